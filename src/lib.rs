@@ -1,0 +1,4 @@
+//! courtesy: a crawler politeness proxy.
+#![forbid(unsafe_code)]
+
+pub mod moment;
