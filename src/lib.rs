@@ -1,4 +1,8 @@
 //! courtesy: a crawler politeness proxy.
 #![forbid(unsafe_code)]
 
+pub mod clock;
+pub mod egress;
+pub mod limits;
 pub mod moment;
+pub mod origin;
