@@ -1,8 +1,12 @@
 //! courtesy: a crawler politeness proxy.
 #![forbid(unsafe_code)]
 
+pub mod audit;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod egress;
+pub mod glob;
 pub mod limits;
 pub mod moment;
 pub mod origin;
