@@ -1,5 +1,29 @@
 //! Every bound that is not a setting, with its unit and its source. Bounds that are settings have
 //! their defaults in `config/courtesy.toml`.
 
+use std::time::Duration;
+
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
 pub const HOST_OCTETS_MAX: usize = 253;
+
+/// How long an answer of the resolver is kept: getaddrinfo tells no TTL, so short enough to follow
+/// a change, long enough that a crawl does not ask for each connection.
+pub const DNS_TTL: Duration = Duration::from_secs(30);
+
+/// How long a failed look-up is kept.
+pub const DNS_NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+/// Deadline of one look-up, waiting for a place included.
+pub const DNS_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Names kept by the resolver's cache.
+pub const DNS_CACHE_ENTRIES: usize = 10_000;
+
+/// Look-ups under way at once: each occupies a thread of the blocking pool.
+pub const DNS_LOOKUPS_MAX: usize = 64;
+
+/// Addresses used of one answer.
+pub const DNS_ADDRESSES_MAX: usize = 16;
+
+/// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
+pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
