@@ -6,3 +6,5 @@ pub mod egress;
 pub mod limits;
 pub mod moment;
 pub mod origin;
+pub mod policy;
+pub mod robots;

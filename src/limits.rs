@@ -27,3 +27,18 @@ pub const DNS_ADDRESSES_MAX: usize = 16;
 
 /// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
 pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// The longest gap between two failed tries that still counts as one outage observed: who did not
+/// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
+pub const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
+
+/// Failed tries without which no outage has been observed, however long ago it began.
+pub const OUTAGE_TRIES_MIN: u32 = 3;
+
+/// The longest Retry-After that is honoured (RFC 9110 §10.2.3): a slip of the pen must not shut a
+/// site out for a year.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How far into the future something may have been learnt before the clock must have been set back
+/// and what is known cannot be dated.
+pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);
