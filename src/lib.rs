@@ -1,6 +1,7 @@
 //! courtesy: a crawler politeness proxy.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod audit;
 pub mod cli;
 pub mod clock;
@@ -10,3 +11,5 @@ pub mod glob;
 pub mod limits;
 pub mod moment;
 pub mod origin;
+pub mod policy;
+pub mod robots;

@@ -1,6 +1,8 @@
 //! Every bound that is not a setting, with its unit and its source. Bounds that are settings have
 //! their defaults in `config/courtesy.toml`.
 
+use std::time::Duration;
+
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
 pub const HOST_OCTETS_MAX: usize = 253;
 
@@ -22,3 +24,40 @@ pub const RECORDS_WAITING_MAX: usize = 1024;
 
 /// Octets at the end of the record file that are searched for the last whole record at start.
 pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
+
+/// How long an answer of the resolver is kept: getaddrinfo tells no TTL, so short enough to follow
+/// a change, long enough that a crawl does not ask for each connection.
+pub const DNS_TTL: Duration = Duration::from_secs(30);
+
+/// How long a failed look-up is kept.
+pub const DNS_NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+/// Deadline of one look-up, waiting for a place included.
+pub const DNS_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Names kept by the resolver's cache.
+pub const DNS_CACHE_ENTRIES: usize = 10_000;
+
+/// Look-ups under way at once: each occupies a thread of the blocking pool.
+pub const DNS_LOOKUPS_MAX: usize = 64;
+
+/// Addresses used of one answer.
+pub const DNS_ADDRESSES_MAX: usize = 16;
+
+/// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
+pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// The longest gap between two failed tries that still counts as one outage observed: who did not
+/// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
+pub const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
+
+/// Failed tries without which no outage has been observed, however long ago it began.
+pub const OUTAGE_TRIES_MIN: u32 = 3;
+
+/// The longest Retry-After that is honoured (RFC 9110 §10.2.3): a slip of the pen must not shut a
+/// site out for a year.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How far into the future something may have been learnt before the clock must have been set back
+/// and what is known cannot be dated.
+pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);

@@ -1,0 +1,220 @@
+//! How one attempt to fetch a robots.txt ended, as facts (RFC 9309 §2.3.1 "access results").
+//!
+//! A robots.txt that cannot be had is a finding, not an error: nothing here judges, that is the
+//! profile's part. Every finding has one stable word for the audit and one sentence for people.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use std::sync::Arc;
+
+use crate::moment::Moment;
+
+/// One finished attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fetched {
+    pub at: Moment,
+    /// The URL that gave the answer, after `hops` redirects.
+    pub url: String,
+    pub hops: u8,
+    pub result: AccessResult,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum AccessResult {
+    /// RFC 9309 §2.3.1.1: a 2xx answer, its body complete.
+    Successful { snapshot: Arc<Snapshot>, freshness: Freshness },
+    /// RFC 9110 §15.4.5: the copy we told of is still the file.
+    NotModified { freshness: Freshness },
+    /// No robots.txt came of it.
+    Without(Cause),
+}
+
+/// The file as it was received: the evidence. Kept once and shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Decoded, and no longer than the size limit.
+    pub body: Bytes,
+    /// SHA-256 of `body`.
+    pub sha256: [u8; 32],
+    /// The file is longer than the size limit; the rest was not downloaded (RFC 9309 §2.5).
+    pub cut: bool,
+    pub status: u16,
+    pub url: String,
+    pub hops: u8,
+    pub fetched_at: Moment,
+    /// Recorded, not obeyed: sites serve robots.txt under every type there is.
+    pub content_type: Option<HeaderValue>,
+    pub etag: Option<HeaderValue>,
+    pub last_modified: Option<HeaderValue>,
+}
+
+/// What the answer says about how long it may be kept (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freshness {
+    pub max_age: Option<Duration>,
+    /// `Expires` as a distance from the answer's own `Date`.
+    pub expires_in: Option<Duration>,
+    /// `no-store` or `no-cache`: ask again as soon as the profile's floor permits.
+    pub no_cache: bool,
+}
+
+/// Why there is no robots.txt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A final status that is not 2xx.
+    Status {
+        code: u16,
+        retry_after: Option<Duration>,
+    },
+    TooManyRedirects {
+        limit: u8,
+    },
+    RedirectLoop,
+    RedirectWithoutLocation {
+        code: u16,
+    },
+    Failed {
+        failure: NetworkFailure,
+        detail: Box<str>,
+    },
+}
+
+/// RFC 9309 §2.3.1.4: "server or network errors". A file that arrives incomplete or undecodable
+/// belongs here: taken for a short file it would widen access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NetworkFailure {
+    Dns,
+    Connection,
+    Tls,
+    Timeout,
+    /// Closed or reset before the answer was complete.
+    CutShort,
+    /// Not HTTP, ambiguous framing, or more header fields than we read.
+    InvalidResponse,
+    /// A content coding that we did not ask for, or one that does not decode.
+    Undecodable,
+    /// A redirect to where the proxy does not go: another scheme, an odd host, a refused address.
+    RedirectRefused,
+}
+
+impl AccessResult {
+    /// The stable word of the audit record.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Successful { .. } => "successful",
+            Self::NotModified { .. } => "not_modified",
+            Self::Without(cause) => cause.word(),
+        }
+    }
+}
+
+impl fmt::Display for AccessResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Successful { snapshot, .. } if snapshot.cut => {
+                write!(
+                    f,
+                    "the server answered {}; the first {} octets count",
+                    snapshot.status,
+                    snapshot.body.len()
+                )
+            }
+            Self::Successful { snapshot, .. } => {
+                write!(f, "the server answered {} with {} octets", snapshot.status, snapshot.body.len())
+            }
+            Self::NotModified { .. } => {
+                f.write_str("the server answered that the copy we have is still the file")
+            }
+            Self::Without(cause) => cause.fmt(f),
+        }
+    }
+}
+
+impl Cause {
+    /// The stable word of the audit record.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Status { .. } => "status",
+            Self::TooManyRedirects { .. } => "too_many_redirects",
+            Self::RedirectLoop => "redirect_loop",
+            Self::RedirectWithoutLocation { .. } => "redirect_without_location",
+            Self::Failed { failure, .. } => failure.word(),
+        }
+    }
+
+    /// The status code of the answer, where there was one.
+    pub const fn status(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } | Self::RedirectWithoutLocation { code } => Some(*code),
+            Self::TooManyRedirects { .. } | Self::RedirectLoop | Self::Failed { .. } => None,
+        }
+    }
+
+    pub(super) const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status { code, .. } => write!(f, "the server answered {}", Status(*code)),
+            Self::TooManyRedirects { limit } => write!(f, "there were more than {limit} redirects"),
+            Self::RedirectLoop => f.write_str("the redirects go round in a circle"),
+            Self::RedirectWithoutLocation { code } => {
+                write!(f, "the server answered {} without saying where to", Status(*code))
+            }
+            Self::Failed { failure, detail } if detail.is_empty() => failure.fmt(f),
+            Self::Failed { failure, detail } => write!(f, "{failure}: {detail}"),
+        }
+    }
+}
+
+impl NetworkFailure {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Dns => "dns_error",
+            Self::Connection => "connection_failed",
+            Self::Tls => "tls_error",
+            Self::Timeout => "timeout",
+            Self::CutShort => "cut_short",
+            Self::InvalidResponse => "invalid_response",
+            Self::Undecodable => "undecodable",
+            Self::RedirectRefused => "redirect_refused",
+        }
+    }
+}
+
+impl fmt::Display for NetworkFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dns => "the host's name could not be resolved",
+            Self::Connection => "no connection to the server could be made",
+            Self::Tls => "no trusted TLS connection to the server could be made",
+            Self::Timeout => "the file did not come in time",
+            Self::CutShort => "the answer ended before it was complete",
+            Self::InvalidResponse => "the answer was not valid HTTP",
+            Self::Undecodable => "the file could not be decoded",
+            Self::RedirectRefused => "a redirect leads where this proxy does not go",
+        })
+    }
+}
+
+/// "503 Service Unavailable", or the bare number where no name is registered.
+struct Status(u16);
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        match StatusCode::from_u16(self.0).ok().and_then(|code| code.canonical_reason()) {
+            Some(reason) => write!(f, " {reason}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What a robots.txt means now. Pure: time is an argument, nothing here does I/O, logs or fails.
+//!
+//! [`access`] says how a fetch ended, [`state`] what is known of an origin after it, and
+//! [`profile`] holds, as one table of knobs, everything on which the published texts differ.
+//! [`exemption`] is the operator's own word over all of them.
+
+pub mod access;
+pub mod exemption;
+pub mod profile;
+pub mod state;

@@ -1,0 +1,262 @@
+//! The one table of knobs on which the published texts about robots.txt differ.
+//!
+//! A profile is a row set of plain values: how a file is read (its dialect) and what follows from
+//! how the fetch of it ended. Configuration may set single knobs. No other code asks for a name.
+
+use std::time::Duration;
+
+use super::access::{Cause, Freshness};
+use crate::robots::Dialect;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    pub name: &'static str,
+    pub dialect: Dialect,
+    pub meanings: Meanings,
+    pub redirects_max: u8,
+    /// Whether a refresh may ask with `If-None-Match` and `If-Modified-Since`.
+    pub conditional: bool,
+    pub lifetimes: Lifetimes,
+    pub outage: Outage,
+}
+
+/// What an access result means where it is not a robots.txt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// RFC 9309 §2.3.1.3: there is no file, all is allowed.
+    Unavailable,
+    /// There is no file for us, and that is taken as a closed door.
+    Forbidden,
+    /// RFC 9309 §2.3.1.4: the file cannot be had now; see [`Outage`].
+    Unreachable,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meanings {
+    /// 401 and 403.
+    pub unauthorized: Meaning,
+    /// 404 and 410.
+    pub not_found: Meaning,
+    /// 429.
+    pub too_many_requests: Meaning,
+    pub other_4xx: Meaning,
+    /// 5xx, and everything between us and an answer.
+    pub server_error: Meaning,
+    /// 1xx, 304 unasked, 3xx that cannot be followed, 600 and above.
+    pub other_status: Meaning,
+    pub too_many_redirects: Meaning,
+    pub redirect_loop: Meaning,
+    pub redirect_without_location: Meaning,
+}
+
+/// How long what was found may be used before it is asked for again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    pub default: Duration,
+    /// A site may shorten the lifetime to this, never further: it would cost it a fetch a request.
+    pub floor: Duration,
+    pub ceiling: Duration,
+    /// Whether `Expires` counts where there is no `max-age`.
+    pub obeys_expires: bool,
+    pub unavailable: Duration,
+    /// A 4xx lets a good copy serve until it is this old (draft-rep-00 §2.3.1.3); zero: drops it.
+    pub copy_after_unavailable: Duration,
+}
+
+/// What holds while the file is unreachable, and when it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// From the first failure, disallow all for this long, whatever else is set.
+    pub pause: Duration,
+    pub copy: OutageCopy,
+    /// What holds where there is no copy to go by.
+    pub without_copy: Access,
+    /// What holds when the outage has been observed for `after_time`.
+    pub after: Access,
+    pub after_time: Duration,
+    /// Whether `after` also ends the use of a copy.
+    pub after_drops_copy: bool,
+    /// Whether `after = Allow` asks that the site's pages answer.
+    pub after_needs_site_up: bool,
+    pub retry_min: Duration,
+    pub retry_max: Duration,
+}
+
+/// Whether the last good copy serves while the file is unreachable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutageCopy {
+    Use,
+    Disallow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Allow,
+    Disallow,
+}
+
+const RFC9309: Profile = Profile {
+    name: "rfc9309",
+    dialect: Dialect::RFC9309,
+    meanings: Meanings {
+        unauthorized: Meaning::Unavailable,
+        not_found: Meaning::Unavailable,
+        // §2.3.1.3 leaves it free (MAY access); a throttled site is not an open one.
+        too_many_requests: Meaning::Unreachable,
+        other_4xx: Meaning::Unavailable,
+        server_error: Meaning::Unreachable,
+        other_status: Meaning::Unreachable,
+        // §2.3.1.2: more than five MAY be taken as unavailable, and is.
+        too_many_redirects: Meaning::Unavailable,
+        redirect_loop: Meaning::Unreachable,
+        redirect_without_location: Meaning::Unreachable,
+    },
+    redirects_max: 5,
+    conditional: true,
+    lifetimes: Lifetimes {
+        // §2.4: SHOULD NOT use the cached version for more than 24 hours.
+        default: DAY,
+        floor: Duration::from_secs(5 * MINUTE.as_secs()),
+        ceiling: DAY,
+        obeys_expires: true,
+        unavailable: DAY,
+        copy_after_unavailable: Duration::ZERO,
+    },
+    outage: Outage {
+        pause: Duration::ZERO,
+        // §2.3.1.4: MAY continue to use a cached copy.
+        copy: OutageCopy::Use,
+        // §2.3.1.4: MUST assume complete disallow.
+        without_copy: Access::Disallow,
+        // §2.3.1.4: after, for example, 30 days MAY assume unavailable, or use a cached copy.
+        after: Access::Allow,
+        after_time: Duration::from_secs(30 * DAY.as_secs()),
+        after_drops_copy: false,
+        after_needs_site_up: false,
+        retry_min: Duration::from_secs(30 * SECOND.as_secs()),
+        retry_max: Duration::from_secs(10 * MINUTE.as_secs()),
+    },
+};
+
+const GOOGLE: Profile = Profile {
+    name: "google",
+    dialect: Dialect::GOOGLE,
+    meanings: Meanings { redirect_loop: Meaning::Unavailable, ..RFC9309.meanings },
+    conditional: false,
+    lifetimes: Lifetimes {
+        // "may increase or decrease the cache lifetime": we bound the increase.
+        ceiling: Duration::from_secs(30 * DAY.as_secs()),
+        obeys_expires: false,
+        ..RFC9309.lifetimes
+    },
+    // "12 hours stop, 30 days the last good version, then as the site is generally available."
+    outage: Outage {
+        pause: Duration::from_secs(12 * HOUR.as_secs()),
+        without_copy: Access::Allow,
+        after_drops_copy: true,
+        after_needs_site_up: true,
+        ..RFC9309.outage
+    },
+    ..RFC9309
+};
+
+const GOOGLE_2019: Profile = Profile {
+    name: "google-2019",
+    dialect: Dialect::GOOGLE_2019,
+    meanings: Meanings { too_many_requests: Meaning::Unavailable, ..GOOGLE.meanings },
+    conditional: false,
+    lifetimes: GOOGLE.lifetimes,
+    // "until another status comes"; a copy "may be cached longer where refreshing is not possible".
+    outage: Outage { after: Access::Disallow, ..RFC9309.outage },
+    ..RFC9309
+};
+
+const DRAFT_REP_00: Profile = Profile {
+    name: "draft-rep-00",
+    dialect: Dialect::DRAFT_REP_00,
+    meanings: Meanings { too_many_requests: Meaning::Unavailable, ..RFC9309.meanings },
+    // §2.3.1.3: MAY use a cached version for up to 24 hours.
+    lifetimes: Lifetimes { copy_after_unavailable: DAY, ..RFC9309.lifetimes },
+    ..RFC9309
+};
+
+const KOSTER_1996: Profile = Profile {
+    name: "koster-1996",
+    dialect: Dialect::KOSTER_1996,
+    // §3.1: 401 and 403 restrict completely; a temporary failure defers visits.
+    meanings: Meanings {
+        unauthorized: Meaning::Forbidden,
+        other_4xx: Meaning::Unreachable,
+        too_many_redirects: Meaning::Unreachable,
+        ..RFC9309.meanings
+    },
+    // §3.4: "Expires", else 7 days.
+    lifetimes: Lifetimes {
+        default: Duration::from_secs(7 * DAY.as_secs()),
+        ceiling: Duration::from_secs(30 * DAY.as_secs()),
+        ..RFC9309.lifetimes
+    },
+    outage: Outage { copy: OutageCopy::Disallow, after: Access::Disallow, ..RFC9309.outage },
+    ..RFC9309
+};
+
+/// Not of any text: for those who would rather ask than be let in.
+const CONSERVATIVE: Profile = Profile {
+    name: "conservative",
+    meanings: Meanings { unauthorized: Meaning::Forbidden, ..RFC9309.meanings },
+    outage: Outage { after: Access::Disallow, ..RFC9309.outage },
+    ..RFC9309
+};
+
+/// Not of any text: what web archives ask for.
+const ARCHIVAL: Profile =
+    Profile { name: "archival", outage: Outage { without_copy: Access::Allow, ..RFC9309.outage }, ..RFC9309 };
+
+impl Profile {
+    pub const ALL: [Self; 7] =
+        [RFC9309, GOOGLE, GOOGLE_2019, DRAFT_REP_00, KOSTER_1996, CONSERVATIVE, ARCHIVAL];
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// What `cause` means here.
+    pub fn meaning(&self, cause: &Cause) -> Meaning {
+        let meanings = &self.meanings;
+        match cause {
+            Cause::Status { code, .. } => match code {
+                401 | 403 => meanings.unauthorized,
+                404 | 410 => meanings.not_found,
+                429 => meanings.too_many_requests,
+                400..=499 => meanings.other_4xx,
+                500..=599 => meanings.server_error,
+                _ => meanings.other_status,
+            },
+            Cause::TooManyRedirects { .. } => meanings.too_many_redirects,
+            Cause::RedirectLoop => meanings.redirect_loop,
+            Cause::RedirectWithoutLocation { .. } => meanings.redirect_without_location,
+            Cause::Failed { .. } => meanings.server_error,
+        }
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        RFC9309
+    }
+}
+
+impl Lifetimes {
+    /// How long a file that came with `told` is fresh. RFC 9111 §5.3: `max-age` goes before
+    /// `Expires`.
+    pub fn of_copy(&self, told: &Freshness) -> Duration {
+        let expires_in = told.expires_in.filter(|_| self.obeys_expires);
+        let wished = if told.no_cache { Some(Duration::ZERO) } else { told.max_age.or(expires_in) };
+        wished.unwrap_or(self.default).min(self.ceiling).max(self.floor)
+    }
+}

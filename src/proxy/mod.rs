@@ -1,0 +1,4 @@
+//! The life of one request.
+
+mod fields;
+mod wire;
