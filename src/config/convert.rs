@@ -28,8 +28,8 @@ impl Settings {
         profile
     }
 
-    /// These settings with everything that was left to the profile filled in from it.
-    pub(super) fn with_profile(&self) -> Self {
+    /// These settings with everything filled in that follows from others.
+    pub(super) fn filled(&self) -> Self {
         let profile = self.profile(self.robots.profile);
         let mut filled = self.clone();
         filled.robots.knobs.status_401_403 = Some(profile.meanings.unauthorized.into());
@@ -41,6 +41,7 @@ impl Settings {
         filled.outage.after_time = Some(profile.outage.after_time);
         filled.outage.retry_min = Some(profile.outage.retry_min);
         filled.outage.retry_max = Some(profile.outage.retry_max);
+        filled.audit.dir = Some(self.audit_dir());
         filled
     }
 

@@ -36,13 +36,11 @@ pub fn load(
     let mut complaints = Vec::new();
     shape.check(&layer.tree(), &mut complaints);
     let from_variables = from_environment(&variables, &shape, &mut complaints);
-    let merged = merge(layer, from_variables, flags, &shape, &mut complaints);
+    let base = state_dir(&variables);
+    let merged = merge(base, layer, from_variables, flags, &shape, &mut complaints);
     refuse_if_any(complaints)?;
 
-    let mut settings = Settings::from_merged(&merged)?;
-    if settings.state_dir.as_os_str().is_empty() {
-        settings.state_dir = state_dir(&variables).map_err(|complaint| Refusal(vec![complaint]))?;
-    }
+    let settings = Settings::from_merged(&merged)?;
     let mut complaints = Vec::new();
     sound::check(&settings, |key| place_of(&merged, key), &mut complaints);
     refuse_if_any(complaints)?;
@@ -82,6 +80,7 @@ fn read_file(
 }
 
 fn merge(
+    state_dir: Option<Value>,
     file: FileLayer,
     variables: Vec<(String, Value)>,
     flags: &[Override],
@@ -89,13 +88,16 @@ fn merge(
     complaints: &mut Vec<Complaint>,
 ) -> Value {
     let mut builder = Config::builder().add_source(file);
+    if let Some(dir) = state_dir {
+        builder = builder.set_default("state_dir", dir).expect("a plain name");
+    }
     for (key, value) in variables {
-        builder = builder.set_override(&key, value).expect("keys of settings are plain names");
+        builder = builder.set_override(&key, value).expect("a plain name");
     }
     for flag in flags {
         let lower = builder.clone().build().ok().and_then(|config| find(&config.cache, flag.key).cloned());
         match from_flag(flag, lower, shape) {
-            Ok(value) => builder = builder.set_override(flag.key, value).expect("as above"),
+            Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
             Err(complaint) => complaints.push(complaint),
         }
     }
@@ -105,24 +107,23 @@ fn merge(
     })
 }
 
-/// `$STATE_DIRECTORY` (systemd), else the XDG state directory.
-fn state_dir(variables: &[(String, String)]) -> Result<PathBuf, Complaint> {
+/// Where state is kept when nothing says so: `$STATE_DIRECTORY` (systemd), else the XDG state
+/// directory; none where there is no home.
+fn state_dir(variables: &[(String, String)]) -> Option<Value> {
     let variable = |wanted: &str| {
-        let mut with_name = variables.iter().filter(|(name, _)| name == wanted);
-        with_name.next().map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        let value = variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        value.filter(|value| !value.is_empty())
     };
-    if let Some(dirs) = variable("STATE_DIRECTORY") {
-        // More than one StateDirectory= are joined by colons; ours is the first.
-        return Ok(dirs.split(':').next().unwrap_or(dirs).into());
-    }
-    if let Some(dir) = variable("XDG_STATE_HOME") {
-        return Ok(Path::new(dir).join("courtesy"));
-    }
-    match variable("HOME") {
-        Some(home) => Ok(Path::new(home).join(".local/state/courtesy")),
-        None => Err(Complaint::new("state_dir", None, "there is no home directory to keep state in")
-            .with_hint(Some("set state_dir or give --state-dir".into()))),
-    }
+    // More than one StateDirectory= are joined by colons; ours is the first.
+    let of_systemd = variable("STATE_DIRECTORY").and_then(|dirs| dirs.split(':').next());
+    let (dir, from) = if let Some(dir) = of_systemd {
+        (dir.to_owned(), "$STATE_DIRECTORY")
+    } else if let Some(dir) = variable("XDG_STATE_HOME") {
+        (format!("{dir}/courtesy"), "$XDG_STATE_HOME")
+    } else {
+        (format!("{}/.local/state/courtesy", variable("HOME")?), "$HOME")
+    };
+    Some(Value::new(Some(&from.to_owned()), dir))
 }
 
 /// Follows `outage.retry_min` or `agents.rules[0].token` as far down as there are values.

@@ -12,6 +12,8 @@ mod shape;
 mod show;
 mod sound;
 mod spelling;
+#[cfg(test)]
+mod tests;
 mod units;
 mod values;
 mod words;
