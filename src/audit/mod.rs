@@ -3,6 +3,8 @@
 
 mod journal;
 mod record;
+#[cfg(test)]
+mod tests;
 mod text;
 mod time;
 mod words;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::text;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
-use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_URL_OCTETS_MAX, RECORD_USER_AGENT_OCTETS_MAX};
+use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
 
 /// What the writer makes a line of. Texts that strangers wrote are put in with [`Record::url`],
-/// [`Record::user_agent`] and [`Record::pattern`], which bound them.
+/// [`Record::text`] and [`Record::pattern`], which bound them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// ULID; the same as in the response. See [`new_id`].
@@ -117,8 +117,8 @@ impl Record {
     }
 
     /// A User-Agent, a method or a token from outside, bounded and escaped.
-    pub fn user_agent(octets: &[u8]) -> String {
-        text::text(octets, RECORD_USER_AGENT_OCTETS_MAX)
+    pub fn text(octets: &[u8]) -> String {
+        text::text(octets, RECORD_TEXT_OCTETS_MAX)
     }
 
     /// A path pattern from a robots.txt, bounded and escaped.

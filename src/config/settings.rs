@@ -82,6 +82,7 @@ pub struct Robots {
     /// Octets of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
+    #[serde(with = "units::few")]
     pub max_redirects: u8,
     /// Octets of memory for what is known of origins.
     #[serde(with = "units::size")]

@@ -79,15 +79,16 @@ impl Shape {
 
     /// The setting or table that was probably meant by `key`: the right name in the wrong table, or
     /// a name spelt nearly so.
-    pub fn meant(&self, key: &str) -> Option<String> {
-        let mut candidates = Vec::new();
-        names("", &self.0, &mut candidates);
+    fn meant(&self, key: &str) -> Option<String> {
+        let plain = self.keys();
         let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
-        let mut moved = candidates.iter().filter(|candidate| last(candidate) == last(key));
+        let mut moved = plain.iter().filter(|candidate| last(candidate) == last(key));
         if let (Some(one), None) = (moved.next(), moved.next()) {
             return Some(one.clone());
         }
-        nearest(&key.to_lowercase(), candidates.iter().map(String::as_str)).map(str::to_owned)
+        let mut all = Vec::new();
+        names("", &self.0, &mut all);
+        nearest(&key.to_lowercase(), all.iter().map(String::as_str)).map(str::to_owned)
     }
 }
 

@@ -62,7 +62,10 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "[robots]\nprofil = \"google\"",
             "courtesy.toml:2: robots.profil: there is no such setting; did you mean robots.profile?",
         ),
-        ("\nprofile = \"google\"", "courtesy.toml:2: profile: there is no such setting"),
+        (
+            "\nprofile = \"google\"",
+            "courtesy.toml:2: profile: there is no such setting; did you mean robots.profile?",
+        ),
         (
             "fetch_timeout = \"1s\"",
             "courtesy.toml:1: fetch_timeout: there is no such setting; did you mean robots.fetch_timeout?",
@@ -87,7 +90,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         ),
         (
             "[robots]\nmax_redirects = 300",
-            "courtesy.toml:2: robots.max_redirects: expected an unsigned 8 bit integer, found 64-bit unsigned integer `300`",
+            "courtesy.toml:2: robots.max_redirects: expected a whole number from 0 to 255",
         ),
         (
             "[robots]\nserve_cached = 1",
