@@ -42,3 +42,12 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 /// How far into the future something may have been learnt before the clock must have been set back
 /// and what is known cannot be dated.
 pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How long an origin may take to say 100 (Continue) before the body is sent all the same.
+pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// Interim responses passed on to one request; a flood of them ends here.
+pub const INTERIM_RESPONSES_MAX: usize = 16;
+
+/// Octets read at once from one direction of an upgraded connection.
+pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
