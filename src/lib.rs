@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod egress;
+pub mod fetch;
 pub mod limits;
 pub mod moment;
 pub mod origin;
