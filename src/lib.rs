@@ -9,3 +9,4 @@ pub mod moment;
 pub mod origin;
 pub mod policy;
 pub mod robots;
+pub mod store;

@@ -17,7 +17,12 @@ use super::redirect::Chain;
 use crate::moment::Moment;
 use crate::policy::access::{AccessResult, Cause, NetworkFailure, Snapshot};
 
-pub(super) async fn read<B>(response: Response<B>, chain: &Chain, now: Moment, max_size: usize) -> AccessResult
+pub(super) async fn read<B>(
+    response: Response<B>,
+    chain: &Chain,
+    now: Moment,
+    max_size: usize,
+) -> AccessResult
 where
     B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
 {

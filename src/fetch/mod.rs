@@ -108,7 +108,8 @@ where
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     let mut chain = Chain::new(&ask.origin, ask.redirects_max);
-    let followed = tokio::time::timeout(config.timeout, follow(&mut chain, &ask, &config, &*clock, send)).await;
+    let followed =
+        tokio::time::timeout(config.timeout, follow(&mut chain, &ask, &config, &*clock, send)).await;
     let result = match followed {
         Ok(result) => result?,
         Err(_) => AccessResult::Without(Cause::Failed {

@@ -73,7 +73,8 @@ impl Chain {
 impl Hop {
     fn new(origin: Origin, target: PathAndQuery) -> Self {
         let url = format!("{origin}{target}");
-        let host = HeaderValue::try_from(origin.authority()).expect("a normalised authority is a field value");
+        let host =
+            HeaderValue::try_from(origin.authority()).expect("a normalised authority is a field value");
         Self { origin, target: Uri::from(target), host, url }
     }
 
@@ -89,9 +90,8 @@ impl Hop {
             self.origin.clone()
         };
         let malformed = || UrlError::HostName(location.chars().take(120).collect());
-        let joined = url::Url::parse(&self.url)
-            .and_then(|base| base.join(&location))
-            .map_err(|_| malformed())?;
+        let joined =
+            url::Url::parse(&self.url).and_then(|base| base.join(&location)).map_err(|_| malformed())?;
         // A backslash, for one, is a slash to the URL parser: then the two do not agree.
         if split_url(joined.as_str().as_bytes())?.0 != origin {
             return Err(malformed());
