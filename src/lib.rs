@@ -1,6 +1,7 @@
 //! courtesy: a crawler politeness proxy.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod clock;
 pub mod egress;
 pub mod fetch;

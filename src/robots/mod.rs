@@ -1,25 +1,109 @@
-//! Placeholder for the parser that is being written beside this branch.
+//! What a robots.txt says (RFC 9309 §2.2): parse it, choose the group of a crawler, find the rule for
+//! a path.
+//!
+//! Everything here is pure and total: it reads no clock, does no I/O, never fails and never panics,
+//! whatever octets it is given, and its time is linear in them. How the texts of different years are
+//! read and matched is a [`Dialect`]. The module names nothing outside itself, as if it were a crate.
+//!
+//! ```
+//! use courtesy::robots::{Dialect, Directive, Path, RobotsTxt};
+//!
+//! let dialect = &Dialect::RFC9309;
+//! let robots = RobotsTxt::parse(b"user-agent: zebra\ndisallow: /stripes/\n", dialect);
+//! let group = robots.group(Some("Zebra")).expect("the file names zebra");
+//! let rule = group.rule_for(&Path::new(b"/stripes/1?black", dialect)).expect("a rule matches");
+//! assert_eq!((rule.line, rule.directive), (2, Directive::Disallow));
+//! ```
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Dialect(u8);
+mod arena;
+mod dialect;
+mod group;
+mod lines;
+mod literal;
+mod normal;
+mod notes;
+mod parse;
+mod path;
+mod pattern;
+mod ruleset;
+mod select;
 
-impl Dialect {
-    pub const RFC9309: Self = Self(0);
-    pub const GOOGLE: Self = Self(1);
-    pub const GOOGLE_2019: Self = Self(2);
-    pub const DRAFT_REP_00: Self = Self(3);
-    pub const KOSTER_1996: Self = Self(4);
+pub use dialect::{AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several};
+pub use group::{Group, WholeSite};
+pub use notes::{IgnoredBecause, IgnoredLine, Record};
+pub use path::{Path, path_of_url};
+
+/// A parsed robots.txt, as one dialect reads it. Owns what it needs of the file.
+#[derive(Debug)]
+pub struct RobotsTxt {
+    dialect: Dialect,
+    arena: arena::Arena,
+    namings: select::Namings,
+    rules: ruleset::Ruleset,
+    notes: notes::Notes,
 }
 
-#[derive(Debug)]
-pub struct RobotsTxt(usize);
+/// What a rule says of the paths it matches. Allow comes first, as it does between equal rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Directive {
+    Allow,
+    Disallow,
+}
+
+/// A rule of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule<'a> {
+    /// 1-based.
+    pub line: u32,
+    pub directive: Directive,
+    /// The path pattern as written, without blanks around it.
+    pub pattern: &'a [u8],
+}
 
 impl RobotsTxt {
-    pub fn parse(body: &[u8], _dialect: &Dialect) -> Self {
-        Self(body.len())
+    /// Parses `body` as `dialect` does. Any octets are a robots.txt, if perhaps one without rules.
+    pub fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
+        parse::parse(body, dialect)
     }
 
+    /// How it was parsed; paths must be made for the same.
+    pub fn dialect(&self) -> &Dialect {
+        &self.dialect
+    }
+
+    /// The group that applies to a crawler: of its product token, or else the default group `*`.
+    /// A crawler without a token has only that. `None`: no group applies, so everything is allowed.
+    pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
+        let token = token.map(str::as_bytes);
+        Group::new(self, self.namings.applying(token, &self.dialect, &self.arena))
+    }
+
+    /// The records that are no rules, by line.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        self.notes.records(&self.arena)
+    }
+
+    /// The first of the lines that have no effect, by line.
+    pub fn ignored_lines(&self) -> impl Iterator<Item = IgnoredLine<'_>> {
+        self.notes.ignored_lines(&self.arena)
+    }
+
+    /// How many lines have no effect, kept or not.
+    pub fn ignored_count(&self) -> usize {
+        self.notes.ignored_count()
+    }
+
+    /// How many rules there are, those of all groups together.
+    pub fn rule_count(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// About how many bytes it holds, for a cache that is bounded in bytes.
     pub fn weight(&self) -> usize {
-        self.0
+        size_of::<RobotsTxt>()
+            + self.arena.capacity()
+            + self.namings.heap_bytes()
+            + self.rules.heap_bytes()
+            + self.notes.heap_bytes()
     }
 }

@@ -1,0 +1,49 @@
+//! One buffer for all the octets a parsed robots.txt keeps, so that a rule is a few numbers.
+
+/// A piece of an [`Arena`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    start: u32,
+    length: u32,
+}
+
+/// Octets, only ever appended to.
+#[derive(Debug, Default)]
+pub(super) struct Arena(Vec<u8>);
+
+impl Span {
+    /// The first `length` octets of this piece, or all.
+    pub(super) fn first(self, length: usize) -> Span {
+        Span { length: self.length.min(count(length)), ..self }
+    }
+}
+
+impl Arena {
+    /// Keeps `octets`; once only, where what was kept last ends with the very same.
+    pub(super) fn push(&mut self, octets: &[u8]) -> Span {
+        if self.0.ends_with(octets) {
+            return Span { start: count(self.0.len() - octets.len()), length: count(octets.len()) };
+        }
+        let span = Span { start: count(self.0.len()), length: count(octets.len()) };
+        self.0.extend_from_slice(octets);
+        span
+    }
+
+    pub(super) fn get(&self, span: Span) -> &[u8] {
+        &self.0[span.start as usize..][..span.length as usize]
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.0.shrink_to_fit();
+    }
+}
+
+/// A count of octets or lines as it is kept. The parser reads too few octets for any to be too big
+/// (`SIZE_MAX` in `lines.rs`).
+pub(super) fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

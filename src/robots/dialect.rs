@@ -1,0 +1,184 @@
+//! How a robots.txt is read and matched, as data.
+//!
+//! Every published reading of the format is one row of the same knobs. Nothing in this module tree
+//! asks for a dialect by name; it asks for a knob, so that a new reading is a new row.
+
+/// One row of knobs: how a robots.txt is read and matched.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Dialect {
+    /// What of a user-agent line is compared with a crawler's product token.
+    pub agent_name: AgentName,
+    /// Whether a crawler without a group of its own follows the group of the longest prefix of its
+    /// token that ends before `-` or `_` (D-FALLBACK).
+    pub falls_back_to_shorter_token: bool,
+    /// What several groups of one agent mean.
+    pub own_groups: Several,
+    /// What several `*` groups mean.
+    pub default_groups: Several,
+    /// Whether a blank line ends a group.
+    pub blank_line_ends_group: bool,
+    /// Whether a record that is neither rule nor user-agent line ends a run of user-agent lines
+    /// (D-OTHERREC).
+    pub other_record_ends_run: bool,
+    /// How keys are recognised (D-KEYS).
+    pub keys: Keys,
+    /// Whether a line of two words without a colon is key and value (D-COLON).
+    pub colon_may_be_missing: bool,
+    /// Whether a part of a byte order mark at the start of the file is skipped too (D-BOM).
+    pub skips_partial_bom: bool,
+    /// What control octets do to their line (D-OCTETS).
+    pub control_octets: ControlOctets,
+    /// Which of several matching rules decides.
+    pub precedence: Precedence,
+    /// Whether `*` and a final `$` are signs (RFC 9309 §2.2.3) rather than themselves.
+    pub wildcards: bool,
+    /// How percent-encoding is brought to one form on both sides.
+    pub percent: Percent,
+    /// What of a URL is compared with path patterns.
+    pub compared: Compared,
+    /// Whether dot segments of the URL's path are removed before the comparison (D-DOTS).
+    pub removes_dot_segments: bool,
+    /// Whether `/robots.txt` itself is always allowed (RFC 9309 §2.2.2, D-SELF).
+    pub robots_txt_always_allowed: bool,
+    /// Whether `allow: …/index.htm*` also allows `…/` (D-INDEX).
+    pub index_allows_directory: bool,
+    /// Octets of a line that count; the rest is cut off (D-LINE). `None`: all do.
+    pub line_limit: Option<usize>,
+    /// Octets of the file that are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit cuts is dropped.
+    pub size_limit: usize,
+}
+
+/// What of a user-agent line is compared with a crawler's product token, in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AgentName {
+    /// Its leading letters, `-` and `_` (RFC 9309 §2.2.1, D-AGENT).
+    Letters,
+    /// The same, unless the crawler's own token has digits or dots: then those count too (D-DIGITS).
+    LettersOrAsTheToken,
+    /// All of it up to a `/`.
+    UpToSlash,
+}
+
+/// What several groups for one name mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Several {
+    /// They are one group (RFC 9309 §2.2.1).
+    Merged,
+    /// Only the first applies.
+    First,
+}
+
+/// How keys are recognised, always in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Keys {
+    /// `user-agent`, `allow`, `disallow` and nothing else.
+    Exact,
+    /// By how they begin, frequent misspellings included.
+    ByHead,
+}
+
+/// What control octets do to their line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ControlOctets {
+    /// A rule with one, TAB excepted, is dropped.
+    DropRule,
+    /// NUL ends the line; the others are blanks at its ends and ordinary within.
+    EndLineAtNul,
+}
+
+/// Which of several matching rules decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precedence {
+    /// The one with the most octets; allow, where they are as many (RFC 9309 §2.2.2).
+    MostOctets,
+    /// The first in the file.
+    FirstMatch,
+}
+
+/// How percent-encoding is brought to one form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Percent {
+    /// By value on both sides, except that `/` and `?` in the path of the URL are not `%2F` and `%3F`,
+    /// and that `%` without two hex digits is not `%25` (RFC 9309 §2.2.2, D-RESERVED, D-PCT).
+    ByValue,
+    /// By value on both sides, except that `/` is not `%2F`.
+    ByValueExceptSlash,
+    /// Rules get upper-case hex digits, and their octets from 0x80 encoded; the URL stays as given.
+    RulesOnly,
+}
+
+/// What of a URL is compared with path patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compared {
+    /// The path and the query.
+    PathAndQuery,
+    /// The path.
+    Path,
+}
+
+impl Dialect {
+    /// RFC 9309, with the project's decisions where its text is silent.
+    pub const RFC9309: Dialect = Dialect {
+        agent_name: AgentName::LettersOrAsTheToken,
+        falls_back_to_shorter_token: false,
+        own_groups: Several::Merged,
+        default_groups: Several::Merged,
+        blank_line_ends_group: false,
+        other_record_ends_run: false,
+        keys: Keys::Exact,
+        colon_may_be_missing: false,
+        skips_partial_bom: false,
+        control_octets: ControlOctets::DropRule,
+        precedence: Precedence::MostOctets,
+        wildcards: true,
+        percent: Percent::ByValue,
+        compared: Compared::PathAndQuery,
+        removes_dot_segments: true,
+        robots_txt_always_allowed: true,
+        index_allows_directory: false,
+        line_limit: None,
+        size_limit: 500 * 1024,
+    };
+
+    /// Google's published matcher.
+    pub const GOOGLE: Dialect = Dialect {
+        agent_name: AgentName::Letters,
+        keys: Keys::ByHead,
+        colon_may_be_missing: true,
+        skips_partial_bom: true,
+        control_octets: ControlOctets::EndLineAtNul,
+        percent: Percent::RulesOnly,
+        removes_dot_segments: false,
+        robots_txt_always_allowed: false,
+        index_allows_directory: true,
+        // A buffer of eight times the longest URL of its day, less the NUL that ends a C string.
+        line_limit: Some(2083 * 8 - 1),
+        ..Dialect::RFC9309
+    };
+
+    /// Google's specification and matcher of 2019.
+    pub const GOOGLE_2019: Dialect = Dialect {
+        falls_back_to_shorter_token: true,
+        other_record_ends_run: true,
+        size_limit: 500_000,
+        ..Dialect::GOOGLE
+    };
+
+    /// The first draft that became RFC 9309.
+    pub const DRAFT_REP_00: Dialect =
+        Dialect { agent_name: AgentName::Letters, default_groups: Several::First, ..Dialect::RFC9309 };
+
+    /// Koster's Internet-Draft of 1996.
+    pub const KOSTER_1996: Dialect = Dialect {
+        agent_name: AgentName::UpToSlash,
+        own_groups: Several::First,
+        default_groups: Several::First,
+        blank_line_ends_group: true,
+        precedence: Precedence::FirstMatch,
+        wildcards: false,
+        percent: Percent::ByValueExceptSlash,
+        compared: Compared::Path,
+        removes_dot_segments: false,
+        ..Dialect::RFC9309
+    };
+}

@@ -1,0 +1,63 @@
+//! The group that applies to a crawler, and the rule of it that decides on a path.
+
+use super::path::Path;
+use super::select::Naming;
+use super::{Directive, RobotsTxt, Rule};
+
+/// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A view.
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    robots: &'a RobotsTxt,
+    first: Naming,
+    namings: &'a [Naming],
+}
+
+/// Whether all paths of a site fare the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WholeSite {
+    /// No path is disallowed.
+    Allowed,
+    /// No path is allowed, leaving `/robots.txt` itself aside.
+    Disallowed,
+    /// It depends on the path, or cannot be told without one.
+    Mixed,
+}
+
+impl<'a> Group<'a> {
+    pub(super) fn new(robots: &'a RobotsTxt, namings: &'a [Naming]) -> Option<Group<'a>> {
+        Some(Group { robots, first: *namings.first()?, namings })
+    }
+
+    /// The product token the file names, as written there, or `*`.
+    pub fn name(&self) -> &'a str {
+        // Only ASCII is ever kept as a name.
+        str::from_utf8(self.robots.arena.get(self.first.name)).unwrap_or_default()
+    }
+
+    /// The line of the first user-agent line with that name, from 1.
+    pub fn line(&self) -> u32 {
+        self.first.line
+    }
+
+    /// The rule that decides on `path`: the most specific of those that match (RFC 9309 §2.2.2), or
+    /// the first, as the dialect has it. `None`: no rule matches, so the path is allowed.
+    pub fn rule_for(&self, path: &Path<'_>) -> Option<Rule<'a>> {
+        let RobotsTxt { rules, arena, dialect, .. } = self.robots;
+        let of_each = self.namings.iter().filter_map(|naming| rules.deciding(naming.group, path, arena));
+        of_each.min_by_key(|rule| rule.rank(dialect.precedence)).map(|rule| rule.view(arena))
+    }
+
+    /// Whether every path can be decided the same way, without seeing one.
+    pub fn whole_site(&self) -> WholeSite {
+        let rules = || self.namings.iter().flat_map(|naming| self.robots.rules.of_group(naming.group));
+        if rules().all(|rule| rule.directive == Directive::Allow) {
+            WholeSite::Allowed
+        } else if rules().all(|rule| rule.directive == Directive::Disallow)
+            && rules().any(|rule| rule.pattern.matches_everything())
+        {
+            WholeSite::Disallowed
+        } else {
+            WholeSite::Mixed
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The octets of a file as numbered lines (RFC 9309 §2.2), and what kind of line each is.
+
+use memchr::{memchr, memchr2};
+
+use super::dialect::{ControlOctets, Dialect, Keys};
+
+/// Octets parsed at most, whatever the dialect says, so that positions fit into 32 bits.
+const SIZE_MAX: usize = 256 << 20;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+const USER_AGENT_HEADS: [&str; 3] = ["user-agent", "useragent", "user agent"];
+const DISALLOW_HEADS: [&str; 6] = ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"];
+
+/// A line by kind. Comments are cut off, blanks around keys and values too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Blank,
+    Comment,
+    Record { key: Key<'a>, value: &'a [u8] },
+    NoRecord,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key<'a> {
+    UserAgent,
+    Allow,
+    Disallow,
+    Other(&'a [u8]),
+}
+
+/// The lines of `body` that are parsed, numbered from 1. CR, LF and CR LF end a line (RFC 9309 §2.2, `EOL`).
+pub(super) fn lines<'a>(
+    body: &'a [u8],
+    dialect: &Dialect,
+) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+    let mut rest = Some(without_byte_order_mark(within_size(body, dialect), dialect));
+    let lines = std::iter::from_fn(move || {
+        let octets = rest?;
+        let end = memchr2(b'\r', b'\n', octets);
+        rest = end.map(|end| &octets[end + if octets[end..].starts_with(b"\r\n") { 2 } else { 1 }..]);
+        Some(&octets[..end.unwrap_or(octets.len())])
+    });
+    (1..).zip(lines)
+}
+
+/// What is beyond the limit is not parsed, and a line that it cuts is dropped (RFC 9309 §2.5, D-SIZE).
+fn within_size<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    let limit = dialect.size_limit.min(SIZE_MAX);
+    let (Some(kept), Some(next)) = (body.get(..limit), body.get(limit)) else { return body };
+    if is_line_end(*next) {
+        return kept;
+    }
+    let last_end = kept.iter().rposition(|&octet| is_line_end(octet));
+    &kept[..last_end.unwrap_or(0)]
+}
+
+fn is_line_end(octet: u8) -> bool {
+    octet == b'\r' || octet == b'\n'
+}
+
+fn without_byte_order_mark<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    if dialect.skips_partial_bom {
+        let same = body.iter().zip(BYTE_ORDER_MARK).take_while(|(octet, mark)| octet == mark).count();
+        &body[same..]
+    } else {
+        body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)
+    }
+}
+
+impl<'a> Line<'a> {
+    /// Reads one line, given without its end.
+    pub(super) fn read(octets: &'a [u8], dialect: &Dialect) -> Line<'a> {
+        let octets = effective(octets, dialect);
+        let before_comment = &octets[..memchr(b'#', octets).unwrap_or(octets.len())];
+        let text = trim(before_comment, dialect);
+        if text.is_empty() {
+            return if trim(octets, dialect).is_empty() { Line::Blank } else { Line::Comment };
+        }
+        let Some(separator) = separator(text, dialect) else { return Line::NoRecord };
+        match trim(&text[..separator], dialect) {
+            b"" => Line::NoRecord,
+            key => Line::Record {
+                key: Key::read(key, dialect.keys),
+                value: trim(&text[separator + 1..], dialect),
+            },
+        }
+    }
+}
+
+impl<'a> Key<'a> {
+    fn read(key: &'a [u8], keys: Keys) -> Key<'a> {
+        let is = |names: &[&str]| match keys {
+            Keys::Exact => key.eq_ignore_ascii_case(names[0].as_bytes()),
+            Keys::ByHead => names.iter().any(|name| begins_with(key, name.as_bytes())),
+        };
+        if is(&USER_AGENT_HEADS) {
+            Key::UserAgent
+        } else if is(&["allow"]) {
+            Key::Allow
+        } else if is(&DISALLOW_HEADS) {
+            Key::Disallow
+        } else {
+            Key::Other(key)
+        }
+    }
+}
+
+/// The octets of a line that count.
+fn effective<'a>(octets: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    let octets = &octets[..dialect.line_limit.unwrap_or(octets.len()).min(octets.len())];
+    match dialect.control_octets {
+        ControlOctets::EndLineAtNul => &octets[..memchr(0, octets).unwrap_or(octets.len())],
+        ControlOctets::DropRule => octets,
+    }
+}
+
+/// The colon; or the blank between two words, and only two, where the dialect takes it for one (D-COLON).
+fn separator(text: &[u8], dialect: &Dialect) -> Option<usize> {
+    if let Some(colon) = memchr(b':', text) {
+        return Some(colon);
+    }
+    let blank = memchr2(b' ', b'\t', text).filter(|_| dialect.colon_may_be_missing)?;
+    memchr2(b' ', b'\t', text[blank..].trim_ascii_start()).is_none().then_some(blank)
+}
+
+fn trim<'a>(octets: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    let is_blank = |octet: &u8| match dialect.control_octets {
+        // RFC 9309 §2.2: `WS = %x20 / %x09`.
+        ControlOctets::DropRule => matches!(octet, b' ' | b'\t'),
+        ControlOctets::EndLineAtNul => matches!(octet, b' ' | b'\t'..=b'\r'),
+    };
+    let Some(start) = octets.iter().position(|octet| !is_blank(octet)) else { return &[] };
+    let end = octets.iter().rposition(|octet| !is_blank(octet)).map_or(start, |last| last + 1);
+    &octets[start..end]
+}
+
+fn begins_with(key: &[u8], head: &[u8]) -> bool {
+    key.get(..head.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(head))
+}

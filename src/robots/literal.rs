@@ -1,0 +1,67 @@
+//! The literal parts of a path pattern, between its wildcards, and where they occur in a path.
+
+use memchr::{memchr, memmem};
+
+use super::normal::STAR;
+use super::path::Path;
+
+/// Octets of a pattern without a wildcard, in the two normal forms that `%2F` and `%3F` may have:
+/// one for the path of a URL, with the `?` that ends it, one for its query (D-RESERVED). Both are
+/// equally long, and nearly always equal.
+#[derive(Clone, Copy)]
+pub(super) struct Literal<'p> {
+    pub in_path: &'p [u8],
+    pub in_query: &'p [u8],
+}
+
+impl<'p> Literal<'p> {
+    pub(super) fn split_at_stars(self) -> impl Iterator<Item = Literal<'p>> {
+        let is_star = |octet: &u8| *octet == STAR;
+        let forms = self.in_path.split(is_star).zip(self.in_query.split(is_star));
+        forms.map(|(in_path, in_query)| Literal { in_path, in_query })
+    }
+
+    /// Whether it stands in `path` at `at`.
+    pub(super) fn is_at(self, at: usize, path: &Path<'_>) -> bool {
+        let length = self.in_path.len();
+        let Some(there) = path.octets().get(at..at + length) else { return false };
+        let before_query = path.query().saturating_sub(at).min(length);
+        there[..before_query] == self.in_path[..before_query]
+            && there[before_query..] == self.in_query[before_query..]
+    }
+
+    /// Whether `path` ends with it, no earlier than at `from`.
+    pub(super) fn is_suffix(self, from: usize, path: &Path<'_>) -> bool {
+        let at = path.octets().len().checked_sub(self.in_path.len());
+        at.is_some_and(|at| at >= from && self.is_at(at, path))
+    }
+
+    /// Where its leftmost occurrence in `path`, no earlier than at `from`, ends.
+    pub(super) fn find_end(self, from: usize, path: &Path<'_>) -> Option<usize> {
+        let at = if self.in_path == self.in_query {
+            find(self.in_path, path.octets(), from)
+        } else {
+            self.find_by_place(from, path)
+        };
+        at.map(|at| at + self.in_path.len())
+    }
+
+    /// Three places in the order in which they come: within the path, across the `?`, within the query.
+    fn find_by_place(self, from: usize, path: &Path<'_>) -> Option<usize> {
+        let (octets, query) = (path.octets(), path.query());
+        find(self.in_path, &octets[..query], from)
+            .or_else(|| self.find_across(from, path))
+            .or_else(|| find(self.in_query, octets, from.max(query)))
+    }
+
+    /// The path of a URL has no `?`, so across its end the first one of the literal must be that end.
+    fn find_across(self, from: usize, path: &Path<'_>) -> Option<usize> {
+        let mark = memchr(b'?', self.in_path)?;
+        let at = path.query().checked_sub(mark + 1)?;
+        (at >= from && self.is_at(at, path)).then_some(at)
+    }
+}
+
+fn find(needle: &[u8], octets: &[u8], from: usize) -> Option<usize> {
+    memmem::find(octets.get(from..)?, needle).map(|at| from + at)
+}

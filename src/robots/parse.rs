@@ -1,0 +1,128 @@
+//! Octets to [`RobotsTxt`]. Whatever the octets are, there is a result (RFC 9309 §2.3.1.5: "crawlers
+//! MUST … use the parseable rules"); what was not understood is noted beside it.
+
+use super::arena::Arena;
+use super::dialect::Dialect;
+use super::lines::{Key, Line, lines};
+use super::notes::{IgnoredBecause, Notes};
+use super::pattern::Pattern;
+use super::ruleset::{Ruleset, StoredRule};
+use super::select::Namings;
+use super::{Directive, RobotsTxt};
+
+/// Parses `body`.
+pub(super) fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
+    let mut parser = Parser {
+        dialect,
+        place: Place::OutsideGroups,
+        arena: Arena::default(),
+        namings: Namings::default(),
+        rules: Ruleset::default(),
+        notes: Notes::default(),
+    };
+    for (number, octets) in lines(body, dialect) {
+        parser.line(number, octets);
+    }
+    parser.finish()
+}
+
+struct Parser<'d> {
+    dialect: &'d Dialect,
+    place: Place,
+    arena: Arena,
+    namings: Namings,
+    rules: Ruleset,
+    notes: Notes,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    OutsideGroups,
+    /// In the run of user-agent lines that begins a group.
+    AgentRun,
+    /// After that run.
+    Rules,
+}
+
+impl Parser<'_> {
+    fn line(&mut self, number: u32, octets: &[u8]) {
+        match Line::read(octets, self.dialect) {
+            Line::Blank if self.dialect.blank_line_ends_group => self.place = Place::OutsideGroups,
+            Line::Blank | Line::Comment => {}
+            Line::NoRecord => self.ignore(number, octets, IgnoredBecause::NoRecord),
+            Line::Record { key: Key::UserAgent, value } => self.user_agent(number, value),
+            Line::Record { key: Key::Allow, value } => self.rule(number, octets, Directive::Allow, value),
+            Line::Record { key: Key::Disallow, value } => {
+                self.rule(number, octets, Directive::Disallow, value)
+            }
+            Line::Record { key: Key::Other(key), value } => self.other(number, octets, key, value),
+        }
+    }
+
+    fn user_agent(&mut self, number: u32, value: &[u8]) {
+        if self.place != Place::AgentRun {
+            self.rules.begin_group();
+            self.place = Place::AgentRun;
+        }
+        self.namings.add(value, number, self.rules.last_group(), self.dialect, &mut self.arena);
+    }
+
+    fn rule(&mut self, line: u32, octets: &[u8], directive: Directive, value: &[u8]) {
+        if self.place == Place::OutsideGroups {
+            return self.ignore(line, octets, IgnoredBecause::OutsideGroups);
+        }
+        self.place = Place::Rules;
+        // RFC 9309 §2.2: `empty-pattern`. It matches nothing, but it was a rule (D-EMPTY).
+        if value.is_empty() {
+            return;
+        }
+        let written = self.arena.push(value);
+        match Pattern::compile(value, self.dialect, &mut self.arena) {
+            Some(pattern) => self.rules.push(StoredRule { pattern, written, line, directive }),
+            None => self.ignore(line, octets, IgnoredBecause::MatchesNothing),
+        }
+        if directive == Directive::Allow && self.dialect.index_allows_directory {
+            self.allow_directory(line, value);
+        }
+    }
+
+    /// `allow: …/index.htm*` also allows `…/`, and just that (D-INDEX).
+    fn allow_directory(&mut self, line: u32, value: &[u8]) {
+        let Some(slash) = value.iter().rposition(|&octet| octet == b'/') else { return };
+        if !value[slash..].starts_with(b"/index.htm") {
+            return;
+        }
+        let written = self.arena.push(value);
+        let directory = [&value[..=slash], b"$"].concat();
+        if let Some(pattern) = Pattern::compile(&directory, self.dialect, &mut self.arena) {
+            self.rules.push(StoredRule { pattern, written, line, directive: Directive::Allow });
+        }
+    }
+
+    fn other(&mut self, number: u32, octets: &[u8], key: &[u8], value: &[u8]) {
+        if self.dialect.other_record_ends_run && self.place == Place::AgentRun {
+            self.place = Place::Rules;
+        }
+        if !self.notes.record(number, key, value, &mut self.arena) {
+            self.ignore(number, octets, IgnoredBecause::UnknownKey);
+        }
+    }
+
+    fn ignore(&mut self, number: u32, octets: &[u8], because: IgnoredBecause) {
+        self.notes.ignore(number, octets, because, &mut self.arena);
+    }
+
+    fn finish(mut self) -> RobotsTxt {
+        self.namings.sort(&self.arena);
+        self.rules.sort(self.dialect.precedence);
+        self.notes.shrink_to_fit();
+        self.arena.shrink_to_fit();
+        RobotsTxt {
+            dialect: self.dialect.clone(),
+            arena: self.arena,
+            namings: self.namings,
+            rules: self.rules,
+            notes: self.notes,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Path patterns (RFC 9309 §2.2.2 and §2.2.3), compiled, and how they match.
+//!
+//! Between wildcards a pattern is a run of literal octets. Taking the leftmost occurrence of each in
+//! turn is exact, because whatever follows a wildcard matches at least as well after an earlier end.
+//! So one pass over the path decides: no backtracking, whatever the pattern.
+
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+
+use super::arena::{Arena, Span, count};
+use super::dialect::{ControlOctets, Dialect, Percent};
+use super::literal::Literal;
+use super::normal::{self, Item, Items, STAR};
+use super::path::{self, Path};
+
+const WILDCARD: Item = Item { octet: b'*', encoded: false };
+
+/// A compiled path pattern. Its octets lie in an [`Arena`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern {
+    /// The first octets, and which of them a path must have to match.
+    head: u64,
+    head_mask: u64,
+    /// The normal form, wildcards as [`STAR`].
+    normal: Span,
+    /// The same for the query of a URL, where `%2F` and `%3F` have another normal form. Mostly
+    /// it is the very same span.
+    in_query: Span,
+    /// Octets before the first wildcard.
+    prefix: u32,
+    /// Octets that are not wildcards: no shorter path can match.
+    literal: u32,
+    /// Whether it must reach the end of the path (a final `$`).
+    anchored: bool,
+    /// RFC 9309 §2.2.2: "The most specific match is the match that has the most octets."
+    pub octets: u32,
+}
+
+impl Pattern {
+    /// Compiles a pattern as written. `None`: it can match nothing, because it begins neither with `/`
+    /// nor with `*` (D-NONSLASH) or has an octet that no rule may have (D-OCTETS).
+    pub(super) fn compile(written: &[u8], dialect: &Dialect, arena: &mut Arena) -> Option<Pattern> {
+        if !matches!(written.first(), Some(b'/' | b'*')) || has_forbidden_octet(written, dialect) {
+            return None;
+        }
+        // `$` is a sign only as the last character (D-DOLLAR).
+        let anchor = written.strip_suffix(b"$").filter(|_| dialect.wildcards);
+        let (mut normal, mut octets) = normalise(anchor.unwrap_or(written), dialect);
+        octets += u32::from(anchor.is_some());
+        let mut anchored = anchor.is_some();
+        // A wildcard at the end reaches every end there is; it counts only for the length (D-TRAILSTAR).
+        if normal.last() == Some(&STAR) {
+            normal.pop();
+            anchored = false;
+        }
+        Some(Pattern::store(&normal, anchored, octets, arena, dialect))
+    }
+
+    fn store(normal: &[u8], anchored: bool, octets: u32, arena: &mut Arena, dialect: &Dialect) -> Pattern {
+        let span = arena.push(normal);
+        let two_forms = dialect.percent == Percent::ByValue
+            && normal.iter().any(|&octet| normal::in_query(octet) != octet);
+        let in_query = if two_forms {
+            arena.push(&normal.iter().map(|&octet| normal::in_query(octet)).collect::<Vec<_>>())
+        } else {
+            span
+        };
+        let stars = normal.iter().filter(|&&octet| octet == STAR).count();
+        let prefix = memchr(STAR, normal).unwrap_or(normal.len());
+        let head_length = if two_forms { 0 } else { prefix.min(8) };
+        Pattern {
+            head: path::head(&normal[..head_length]),
+            head_mask: path::head(&[0xFF; 8][..head_length]),
+            normal: span,
+            in_query,
+            prefix: count(prefix),
+            literal: count(normal.len() - stars),
+            anchored,
+            octets,
+        }
+    }
+
+    /// Whether the pattern matches, from the start of the path on.
+    pub(super) fn matches(&self, path: &Path<'_>, arena: &Arena) -> bool {
+        path.head() & self.head_mask == self.head
+            && path.octets().len() >= self.literal as usize
+            && self.matches_in_full(path, arena)
+    }
+
+    /// Whether it matches every path there is: `/`, or nothing but wildcards around it.
+    pub(super) fn matches_everything(&self) -> bool {
+        !self.anchored && self.literal == self.prefix && self.literal <= 1
+    }
+
+    fn matches_in_full(&self, path: &Path<'_>, arena: &Arena) -> bool {
+        let (normal, in_query) = (arena.get(self.normal), arena.get(self.in_query));
+        let literal =
+            |range: Range<usize>| Literal { in_path: &normal[range.clone()], in_query: &in_query[range] };
+        let prefix = self.prefix as usize;
+        if !literal(0..prefix).is_at(0, path) {
+            return false;
+        }
+        let Some(last_star) = memrchr(STAR, normal) else {
+            return !self.anchored || prefix == path.octets().len();
+        };
+        let mut at = prefix;
+        if prefix < last_star {
+            for middle in literal(prefix + 1..last_star).split_at_stars() {
+                let Some(end) = middle.find_end(at, path) else { return false };
+                at = end;
+            }
+        }
+        let last = literal(last_star + 1..normal.len());
+        if self.anchored { last.is_suffix(at, path) } else { last.find_end(at, path).is_some() }
+    }
+}
+
+/// The normal form of a pattern, wildcards as [`STAR`], and its length in octets.
+fn normalise(written: &[u8], dialect: &Dialect) -> (Vec<u8>, u32) {
+    let mut normal = Vec::with_capacity(written.len());
+    let mut octets = 0;
+    for item in Items(written) {
+        octets += item.octets(dialect.percent);
+        if !(dialect.wildcards && item == WILDCARD) {
+            item.write(dialect.percent, &mut normal);
+        } else if normal.last() != Some(&STAR) {
+            normal.push(STAR);
+        }
+    }
+    (normal, octets)
+}
+
+fn has_forbidden_octet(written: &[u8], dialect: &Dialect) -> bool {
+    dialect.control_octets == ControlOctets::DropRule
+        && written.iter().any(|&octet| octet.is_ascii_control() && octet != b'\t')
+}

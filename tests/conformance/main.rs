@@ -1,0 +1,5 @@
+//! The robots.txt engine against the conformance cases beside this file; see `README.md`.
+
+mod cases;
+mod real;
+mod written;
