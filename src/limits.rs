@@ -51,3 +51,13 @@ pub const INTERIM_RESPONSES_MAX: usize = 16;
 
 /// Octets read at once from one direction of an upgraded connection.
 pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
+
+/// Octets of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
+pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
+
+/// How many octets longer than the decoded limit an encoded robots.txt may be. No honest gzip file
+/// grows by more than its few headers.
+pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
+
+/// Profiles under which one origin is remembered. More can only come of reloaded settings.
+pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
