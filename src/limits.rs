@@ -61,3 +61,22 @@ pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
 
 /// Profiles under which one origin is remembered. More can only come of reloaded settings.
 pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
+
+/// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
+/// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
+pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;
+
+/// Octets of a User-Agent that a denial record keeps.
+pub const RECORD_USER_AGENT_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of a path pattern that a denial record keeps.
+pub const RECORD_PATTERN_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of one denial record, its line end included: what readers need to hold.
+pub const RECORD_LINE_OCTETS_MAX: usize = 64 << 10;
+
+/// Records that wait for the writer; a request that would be one more waits itself.
+pub const RECORDS_WAITING_MAX: usize = 1024;
+
+/// Octets at the end of the record file that are searched for the last whole record at start.
+pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;

@@ -1,0 +1,41 @@
+//! The effective settings, each with where it came from.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::load::{Loaded, place_of};
+use super::shape::leaves;
+
+/// One setting as it is in effect.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effective {
+    pub key: String,
+    /// As it would be written in the file; null: not set.
+    pub value: Json,
+    /// `default`, `courtesy.toml:12`, `$COURTESY__…` or `--flag`.
+    pub from: String,
+}
+
+impl Loaded {
+    /// Every setting, by name.
+    pub fn effective(&self) -> Vec<Effective> {
+        let tree = serde_json::to_value(&self.settings).expect("settings are made of plain values");
+        let with_place = |(key, value): (String, &Json)| {
+            let from = place_of(&self.merged, &key).unwrap_or_else(|| "default".into());
+            Effective { key, value: value.clone(), from }
+        };
+        leaves(&tree).into_iter().map(with_place).collect()
+    }
+}
+
+impl fmt::Display for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let setting = match &self.value {
+            Json::Null => format!("# {} is not set", self.key),
+            value => format!("{} = {value}", self.key),
+        };
+        write!(f, "{setting:<48} # {}", self.from)
+    }
+}
