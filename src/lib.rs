@@ -16,3 +16,4 @@ pub mod policy;
 pub mod proxy;
 pub mod robots;
 pub mod store;
+pub mod text;

@@ -7,11 +7,13 @@ use http::StatusCode;
 
 use super::gate::Draft;
 use super::problem::Problem;
-use crate::audit::{self, Event, Reason, Record};
+use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::egress::{self, Failure};
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision};
+use crate::policy::state::{Absence, RobotsState};
 use crate::store::Known;
+use crate::text;
 
 /// A refused request, recorded.
 #[derive(Debug)]
@@ -103,21 +105,21 @@ impl Draft<'_> {
             directive: rule.directive.to_string(),
             pattern: Record::pattern(rule.pattern),
         });
-        denial.record.robots = Some(self.robots(known, denial.cause.clone()));
+        denial.record.robots = Some(self.robots(known, absence));
         denial
     }
 
-    fn robots(&self, known: &Known, cause: Option<String>) -> audit::Robots {
-        let state = known.state();
+    fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
+        let state = &known.state;
         let snapshot: Option<&Snapshot> = state.copy().map(|copy| &*copy.snapshot);
         audit::Robots {
             url: self.target.origin.robots_url(),
             url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
-            status: state.cause().map_or(snapshot.map(|snapshot| snapshot.status), |cause| cause.status()),
-            sha256: snapshot.map(|snapshot| audit::hex(&snapshot.sha256)),
+            status: absence.map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
+            sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
             fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
-            state: state.word().to_owned(),
-            cause,
+            state: status(state),
+            cause: absence.map(|absence| Record::user_agent(absence.cause.to_string().as_bytes())),
             since: state.since(),
             next_try: state.next_try(),
         }
@@ -144,5 +146,13 @@ impl Draft<'_> {
             exemption: None,
             path_seen: true,
         }
+    }
+}
+
+const fn status(state: &RobotsState) -> RobotsStatus {
+    match state {
+        RobotsState::Successful { .. } => RobotsStatus::Rules,
+        RobotsState::Unavailable { .. } => RobotsStatus::Unavailable,
+        RobotsState::Unknown | RobotsState::Unreachable(_) => RobotsStatus::Unreachable,
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
+use http::{HeaderValue, Method};
 use tracing::{error, info};
 
 pub use super::denial::Denial;
@@ -50,7 +50,7 @@ pub enum Admission {
 pub struct Ask<'a> {
     pub client: IpAddr,
     pub method: &'a Method,
-    pub fields: &'a HeaderMap,
+    pub user_agent: Option<&'a HeaderValue>,
 }
 
 /// Everything a decision needs.
@@ -65,7 +65,7 @@ pub struct Gate {
 impl Gate {
     /// Decides on `target`, and records the decision where it is worth a record.
     pub async fn admit(&self, target: Target, ask: Ask<'_>) -> Admission {
-        let agent = self.rules.agent(ask.fields);
+        let agent = self.rules.agent(ask.user_agent);
         let draft = Draft { target: &target, ask, agent, rules: &self.rules, now: self.clock.wall() };
         if self.rules.agent_required && agent.identification.is_none() {
             return self.deny(draft.denial(Reason::AgentRequired, Problem::AgentRequired)).await;
@@ -76,8 +76,10 @@ impl Gate {
             Err(undecided) => return self.deny(draft.undecided(&undecided)).await,
         };
         // The fetch may have taken its time: what follows is judged by the time it ended.
-        let draft = Draft { now: self.clock.wall(), ..draft };
-        let policy = known.policy(draft.now);
+        let draft = Draft { now: known.at, ..draft };
+        let Some(policy) = known.policy() else {
+            return self.deny(draft.denial(Reason::Undecided, Problem::Undecided)).await;
+        };
         let decision = decide(&policy, agent.token, target.path.as_str().as_bytes());
         match decision.verdict {
             Verdict::Allow => match self.robots_txt(&decision, &policy, ask.method, draft.now) {
@@ -92,10 +94,12 @@ impl Gate {
     }
 
     /// The way out was refused for a request that was permitted: that is a denial too.
-    pub async fn refuse_origin(&self, target: &Target, ask: Ask<'_>, error: &egress::Error) -> Admission {
-        let agent = self.rules.agent(ask.fields);
+    pub async fn refuse_origin(&self, target: &Target, ask: Ask<'_>, error: &egress::Error) -> Box<Denial> {
+        let agent = self.rules.agent(ask.user_agent);
         let draft = Draft { target, ask, agent, rules: &self.rules, now: self.clock.wall() };
-        self.deny(draft.origin_refused(error)).await
+        let denial = draft.origin_refused(error);
+        self.record(&denial.record).await;
+        Box::new(denial)
     }
 
     /// A thousand workers that ask for a robots.txt cost the origin one fetch.
@@ -190,7 +194,7 @@ impl Draft<'_> {
     fn undecided(&self, undecided: &Undecided) -> Denial {
         match undecided {
             Undecided::Refused(error) => self.origin_refused(error),
-            Undecided::TimedOut | Undecided::Busy => self.denial(Reason::Undecided, Problem::Undecided),
+            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => self.denial(Reason::Undecided, Problem::Undecided),
         }
     }
 }

@@ -20,10 +20,10 @@ mod wire;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::MAX_FORWARDS;
+use http::header::{MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
-use tracing::{debug, trace};
+use tracing::debug;
 
 pub use body::Body;
 use body::Exchange;
@@ -33,7 +33,8 @@ pub use forward::Forwarding;
 use gate::{Admission, Ask};
 pub use gate::Gate;
 pub use problem::{OWN_NAME, Problem};
-pub use respond::{Refusal, refused};
+use respond::Asked;
+pub use respond::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
 use target::{Destination, Target, destination};
 pub use wire::{Control, Deadlines, Wire};
@@ -58,21 +59,19 @@ impl Proxy {
     /// Answers one request of `channel`.
     pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let exchange = Exchange::begin(&channel.control);
-        let method = request.method().clone();
-        let fields = request.headers().clone();
+        let asked = Asked::by(&request);
         let has_body = !request.body().is_end_stream();
         let answer = match self.answer(request, channel).await {
             Ok(answer) => answer,
             Err(Stop::Refusal(refusal)) => {
-                debug!(%method, client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
-                Answer::own(respond::refused(&refusal, &method, &fields))
+                debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
+                Answer::own(respond::refused(&refusal, &asked))
             }
-            Err(Stop::Denial(denial)) => Answer::own(respond::denied(&denial, &method, &fields)),
+            Err(Stop::Denial(denial)) => Answer::own(respond::denied(&denial, &asked)),
         };
         if answer.own && has_body {
             channel.control.leave_unread();
         }
-        trace!(%method, status = answer.response.status().as_u16(), "answered");
         answer.response.map(|body| body.within(exchange))
     }
 
@@ -95,18 +94,17 @@ impl Proxy {
     }
 
     async fn decide(&self, request: Request<Incoming>, target: Target, channel: &Channel) -> Result<Answer, Stop> {
-        let ask = Ask { client: channel.client, method: request.method(), fields: request.headers() };
+        let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
+        let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => return Ok(Answer::own(respond::robots_txt(&snapshot, age))),
             Admission::Denial(denial) => return Err(Stop::Denial(denial)),
         };
-        let (method, fields) = (request.method().clone(), request.headers().clone());
         let client = Client { address: channel.client, control: &channel.control };
         match self.forwarding.forward(&permit, request, client).await {
             Ok(response) => Ok(Answer { response, own: false }),
             Err(error) if error.failure == Failure::AddressProhibited => {
-                let ask = Ask { client: channel.client, method: &method, fields: &fields };
                 Err(Stop::Denial(self.gate.refuse_origin(permit.target(), ask, &error).await))
             }
             Err(error) => Err(Refusal::origin(&error).into()),

@@ -9,7 +9,7 @@ use http::header::{
     ACCEPT, AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     RETRY_AFTER,
 };
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -98,9 +98,9 @@ impl Refusal {
 }
 
 /// The answer to a refused request.
-pub fn refused(refusal: &Refusal, method: &Method, fields: &HeaderMap) -> Response<Body> {
+pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
     let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
-    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, Map::new(), method, fields);
+    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, Map::new(), asked);
     insert(&mut response, PROXY_STATUS, &proxy_status);
     finish(&mut response, refusal.retry_after);
     if refusal.closes() {
@@ -111,7 +111,7 @@ pub fn refused(refusal: &Refusal, method: &Method, fields: &HeaderMap) -> Respon
 
 /// The 403: why, from which line of which version of the file, and what to do (RFC 9209 §2.3.3,
 /// `http_request_denied`).
-pub fn denied(denial: &Denial, method: &Method, fields: &HeaderMap) -> Response<Body> {
+pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
     let record = &denial.record;
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| {
@@ -126,7 +126,7 @@ pub fn denied(denial: &Denial, method: &Method, fields: &HeaderMap) -> Response<
     put("group", without_nulls(&record.group));
     put("rule", without_nulls(&record.rule));
     put("record", json!(record.id));
-    let mut response = problem(denial.problem, denial.status, &denial.sentence(), members, method, fields);
+    let mut response = problem(denial.problem, denial.status, &denial.sentence(), members, asked);
     insert(&mut response, PROXY_STATUS, &denial.proxy_status());
     insert(&mut response, RECORD, &record.id);
     finish(&mut response, denial.retry_after);
@@ -185,11 +185,10 @@ fn problem(
     status: StatusCode,
     detail: &str,
     members: Map<String, Value>,
-    method: &Method,
-    fields: &HeaderMap,
+    asked: &Asked,
 ) -> Response<Body> {
     let title = problem.row().title;
-    let (content_type, content) = match preferred(fields) {
+    let (content_type, content) = match asked.form {
         Form::Json => {
             let mut document = Map::new();
             document.insert("type".into(), problem.uri().into());
@@ -209,7 +208,7 @@ fn problem(
     };
     let length = content.len();
     // RFC 9110 §9.3.2: the fields of a response to HEAD are those of a GET; its content is not sent.
-    let content = if *method == Method::HEAD { Bytes::new() } else { Bytes::from(content) };
+    let content = if asked.only_head { Bytes::new() } else { Bytes::from(content) };
     let mut response = Response::new(Body::own(content));
     *response.status_mut() = status;
     insert(&mut response, CONTENT_TYPE, content_type);
@@ -229,6 +228,24 @@ fn finish(response: &mut Response<Body>, retry_after: Option<Duration>) {
 fn insert(response: &mut Response<Body>, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
+    }
+}
+
+/// What of a request shapes the answer to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    form: Form,
+    only_head: bool,
+}
+
+impl Asked {
+    pub fn by<B>(request: &Request<B>) -> Self {
+        Self { form: preferred(request.headers()), only_head: *request.method() == Method::HEAD }
+    }
+
+    /// By a request that could not be read.
+    pub const fn unreadably() -> Self {
+        Self { form: Form::Json, only_head: false }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 
 use crate::agent::product_token;
 use crate::audit::AgentSource;
@@ -66,8 +65,8 @@ pub struct Agent<'a> {
 impl Rules {
     /// A configured rule goes before what the User-Agent itself says; without a User-Agent there is
     /// no token, and only the rules for `*` apply.
-    pub fn agent<'a>(&'a self, fields: &'a HeaderMap) -> Agent<'a> {
-        let Some(identification) = fields.get(USER_AGENT).filter(|value| !value.is_empty()) else {
+    pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>) -> Agent<'a> {
+        let Some(identification) = user_agent.filter(|value| !value.is_empty()) else {
             return Agent { identification: None, token: None, source: AgentSource::Absent, rule: None };
         };
         let octets = identification.as_bytes();
@@ -80,7 +79,7 @@ impl Rules {
     }
 
     /// The profile that holds for `agent` at `origin`: the agent's, else the origin's, else ours.
-    pub fn profile(&self, agent: &Agent<'_>, origin: &Origin) -> &Arc<Profile> {
+    pub fn profile<'a>(&'a self, agent: &Agent<'a>, origin: &Origin) -> &'a Arc<Profile> {
         let of_agent = agent.rule.and_then(|rule| rule.profile.as_ref());
         let of_origin = || self.origins.get(origin).and_then(|rule| rule.profile.as_ref());
         of_agent.or_else(of_origin).unwrap_or(&self.profile)

@@ -90,6 +90,8 @@ struct Counters {
 pub struct Known {
     pub state: Arc<RobotsState>,
     pub profile: Arc<Profile>,
+    /// The moment at which it was found current, and by which it is judged.
+    pub at: Moment,
 }
 
 /// Why nothing is known. Undecided is denied.
@@ -123,10 +125,10 @@ pub struct Stats {
 }
 
 impl Known {
-    /// What follows at `now`. A state that has become too old since it was returned still says what
-    /// held at that moment; a long wait between the two is worth asking the store again.
-    pub fn policy(&self, now: Moment) -> Option<Policy<'_>> {
-        match self.state.standing(&self.profile, now) {
+    /// What follows. `None` does not occur for what the store returns; who meets it has nothing to
+    /// decide by.
+    pub fn policy(&self) -> Option<Policy<'_>> {
+        match self.state.standing(&self.profile, self.at) {
             Standing::Current(policy) => Some(policy),
             Standing::Due => None,
         }
@@ -206,7 +208,7 @@ impl Store {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
             if let Standing::Current(_) = state.standing(profile, now) {
-                let known = Known { state: Arc::clone(state), profile: Arc::clone(profile) };
+                let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
                 if known.state.wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
@@ -249,8 +251,8 @@ impl Store {
             self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
         }
         let (state, profile) = derived.as_ref().unwrap_or(entry).state(question.profile)?;
-        let known = Known { state: Arc::clone(state), profile: Arc::clone(profile) };
-        known.policy(now).is_some().then_some(known)
+        let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
+        known.policy().is_some().then_some(known)
     }
 
     /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for
