@@ -3,6 +3,7 @@
 //! which merges; what is added here is a place for every value and a remedy in every complaint.
 
 mod complain;
+mod convert;
 mod layers;
 mod load;
 mod rules;
@@ -10,6 +11,7 @@ mod settings;
 mod shape;
 mod show;
 mod sound;
+mod spelling;
 mod units;
 mod values;
 mod words;
@@ -19,11 +21,11 @@ pub use layers::{Change, Override};
 pub use load::{Loaded, load};
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Agents, Audit, Clients, Deny, Egress, Limits, Listen, Log, Outage, Robots, Settings, Tls,
+    Agents, Audit, Clients, Deny, Egress, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
 };
 pub use show::Effective;
 pub use values::{FetchAs, Token, Via};
-pub use words::{LogFormat, LogLevel, Mode, OutageAfter, OutageCopy, ProfileName, Roots};
+pub use words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
 
 /// The commented file: every setting with its default and a sentence.
 pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

@@ -9,6 +9,7 @@ use super::words::{Mode, ProfileName};
 use crate::glob::Glob;
 use crate::moment::Moment;
 use crate::origin::Origin;
+use crate::policy::exemption::OriginPattern;
 
 /// `[[agents.rules]]`: what holds for User-Agents that match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,9 +44,9 @@ pub struct OriginRule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exemption {
-    #[serde(with = "units::origin")]
-    pub origin: Origin,
-    /// Path patterns as robots.txt has them; none: the whole origin.
+    #[serde(with = "units::origin_pattern")]
+    pub origin: OriginPattern,
+    /// Beginnings of paths; none: the whole origin.
     #[serde(default)]
     pub paths: Vec<String>,
     /// Product tokens, in any case; none: every agent.

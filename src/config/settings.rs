@@ -13,11 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
 use super::values::{FetchAs, Via};
-use super::words::{LogFormat, LogLevel, Mode, OutageAfter, OutageCopy, ProfileName, Roots};
+use super::words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const DAY: Duration = Duration::from_hours(24);
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,7 +82,7 @@ pub struct Robots {
     /// Octets of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
-    pub max_redirects: usize,
+    pub max_redirects: u8,
     /// Octets of memory for what is known of origins.
     #[serde(with = "units::size")]
     pub cache_size: u64,
@@ -92,21 +91,34 @@ pub struct Robots {
     pub cache_entries: usize,
     /// Whether a client's own request for a robots.txt is answered from the copy that decides.
     pub serve_cached: bool,
+    pub knobs: Knobs,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Single knobs of the profile; absent: as the profile has them. They hold for every profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Knobs {
+    pub status_401_403: Option<Meaning>,
+    pub status_429: Option<Meaning>,
+    pub status_other_4xx: Option<Meaning>,
+    /// Whether a refresh may ask with `If-None-Match` and `If-Modified-Since`.
+    pub conditional: Option<bool>,
+}
+
+/// What holds while a robots.txt is unreachable; absent: as the profile has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Outage {
-    pub copy: OutageCopy,
-    pub after: OutageAfter,
+    pub copy: Option<OutageCopy>,
+    pub after: Option<Access>,
     /// How long robots.txt must have been seen unreachable before `after` holds.
-    #[serde(with = "units::duration")]
-    pub after_time: Duration,
+    #[serde(with = "units::duration_option")]
+    pub after_time: Option<Duration>,
     /// The first wait before an unreachable robots.txt is tried again; it doubles up to `retry_max`.
-    #[serde(with = "units::duration")]
-    pub retry_min: Duration,
-    #[serde(with = "units::duration")]
-    pub retry_max: Duration,
+    #[serde(with = "units::duration_option")]
+    pub retry_min: Option<Duration>,
+    #[serde(with = "units::duration_option")]
+    pub retry_max: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,18 +231,7 @@ impl Default for Robots {
             cache_size: 256 * MIB,
             cache_entries: 100_000,
             serve_cached: true,
-        }
-    }
-}
-
-impl Default for Outage {
-    fn default() -> Self {
-        Self {
-            copy: OutageCopy::Use,
-            after: OutageAfter::Allow,
-            after_time: 30 * DAY,
-            retry_min: Duration::from_secs(30),
-            retry_max: Duration::from_mins(10),
+            knobs: Knobs::default(),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::settings::Settings;
 use super::values::Token;
 use crate::moment::Moment;
 use crate::origin::{Host, Origin, Scheme};
+use crate::policy::exemption::OriginPattern;
 
 /// The kinds of all settings, as a tree of example values.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Shape(Json);
 
 impl Shape {
     pub fn new() -> Self {
-        Self(serde_json::to_value(example()).expect("settings are made of plain values"))
+        Self(serde_json::to_value(example().with_profile()).expect("settings are made of plain values"))
     }
 
     /// The example at a dotted key.
@@ -173,7 +174,7 @@ fn example() -> Settings {
         profile: Some(settings.robots.profile),
     }];
     settings.exemptions = vec![Exemption {
-        origin,
+        origin: OriginPattern::Exact(origin),
         paths: vec!["/".into()],
         agents: vec![token],
         by: "somebody".into(),

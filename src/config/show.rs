@@ -14,16 +14,21 @@ pub struct Effective {
     pub key: String,
     /// As it would be written in the file; null: not set.
     pub value: Json,
-    /// `default`, `courtesy.toml:12`, `$COURTESY__…` or `--flag`.
+    /// `default`, `profile google`, `courtesy.toml:12`, `$COURTESY__…` or `--flag`.
     pub from: String,
 }
 
 impl Loaded {
     /// Every setting, by name.
     pub fn effective(&self) -> Vec<Effective> {
-        let tree = serde_json::to_value(&self.settings).expect("settings are made of plain values");
+        let filled = self.settings.with_profile();
+        let tree = serde_json::to_value(&filled).expect("settings are made of plain values");
         let with_place = |(key, value): (String, &Json)| {
-            let from = place_of(&self.merged, &key).unwrap_or_else(|| "default".into());
+            let of_profile = key.starts_with("outage.") || key.starts_with("robots.knobs.");
+            let from = place_of(&self.merged, &key).unwrap_or_else(|| match of_profile {
+                true => format!("profile {}", self.settings.robots.profile),
+                false => "default".into(),
+            });
             Effective { key, value: value.clone(), from }
         };
         leaves(&tree).into_iter().map(with_place).collect()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::complain::Complaint;
 use super::settings::Settings;
-use super::units::{print_duration, print_size};
+use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
 use crate::moment::Moment;
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
@@ -53,11 +53,11 @@ fn check_listen(settings: &Settings, complain: Complain<'_>) {
 }
 
 fn check_outage(settings: &Settings, complain: Complain<'_>) {
-    let (min, max) = (settings.outage.retry_min, settings.outage.retry_max);
-    if min > max {
-        let problem =
-            format!("{} is longer than outage.retry_max, {}", print_duration(&min), print_duration(&max));
-        complain("outage.retry_min", problem, None);
+    let outage = settings.profile(settings.robots.profile).outage;
+    if outage.retry_min > outage.retry_max {
+        let key = if settings.outage.retry_min.is_some() { "outage.retry_min" } else { "outage.retry_max" };
+        let [min, max] = [outage.retry_min, outage.retry_max].map(|length| print_duration(&length));
+        complain(key, format!("retry_min, {min}, is longer than retry_max, {max}"), None);
     }
 }
 
@@ -93,9 +93,13 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
             }
         }
         for (number, path) in exemption.paths.iter().enumerate() {
-            if !path.starts_with(['/', '*']) {
+            if !path.starts_with('/') {
                 let key = format!("exemptions[{index}].paths[{number}]");
-                complain(&key, format!("\"{path}\" is not a path"), Some("it begins with / or *".into()));
+                complain(
+                    &key,
+                    format!("\"{path}\" is not the beginning of a path"),
+                    Some("write \"/open/\"".into()),
+                );
             }
         }
     }
@@ -109,9 +113,9 @@ impl Settings {
             .map(|exemption| {
                 format!(
                     "the exemption for {} by {} ended at {} and no longer applies",
-                    exemption.origin,
+                    print_origin_pattern(&exemption.origin),
                     exemption.by,
-                    super::units::print_date(&exemption.until)
+                    print_date(&exemption.until)
                 )
             })
             .collect()

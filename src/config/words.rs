@@ -75,6 +75,16 @@ words! {
         Archival = "archival",
     }
 
+    /// What the lack of a robots.txt means.
+    Meaning {
+        /// There are no rules: all is allowed (RFC 9309 §2.3.1.3).
+        Allow = "allow",
+        /// The site is closed to us.
+        Disallow = "disallow",
+        /// It may be there and cannot be had now (RFC 9309 §2.3.1.4).
+        Unreachable = "unreachable",
+    }
+
     /// What the last good copy is worth while its origin's robots.txt is unreachable.
     OutageCopy {
         /// Its rules go on applying (RFC 9309 §2.3.1.4).
@@ -83,8 +93,8 @@ words! {
         Disallow = "disallow",
     }
 
-    /// What follows when robots.txt has been unreachable for [`Outage::after_time`](super::Outage).
-    OutageAfter {
+    /// Whether all may be fetched or nothing.
+    Access {
         Allow = "allow",
         Disallow = "disallow",
     }
