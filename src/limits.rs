@@ -6,25 +6,6 @@ use std::time::Duration;
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
 pub const HOST_OCTETS_MAX: usize = 253;
 
-/// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
-/// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
-pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;
-
-/// Octets of a User-Agent, or of any other text of a request, that a denial record keeps.
-pub const RECORD_TEXT_OCTETS_MAX: usize = 2 << 10;
-
-/// Octets of a path pattern that a denial record keeps.
-pub const RECORD_PATTERN_OCTETS_MAX: usize = 2 << 10;
-
-/// Octets of one denial record, its line end included: what readers need to hold.
-pub const RECORD_LINE_OCTETS_MAX: usize = 64 << 10;
-
-/// Records that wait for the writer; a request that would be one more waits itself.
-pub const RECORDS_WAITING_MAX: usize = 1024;
-
-/// Octets at the end of the record file that are searched for the last whole record at start.
-pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
-
 /// How long an answer of the resolver is kept: getaddrinfo tells no TTL, so short enough to follow
 /// a change, long enough that a crawl does not ask for each connection.
 pub const DNS_TTL: Duration = Duration::from_secs(30);
@@ -61,3 +42,41 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 /// How far into the future something may have been learnt before the clock must have been set back
 /// and what is known cannot be dated.
 pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How long an origin may take to say 100 (Continue) before the body is sent all the same.
+pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// Interim responses passed on to one request; a flood of them ends here.
+pub const INTERIM_RESPONSES_MAX: usize = 16;
+
+/// Octets read at once from one direction of an upgraded connection.
+pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
+
+/// Octets of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
+pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
+
+/// How many octets longer than the decoded limit an encoded robots.txt may be. No honest gzip file
+/// grows by more than its few headers.
+pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
+
+/// Profiles under which one origin is remembered. More can only come of reloaded settings.
+pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
+
+/// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
+/// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
+pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;
+
+/// Octets of a User-Agent, or of any other text of a request, that a denial record keeps.
+pub const RECORD_TEXT_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of a path pattern that a denial record keeps.
+pub const RECORD_PATTERN_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of one denial record, its line end included: what readers need to hold.
+pub const RECORD_LINE_OCTETS_MAX: usize = 64 << 10;
+
+/// Records that wait for the writer; a request that would be one more waits itself.
+pub const RECORDS_WAITING_MAX: usize = 1024;
+
+/// Octets at the end of the record file that are searched for the last whole record at start.
+pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;

@@ -5,13 +5,11 @@ mod journal;
 mod record;
 #[cfg(test)]
 mod tests;
-mod text;
 mod time;
 mod words;
 mod writer;
 
 pub use record::{Client, Entry, Exemption, Group, Profile, Record, Robots, Rule, new_id};
-pub use text::sha256_hex;
 pub use time::print as print_time;
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
 pub use writer::{Health, OpenError, WriteError, Writer, Written};

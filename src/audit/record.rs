@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::text;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
 use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
+use crate::policy::profile;
+use crate::text;
 
 /// What the writer makes a line of. Texts that strangers wrote are put in with [`Record::url`],
 /// [`Record::text`] and [`Record::pattern`], which bound them.
@@ -93,6 +94,8 @@ pub struct Robots {
     #[serde(with = "super::time::option")]
     pub fetched_at: Option<Moment>,
     pub state: RobotsStatus,
+    /// Why there is no file, in words; none where there is one.
+    pub cause: Option<String>,
     /// Since when it is in that state.
     #[serde(with = "super::time::option")]
     pub since: Option<Moment>,
@@ -108,6 +111,13 @@ pub struct Exemption {
     pub ticket: Option<String>,
     #[serde(with = "super::time")]
     pub until: Moment,
+}
+
+impl Profile {
+    /// The name and version of `profile`.
+    pub fn of(profile: &profile::Profile) -> Self {
+        Self { name: profile.name.to_owned(), version: profile::VERSION }
+    }
 }
 
 impl Record {

@@ -44,9 +44,10 @@ fn full() -> Record {
             url: "http://example.com/robots.txt".into(),
             url_reached: Some("http://www.example.com/robots.txt".into()),
             status: Some(200),
-            sha256: Some(sha256_hex(b"")),
+            sha256: Some(crate::text::sha256_hex(b"")),
             fetched_at: Some(NOON),
             state: RobotsStatus::Rules,
+            cause: None,
             since: Some(NOON),
             next_try: None,
         }),
@@ -87,7 +88,7 @@ fn the_text_of_a_record_is_a_public_interface() {
             r#""rule":{"line":12,"directive":"disallow","pattern":"/private/"},"#,
             r#""robots":{"url":"http://example.com/robots.txt","url_reached":"http://www.example.com/robots.txt","#,
             r#""status":200,"sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","#,
-            r#""fetched_at":"2026-11-20T12:00:00.123000Z","state":"rules","since":"2026-11-20T12:00:00.123000Z","#,
+            r#""fetched_at":"2026-11-20T12:00:00.123000Z","state":"rules","cause":null,"since":"2026-11-20T12:00:00.123000Z","#,
             r#""next_try":null},"exemption":{"by":"webmaster@example.com","reason":"written permission","#,
             r#""ticket":"OPS-123","until":"2026-11-20T12:00:00.123000Z"},"path_seen":true,"seq":7}"#,
         )
@@ -116,7 +117,7 @@ fn what_strangers_write_is_bounded_and_says_so() {
     let kept = Record::url(&url);
     let (text, mark) = kept.split_once('…').unwrap();
     assert_eq!(text.len(), RECORD_URL_OCTETS_MAX);
-    assert_eq!(mark, format!("[9000 octets, sha256 {}]", sha256_hex(&url)));
+    assert_eq!(mark, format!("[9000 octets, sha256 {}]", crate::text::sha256_hex(&url)));
     // The bound holds for the escaped text, and cuts no character in two.
     assert!(Record::text(&[0xff; 2000]).contains("…[2000 octets"));
     assert!(Record::text("é".repeat(2000).as_bytes()).starts_with("éé"));

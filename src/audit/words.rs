@@ -25,8 +25,6 @@ pub enum Reason {
     RobotsUnreachable,
     /// robots.txt answers 401 or 403, and the profile reads that as a refusal of everything.
     RobotsAccessDenied,
-    /// robots.txt asks to come back later, and the profile waits for it.
-    RobotsDeferred,
     /// The address policy does not let the origin be reached.
     OriginRefused,
     /// Nothing could be decided in time: undecided is denied.

@@ -6,21 +6,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::pool::Lease;
 use super::unstalled::Unstalled;
 
+/// Waits for a signal, or for so long that it will not come.
+type Hold = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A request body on its way out.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Outgoing {
     body: Option<Unstalled>,
     /// With `Expect: 100-continue`, the body is not asked for before the origin wants it.
-    hold: Option<oneshot::Receiver<()>>,
+    hold: Option<Hold>,
     complete: Arc<AtomicBool>,
 }
 
@@ -36,9 +41,12 @@ impl Outgoing {
         Self { body: Some(body), hold: None, complete }
     }
 
-    /// Holds the body back until `go` is sent or dropped.
-    pub fn held_until(mut self, go: oneshot::Receiver<()>) -> Self {
-        self.hold = Some(go);
+    /// Holds the body back until `go` is sent or dropped, at most for `patience`: an origin that
+    /// does not know the expectation says nothing, and waits for the body (RFC 9110 §10.1.1).
+    pub fn held_until(mut self, go: oneshot::Receiver<()>, patience: Duration) -> Self {
+        self.hold = Some(Box::pin(async move {
+            let _ = timeout(patience, go).await;
+        }));
         self
     }
 
@@ -52,6 +60,12 @@ impl Outgoing {
     }
 }
 
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outgoing").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
 impl Body for Outgoing {
     type Data = Bytes;
     type Error = io::Error;
@@ -61,7 +75,7 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Some(go) = &mut self.hold {
-            let _ = ready!(Pin::new(go).poll(cx));
+            ready!(go.as_mut().poll(cx));
             self.hold = None;
         }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
@@ -90,7 +104,7 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    pub(super) fn new(body: Incoming, limit: std::time::Duration, lease: Lease) -> Self {
+    pub(super) fn new(body: Incoming, limit: Duration, lease: Lease) -> Self {
         Self { body: Unstalled::new(body, limit), lease: Some(lease) }
     }
 }

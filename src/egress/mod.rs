@@ -69,6 +69,12 @@ pub struct Egress {
     pool: Arc<Pool>,
 }
 
+impl std::fmt::Debug for Egress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Egress").field("config", &self.shared.config).finish_non_exhaustive()
+    }
+}
+
 impl Egress {
     pub fn new(shared: Arc<Shared>) -> Self {
         let Config { max_idle, idle_timeout, .. } = shared.config;

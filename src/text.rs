@@ -49,10 +49,15 @@ fn bounded(mut text: String, octets: &[u8], octets_max: usize) -> String {
     text
 }
 
-/// The digest as 64 lower-case hexadecimal digits.
+/// The digest of `octets` as 64 lower-case hexadecimal digits.
 pub fn sha256_hex(octets: &[u8]) -> String {
-    let mut hex = String::with_capacity(64);
-    Sha256::digest(octets).iter().for_each(|octet| push_lower_hex(&mut hex, *octet));
+    hex(&Sha256::digest(octets))
+}
+
+/// Two lower-case hexadecimal digits for each octet.
+pub fn hex(octets: &[u8]) -> String {
+    let mut hex = String::with_capacity(octets.len() * 2);
+    octets.iter().for_each(|octet| push_lower_hex(&mut hex, *octet));
     hex
 }
 

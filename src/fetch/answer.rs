@@ -1,0 +1,87 @@
+//! A final answer, read to a finding: which answers carry a robots.txt, and whether it came whole.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
+use http::response::Parts;
+use http::{Response, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+use sha2::{Digest, Sha256};
+
+use super::decode::{Decoded, Decoder, Undecodable, Wanted};
+use super::freshness::{freshness, retry_after};
+use super::redirect::Chain;
+use crate::moment::Moment;
+use crate::policy::access::{AccessResult, Cause, NetworkFailure, Snapshot};
+
+pub(super) async fn read<B>(
+    response: Response<B>,
+    chain: &Chain,
+    now: Moment,
+    max_size: usize,
+) -> AccessResult
+where
+    B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
+{
+    let (head, body) = response.into_parts();
+    match head.status {
+        StatusCode::NOT_MODIFIED => AccessResult::NotModified { freshness: freshness(&head.headers, now) },
+        // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules.
+        status if status.is_success() => match read_body(&head, body, max_size).await {
+            Ok(decoded) => successful(&head, decoded, chain, now),
+            Err(cause) => AccessResult::Without(cause),
+        },
+        status => AccessResult::Without(Cause::Status {
+            code: status.as_u16(),
+            retry_after: retry_after(&head.headers, now),
+        }),
+    }
+}
+
+fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Moment) -> AccessResult {
+    let snapshot = Snapshot {
+        sha256: Sha256::digest(&decoded.body).into(),
+        body: decoded.body.into(),
+        cut: decoded.cut,
+        status: head.status.as_u16(),
+        url: chain.url(),
+        hops: chain.hops(),
+        fetched_at: now,
+        content_type: head.headers.get(CONTENT_TYPE).cloned(),
+        etag: head.headers.get(ETAG).cloned(),
+        last_modified: head.headers.get(LAST_MODIFIED).cloned(),
+    };
+    AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: freshness(&head.headers, now) }
+}
+
+/// Frame by frame, as far as the limit: what lies beyond it is not downloaded.
+async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Decoded, Cause>
+where
+    B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
+{
+    let mut decoder = Decoder::new(&head.headers, max_size).map_err(undecodable)?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        let Some(chunk) = frame.data_ref() else { continue };
+        if decoder.push(chunk).map_err(undecodable)? == Wanted::Nothing {
+            break;
+        }
+    }
+    decoder.finish().map_err(undecodable)
+}
+
+fn undecodable(error: Undecodable) -> Cause {
+    Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
+}
+
+/// A body that breaks off, or whose framing does (RFC 9112 §8: it is incomplete).
+fn broken(error: &(dyn Error + 'static)) -> Cause {
+    let detail = match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    };
+    Cause::Failed { failure: NetworkFailure::CutShort, detail: detail.into() }
+}

@@ -1,0 +1,69 @@
+//! How long an answer says it may be kept (RFC 9111 §4.2, §5.2, §5.3), and when to come back
+//! (RFC 9110 §10.2.3). Facts only: what they count for is the profile's part.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, RETRY_AFTER};
+
+use crate::moment::Moment;
+use crate::policy::access::Freshness;
+
+pub(super) fn freshness(headers: &HeaderMap, now: Moment) -> Freshness {
+    let mut found = Freshness { expires_in: expires_in(headers, now), ..Freshness::default() };
+    for directive in directives(headers) {
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        match name.trim().to_ascii_lowercase().as_str() {
+            "no-cache" | "no-store" => found.no_cache = true,
+            // RFC 9111 §4.2.1: of several the shortest; what is no number is stale.
+            "max-age" => {
+                let age = seconds(value.trim().trim_matches('"')).unwrap_or_default();
+                found.max_age = Some(found.max_age.map_or(age, |known| known.min(age)));
+            }
+            _ => {}
+        }
+    }
+    // RFC 9111 §4.2.3: the time an answer spent in caches counts.
+    let age = text(headers, &AGE).and_then(seconds).unwrap_or_default();
+    found.max_age = found.max_age.map(|max_age| max_age.saturating_sub(age));
+    found
+}
+
+/// Seconds, or a date as a distance from the answer's own `Date`.
+pub(super) fn retry_after(headers: &HeaderMap, now: Moment) -> Option<Duration> {
+    let value = text(headers, &RETRY_AFTER)?;
+    seconds(value).or_else(|| Some(date_of(headers, now).until(date(value)?)))
+}
+
+/// RFC 9111 §5.3: an `Expires` that is no date, "0" above all, means already expired.
+fn expires_in(headers: &HeaderMap, now: Moment) -> Option<Duration> {
+    headers.contains_key(EXPIRES).then(|| {
+        let expires = text(headers, &EXPIRES).and_then(date);
+        expires.map(|expires| date_of(headers, now).until(expires)).unwrap_or_default()
+    })
+}
+
+fn directives(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(CACHE_CONTROL).into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(','))
+}
+
+fn date_of(headers: &HeaderMap, now: Moment) -> Moment {
+    text(headers, &DATE).and_then(date).unwrap_or(now)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// RFC 9111 §1.2.2 delta-seconds: too large a number is "very long", not an error.
+fn seconds(text: &str) -> Option<Duration> {
+    let is_number = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
+}
+
+fn date(text: &str) -> Option<Moment> {
+    let date = httpdate::parse_http_date(text).ok()?;
+    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Some(Moment::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)))
+}

@@ -1,0 +1,182 @@
+//! One robots.txt, fetched: redirects, deadline, size limit, decoding.
+//!
+//! Whatever the origin does, the result is a finding ([`Fetched`]) that came in bounded time and
+//! takes bounded memory. A file that does not arrive whole is a failure, never a shorter file. The
+//! request carries no cookies and no credentials, and each hop passes the egress address policy.
+
+mod answer;
+mod decode;
+mod freshness;
+mod redirect;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT};
+use http::{HeaderValue, Request, Response};
+use http_body::Body as HttpBody;
+
+use crate::clock::Clock;
+use crate::egress::{self, Egress, Failure, Outgoing};
+use crate::limits::ROBOTS_TXT_OCTETS;
+use crate::origin::Origin;
+use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
+use redirect::{Chain, Hop};
+
+/// The seam that tests replace.
+pub trait FetchRobots: Send + Sync + 'static {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
+}
+
+/// What to ask for, and as whom.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub origin: Origin,
+    /// The crawler's own: a site must see who comes, and a wall's answer must be the one that the
+    /// crawler would get.
+    pub user_agent: Option<HeaderValue>,
+    /// Of the copy that is already here, where the question may be conditional.
+    pub validators: Option<Validators>,
+    pub redirects_max: u8,
+}
+
+/// RFC 9110 §8.8: what names the representation that `url` gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validators {
+    pub url: String,
+    pub etag: Option<HeaderValue>,
+    pub last_modified: Option<HeaderValue>,
+}
+
+/// We did not ask: the origin's addresses are prohibited, or our own bound on connections was
+/// reached. Not a finding about the robots.txt, so nothing of it is remembered.
+#[derive(Clone, Debug)]
+pub struct Refused(pub egress::Error);
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// A User-Agent to use in place of the crawler's.
+    pub fetch_as: Option<HeaderValue>,
+    /// For the whole chain of redirects, bodies included.
+    pub timeout: Duration,
+    /// Octets of the decoded file (RFC 9309 §2.5: at least 500 KiB).
+    pub max_size: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { fetch_as: None, timeout: Duration::from_secs(10), max_size: ROBOTS_TXT_OCTETS }
+    }
+}
+
+/// Fetches over [`Egress`].
+#[derive(Debug)]
+pub struct RobotsFetcher {
+    egress: Arc<Egress>,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+}
+
+impl RobotsFetcher {
+    pub fn new(egress: Arc<Egress>, config: Config, clock: Arc<dyn Clock>) -> Self {
+        Self { egress, config: Arc::new(config), clock }
+    }
+}
+
+impl FetchRobots for RobotsFetcher {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+        let egress = Arc::clone(&self.egress);
+        let send = move |origin: Origin, request| {
+            let egress = Arc::clone(&egress);
+            async move { egress.send(&origin, request).await }
+        };
+        Box::pin(fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
+    }
+}
+
+/// The whole fetch, over any way to send one request.
+async fn fetch<S, R, B>(
+    ask: Ask,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+    send: S,
+) -> Result<Fetched, Refused>
+where
+    S: Fn(Origin, Request<Outgoing>) -> R,
+    R: Future<Output = Result<Response<B>, egress::Error>>,
+    B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
+{
+    let mut chain = Chain::new(&ask.origin, ask.redirects_max);
+    let followed =
+        tokio::time::timeout(config.timeout, follow(&mut chain, &ask, &config, &*clock, send)).await;
+    let result = match followed {
+        Ok(result) => result?,
+        Err(_) => AccessResult::Without(Cause::Failed {
+            failure: NetworkFailure::Timeout,
+            detail: format!("not complete after {} ms", config.timeout.as_millis()).into(),
+        }),
+    };
+    Ok(Fetched { at: clock.wall(), url: chain.url(), hops: chain.hops(), result })
+}
+
+async fn follow<S, R, B>(
+    chain: &mut Chain,
+    ask: &Ask,
+    config: &Config,
+    clock: &dyn Clock,
+    send: S,
+) -> Result<AccessResult, Refused>
+where
+    S: Fn(Origin, Request<Outgoing>) -> R,
+    R: Future<Output = Result<Response<B>, egress::Error>>,
+    B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
+{
+    loop {
+        let hop = chain.here();
+        let response = match send(hop.origin.clone(), request(hop, ask, config)).await {
+            Ok(response) => response,
+            Err(error) => return unsent(error, chain.hops()).map(AccessResult::Without),
+        };
+        if !redirect::is_redirect(response.status()) {
+            return Ok(answer::read(response, chain, clock.wall(), config.max_size).await);
+        }
+        if let Err(cause) = chain.follow(response.status(), response.headers()) {
+            return Ok(AccessResult::Without(cause));
+        }
+    }
+}
+
+fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
+    let mut request = Request::new(Outgoing::empty());
+    *request.uri_mut() = hop.target.clone();
+    let headers = request.headers_mut();
+    headers.insert(HOST, hop.host.clone());
+    headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.1"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, identity"));
+    if let Some(user_agent) = config.fetch_as.as_ref().or(ask.user_agent.as_ref()) {
+        headers.insert(USER_AGENT, user_agent.clone());
+    }
+    // Validators are of one URL: elsewhere the same tag may name another file.
+    if let Some(validators) = ask.validators.as_ref().filter(|validators| validators.url == hop.url) {
+        headers.extend(validators.etag.clone().map(|etag| (IF_NONE_MATCH, etag)));
+        headers.extend(validators.last_modified.clone().map(|date| (IF_MODIFIED_SINCE, date)));
+    }
+    request
+}
+
+/// What it means that a request was not answered.
+fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
+    let failure = match error.failure {
+        Failure::ConnectionLimit => return Err(Refused(error)),
+        Failure::AddressProhibited | Failure::Loop if hops == 0 => return Err(Refused(error)),
+        Failure::AddressProhibited | Failure::Loop => NetworkFailure::RedirectRefused,
+        Failure::Dns | Failure::DnsTimeout => NetworkFailure::Dns,
+        Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
+        Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
+        Failure::ConnectionTerminated | Failure::Incomplete => NetworkFailure::CutShort,
+        Failure::TlsCertificate | Failure::TlsProtocol => NetworkFailure::Tls,
+        Failure::Protocol | Failure::HeaderTooLarge => NetworkFailure::InvalidResponse,
+    };
+    Ok(Cause::Failed { failure, detail: error.detail.into() })
+}

@@ -1,0 +1,60 @@
+//! Entries in memory, least recently used first to go; bounded by number and by octets.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use super::entry::Entry;
+use crate::origin::Origin;
+
+pub(super) struct Cache {
+    entries: LruCache<Origin, Arc<Entry>>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Cache {
+    pub(super) fn new(entries_max: NonZeroUsize, bytes_max: usize) -> Self {
+        // Sparse: the memory for a hundred thousand entries is not taken before they come.
+        Self { entries: LruCache::sparse(entries_max), bytes: 0, bytes_max }
+    }
+
+    pub(super) fn get(&mut self, origin: &Origin) -> Option<&Arc<Entry>> {
+        self.entries.get(origin)
+    }
+
+    /// An entry larger than the whole cache is not kept at all.
+    pub(super) fn put(&mut self, origin: &Origin, entry: Arc<Entry>) {
+        self.bytes += entry.weight();
+        // `push` returns what had to go: the origin's own old entry, or the least recently used.
+        if let Some((_, gone)) = self.entries.push(origin.clone(), entry) {
+            self.bytes -= gone.weight();
+        }
+        while self.bytes > self.bytes_max {
+            let Some((_, gone)) = self.entries.pop_lru() else { break };
+            self.bytes -= gone.weight();
+        }
+    }
+
+    /// Puts `new` in the place of `old`, if that is still what is there.
+    pub(super) fn replace(&mut self, origin: &Origin, old: &Arc<Entry>, new: Arc<Entry>) {
+        if self.entries.peek(origin).is_some_and(|entry| Arc::ptr_eq(entry, old)) {
+            self.put(origin, new);
+        }
+    }
+
+    pub(super) fn update(&mut self, origin: &Origin, change: impl FnOnce(&Entry) -> Option<Entry>) {
+        if let Some(changed) = self.entries.peek(origin).and_then(|entry| change(entry)) {
+            self.put(origin, Arc::new(changed));
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,136 @@
+//! All that is known of one origin: the last file, the last failure, and what they mean under each
+//! profile that asked. Never changed, only followed by another: readers need no lock.
+
+use std::mem::size_of;
+use std::sync::Arc;
+
+use crate::fetch::Validators;
+use crate::limits::PROFILES_PER_ORIGIN_MAX;
+use crate::policy::access::{AccessResult, Fetched, Snapshot};
+use crate::policy::profile::Profile;
+use crate::policy::state::{Circumstances, RobotsState};
+use crate::robots::{Dialect, RobotsTxt};
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The last answer with a file, as of its last confirmation, while any state holds a copy.
+    good: Option<Fetched>,
+    /// The last answer without a file, if it came later.
+    failed: Option<Fetched>,
+    states: Vec<(Arc<RobotsState>, Arc<Profile>)>,
+    site_up: bool,
+}
+
+/// How a file is parsed.
+pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
+
+impl Entry {
+    /// What `fetched` makes of `previous`: one fetch, applied to the state of every profile.
+    pub(super) fn after(
+        previous: Option<&Self>,
+        asking: &Arc<Profile>,
+        fetched: Fetched,
+        jitter: f64,
+        read: Read<'_>,
+    ) -> Self {
+        let unknown = Self { good: None, failed: None, states: Vec::new(), site_up: true };
+        let mut entry = previous.unwrap_or(&unknown).with_profile(asking, jitter, read);
+        for (state, profile) in &mut entry.states {
+            *state = Arc::new(apply(state, profile, &fetched, jitter, entry.site_up, read));
+        }
+        entry.remember(fetched);
+        entry
+    }
+
+    /// The same origin under one more profile: its state is what it would be, had it been there.
+    pub(super) fn with_profile(&self, profile: &Arc<Profile>, jitter: f64, read: Read<'_>) -> Self {
+        let mut entry = self.clone();
+        if entry.state(profile).is_some() {
+            return entry;
+        }
+        let mut state = RobotsState::Unknown;
+        for fetched in self.good.iter().chain(&self.failed) {
+            state = apply(&state, profile, fetched, jitter, self.site_up, read);
+        }
+        if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
+            entry.states.remove(0);
+        }
+        entry.states.push((Arc::new(state), Arc::clone(profile)));
+        entry
+    }
+
+    /// With other news of the site's pages; `None` where it is no news.
+    pub(super) fn with_site(&self, is_up: bool) -> Option<Self> {
+        (self.site_up != is_up).then(|| Self { site_up: is_up, ..self.clone() })
+    }
+
+    pub(super) fn state(&self, profile: &Arc<Profile>) -> Option<&(Arc<RobotsState>, Arc<Profile>)> {
+        // Profiles are made once and shared, so the same one is nearly always the same pointer.
+        let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
+        let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
+        self.states.iter().find(same).or_else(|| self.states.iter().find(equal))
+    }
+
+    /// What a refresh may ask with: only if a 304 would be understood under every profile.
+    pub(super) fn validators(&self, asking: &Arc<Profile>) -> Option<Validators> {
+        let Some(Fetched { result: AccessResult::Successful { snapshot, .. }, .. }) = &self.good else {
+            return None;
+        };
+        let understands = |(state, profile): &(Arc<RobotsState>, Arc<Profile>)| {
+            profile.conditional && state.copy().is_some_and(|copy| Arc::ptr_eq(&copy.snapshot, snapshot))
+        };
+        let has_any = snapshot.etag.is_some() || snapshot.last_modified.is_some();
+        // A cut file is asked for whole again: a raised limit must get to see the rest.
+        let may =
+            has_any && !snapshot.cut && self.state(asking).is_some() && self.states.iter().all(understands);
+        may.then(|| Validators {
+            url: snapshot.url.clone(),
+            etag: snapshot.etag.clone(),
+            last_modified: snapshot.last_modified.clone(),
+        })
+    }
+
+    /// Octets in memory, roughly. A parsed file that several entries share counts for each of them:
+    /// the total can be too high, so the bound holds.
+    pub(super) fn weight(&self) -> usize {
+        let body = self.snapshot().map_or(0, |snapshot| snapshot.body.len() + size_of::<Snapshot>());
+        let rules = |(state, _): &(Arc<RobotsState>, Arc<Profile>)| {
+            size_of::<RobotsState>() + state.copy().map_or(0, |copy| copy.rules.weight())
+        };
+        size_of::<Self>() + body + self.states.iter().map(rules).sum::<usize>()
+    }
+
+    fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        match &self.good.as_ref()?.result {
+            AccessResult::Successful { snapshot, .. } => Some(snapshot),
+            _ => None,
+        }
+    }
+
+    fn remember(&mut self, fetched: Fetched) {
+        match (&fetched.result, self.snapshot().map(Arc::clone)) {
+            (AccessResult::Successful { .. }, _) => (self.good, self.failed) = (Some(fetched), None),
+            (AccessResult::NotModified { freshness }, Some(snapshot)) => {
+                let result = AccessResult::Successful { snapshot, freshness: *freshness };
+                (self.good, self.failed) = (Some(Fetched { result, ..fetched }), None);
+            }
+            _ => self.failed = Some(fetched),
+        }
+        // The site took the file away: nobody may find it here again.
+        if self.states.iter().all(|(state, _)| state.copy().is_none()) {
+            self.good = None;
+        }
+    }
+}
+
+fn apply(
+    state: &RobotsState,
+    profile: &Profile,
+    fetched: &Fetched,
+    jitter: f64,
+    site_up: bool,
+    read: Read<'_>,
+) -> RobotsState {
+    let circumstances = Circumstances { now: fetched.at, jitter, site_up };
+    state.after(profile, &fetched.result, &circumstances, |snapshot| read(snapshot, &profile.dialect))
+}

@@ -1,0 +1,357 @@
+//! What is known of each origin's robots.txt, and the one fetch that makes it known.
+//!
+//! Promises: at most one fetch per origin is under way, it outlives the client that caused it, and
+//! everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
+//! and waits are bounded. In memory only: an embedded database will stand beneath [`Cache`], and a
+//! shared store for clusters beside it. It judges nothing: that is `policy`'s part.
+
+mod cache;
+mod entry;
+mod flight;
+mod parsed;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::HeaderValue;
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+use crate::egress;
+use crate::fetch::{Ask, FetchRobots};
+use crate::moment::Moment;
+use crate::origin::Origin;
+use crate::policy::profile::Profile;
+use crate::policy::state::{Policy, RobotsState, Standing};
+use cache::Cache;
+use entry::Entry;
+use flight::{Flight, Landing};
+use parsed::Parsed;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub entries_max: NonZeroUsize,
+    pub bytes_max: usize,
+    /// Fetches under way at a time.
+    pub fetches_max: usize,
+    /// Fetches under way and waiting for their turn.
+    pub queue_max: usize,
+    pub waiters_max: usize,
+    /// How long anybody waits for a fetch, waiting for its turn included. A little more than the
+    /// fetch's own deadline, so that its verdict is heard.
+    pub wait: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            entries_max: NonZeroUsize::new(100_000).expect("it is not zero"),
+            bytes_max: 256 * 1024 * 1024,
+            fetches_max: 256,
+            queue_max: 4096,
+            waiters_max: 16_384,
+            wait: Duration::from_millis(10_500),
+        }
+    }
+}
+
+pub struct Store {
+    config: Config,
+    fetcher: Arc<dyn FetchRobots>,
+    clock: Arc<dyn Clock>,
+    shelf: Mutex<Shelf>,
+    parsed: Parsed,
+    turns: Semaphore,
+    waiters: AtomicUsize,
+    counters: Counters,
+}
+
+/// What the one short lock guards. Flights are not part of the cache: evicting an entry must not
+/// let a second fetch start.
+struct Shelf {
+    cache: Cache,
+    flights: HashMap<Origin, flight::Landed>,
+}
+
+#[derive(Default)]
+struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    fetches: AtomicU64,
+}
+
+/// What is known of an origin under a profile. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub state: Arc<RobotsState>,
+    pub profile: Arc<Profile>,
+    /// The moment at which it was found current, and by which it is judged.
+    pub at: Moment,
+}
+
+/// Why nothing is known. Undecided is denied.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Undecided {
+    /// The origin may not be contacted, or not now: see the failure.
+    #[error(transparent)]
+    Refused(egress::Error),
+    #[error("the origin's robots.txt did not come in time")]
+    TimedOut,
+    /// A bound on fetches or waiters is reached.
+    #[error("too many robots.txt files are being fetched")]
+    Busy,
+    /// The fetch ended without a result: our fault, or the proxy is going down.
+    #[error("the fetch of the origin's robots.txt was aborted")]
+    Aborted,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub entries: usize,
+    pub bytes: usize,
+    /// Distinct files in memory, read in a dialect.
+    pub parsed: usize,
+    /// Fetches under way or waiting for their turn.
+    pub flights: usize,
+    pub waiters: usize,
+    pub hits: u64,
+    pub misses: u64,
+    pub fetches: u64,
+}
+
+impl Known {
+    /// What follows. `None` does not occur for what the store returns; who meets it has nothing to
+    /// decide by.
+    pub fn policy(&self) -> Option<Policy<'_>> {
+        match self.state.standing(&self.profile, self.at) {
+            Standing::Current(policy) => Some(policy),
+            Standing::Due => None,
+        }
+    }
+}
+
+/// How a question stands.
+enum Look {
+    Current(Known),
+    /// The origin is known, but not yet under this profile.
+    Underived(Arc<Entry>),
+    Wait(flight::Landed),
+}
+
+impl Store {
+    pub fn new(config: Config, fetcher: Arc<dyn FetchRobots>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let shelf =
+            Shelf { cache: Cache::new(config.entries_max, config.bytes_max), flights: HashMap::new() };
+        Arc::new(Self {
+            turns: Semaphore::new(config.fetches_max),
+            shelf: Mutex::new(shelf),
+            parsed: Parsed::default(),
+            waiters: AtomicUsize::new(0),
+            counters: Counters::default(),
+            config,
+            fetcher,
+            clock,
+        })
+    }
+
+    /// What is known of `origin` under `profile`; current at the time of return. `user_agent` is
+    /// whom the fetch is made as, should it take one.
+    pub async fn known(
+        self: &Arc<Self>,
+        origin: &Origin,
+        profile: &Arc<Profile>,
+        user_agent: Option<&HeaderValue>,
+    ) -> Result<Known, Undecided> {
+        let question = Question { origin, profile, user_agent };
+        let look = self.look(&question)?;
+        if let Look::Current(known) = look {
+            self.counters.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(known);
+        }
+        self.counters.misses.fetch_add(1, Ordering::Relaxed);
+        let _waiter = Waiter::enter(self)?;
+        let waiting = tokio::time::timeout(self.config.wait, self.wait(look, &question));
+        waiting.await.unwrap_or(Err(Undecided::TimedOut))
+    }
+
+    /// Tells whether the site's pages answer, for profiles that ask it in a long outage.
+    pub fn note_site(&self, origin: &Origin, is_up: bool) {
+        self.shelf().cache.update(origin, |entry| entry.with_site(is_up));
+    }
+
+    pub fn stats(&self) -> Stats {
+        let shelf = self.shelf();
+        Stats {
+            entries: shelf.cache.len(),
+            bytes: shelf.cache.bytes(),
+            flights: shelf.flights.len(),
+            parsed: self.parsed.len(),
+            waiters: self.waiters.load(Ordering::Relaxed),
+            hits: self.counters.hits.load(Ordering::Relaxed),
+            misses: self.counters.misses.load(Ordering::Relaxed),
+            fetches: self.counters.fetches.load(Ordering::Relaxed),
+        }
+    }
+
+    /// One look under the lock: an answer, or a fetch to wait for, begun if there is none.
+    fn look(self: &Arc<Self>, question: &Question<'_>) -> Result<Look, Undecided> {
+        let now = self.clock.wall();
+        let mut shelf = self.shelf();
+        let entry = shelf.cache.get(question.origin);
+        if let Some(entry) = entry {
+            let Some((state, profile)) = entry.state(question.profile) else {
+                return Ok(Look::Underived(Arc::clone(entry)));
+            };
+            if let Standing::Current(_) = state.standing(profile, now) {
+                let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
+                if known.state.wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
+                    // Whether it can begin or not, the copy still serves.
+                    let _ = self.begin(shelf, question);
+                }
+                return Ok(Look::Current(known));
+            }
+        }
+        match shelf.flights.get(question.origin) {
+            Some(landed) => Ok(Look::Wait(landed.clone())),
+            None => self.begin(shelf, question).map(Look::Wait),
+        }
+    }
+
+    /// Waits until something current is known.
+    async fn wait(self: &Arc<Self>, mut look: Look, question: &Question<'_>) -> Result<Known, Undecided> {
+        loop {
+            let entry = match look {
+                Look::Current(known) => return Ok(known),
+                Look::Underived(entry) => entry,
+                Look::Wait(landed) => landed.entry().await?,
+            };
+            // From the very entry that landed: a small cache may have evicted it by now.
+            if let Some(known) = self.derive(&entry, question) {
+                return Ok(known);
+            }
+            look = self.look(question)?;
+        }
+    }
+
+    /// What `entry` says under the profile, which may have to be worked out first.
+    fn derive(&self, entry: &Arc<Entry>, question: &Question<'_>) -> Option<Known> {
+        let now = self.clock.wall();
+        let derived = match entry.state(question.profile) {
+            Some(_) => None,
+            None => Some(Arc::new(entry.with_profile(question.profile, jitter(), &|snapshot, dialect| {
+                self.parsed.read(snapshot, dialect)
+            }))),
+        };
+        if let Some(derived) = &derived {
+            self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
+        }
+        let (state, profile) = derived.as_ref().unwrap_or(entry).state(question.profile)?;
+        let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
+        known.policy().is_some().then_some(known)
+    }
+
+    /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for
+    /// it have left.
+    fn begin(
+        self: &Arc<Self>,
+        mut shelf: MutexGuard<'_, Shelf>,
+        question: &Question<'_>,
+    ) -> Result<flight::Landed, Undecided> {
+        if shelf.flights.len() >= self.config.queue_max {
+            return Err(Undecided::Busy);
+        }
+        let previous = shelf.cache.get(question.origin).cloned();
+        let (flight, landed) = Flight::new(self, question.origin.clone());
+        shelf.flights.insert(question.origin.clone(), landed.clone());
+        // A runtime that is going down drops the task at once, and the flight takes the lock then.
+        drop(shelf);
+        let ask = Ask {
+            origin: question.origin.clone(),
+            user_agent: question.user_agent.cloned(),
+            validators: previous.as_ref().and_then(|entry| entry.validators(question.profile)),
+            redirects_max: question.profile.redirects_max,
+        };
+        self.counters.fetches.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(Arc::clone(self).fly(flight, ask, Arc::clone(question.profile), previous));
+        Ok(landed)
+    }
+
+    async fn fly(
+        self: Arc<Self>,
+        flight: Flight,
+        ask: Ask,
+        profile: Arc<Profile>,
+        previous: Option<Arc<Entry>>,
+    ) {
+        let Ok(_turn) = self.turns.acquire().await else { return };
+        let origin = ask.origin.clone();
+        let landing = match self.fetcher.fetch(ask).await {
+            Err(refused) => Err(Undecided::Refused(refused.0)),
+            Ok(fetched) => {
+                // Under other profiles something may have been derived meanwhile.
+                let known = self.shelf().cache.get(&origin).cloned().or(previous);
+                let read = |snapshot: &_, dialect: &_| self.parsed.read(snapshot, dialect);
+                Ok(Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read)))
+            }
+        };
+        flight.land(landing);
+    }
+
+    /// What was learnt and the end of the flight become visible in the same instant.
+    fn landed(&self, origin: &Origin, landing: &Landing) {
+        let mut shelf = self.shelf();
+        shelf.flights.remove(origin);
+        if let Ok(entry) = landing {
+            shelf.cache.put(origin, Arc::clone(entry));
+        }
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // Nothing under the lock leaves the shelf half changed.
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("config", &self.config)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Question<'a> {
+    origin: &'a Origin,
+    profile: &'a Arc<Profile>,
+    user_agent: Option<&'a HeaderValue>,
+}
+
+/// One who waits; counted while it lives.
+struct Waiter<'a>(&'a AtomicUsize);
+
+impl<'a> Waiter<'a> {
+    fn enter(store: &'a Store) -> Result<Self, Undecided> {
+        let waiter = Self(&store.waiters);
+        match store.waiters.fetch_add(1, Ordering::Relaxed) {
+            before if before < store.config.waiters_max => Ok(waiter),
+            _ => Err(Undecided::Busy),
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// From 0 to 1; it need only differ, so the hasher's random keys are enough.
+fn jitter() -> f64 {
+    f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0)) / f64::from(u16::MAX)
+}
