@@ -4,8 +4,10 @@
 
 mod complain;
 mod convert;
+mod defaults;
 mod layers;
 mod load;
+mod parts;
 mod rules;
 mod settings;
 mod shape;
