@@ -2,10 +2,11 @@
 
 use super::rules::Exemption;
 use super::settings::Settings;
-use super::words::{Access, Meaning, OutageCopy, ProfileName};
+use super::words::{Access, Meaning, Mode, OutageCopy, ProfileName, Roots};
 use crate::egress;
 use crate::policy::exemption::{self, Exemptions};
 use crate::policy::profile::{self, Profile};
+use crate::proxy;
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
@@ -105,6 +106,8 @@ same! {
     Meaning = profile::Meaning { Allow = Unavailable, Disallow = Forbidden, Unreachable = Unreachable }
     Access = profile::Access { Allow = Allow, Disallow = Disallow }
     OutageCopy = profile::OutageCopy { Use = Use, Disallow = Disallow }
+    Roots = egress::Roots { System = System, Bundled = Bundled }
+    Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
 }
 
 #[cfg(test)]

@@ -185,6 +185,9 @@ pub struct Limits {
     /// Between two pieces of a body, either way.
     #[serde(with = "units::duration")]
     pub body_idle_timeout: Duration,
+    /// Without data in either direction of an upgraded connection (WebSocket).
+    #[serde(with = "units::duration")]
+    pub tunnel_idle_timeout: Duration,
     /// Between two requests of a client's connection.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
@@ -270,6 +273,7 @@ impl Default for Limits {
             max_headers: 100,
             header_timeout: Duration::from_secs(30),
             body_idle_timeout: Duration::from_mins(1),
+            tunnel_idle_timeout: Duration::from_mins(10),
             idle_timeout: Duration::from_mins(1),
             drain_timeout: Duration::from_secs(25),
         }

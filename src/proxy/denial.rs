@@ -41,10 +41,14 @@ impl Denial {
                 format!("Line {line} of {robots_url}, \"{directive}: {pattern}\", applies to {agent}.")
             }
             (Problem::RobotsUnreachable, _) => {
-                format!("{robots_url} cannot be had ({cause}), so nothing of {origin} may be fetched for now.")
+                format!(
+                    "{robots_url} cannot be had ({cause}), so nothing of {origin} may be fetched for now."
+                )
             }
             (Problem::RobotsAccessDenied, _) => {
-                format!("{origin} does not give out its robots.txt ({cause}), so nothing of it may be fetched.")
+                format!(
+                    "{origin} does not give out its robots.txt ({cause}), so nothing of it may be fetched."
+                )
             }
             (Problem::OriginRefused, _) => format!("{cause}."),
             _ => self.problem.row().meaning.to_owned(),
@@ -115,7 +119,8 @@ impl Draft<'_> {
         audit::Robots {
             url: self.target.origin.robots_url(),
             url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
-            status: absence.map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
+            status: absence
+                .map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
             sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
             fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
             state: status(state),
@@ -126,7 +131,8 @@ impl Draft<'_> {
     }
 
     fn record(&self, reason: Reason) -> Record {
-        let octets = |value: Option<&http::HeaderValue>| value.map(|value| Record::user_agent(value.as_bytes()));
+        let octets =
+            |value: Option<&http::HeaderValue>| value.map(|value| Record::user_agent(value.as_bytes()));
         Record {
             id: audit::new_id(self.now),
             time: self.now,

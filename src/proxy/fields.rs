@@ -63,7 +63,10 @@ pub fn connection_names(fields: &HeaderMap, option: &str) -> bool {
 
 /// Whether a comma-separated list field has `item`, in any case.
 fn list_has(value: &HeaderValue, item: &str) -> bool {
-    value.as_bytes().split(|octet| *octet == b',').any(|it| it.trim_ascii().eq_ignore_ascii_case(item.as_bytes()))
+    value
+        .as_bytes()
+        .split(|octet| *octet == b',')
+        .any(|it| it.trim_ascii().eq_ignore_ascii_case(item.as_bytes()))
 }
 
 /// The protocols a request asks to switch to, when it really asks (both fields, RFC 9110 §7.8).

@@ -78,7 +78,8 @@ impl Forwarding {
         body: Incoming,
         received: Version,
     ) -> (Outgoing, Option<oneshot::Sender<()>>) {
-        let waits = received >= Version::HTTP_11 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
+        let waits =
+            received >= Version::HTTP_11 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
         let body = Outgoing::streamed(Unstalled::new(body, self.body_idle_timeout));
         if !waits {
             return (body, None);
@@ -134,7 +135,11 @@ impl Forwarding {
 pub fn check_expectation(fields: &HeaderMap, received: Version) -> Result<(), Refusal> {
     let mut expectations = fields.get_all(EXPECT).iter();
     let met = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-    if received < Version::HTTP_11 || expectations.all(met) { Ok(()) } else { Err(Refusal::expectation_failed()) }
+    if received < Version::HTTP_11 || expectations.all(met) {
+        Ok(())
+    } else {
+        Err(Refusal::expectation_failed())
+    }
 }
 
 /// The waker of the client's connection: whoever has an interim response for it wakes it.

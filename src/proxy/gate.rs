@@ -41,7 +41,10 @@ impl Permit {
 pub enum Admission {
     Permit(Permit),
     /// The client asks for the robots.txt itself, and there is a copy that decides.
-    RobotsTxt { snapshot: Arc<Snapshot>, age: Duration },
+    RobotsTxt {
+        snapshot: Arc<Snapshot>,
+        age: Duration,
+    },
     Denial(Box<Denial>),
 }
 
@@ -129,8 +132,7 @@ impl Gate {
     ) -> Option<Box<Denial>> {
         let mut denial = draft.by_policy(known, decision);
         let path = draft.target.path.as_str().as_bytes();
-        let exemption =
-            self.rules.exemptions.find(&draft.target.origin, path, draft.agent.token, draft.now);
+        let exemption = self.rules.exemptions.find(&draft.target.origin, path, draft.agent.token, draft.now);
         if let Some(exemption) = exemption {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
@@ -163,7 +165,11 @@ impl Gate {
         match self.audit.write(record.clone()).await {
             Ok(_) => true,
             Err(error) => {
-                error!(record = record.id, url = record.url, "the audit record could not be written: {error}");
+                error!(
+                    record = record.id,
+                    url = record.url,
+                    "the audit record could not be written: {error}"
+                );
                 false
             }
         }
@@ -194,7 +200,9 @@ impl Draft<'_> {
     fn undecided(&self, undecided: &Undecided) -> Denial {
         match undecided {
             Undecided::Refused(error) => self.origin_refused(error),
-            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => self.denial(Reason::Undecided, Problem::Undecided),
+            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => {
+                self.denial(Reason::Undecided, Problem::Undecided)
+            }
         }
     }
 }

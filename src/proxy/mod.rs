@@ -20,7 +20,7 @@ mod wire;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{MAX_FORWARDS, USER_AGENT};
+use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 use tracing::debug;
@@ -30,11 +30,11 @@ use body::Exchange;
 pub use fields::Via;
 use forward::Client;
 pub use forward::Forwarding;
-use gate::{Admission, Ask};
 pub use gate::Gate;
+use gate::{Admission, Ask};
 pub use problem::{OWN_NAME, Problem};
 use respond::Asked;
-pub use respond::Refusal;
+pub use respond::{Refusal, raw_refusal};
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
 use target::{Destination, Target, destination};
 pub use wire::{Control, Deadlines, Wire};
@@ -53,6 +53,13 @@ pub struct Proxy {
 pub struct Channel {
     pub client: IpAddr,
     pub control: Arc<Control>,
+}
+
+/// The answer to a client that is not served at all.
+pub fn turn_away<B>(refusal: &Refusal, request: &Request<B>) -> Response<Body> {
+    let mut response = respond::refused(refusal, &Asked::by(request));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 impl Proxy {
@@ -93,12 +100,19 @@ impl Proxy {
         self.decide(request, target, channel).await
     }
 
-    async fn decide(&self, request: Request<Incoming>, target: Target, channel: &Channel) -> Result<Answer, Stop> {
+    async fn decide(
+        &self,
+        request: Request<Incoming>,
+        target: Target,
+        channel: &Channel,
+    ) -> Result<Answer, Stop> {
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await {
             Admission::Permit(permit) => permit,
-            Admission::RobotsTxt { snapshot, age } => return Ok(Answer::own(respond::robots_txt(&snapshot, age))),
+            Admission::RobotsTxt { snapshot, age } => {
+                return Ok(Answer::own(respond::robots_txt(&snapshot, age)));
+            }
             Admission::Denial(denial) => return Err(Stop::Denial(denial)),
         };
         let client = Client { address: channel.client, control: &channel.control };

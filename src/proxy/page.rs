@@ -44,7 +44,8 @@ fn push_row(name: &str, value: &str, rows: &mut String) {
 pub fn own(path: &str) -> (StatusCode, String) {
     if let Some(found) = path.strip_prefix("/problems/").and_then(Problem::named) {
         let row = found.row();
-        let body = format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", escape(row.meaning), escape(row.remedy));
+        let body =
+            format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", escape(row.meaning), escape(row.remedy));
         return (StatusCode::OK, document(row.title, &body));
     }
     if path != "/" {
@@ -53,7 +54,13 @@ pub fn own(path: &str) -> (StatusCode, String) {
     }
     let mut list = String::new();
     for row in Problem::ALL.map(Problem::row) {
-        let _ = write!(list, "<li><a href=\"/problems/{}\">{}</a>: {}</li>", row.name, row.title, escape(row.meaning));
+        let _ = write!(
+            list,
+            "<li><a href=\"/problems/{}\">{}</a>: {}</li>",
+            row.name,
+            row.title,
+            escape(row.meaning)
+        );
     }
     let body = format!(
         "<p>This is a crawler politeness proxy: it obeys robots.txt (RFC 9309) for whoever asks through it. \

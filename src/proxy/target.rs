@@ -59,7 +59,8 @@ pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
     let path = if path.as_str().starts_with('/') {
         path
     } else {
-        PathAndQuery::try_from(format!("/{path}")).map_err(|_| Refusal::bad_request("the URL has no valid path"))?
+        PathAndQuery::try_from(format!("/{path}"))
+            .map_err(|_| Refusal::bad_request("the URL has no valid path"))?
     };
     Ok(Destination::Resource(Target { origin, path }))
 }
@@ -71,16 +72,23 @@ fn check_host(request: &request::Parts) -> Result<(), Refusal> {
     match (values.next(), values.next()) {
         (None, _) if request.version < Version::HTTP_11 => Ok(()),
         (None, _) => Err(Refusal::bad_request("an HTTP/1.1 request must have a Host field (RFC 9112 §3.2)")),
-        (Some(_), Some(_)) => Err(Refusal::bad_request("the request has more than one Host field (RFC 9112 §3.2)")),
+        (Some(_), Some(_)) => {
+            Err(Refusal::bad_request("the request has more than one Host field (RFC 9112 §3.2)"))
+        }
         (Some(value), None) => {
             let octets = value.as_bytes();
-            let same = request.uri.authority().is_some_and(|authority| authority.as_str().as_bytes() == octets);
+            let same =
+                request.uri.authority().is_some_and(|authority| authority.as_str().as_bytes() == octets);
             let valid = || {
                 octets.is_empty()
                     || !octets.contains(&b'@')
                         && Authority::try_from(octets).is_ok_and(|authority| !authority.host().is_empty())
             };
-            if same || valid() { Ok(()) } else { Err(Refusal::bad_request("the Host field is not valid (RFC 9112 §3.2)")) }
+            if same || valid() {
+                Ok(())
+            } else {
+                Err(Refusal::bad_request("the Host field is not valid (RFC 9112 §3.2)"))
+            }
         }
     }
 }

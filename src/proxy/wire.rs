@@ -152,7 +152,11 @@ fn is_engines_own_error(octets: &[u8]) -> bool {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
         let exchanges = self.control.exchanges.load(Ordering::Acquire);
@@ -224,7 +228,8 @@ mod tests {
 
     #[test]
     fn only_the_engines_own_answer_is_held_back() {
-        let canned = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\ndate: Mon\r\n\r\n";
+        let canned =
+            b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\ndate: Mon\r\n\r\n";
         assert!(is_engines_own_error(canned));
         for ours in [
             "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n",
