@@ -47,11 +47,21 @@ fn agrees(rules: &[Rule], path: &str, dialect: &Dialect, naive: naive::Reading) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn rfc9309_agrees_with_a_naive_matcher(rules in rules(), path in PATH) {
         agrees(&rules, &path, &Dialect::RFC9309, naive::Reading::Rfc9309)?;
+    }
+
+    /// Where `/` and `?` are not `%2F` and `%3F`, and where they are: before the `?`, across it, after it.
+    #[test]
+    fn rfc9309_agrees_about_encoded_slashes(
+        pattern in "/a?\\*{0,2}(a|/|%2F|%3F){0,2}\\??\\*?(a|/|%2F|%3F){0,2}\\*?(%2F|%3F)?\\$?",
+        path in "/(a|/|%2F|%3F){0,2}\\?(a|/|\\?|%2F|%3F){0,4}",
+    ) {
+        let rule = Rule { directive: Directive::Disallow, pattern };
+        agrees(&[rule], &path, &Dialect::RFC9309, naive::Reading::Rfc9309)?;
     }
 
     #[test]
