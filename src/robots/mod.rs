@@ -22,6 +22,7 @@ mod lines;
 mod literal;
 mod normal;
 mod notes;
+mod octet_set;
 mod parse;
 mod path;
 mod pattern;

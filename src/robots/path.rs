@@ -6,6 +6,7 @@ use memchr::{memchr, memmem};
 
 use super::dialect::{Compared, Dialect, Percent};
 use super::normal::{self, Items};
+use super::octet_set::OctetSet;
 
 /// A URL's path and query in the form one dialect compares. An ordinary path is borrowed.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub struct Path<'a> {
     /// Where in `normal` the query begins, after its `?`; the end, when there is none.
     query: usize,
     head: u64,
+    octet_set: OctetSet,
 }
 
 impl<'a> Path<'a> {
@@ -30,7 +32,8 @@ impl<'a> Path<'a> {
             Percent::ByValueExceptSlash => normal.len(),
             _ => memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1),
         };
-        Path { given: path_and_query, head: head(&normal), normal, query }
+        let (head, octet_set) = (head(&normal), OctetSet::of(normal.iter()));
+        Path { given: path_and_query, normal, query, head, octet_set }
     }
 
     /// Whether this is `/robots.txt` itself, which is implicitly allowed (RFC 9309 §2.2.2). A query
@@ -49,6 +52,10 @@ impl<'a> Path<'a> {
 
     pub(super) fn head(&self) -> u64 {
         self.head
+    }
+
+    pub(super) fn octet_set(&self) -> OctetSet {
+        self.octet_set
     }
 }
 
