@@ -47,7 +47,7 @@ fn agrees(rules: &[Rule], path: &str, dialect: &Dialect, naive: naive::Reading) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn rfc9309_agrees_with_a_naive_matcher(rules in rules(), path in PATH) {

@@ -23,7 +23,7 @@ pub(super) struct Pattern {
     /// The first octets of the prefix, and how many of them there are.
     head: u64,
     head_length: u8,
-    /// Which octets a path must have somewhere.
+    /// Octets that a path must have somewhere.
     octet_set: OctetSet,
     /// The normal form, wildcards as [`STAR`].
     normal: Span,
@@ -71,7 +71,7 @@ impl Pattern {
         };
         let stars = normal.iter().filter(|&&octet| octet == STAR).count();
         let prefix = memchr(STAR, normal).unwrap_or(normal.len());
-        // What has two forms has no octets that a path must have, whichever form it takes.
+        // A pattern of two forms has octets that a path need not have, if it takes the other form.
         let certain = if two_forms { &[][..] } else { normal };
         let head_length = prefix.min(certain.len()).min(8);
         Pattern {

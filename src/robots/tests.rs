@@ -109,6 +109,12 @@ mod our_choices {
     use super::*;
 
     #[test]
+    fn one_parsed_copy_can_serve_every_worker() {
+        fn is_shared<T: Send + Sync + 'static>() {}
+        is_shared::<RobotsTxt>();
+    }
+
+    #[test]
     fn an_encoded_slash_is_a_slash_in_the_query_but_not_in_the_path() {
         let robots = "user-agent: *\ndisallow: /*%2Fb\n";
         decides(robots, "/a/b", None);
