@@ -15,5 +15,6 @@ pub mod origin;
 pub mod policy;
 pub mod proxy;
 pub mod robots;
+pub mod server;
 pub mod store;
 pub mod text;

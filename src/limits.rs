@@ -80,3 +80,21 @@ pub const RECORDS_WAITING_MAX: usize = 1024;
 
 /// Octets at the end of the record file that are searched for the last whole record at start.
 pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
+
+/// How long accepting pauses after it failed, as it does when no descriptors are left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections beyond the bound that are still told so; more are dropped without a word.
+pub const TURNED_AWAY_MAX: usize = 256;
+
+/// How often idle connections to origins are looked through for those whose time is over.
+pub const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a connection that is being closed is read from, so that the last answer arrives.
+pub const LINGER: Duration = Duration::from_secs(1);
+
+/// Octets read, and thrown away, from a connection that is being closed.
+pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
+
+/// Octets of a malformed line that the answer repeats.
+pub const DETAIL_OCTETS_MAX: usize = 120;

@@ -9,6 +9,7 @@ pub mod flags;
 pub mod logging;
 mod man;
 pub mod output;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Run the proxy
+    Serve(serve::ServeArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -54,6 +57,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Serve(args) => serve::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -56,6 +56,12 @@ pub struct Shared {
     slots: Arc<Slots>,
 }
 
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
 impl Shared {
     pub fn new(config: Config, policy: AddressPolicy, tls: TlsConnector) -> Arc<Self> {
         let slots = Slots::new(config.max_per_origin);
@@ -71,14 +77,24 @@ pub struct Egress {
 
 impl std::fmt::Debug for Egress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Egress").field("config", &self.shared.config).finish_non_exhaustive()
+        f.debug_struct("Egress").field("shared", &self.shared).field("pool", &self.pool).finish()
     }
 }
 
 impl Egress {
     pub fn new(shared: Arc<Shared>) -> Self {
-        let Config { max_idle, idle_timeout, .. } = shared.config;
-        Self { shared, pool: Pool::new(pool::Bounds { idle_max: max_idle, idle_timeout }) }
+        let idle_max = shared.config.max_idle;
+        Self::keeping(shared, idle_max)
+    }
+
+    /// Each connection ends with its exchange: for whoever is not bound to one runtime.
+    pub fn without_pool(shared: Arc<Shared>) -> Self {
+        Self::keeping(shared, 0)
+    }
+
+    fn keeping(shared: Arc<Shared>, idle_max: usize) -> Self {
+        let idle_timeout = shared.config.idle_timeout;
+        Self { shared, pool: Pool::new(pool::Bounds { idle_max, idle_timeout }) }
     }
 
     /// Whether `origin` may be contacted at all: [`Failure::AddressProhibited`] or

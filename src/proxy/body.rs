@@ -54,6 +54,14 @@ impl Body {
         Self { content: Content::Origin(Box::new(body)), _exchange: None }
     }
 
+    /// The content, where it is our own.
+    pub fn into_own(self) -> Bytes {
+        match self.content {
+            Content::Own(bytes) => bytes,
+            Content::Origin(_) => Bytes::new(),
+        }
+    }
+
     pub fn within(mut self, exchange: Exchange) -> Self {
         self._exchange = Some(exchange);
         self

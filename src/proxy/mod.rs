@@ -20,7 +20,7 @@ mod wire;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{MAX_FORWARDS, USER_AGENT};
+use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 use tracing::debug;
@@ -34,7 +34,7 @@ pub use gate::Gate;
 use gate::{Admission, Ask};
 pub use problem::{OWN_NAME, Problem};
 use respond::Asked;
-pub use respond::Refusal;
+pub use respond::{Refusal, raw_refusal};
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
 use target::{Destination, Target, destination};
 pub use wire::{Control, Deadlines, Wire};
@@ -53,6 +53,13 @@ pub struct Proxy {
 pub struct Channel {
     pub client: IpAddr,
     pub control: Arc<Control>,
+}
+
+/// The answer to a client that is not served at all.
+pub fn turn_away<B>(refusal: &Refusal, request: &Request<B>) -> Response<Body> {
+    let mut response = respond::refused(refusal, &Asked::by(request));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 impl Proxy {

@@ -14,6 +14,7 @@ pub enum Problem {
     OriginRefused,
     Undecided,
     AgentRequired,
+    ClientNotAllowed,
     BadRequest,
     NotServed,
     Loop,
@@ -32,13 +33,14 @@ pub struct Row {
 }
 
 impl Problem {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
         Self::OriginRefused,
         Self::Undecided,
         Self::AgentRequired,
+        Self::ClientNotAllowed,
         Self::BadRequest,
         Self::NotServed,
         Self::Loop,
@@ -84,6 +86,12 @@ impl Problem {
                 "User-Agent required",
                 "The request has no User-Agent, and agents.require is set.",
                 "Send a User-Agent that names the crawler and a page about it.",
+            ),
+            Self::ClientNotAllowed => (
+                "client-not-allowed",
+                "Not for this client",
+                "The proxy serves loopback and the clients that it is told to serve.",
+                "Have the operator list the client's address block in clients.allow.",
             ),
             Self::BadRequest => (
                 "bad-request",

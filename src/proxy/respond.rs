@@ -2,6 +2,7 @@
 //! robots.txt, the proxy's own pages. Each error is a problem (RFC 9457) with a `Proxy-Status`
 //! (RFC 9209), as JSON, HTML or text by `Accept`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -68,6 +69,11 @@ impl Refusal {
         Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
     }
 
+    pub fn client_not_allowed(client: IpAddr) -> Self {
+        let detail = format!("{client} may not use this proxy: list its block in clients.allow");
+        Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
+    }
+
     pub fn busy(detail: impl Into<String>) -> Self {
         let refusal =
             Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
@@ -115,6 +121,21 @@ pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
         insert(&mut response, CONNECTION, "close");
     }
     response
+}
+
+/// The answer to octets that are no request, as it goes on the wire: nobody else can write it.
+pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
+    let response = refused(refusal, &Asked::UNREADABLE);
+    let status = response.status();
+    let mut octets =
+        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default())
+            .into_bytes();
+    for (name, value) in response.headers() {
+        octets.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    octets.extend(b"\r\n");
+    octets.extend(response.into_body().into_own());
+    octets
 }
 
 /// The 403: why, from which line of which version of the file, and what to do (RFC 9209 §2.3.3,
@@ -252,9 +273,7 @@ impl Asked {
     }
 
     /// By a request that could not be read.
-    pub const fn unreadably() -> Self {
-        Self { form: Form::Json, only_head: false }
-    }
+    const UNREADABLE: Self = Self { form: Form::Json, only_head: false };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
