@@ -62,7 +62,9 @@ async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Deco
 where
     B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
 {
-    let mut decoder = Decoder::new(&head.headers, max_size).map_err(undecodable)?;
+    // One octet more than counts: it tells whether the last line that counts is whole.
+    let kept_max = max_size.saturating_add(1);
+    let mut decoder = Decoder::new(&head.headers, kept_max).map_err(undecodable)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
         let Some(chunk) = frame.data_ref() else { continue };

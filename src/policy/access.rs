@@ -4,11 +4,11 @@
 //! profile's part. Every finding has one stable word for the audit and one sentence for people.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use std::sync::Arc;
 
 use crate::moment::Moment;
 
@@ -35,7 +35,8 @@ pub enum AccessResult {
 /// The file as it was received: the evidence. Kept once and shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Decoded, and no longer than the size limit.
+    /// Decoded. Of a file beyond the size limit, what the limit permits and one octet more, which
+    /// tells whether the line before it is whole.
     pub body: Bytes,
     /// SHA-256 of `body`.
     pub sha256: [u8; 32],
@@ -117,7 +118,7 @@ impl fmt::Display for AccessResult {
             Self::Successful { snapshot, .. } if snapshot.cut => {
                 write!(
                     f,
-                    "the server answered {}; the first {} octets count",
+                    "the server answered {} with {} octets or more",
                     snapshot.status,
                     snapshot.body.len()
                 )

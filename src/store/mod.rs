@@ -88,8 +88,10 @@ struct Counters {
 /// What is known of an origin under a profile. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Known {
-    pub state: Arc<RobotsState>,
-    pub profile: Arc<Profile>,
+    state: Arc<RobotsState>,
+    profile: Arc<Profile>,
+    /// When the state was current.
+    at: Moment,
 }
 
 /// Why nothing is known. Undecided is denied.
@@ -123,13 +125,34 @@ pub struct Stats {
 }
 
 impl Known {
-    /// What follows at `now`. A state that has become too old since it was returned still says what
-    /// held at that moment; a long wait between the two is worth asking the store again.
-    pub fn policy(&self, now: Moment) -> Option<Policy<'_>> {
-        match self.state.standing(&self.profile, now) {
-            Standing::Current(policy) => Some(policy),
+    fn if_current((state, profile): &(Arc<RobotsState>, Arc<Profile>), now: Moment) -> Option<Self> {
+        match state.standing(profile, now) {
+            Standing::Current(_) => {
+                Some(Self { state: Arc::clone(state), profile: Arc::clone(profile), at: now })
+            }
             Standing::Due => None,
         }
+    }
+
+    /// What follows at `now`; where the state has come due since the store answered, what followed
+    /// then. Whoever waits between the two asks the store again.
+    pub fn policy(&self, now: Moment) -> Policy<'_> {
+        let standing = match self.state.standing(&self.profile, now) {
+            Standing::Due => self.state.standing(&self.profile, self.at),
+            current @ Standing::Current(_) => current,
+        };
+        match standing {
+            Standing::Current(policy) => policy,
+            Standing::Due => unreachable!("it is made only of a state that is current at that moment"),
+        }
+    }
+
+    pub fn state(&self) -> &RobotsState {
+        &self.state
+    }
+
+    pub fn profile(&self) -> &Arc<Profile> {
+        &self.profile
     }
 }
 
@@ -202,11 +225,10 @@ impl Store {
         let mut shelf = self.shelf();
         let entry = shelf.cache.get(question.origin);
         if let Some(entry) = entry {
-            let Some((state, profile)) = entry.state(question.profile) else {
+            let Some(held) = entry.state(question.profile) else {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
-            if let Standing::Current(_) = state.standing(profile, now) {
-                let known = Known { state: Arc::clone(state), profile: Arc::clone(profile) };
+            if let Some(known) = Known::if_current(held, now) {
                 if known.state.wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
@@ -248,9 +270,7 @@ impl Store {
         if let Some(derived) = &derived {
             self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
         }
-        let (state, profile) = derived.as_ref().unwrap_or(entry).state(question.profile)?;
-        let known = Known { state: Arc::clone(state), profile: Arc::clone(profile) };
-        known.policy(now).is_some().then_some(known)
+        Known::if_current(derived.as_ref().unwrap_or(entry).state(question.profile)?, now)
     }
 
     /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for
