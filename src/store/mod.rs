@@ -9,6 +9,8 @@ mod cache;
 mod entry;
 mod flight;
 mod parsed;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
