@@ -30,3 +30,7 @@ pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
 
 /// Profiles under which one origin is remembered. More can only come of reloaded settings.
 pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
+
+/// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
+/// a thread that serves nobody.
+pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;

@@ -9,10 +9,12 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::ManualClock;
-use crate::egress::Failure;
+use crate::egress::{self, Failure};
 use crate::fetch::Refused;
+use crate::moment::Moment;
 use crate::origin::split_url;
-use crate::policy::access::{AccessResult, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
+use crate::policy::access::{AccessResult, Cause, Freshness, NetworkFailure, Snapshot};
+use crate::policy::state::Policy;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -402,6 +404,20 @@ mod knowledge {
         assert_eq!(house.ask("example.com", &named("archival")).await, "unreachable");
         assert_eq!(house.fetches(), 2);
         assert!(house.has_copy("example.com", &named("archival")).await);
+    }
+
+    #[tokio::test]
+    async fn a_large_file_is_read_too_and_without_the_line_that_was_cut() {
+        let mut large = file(&"user-agent: *\ndisallow: /a\nallow: /\n".repeat(10_000));
+        if let Ok(AccessResult::Successful { snapshot, .. }) = &mut large {
+            let whole = Arc::make_mut(snapshot);
+            whole.cut = true;
+            whole.body = whole.body.slice(..whole.body.len() - 2);
+        }
+        let house = House::with(Config::default(), vec![Some(large)]);
+        let known = house.store.known(&origin("example.com"), &rfc9309(), None).await.expect("it is known");
+        let Policy::Rules(copy) = known.policy(house.clock.wall()) else { panic!("{known:?}") };
+        assert_eq!(copy.rules.rule_count(), 2 * 10_000 - 1);
     }
 
     #[tokio::test]
