@@ -98,3 +98,7 @@ pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
 
 /// Octets of a malformed line that the answer repeats.
 pub const DETAIL_OCTETS_MAX: usize = 120;
+
+/// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
+/// a thread that serves nobody.
+pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;

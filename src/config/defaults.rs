@@ -75,7 +75,7 @@ impl Default for Limits {
             max_headers: 100,
             header_timeout: Duration::from_secs(30),
             body_idle_timeout: Duration::from_mins(1),
-            tunnel_idle_timeout: Duration::from_mins(10),
+            tunnel_idle_timeout: Duration::from_mins(5),
             idle_timeout: Duration::from_mins(1),
             drain_timeout: Duration::from_secs(25),
         }

@@ -7,6 +7,7 @@ mod convert;
 mod defaults;
 mod layers;
 mod load;
+mod parts;
 mod rules;
 mod settings;
 mod shape;

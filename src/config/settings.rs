@@ -183,7 +183,7 @@ pub struct Limits {
     /// Between two pieces of a body, either way.
     #[serde(with = "units::duration")]
     pub body_idle_timeout: Duration,
-    /// Without data in either direction of an upgraded connection (WebSocket).
+    /// Without data either way on an upgraded connection.
     #[serde(with = "units::duration")]
     pub tunnel_idle_timeout: Duration,
     /// Between two requests of a client's connection.

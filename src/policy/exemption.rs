@@ -59,7 +59,8 @@ impl OriginPattern {
                     Host::Name(name) => is_below(name, parent),
                     Host::V4(_) | Host::V6(_) => false,
                 };
-                is_below && origin.port() == origin.scheme().default_port()
+                let is_web = matches!(origin.scheme(), Scheme::Http | Scheme::Https);
+                is_below && is_web && origin.port() == origin.scheme().default_port()
             }
         }
     }
@@ -95,4 +96,95 @@ impl Exemptions {
 /// Compared by labels: `notexample.com` is not below `example.com`.
 fn is_below(name: &str, parent: &str) -> bool {
     name.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNTIL: Moment = Moment::from_millis(2_000);
+    const BEFORE: Moment = Moment::from_millis(1_999);
+
+    fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
+        Exemption {
+            name: "archive agreement".into(),
+            origin: OriginPattern::parse(origin).expect("a pattern"),
+            paths: paths.iter().map(ToString::to_string).collect(),
+            agents: agents.iter().map(ToString::to_string).collect(),
+            by: "legal@example.org".into(),
+            reason: "written permission".into(),
+            ticket: None,
+            until: UNTIL,
+        }
+    }
+
+    #[track_caller]
+    fn check(exemption: Exemption, cases: &[(&str, Option<&str>, bool)]) {
+        let exemptions = Exemptions::new(vec![exemption]);
+        for &(url, agent, expected) in cases {
+            let (origin, path) = split_url(url.as_bytes()).expect("a URL");
+            assert_eq!(exemptions.find(&origin, &path, agent, BEFORE).is_some(), expected, "{url} {agent:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_exempted_exactly() {
+        check(
+            exemption("https://Example.com", &[], &[]),
+            &[
+                ("https://example.com/x", None, true),
+                ("https://example.com:443/x", Some("ExampleBot"), true),
+                ("http://example.com/x", None, false),
+                ("https://example.com:8443/x", None, false),
+                ("https://www.example.com/x", None, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_wildcard_is_matched_on_labels() {
+        check(
+            exemption("*.example.com", &[], &[]),
+            &[
+                ("https://www.example.com/", None, true),
+                ("http://a.b.EXAMPLE.com./", None, true),
+                ("https://example.com/", None, false),
+                ("https://notexample.com/", None, false),
+                ("https://www.example.com.evil.test/", None, false),
+                ("https://www.example.com:8443/", None, false),
+                ("ftp://www.example.com/", None, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn paths_and_agents_narrow_it() {
+        check(
+            exemption("https://example.com", &["/open/", "/data"], &["ExampleBot"]),
+            &[
+                ("https://example.com/open/x", Some("examplebot"), true),
+                ("https://example.com/database", Some("ExampleBot"), true),
+                ("https://example.com/open", Some("ExampleBot"), false),
+                ("https://example.com/open/x", Some("ExampleBot2"), false),
+                ("https://example.com/open/x", None, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn one_that_is_over_never_applies_and_is_told() {
+        let exemptions = Exemptions::new(vec![exemption("https://example.com", &[], &[])]);
+        let (origin, path) = split_url(b"https://example.com/").expect("a URL");
+        assert!(exemptions.find(&origin, &path, None, UNTIL).is_none());
+        assert_eq!((exemptions.expired(BEFORE).count(), exemptions.expired(UNTIL).count()), (0, 1));
+    }
+
+    #[test]
+    fn a_pattern_that_is_neither_is_refused() {
+        for pattern in
+            ["*example.com", "*.", "*.10.0.0.1", "*.example.com:8443", "https://example.com/x", "example.com"]
+        {
+            assert!(OriginPattern::parse(pattern).is_err(), "{pattern}");
+        }
+    }
 }

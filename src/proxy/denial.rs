@@ -114,7 +114,7 @@ impl Draft<'_> {
     }
 
     fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
-        let state = &known.state;
+        let state = known.state();
         let snapshot: Option<&Snapshot> = state.copy().map(|copy| &*copy.snapshot);
         audit::Robots {
             url: self.target.origin.robots_url(),
