@@ -10,7 +10,7 @@ use super::rules::{AgentRule, Exemption};
 use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
-use crate::policy::exemption::{self, Exemptions};
+use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
 use crate::{egress, fetch, proxy, store};
 
@@ -106,9 +106,8 @@ impl Settings {
 
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {
     exemption::Exemption {
-        name: format!("{}: {}", exemption.by, exemption.reason),
         origin: exemption.origin.clone(),
-        paths: exemption.paths.clone(),
+        paths: Paths::new(&exemption.paths).expect("the patterns were checked"),
         agents: exemption.agents.iter().map(ToString::to_string).collect(),
         by: exemption.by.clone(),
         reason: exemption.reason.clone(),
