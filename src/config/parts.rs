@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
 use crate::origin::Origin;
-use crate::policy::exemption::{self, Exemptions};
+use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
 use crate::{egress, fetch, proxy, store};
 
@@ -118,9 +118,8 @@ fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy
 
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {
     exemption::Exemption {
-        name: format!("{}: {}", exemption.by, exemption.reason),
         origin: exemption.origin.clone(),
-        paths: exemption.paths.clone(),
+        paths: Paths::new(&exemption.paths).expect("the patterns were checked"),
         agents: exemption.agents.iter().map(ToString::to_string).collect(),
         by: exemption.by.clone(),
         reason: exemption.reason.clone(),

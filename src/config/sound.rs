@@ -6,6 +6,7 @@ use super::complain::Complaint;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
 use crate::moment::Moment;
+use crate::policy::exemption::Paths;
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
@@ -111,13 +112,9 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
             }
         }
         for (number, path) in exemption.paths.iter().enumerate() {
-            if !path.starts_with('/') {
+            if let Err(wrong) = Paths::new(std::slice::from_ref(path)) {
                 let key = format!("exemptions[{index}].paths[{number}]");
-                complain(
-                    &key,
-                    format!("\"{path}\" is not the beginning of a path"),
-                    Some("write \"/open/\"".into()),
-                );
+                complain(&key, wrong.to_string(), Some("write \"/open/\"".into()));
             }
         }
     }
