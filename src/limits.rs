@@ -6,6 +6,28 @@ use std::time::Duration;
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
 pub const HOST_OCTETS_MAX: usize = 253;
 
+/// How long an answer of the resolver is kept: getaddrinfo tells no TTL, so short enough to follow
+/// a change, long enough that a crawl does not ask for each connection.
+pub const DNS_TTL: Duration = Duration::from_secs(30);
+
+/// How long a failed look-up is kept.
+pub const DNS_NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+/// Deadline of one look-up, waiting for a place included.
+pub const DNS_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Names kept by the resolver's cache.
+pub const DNS_CACHE_ENTRIES: usize = 10_000;
+
+/// Look-ups under way at once: each occupies a thread of the blocking pool.
+pub const DNS_LOOKUPS_MAX: usize = 64;
+
+/// Addresses used of one answer.
+pub const DNS_ADDRESSES_MAX: usize = 16;
+
+/// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
+pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
 /// The longest gap between two failed tries that still counts as one outage observed: who did not
 /// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
 pub const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
@@ -21,6 +43,15 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
 /// and what is known cannot be dated.
 pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);
 
+/// How long an origin may take to say 100 (Continue) before the body is sent all the same.
+pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// Interim responses passed on to one request; a flood of them ends here.
+pub const INTERIM_RESPONSES_MAX: usize = 16;
+
+/// Octets read at once from one direction of an upgraded connection.
+pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
+
 /// Octets of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
 pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
 
@@ -34,3 +65,40 @@ pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 /// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
+
+/// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
+/// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
+pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;
+
+/// Octets of a User-Agent that a denial record keeps.
+pub const RECORD_USER_AGENT_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of a path pattern that a denial record keeps.
+pub const RECORD_PATTERN_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of one denial record, its line end included: what readers need to hold.
+pub const RECORD_LINE_OCTETS_MAX: usize = 64 << 10;
+
+/// Records that wait for the writer; a request that would be one more waits itself.
+pub const RECORDS_WAITING_MAX: usize = 1024;
+
+/// Octets at the end of the record file that are searched for the last whole record at start.
+pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
+
+/// How long accepting pauses after it failed, as it does when no descriptors are left.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections beyond the bound that are still told so; more are dropped without a word.
+pub const TURNED_AWAY_MAX: usize = 256;
+
+/// How often idle connections to origins are looked through for those whose time is over.
+pub const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long a connection that is being closed is read from, so that the last answer arrives.
+pub const LINGER: Duration = Duration::from_secs(1);
+
+/// Octets read, and thrown away, from a connection that is being closed.
+pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
+
+/// Octets of a malformed line that the answer repeats.
+pub const DETAIL_OCTETS_MAX: usize = 120;

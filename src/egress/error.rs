@@ -6,6 +6,8 @@ pub enum Failure {
     /// The name does not exist, or the resolver failed.
     Dns,
     DnsTimeout,
+    /// The destination is this proxy itself.
+    Loop,
     /// Every address of the host is refused by the egress policy.
     AddressProhibited,
     /// No route to any permitted address.
@@ -34,6 +36,7 @@ impl Failure {
         match self {
             Self::Dns => "dns_error",
             Self::DnsTimeout => "dns_timeout",
+            Self::Loop => "proxy_loop_detected",
             Self::AddressProhibited => "destination_ip_prohibited",
             Self::Unroutable => "destination_ip_unroutable",
             Self::ConnectionRefused => "connection_refused",

@@ -20,7 +20,7 @@ use http::{HeaderValue, Request, Response};
 use http_body::Body as HttpBody;
 
 use crate::clock::Clock;
-use crate::egress::{self, Body, Egress, Failure};
+use crate::egress::{self, Egress, Failure, Outgoing};
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::origin::Origin;
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
@@ -105,7 +105,7 @@ async fn fetch<S, R, B>(
     send: S,
 ) -> Result<Fetched, Refused>
 where
-    S: Fn(Origin, Request<Body>) -> R,
+    S: Fn(Origin, Request<Outgoing>) -> R,
     R: Future<Output = Result<Response<B>, egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -130,7 +130,7 @@ async fn follow<S, R, B>(
     send: S,
 ) -> Result<AccessResult, Refused>
 where
-    S: Fn(Origin, Request<Body>) -> R,
+    S: Fn(Origin, Request<Outgoing>) -> R,
     R: Future<Output = Result<Response<B>, egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -149,8 +149,8 @@ where
     }
 }
 
-fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Body> {
-    let mut request = Request::new(Body::Empty);
+fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
+    let mut request = Request::new(Outgoing::empty());
     *request.uri_mut() = hop.target.clone();
     let headers = request.headers_mut();
     headers.insert(HOST, hop.host.clone());
@@ -171,8 +171,8 @@ fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Body> {
 fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
         Failure::ConnectionLimit => return Err(Refused(error)),
-        Failure::AddressProhibited if hops == 0 => return Err(Refused(error)),
-        Failure::AddressProhibited => NetworkFailure::RedirectRefused,
+        Failure::AddressProhibited | Failure::Loop if hops == 0 => return Err(Refused(error)),
+        Failure::AddressProhibited | Failure::Loop => NetworkFailure::RedirectRefused,
         Failure::Dns | Failure::DnsTimeout => NetworkFailure::Dns,
         Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
         Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,

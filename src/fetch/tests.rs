@@ -74,7 +74,7 @@ fn ask() -> Ask {
 }
 
 /// Fetches, giving one answer after the other; what was asked for is returned too.
-async fn run(ask: Ask, answers: Vec<Answer>) -> (Result<Fetched, Refused>, Vec<(Origin, Request<Body>)>) {
+async fn run(ask: Ask, answers: Vec<Answer>) -> (Result<Fetched, Refused>, Vec<(Origin, Request<Outgoing>)>) {
     let config = Config { timeout: Duration::from_millis(50), max_size: 100, ..Config::default() };
     let clock = ManualClock::starting_at(Moment::from_millis(1_790_000_000_000));
     let answers = Mutex::new(VecDeque::from(answers));

@@ -5,6 +5,7 @@
 //! [`exemption`] is the operator's own word over all of them.
 
 pub mod access;
+pub mod decision;
 pub mod exemption;
 pub mod profile;
 pub mod state;

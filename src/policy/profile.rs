@@ -13,6 +13,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The version of this table. A record names it: another meaning of a knob is another version.
+pub const VERSION: u32 = 1;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     pub name: &'static str,

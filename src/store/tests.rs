@@ -80,7 +80,7 @@ impl House {
 
     async fn has_copy(&self, host: &str, profile: &Arc<Profile>) -> bool {
         let known = self.store.known(&origin(host), profile, None).await;
-        known.expect("it is known").state().copy().is_some()
+        known.expect("it is known").state.copy().is_some()
     }
 
     fn fetches(&self) -> usize {
@@ -95,7 +95,7 @@ impl House {
 
 async fn ask(store: &Arc<Store>, host: &str, profile: &Arc<Profile>) -> &'static str {
     match store.known(&origin(host), profile, None).await {
-        Ok(known) => known.state().word(),
+        Ok(known) => known.state.word(),
         Err(Undecided::Refused(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",
         Err(Undecided::Busy) => "busy",
@@ -378,7 +378,7 @@ mod knowledge {
         let (open, closed) = (rfc9309(), named("conservative"));
         let verdict = async |profile: &Arc<Profile>| {
             let known = house.store.known(&origin("example.com"), profile, None).await.expect("it is known");
-            match known.policy(house.clock.wall()) {
+            match known.policy().expect("it is current") {
                 Policy::Rules(copy) => copy.rules.rule_count(),
                 Policy::AllowAll(_) => 100,
                 Policy::DisallowAll(_) => 200,
@@ -416,7 +416,7 @@ mod knowledge {
         }
         let house = House::with(Config::default(), vec![Some(large)]);
         let known = house.store.known(&origin("example.com"), &rfc9309(), None).await.expect("it is known");
-        let Policy::Rules(copy) = known.policy(house.clock.wall()) else { panic!("{known:?}") };
+        let Policy::Rules(copy) = known.policy().expect("it is current") else { panic!("{known:?}") };
         assert_eq!(copy.rules.rule_count(), 2 * 10_000 - 1);
     }
 

@@ -1,0 +1,13 @@
+//! The denied-request log: what a record says, and the writer that puts one line in the file for
+//! each before the answer goes out. Knows nothing of HTTP or policy; it is told what happened.
+
+mod journal;
+mod record;
+mod time;
+mod words;
+mod writer;
+
+pub use record::{Client, Entry, Exemption, Group, Profile, Record, Robots, Rule, new_id};
+pub use time::print as print_time;
+pub use words::{AgentSource, Event, Reason, RobotsStatus};
+pub use writer::{Health, OpenError, WriteError, Writer, Written};

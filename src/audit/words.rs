@@ -1,0 +1,58 @@
+//! The words of a record's `event` and `reason`. They are a public interface: a word is added, never
+//! changed.
+
+use serde::{Deserialize, Serialize};
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The request was refused.
+    Denied,
+    /// It would have been, but the mode is `observe`: it was forwarded.
+    WouldDeny,
+    /// It would have been, but an exemption applies: it was forwarded.
+    Exempted,
+}
+
+/// Why: one word for each basis of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// A disallow rule of robots.txt is the most specific match.
+    DisallowRule,
+    /// robots.txt cannot be had (RFC 9309 §2.3.1.4).
+    RobotsUnreachable,
+    /// robots.txt answers 401 or 403, and the profile reads that as a refusal of everything.
+    RobotsAccessDenied,
+    /// The address policy does not let the origin be reached.
+    OriginRefused,
+    /// Nothing could be decided in time: undecided is denied.
+    Undecided,
+    /// The request has no User-Agent and `agents.require` is set.
+    AgentRequired,
+}
+
+/// How the product token was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentSource {
+    /// A rule under `[[agents.rules]]`.
+    Configured,
+    /// Derived from the User-Agent.
+    UserAgent,
+    /// There is no User-Agent.
+    Absent,
+}
+
+/// What is known of the robots.txt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RobotsStatus {
+    /// There are rules.
+    Rules,
+    /// There are none to be had, and the origin says so (RFC 9309 §2.3.1.3).
+    Unavailable,
+    /// It is not known whether there are any (RFC 9309 §2.3.1.4).
+    Unreachable,
+}

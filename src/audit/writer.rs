@@ -1,0 +1,198 @@
+//! The writer: one thread that owns the file. Whoever has a record waits until its line has been
+//! handed to the operating system, so that no denial goes out before its record; those who wait
+//! together share one write.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::journal::{Journal, private};
+use super::record::{Entry, Record};
+use crate::limits::RECORDS_WAITING_MAX;
+
+const FILE_NAME: &str = "denials.jsonl";
+const TORN_NAME: &str = "denials.torn";
+const LOCK_NAME: &str = "lock";
+
+/// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
+/// brings it to the disk, and ends the thread.
+#[derive(Debug)]
+pub struct Writer {
+    queue: Option<mpsc::Sender<Job>>,
+    health: Arc<Mutex<Health>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A record's place in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub seq: u64,
+}
+
+/// How the writer does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Records written by this process.
+    pub written: u64,
+    /// Records that could not be.
+    pub errors: u64,
+    /// Why the last write failed; none once a write has succeeded again.
+    pub failing: Option<String>,
+}
+
+/// Why the directory of records cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another courtesy uses {}", .0.display())]
+    Locked(PathBuf),
+    #[error("cannot write denial records to {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Why a record was not written. The request is denied all the same.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("the denial record could not be written: {0}")]
+    Io(Arc<io::Error>),
+    #[error("the denial record could not be written: the writer has stopped")]
+    Stopped,
+}
+
+/// A record that waits, and where to say how it went.
+type Job = (Record, oneshot::Sender<Result<Written, WriteError>>);
+
+impl Writer {
+    /// Opens the directory for this process alone, and makes it if need be.
+    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::Io { path: dir.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        let lock = private().write(true).open(dir.join(LOCK_NAME)).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(dir.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME)).map_err(failed)?;
+        if tail.torn > 0 {
+            tracing::warn!(
+                octets = tail.torn,
+                last_seq = tail.seq,
+                "the last denial record was torn, as after a crash; set aside in {}",
+                dir.join(TORN_NAME).display()
+            );
+        }
+        Self::start(journal, lock, tail.seq).map_err(failed)
+    }
+
+    fn start(journal: Journal, lock: File, seq: u64) -> io::Result<Self> {
+        let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
+        let health = Arc::new(Mutex::new(Health::default()));
+        let scribe = Scribe { journal, _lock: lock, seq, health: health.clone() };
+        let thread = std::thread::Builder::new().name("audit".into()).spawn(move || scribe.run(jobs))?;
+        Ok(Self { queue: Some(queue), health, thread: Some(thread) })
+    }
+
+    /// Writes one record and returns when its line is with the operating system: a process that is
+    /// killed afterwards has not lost it. After an error the next record is tried afresh.
+    pub async fn write(&self, record: Record) -> Result<Written, WriteError> {
+        let (done, written) = oneshot::channel();
+        let queue = self.queue.as_ref().ok_or(WriteError::Stopped)?;
+        queue.send((record, done)).await.map_err(|_| WriteError::Stopped)?;
+        written.await.map_err(|_| WriteError::Stopped)?
+    }
+
+    pub fn health(&self) -> Health {
+        locked(&self.health).clone()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Without a sender the thread ends when it has written what waits.
+        self.queue = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer of denial records has panicked");
+        }
+    }
+}
+
+/// The thread's side.
+struct Scribe {
+    journal: Journal,
+    /// Held as long as the file may be written.
+    _lock: File,
+    /// Of the last record written.
+    seq: u64,
+    health: Arc<Mutex<Health>>,
+}
+
+impl Scribe {
+    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut batch = Vec::with_capacity(RECORDS_WAITING_MAX);
+        while jobs.blocking_recv_many(&mut batch, RECORDS_WAITING_MAX) > 0 {
+            self.commit(&mut batch);
+        }
+        if let Err(error) = self.journal.sync() {
+            tracing::error!("denial records may not have reached the disk: {error}");
+        }
+    }
+
+    /// Group commit: all that wait, in one write, then the answers.
+    fn commit(&mut self, batch: &mut Vec<Job>) {
+        let before = self.seq;
+        let mut lines = Vec::new();
+        let mut answers = Vec::with_capacity(batch.len());
+        for (record, done) in batch.drain(..) {
+            self.seq += 1;
+            push_line(&mut lines, Entry { record, seq: self.seq });
+            answers.push((done, Written { seq: self.seq }));
+        }
+        let outcome = self.journal.append(&lines).map_err(Arc::new);
+        if outcome.is_err() {
+            self.seq = before;
+        }
+        self.note(&outcome, answers.len() as u64);
+        for (done, written) in answers {
+            // Whoever asked may have left; the record stands.
+            let _ = done.send(outcome.clone().map(|()| written).map_err(WriteError::Io));
+        }
+    }
+
+    fn note(&self, outcome: &Result<(), Arc<io::Error>>, records: u64) {
+        let mut health = locked(&self.health);
+        match outcome {
+            Ok(()) => {
+                health.written += records;
+                if health.failing.take().is_some() {
+                    tracing::info!("denial records can be written again");
+                }
+            }
+            Err(error) => {
+                health.errors += records;
+                if health.failing.replace(error.to_string()).is_none() {
+                    tracing::error!(
+                        "cannot write denial records to {}: {error}",
+                        self.journal.path().display()
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn push_line(lines: &mut Vec<u8>, entry: Entry) {
+    serde_json::to_writer(&mut *lines, &entry).expect("a record is made of plain values");
+    lines.push(b'\n');
+}
+
+/// Counters stay right even if somebody panicked while holding them.
+fn locked(health: &Mutex<Health>) -> std::sync::MutexGuard<'_, Health> {
+    health.lock().unwrap_or_else(PoisonError::into_inner)
+}

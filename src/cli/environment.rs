@@ -1,0 +1,13 @@
+//! The only reader of the environment.
+
+/// Every variable. What is no UTF-8 is made so: a setting in it will be refused by its own check.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+pub fn variables() -> Vec<(String, String)> {
+    let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect()
+}
+
+/// Whether a variable is there and not empty, as NO_COLOR asks.
+pub fn is_set(name: &str) -> bool {
+    variables().iter().any(|(variable, value)| variable == name && !value.is_empty())
+}

@@ -1,0 +1,76 @@
+//! How a command ends, as scripts see it. The numbers are those of sysexits.h where it has one.
+
+use std::process::ExitCode;
+
+use crate::audit::OpenError;
+use crate::config::Refusal;
+
+/// The exit codes, all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; `check`: allowed.
+    Done = 0,
+    /// A clean no: `check`: disallowed.
+    No = 1,
+    /// The command line was not understood.
+    Usage = 2,
+    /// `check`: robots.txt could not be had.
+    Undecided = 3,
+    /// A needed thing is not there: an address in use, a store that is locked.
+    Unavailable = 69,
+    /// Input or output.
+    InputOutput = 74,
+    /// Permission.
+    Permission = 77,
+    /// The configuration cannot be used.
+    Configuration = 78,
+}
+
+/// An error on its way to standard error, with the code it ends in.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    pub error: anyhow::Error,
+}
+
+/// Gives an error its exit code.
+pub trait OrExit<T> {
+    fn or_exit(self, exit: Exit) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
+    fn or_exit(self, exit: Exit) -> Result<T, Failure> {
+        self.map_err(|error| Failure { exit, error: error.into() })
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self { exit: Exit::Configuration, error: refusal.into() }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let exit = match &error {
+            OpenError::Locked(_) => Exit::Unavailable,
+            OpenError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Exit::Permission
+            }
+            OpenError::Io { .. } => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self { exit: Exit::InputOutput, error: error.into() }
+    }
+}

@@ -1,0 +1,102 @@
+//! Flags that several subcommands share. Each is another way to write a setting: it becomes an
+//! override, and the configuration checks it like any other value.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::environment;
+use crate::config::{Change, Loaded, Override, Refusal, load};
+
+/// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
+/// where the metadata services of clouds are.
+const PRIVATE_BLOCKS: [&str; 6] =
+    ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
+
+/// Where the configuration is and what it is to be changed by: for every command that has one.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Configuration")]
+pub struct ConfigFlags {
+    /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Keep what must survive a restart in DIR [default: $STATE_DIRECTORY, else the XDG state directory]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<String>,
+    /// Let private and loopback addresses be reached (adds them to egress.allow)
+    #[arg(long)]
+    pub allow_private: bool,
+    /// Trust the certificate authorities in FILE, too (PEM; may be repeated)
+    #[arg(long, value_name = "FILE")]
+    pub extra_root: Vec<String>,
+}
+
+/// What only a listening proxy has.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Serving")]
+pub struct ServeFlags {
+    /// Listen on ADDR instead of listen.proxy, as in 127.0.0.1:3128 (may be repeated; port 0: any)
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<SocketAddr>,
+    /// Serve with N threads [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Let anybody who can reach the proxy use it
+    #[arg(long)]
+    pub open: bool,
+}
+
+impl ConfigFlags {
+    /// Loads the settings with these flags, and those of `serve` where there are any.
+    pub fn load(&self, serve: Option<&ServeFlags>) -> Result<Loaded, Refusal> {
+        let mut overrides = self.overrides();
+        overrides.extend(serve.map(ServeFlags::overrides).unwrap_or_default());
+        load(self.config.as_deref(), environment::variables(), &overrides)
+    }
+
+    fn overrides(&self) -> Vec<Override> {
+        let mut overrides = Vec::new();
+        if let Some(dir) = &self.state_dir {
+            overrides.push(set("state_dir", dir, "--state-dir"));
+        }
+        if self.allow_private {
+            let blocks = PRIVATE_BLOCKS.map(str::to_owned).to_vec();
+            overrides.push(Override {
+                key: "egress.allow",
+                change: Change::Add(blocks),
+                flag: "--allow-private",
+            });
+        }
+        if !self.extra_root.is_empty() {
+            let change = Change::Add(self.extra_root.clone());
+            overrides.push(Override { key: "tls.extra_roots", change, flag: "--extra-root" });
+        }
+        overrides
+    }
+}
+
+impl ServeFlags {
+    fn overrides(&self) -> Vec<Override> {
+        let mut overrides = Vec::new();
+        if !self.listen.is_empty() {
+            let addresses = self.listen.iter().map(ToString::to_string).collect();
+            overrides.push(Override {
+                key: "listen.proxy",
+                change: Change::SetList(addresses),
+                flag: "--listen",
+            });
+        }
+        if let Some(workers) = self.workers {
+            overrides.push(set("workers", &workers.to_string(), "--workers"));
+        }
+        if self.open {
+            overrides.push(set("clients.open", "true", "--open"));
+        }
+        overrides
+    }
+}
+
+fn set(key: &'static str, text: &str, flag: &'static str) -> Override {
+    Override { key, change: Change::Set(text.to_owned()), flag }
+}

@@ -1,0 +1,65 @@
+//! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
+//! an arm of [`run`]. Everything that is said at the end, is said here.
+
+mod completions;
+mod config;
+pub mod environment;
+pub mod exit;
+pub mod flags;
+pub mod logging;
+mod man;
+pub mod output;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::{Exit, Failure};
+
+/// A proxy that makes any crawler obey robots.txt
+///
+/// Point a crawler's HTTP proxy at courtesy: what a site's robots.txt disallows is refused with an
+/// answer that says why, and leaves a record; everything else is forwarded.
+#[derive(Parser, Debug)]
+#[command(name = "courtesy", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Exit codes: 0 done (check: allowed) · 1 no (check: disallowed) · 2 usage · 3 check: undecided ·
+69 a needed thing is not there · 74 input or output · 77 permission · 78 configuration")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run the proxy
+    Serve(serve::ServeArgs),
+    /// Check, show or print the settings
+    Config(config::ConfigArgs),
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page
+    Man(man::ManArgs),
+}
+
+/// The whole program. The command line is the process's own.
+pub fn main() -> ExitCode {
+    // On a usage error clap says what is wrong and ends the process with 2.
+    match run(Cli::parse().command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            eprintln!("error: {:#}", failure.error);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Config(args) => config::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}

@@ -1,0 +1,65 @@
+//! What is wrong with a configuration, in words that lead to the place and to the remedy.
+
+use std::fmt;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The setting, dotted: `robots.profile`. Empty where the whole file is meant.
+    pub key: String,
+    /// Where it was set: `courtesy.toml:12`, a variable, a flag.
+    pub place: Option<String>,
+    pub problem: String,
+    /// What to do, where that can be guessed.
+    pub hint: Option<String>,
+}
+
+/// Everything that was found wrong; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Refusal(pub Vec<Complaint>);
+
+impl Complaint {
+    pub fn new(key: impl Into<String>, place: Option<&str>, problem: impl Into<String>) -> Self {
+        Self { key: key.into(), place: place.map(Into::into), problem: problem.into(), hint: None }
+    }
+
+    pub fn with_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.problem)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration cannot be used")?;
+        for complaint in &self.0 {
+            write!(f, "\n  {complaint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The candidate that `text` was probably meant to be.
+pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE_MIN: f64 = 0.6;
+    candidates
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(text, candidate), candidate))
+        .filter(|(alike, _)| *alike >= ALIKE_MIN)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,127 @@
+//! Settings as the modules below want them: each has its own words, and none of them knows ours.
+
+use super::rules::Exemption;
+use super::settings::Settings;
+use super::words::{Access, Meaning, Mode, OutageCopy, ProfileName, Roots};
+use crate::egress;
+use crate::policy::exemption::{self, Exemptions};
+use crate::policy::profile::{self, Profile};
+use crate::proxy;
+
+impl Settings {
+    /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
+    pub fn profile(&self, name: ProfileName) -> Profile {
+        let mut profile = Profile::named(name.as_str()).expect("the names are those of the table");
+        profile.redirects_max = self.robots.max_redirects;
+
+        let knobs = &self.robots.knobs;
+        put(&mut profile.meanings.unauthorized, knobs.status_401_403);
+        put(&mut profile.meanings.too_many_requests, knobs.status_429);
+        put(&mut profile.meanings.other_4xx, knobs.status_other_4xx);
+        put(&mut profile.conditional, knobs.conditional);
+
+        let outage = &self.outage;
+        put(&mut profile.outage.copy, outage.copy);
+        put(&mut profile.outage.after, outage.after);
+        put(&mut profile.outage.after_time, outage.after_time);
+        put(&mut profile.outage.retry_min, outage.retry_min);
+        put(&mut profile.outage.retry_max, outage.retry_max);
+        profile
+    }
+
+    /// These settings with everything that was left to the profile filled in from it.
+    pub(super) fn with_profile(&self) -> Self {
+        let profile = self.profile(self.robots.profile);
+        let mut filled = self.clone();
+        filled.robots.knobs.status_401_403 = Some(profile.meanings.unauthorized.into());
+        filled.robots.knobs.status_429 = Some(profile.meanings.too_many_requests.into());
+        filled.robots.knobs.status_other_4xx = Some(profile.meanings.other_4xx.into());
+        filled.robots.knobs.conditional = Some(profile.conditional);
+        filled.outage.copy = Some(profile.outage.copy.into());
+        filled.outage.after = Some(profile.outage.after.into());
+        filled.outage.after_time = Some(profile.outage.after_time);
+        filled.outage.retry_min = Some(profile.outage.retry_min);
+        filled.outage.retry_max = Some(profile.outage.retry_max);
+        filled
+    }
+
+    pub fn exemptions(&self) -> Exemptions {
+        Exemptions::new(self.exemptions.iter().map(Exemption::as_policy).collect())
+    }
+
+    pub fn egress(&self) -> egress::Config {
+        egress::Config {
+            connect_timeout: self.egress.connect_timeout,
+            response_timeout: self.egress.response_timeout,
+            body_idle_timeout: self.limits.body_idle_timeout,
+            idle_timeout: self.egress.idle_timeout,
+            max_per_origin: self.egress.max_per_origin,
+            max_idle: self.egress.max_idle,
+            max_header_bytes: usize::try_from(self.limits.max_header_bytes).unwrap_or(usize::MAX),
+            max_headers: self.limits.max_headers,
+        }
+    }
+}
+
+impl Exemption {
+    fn as_policy(&self) -> exemption::Exemption {
+        exemption::Exemption {
+            name: format!("{}: {}", self.by, self.reason),
+            origin: self.origin.clone(),
+            paths: self.paths.clone(),
+            agents: self.agents.iter().map(ToString::to_string).collect(),
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+            ticket: self.ticket.clone(),
+            until: self.until,
+        }
+    }
+}
+
+/// Only what is set replaces what is there.
+fn put<T, U: Into<T>>(place: &mut T, value: Option<U>) {
+    if let Some(value) = value {
+        *place = value.into();
+    }
+}
+
+/// The same variants under our name and under a lower module's, both ways.
+macro_rules! same {
+    ($($ours:ty = $theirs:ty { $($our:ident = $their:ident),+ })+) => {$(
+        impl From<$ours> for $theirs {
+            fn from(ours: $ours) -> Self {
+                match ours { $(<$ours>::$our => Self::$their),+ }
+            }
+        }
+
+        impl From<$theirs> for $ours {
+            fn from(theirs: $theirs) -> Self {
+                match theirs { $(<$theirs>::$their => Self::$our),+ }
+            }
+        }
+    )+};
+}
+
+same! {
+    Meaning = profile::Meaning { Allow = Unavailable, Disallow = Forbidden, Unreachable = Unreachable }
+    Access = profile::Access { Allow = Allow, Disallow = Disallow }
+    OutageCopy = profile::OutageCopy { Use = Use, Disallow = Disallow }
+    Roots = egress::Roots { System = System, Bundled = Bundled }
+    Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_has_a_name_here_and_every_name_a_profile() {
+        let named: Vec<_> = Profile::ALL.iter().map(|profile| profile.name).collect();
+        assert_eq!(ProfileName::WORDS, named);
+        for name in ProfileName::WORDS {
+            let settings = Settings::default();
+            let profile = settings.profile(name.parse().unwrap());
+            assert_eq!(Profile::named(name), Some(profile), "the defaults change no profile");
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The three places a setting can come from, each made into values that remember the place: a line
+//! of the file, a variable, a flag. The config crate merges them; what it does not do is done here:
+//! lines, typed variables, and complaints about variables that nothing reads.
+
+use std::path::Path;
+
+use config::{ConfigError, Map, Source, Value, ValueKind};
+use serde_json::Value as Json;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::complain::{Complaint, nearest};
+use super::shape::Shape;
+
+/// The variable that names the file.
+pub const FILE_VARIABLE: &str = "COURTESY_CONFIG";
+const PREFIX: &str = "COURTESY__";
+
+/// A setting changed on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// Dotted: `listen.proxy`.
+    pub key: &'static str,
+    pub change: Change,
+    /// As written, for complaints: `--listen`.
+    pub flag: &'static str,
+}
+
+/// What a flag does to its setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    Set(String),
+    SetList(Vec<String>),
+    /// To the list that file and environment made.
+    Add(Vec<String>),
+}
+
+/// The file's tree of values.
+#[derive(Clone, Debug, Default)]
+pub struct FileLayer(Map<String, Value>);
+
+impl FileLayer {
+    pub fn parse(path: &Path, text: &str) -> Result<Self, Complaint> {
+        let place = |offset| format!("{}:{}", path.display(), line_at(text, offset));
+        let table = DeTable::parse(text).map_err(|error| {
+            let place = place(error.span().map_or(0, |span| span.start));
+            Complaint::new("", Some(&place), error.message())
+        })?;
+        Ok(Self(table_values(table.get_ref(), &place)))
+    }
+
+    /// The same as one value, to be held against the shape.
+    pub fn tree(&self) -> Value {
+        Value::new(None, self.0.clone())
+    }
+}
+
+impl Source for FileLayer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
+        Ok(self.0.clone())
+    }
+}
+
+fn table_values(table: &DeTable<'_>, place: &impl Fn(usize) -> String) -> Map<String, Value> {
+    let entry = |(key, value): (&Spanned<_>, &Spanned<_>)| {
+        // The key's place, not the value's: that is the line people look for.
+        (AsRef::<str>::as_ref(key.get_ref()).to_owned(), value_of(value, place(key.span().start), place))
+    };
+    table.iter().map(|(key, value): (&Spanned<std::borrow::Cow<'_, str>>, _)| entry((key, value))).collect()
+}
+
+fn value_of(value: &Spanned<DeValue<'_>>, at: String, place: &impl Fn(usize) -> String) -> Value {
+    let kind = match value.get_ref() {
+        DeValue::String(text) => ValueKind::String(text.to_string()),
+        DeValue::Boolean(truth) => ValueKind::Boolean(*truth),
+        DeValue::Integer(digits) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
+            Ok(number) => ValueKind::I64(number),
+            Err(_) => ValueKind::String(digits.to_string()),
+        },
+        DeValue::Float(digits) => ValueKind::String(digits.to_string()),
+        DeValue::Datetime(date) => ValueKind::String(date.to_string()),
+        DeValue::Array(items) => {
+            let item = |item: &Spanned<_>| value_of(item, place(item.span().start), place);
+            ValueKind::Array(items.iter().map(item).collect())
+        }
+        DeValue::Table(table) => ValueKind::Table(table_values(table, place)),
+    };
+    Value::new(Some(&at), kind)
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..offset.min(text.len())]).count()
+}
+
+/// The settings among the variables, as (dotted key, value).
+pub fn from_environment(
+    variables: &[(String, String)],
+    shape: &Shape,
+    complaints: &mut Vec<Complaint>,
+) -> Vec<(String, Value)> {
+    let mut values = Vec::new();
+    for (name, text) in variables.iter().filter(|(name, _)| is_ours(name)) {
+        let place = format!("${name}");
+        let key = name.strip_prefix(PREFIX).map(|rest| rest.to_lowercase().replace("__", "."));
+        match key.as_deref().and_then(|key| Some((key, shape.at(key)?))) {
+            Some((key, example)) => match typed(example, text, &place) {
+                Ok(value) => values.push((key.to_owned(), value)),
+                Err(problem) => complaints.push(Complaint::new(key, Some(&place), problem)),
+            },
+            None => complaints.push(unread(name, shape)),
+        }
+    }
+    values
+}
+
+/// Whether a variable can only have been meant for us. Kubernetes makes variables of its own for a
+/// service that happens to be called "courtesy"; those are let be.
+fn is_ours(name: &str) -> bool {
+    let of_kubernetes = name == "COURTESY_PORT"
+        || name.starts_with("COURTESY_PORT_")
+        || name.starts_with("COURTESY_SERVICE_HOST")
+        || name.starts_with("COURTESY_SERVICE_PORT");
+    name.starts_with("COURTESY_") && name != FILE_VARIABLE && !of_kubernetes
+}
+
+fn unread(name: &str, shape: &Shape) -> Complaint {
+    let spellings: Vec<String> = shape.keys().iter().map(|key| variable(key)).collect();
+    let flat = |name: &str| name.replace("__", "_").to_uppercase();
+    let meant = spellings
+        .iter()
+        .find(|spelling| flat(spelling) == flat(name))
+        .map(String::as_str)
+        .or_else(|| nearest(&name.to_uppercase(), spellings.iter().map(String::as_str)));
+    let hint = meant.map_or_else(
+        || "settings are spelt COURTESY__TABLE__NAME, with two underscores each time".into(),
+        |meant| format!("did you mean {meant}?"),
+    );
+    Complaint::new("", Some(&format!("${name}")), "no setting has this name").with_hint(Some(hint))
+}
+
+/// How a dotted key is spelt in the environment.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+}
+
+/// A text of the environment or the command line as the kind of value its setting has.
+fn typed(example: &Json, text: &str, place: &String) -> Result<Value, String> {
+    let kind = match example {
+        Json::Bool(_) => match text {
+            "true" => ValueKind::Boolean(true),
+            "false" => ValueKind::Boolean(false),
+            _ => return Err(format!("expected true or false, found \"{text}\"")),
+        },
+        Json::Number(_) => match text.parse() {
+            Ok(number) => ValueKind::I64(number),
+            Err(_) => return Err(format!("expected a whole number, found \"{text}\"")),
+        },
+        Json::Array(items) if items.first().is_some_and(Json::is_object) => {
+            return Err("a list of tables can be set in the file only".into());
+        }
+        Json::Object(_) => return Err("is a table; set one of its settings".into()),
+        Json::Array(_) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            return Ok(list(items.map(str::to_owned), place));
+        }
+        Json::String(_) | Json::Null => ValueKind::String(text.to_owned()),
+    };
+    Ok(Value::new(Some(place), kind))
+}
+
+fn list(items: impl Iterator<Item = String>, place: &String) -> Value {
+    let items: Vec<Value> = items.map(|item| Value::new(Some(place), item)).collect();
+    Value::new(Some(place), items)
+}
+
+/// The value of a flag, given what lower layers made of its setting.
+pub fn from_flag(flag: &Override, lower: Option<Value>, shape: &Shape) -> Result<Value, Complaint> {
+    let place = flag.flag.to_owned();
+    let example = shape.at(flag.key).expect("flags name settings that exist");
+    match &flag.change {
+        Change::Set(text) => {
+            typed(example, text, &place).map_err(|problem| Complaint::new(flag.key, Some(&place), problem))
+        }
+        Change::SetList(items) => Ok(list(items.iter().cloned(), &place)),
+        Change::Add(items) => {
+            let Some(Value { kind: ValueKind::Array(mut all), .. }) = lower.clone() else {
+                return Ok(list(items.iter().cloned(), &place));
+            };
+            all.extend(items.iter().map(|item| Value::new(Some(&place), item.as_str())));
+            let before = lower.as_ref().and_then(Value::origin).unwrap_or("default");
+            Ok(Value::new(Some(&format!("{before} and {place}")), all))
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The settings: their shape, their defaults, and how they are read from a file, the environment
+//! and the command line. The only module that knows the file format. Built on the config crate,
+//! which merges; what is added here is a place for every value and a remedy in every complaint.
+
+mod complain;
+mod convert;
+mod layers;
+mod load;
+mod rules;
+mod settings;
+mod shape;
+mod show;
+mod sound;
+mod spelling;
+mod units;
+mod values;
+mod words;
+
+pub use complain::{Complaint, Refusal};
+pub use layers::{Change, Override};
+pub use load::{Loaded, load};
+pub use rules::{AgentRule, Exemption, OriginRule};
+pub use settings::{
+    Agents, Audit, Clients, Deny, Egress, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
+};
+pub use show::Effective;
+pub use values::{FetchAs, Token, Via};
+pub use words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
+
+/// The commented file: every setting with its default and a sentence.
+pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

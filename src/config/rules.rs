@@ -1,0 +1,63 @@
+//! The settings that are lists of tables: what holds for some agents or origins only.
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::units;
+use super::values::Token;
+use super::words::{Mode, ProfileName};
+use crate::glob::Glob;
+use crate::moment::Moment;
+use crate::origin::Origin;
+use crate::policy::exemption::OriginPattern;
+
+/// `[[agents.rules]]`: what holds for User-Agents that match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentRule {
+    /// On the whole User-Agent, in any case.
+    #[serde(rename = "match")]
+    pub matches: Glob,
+    #[serde(default)]
+    pub token: Option<Token>,
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    #[serde(default)]
+    pub profile: Option<ProfileName>,
+    #[serde(default, with = "units::status_option")]
+    pub deny_status: Option<StatusCode>,
+}
+
+/// `[[origins]]`: what holds for one origin. An agent's rule goes before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OriginRule {
+    #[serde(with = "units::origin")]
+    pub origin: Origin,
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    #[serde(default)]
+    pub profile: Option<ProfileName>,
+}
+
+/// `[[exemptions]]`: what may be fetched although robots.txt disallows it, and who said so.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exemption {
+    #[serde(with = "units::origin_pattern")]
+    pub origin: OriginPattern,
+    /// Beginnings of paths; none: the whole origin.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Product tokens, in any case; none: every agent.
+    #[serde(default)]
+    pub agents: Vec<Token>,
+    /// Who allowed it.
+    pub by: String,
+    pub reason: String,
+    #[serde(default)]
+    pub ticket: Option<String>,
+    /// From this moment on it no longer applies.
+    #[serde(with = "units::date")]
+    pub until: Moment,
+}

@@ -1,0 +1,287 @@
+//! The shape of the settings and their defaults. What each means to an operator is said in
+//! `config/courtesy.toml`; a test keeps the two equal. Values are parsed types: whoever holds a
+//! [`Settings`] need not check it again.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::StatusCode;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::rules::{AgentRule, Exemption, OriginRule};
+use super::units;
+use super::values::{FetchAs, Via};
+use super::words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// All settings, effective and checked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where everything lives that must survive a restart. Filled in by loading when not set.
+    pub state_dir: PathBuf,
+    /// Threads that serve requests; absent: one per processor core.
+    pub workers: Option<usize>,
+    pub listen: Listen,
+    pub clients: Clients,
+    pub agents: Agents,
+    pub robots: Robots,
+    pub origins: Vec<OriginRule>,
+    pub outage: Outage,
+    pub exemptions: Vec<Exemption>,
+    pub deny: Deny,
+    pub tls: Tls,
+    pub egress: Egress,
+    pub audit: Audit,
+    pub limits: Limits,
+    pub log: Log,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    /// Where clients connect.
+    pub proxy: Vec<SocketAddr>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Clients {
+    /// Who may use the proxy, beside loopback, which always may.
+    #[serde(with = "units::blocks")]
+    pub allow: Vec<IpNet>,
+    /// Whether anybody may use the proxy.
+    pub open: bool,
+    /// Client connections at one time.
+    #[serde(with = "units::count")]
+    pub max_connections: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {
+    /// Whether a request without a User-Agent is refused.
+    pub require: bool,
+    /// The first that matches holds.
+    pub rules: Vec<AgentRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Robots {
+    pub profile: ProfileName,
+    pub mode: Mode,
+    pub fetch_as: FetchAs,
+    /// For a whole fetch of a robots.txt, redirects included.
+    #[serde(with = "units::duration")]
+    pub fetch_timeout: Duration,
+    /// Octets of a robots.txt that are read, counted after decoding.
+    #[serde(with = "units::size")]
+    pub max_size: u64,
+    pub max_redirects: u8,
+    /// Octets of memory for what is known of origins.
+    #[serde(with = "units::size")]
+    pub cache_size: u64,
+    /// Origins that something is known of, at one time.
+    #[serde(with = "units::count")]
+    pub cache_entries: usize,
+    /// Whether a client's own request for a robots.txt is answered from the copy that decides.
+    pub serve_cached: bool,
+    pub knobs: Knobs,
+}
+
+/// Single knobs of the profile; absent: as the profile has them. They hold for every profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Knobs {
+    pub status_401_403: Option<Meaning>,
+    pub status_429: Option<Meaning>,
+    pub status_other_4xx: Option<Meaning>,
+    /// Whether a refresh may ask with `If-None-Match` and `If-Modified-Since`.
+    pub conditional: Option<bool>,
+}
+
+/// What holds while a robots.txt is unreachable; absent: as the profile has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Outage {
+    pub copy: Option<OutageCopy>,
+    pub after: Option<Access>,
+    /// How long robots.txt must have been seen unreachable before `after` holds.
+    #[serde(with = "units::duration_option")]
+    pub after_time: Option<Duration>,
+    /// The first wait before an unreachable robots.txt is tried again; it doubles up to `retry_max`.
+    #[serde(with = "units::duration_option")]
+    pub retry_min: Option<Duration>,
+    #[serde(with = "units::duration_option")]
+    pub retry_max: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Deny {
+    #[serde(with = "units::status")]
+    pub status: StatusCode,
+    /// Where the denial rests on a robots.txt that could not be had.
+    #[serde(with = "units::status")]
+    pub unreachable_status: StatusCode,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    pub roots: Roots,
+    /// Files of further certificate authorities, PEM.
+    pub extra_roots: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Egress {
+    /// Special-purpose blocks that may be reached all the same.
+    #[serde(with = "units::blocks")]
+    pub allow: Vec<IpNet>,
+    /// Blocks that may not be reached; wins over `allow`.
+    #[serde(with = "units::blocks")]
+    pub deny: Vec<IpNet>,
+    #[serde(with = "units::duration")]
+    pub connect_timeout: Duration,
+    /// Until the head of the answer.
+    #[serde(with = "units::duration")]
+    pub response_timeout: Duration,
+    /// How long an unused connection to an origin is kept.
+    #[serde(with = "units::duration")]
+    pub idle_timeout: Duration,
+    /// Connections to one origin at one time.
+    #[serde(with = "units::count")]
+    pub max_per_origin: usize,
+    /// Unused connections kept, in all.
+    pub max_idle: usize,
+    pub via: Via,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Audit {
+    /// Where the denial records are written; absent: `audit` in the state directory.
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Octets of a request's or an answer's head.
+    #[serde(with = "units::size")]
+    pub max_header_bytes: u64,
+    #[serde(with = "units::count")]
+    pub max_headers: usize,
+    /// For a client to send a request's head.
+    #[serde(with = "units::duration")]
+    pub header_timeout: Duration,
+    /// Between two pieces of a body, either way.
+    #[serde(with = "units::duration")]
+    pub body_idle_timeout: Duration,
+    /// Without data in either direction of an upgraded connection (WebSocket).
+    #[serde(with = "units::duration")]
+    pub tunnel_idle_timeout: Duration,
+    /// Between two requests of a client's connection.
+    #[serde(with = "units::duration")]
+    pub idle_timeout: Duration,
+    /// For the requests under way when the proxy is told to stop.
+    #[serde(with = "units::duration")]
+    pub drain_timeout: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+impl Settings {
+    /// The directory of the denial records.
+    pub fn audit_dir(&self) -> PathBuf {
+        self.audit.dir.clone().unwrap_or_else(|| self.state_dir.join("audit"))
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))] }
+    }
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self { allow: Vec::new(), open: false, max_connections: 10_000 }
+    }
+}
+
+impl Default for Robots {
+    fn default() -> Self {
+        Self {
+            profile: ProfileName::Rfc9309,
+            mode: Mode::Enforce,
+            fetch_as: FetchAs::Client,
+            fetch_timeout: Duration::from_secs(10),
+            max_size: 500 * KIB,
+            max_redirects: 5,
+            cache_size: 256 * MIB,
+            cache_entries: 100_000,
+            serve_cached: true,
+            knobs: Knobs::default(),
+        }
+    }
+}
+
+impl Default for Deny {
+    fn default() -> Self {
+        Self { status: StatusCode::FORBIDDEN, unreachable_status: StatusCode::FORBIDDEN }
+    }
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self { roots: Roots::System, extra_roots: Vec::new() }
+    }
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            response_timeout: Duration::from_mins(1),
+            idle_timeout: Duration::from_secs(30),
+            max_per_origin: 256,
+            max_idle: 1024,
+            via: Via::As("courtesy".into()),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_header_bytes: 64 * KIB,
+            max_headers: 100,
+            header_timeout: Duration::from_secs(30),
+            body_idle_timeout: Duration::from_mins(1),
+            tunnel_idle_timeout: Duration::from_mins(10),
+            idle_timeout: Duration::from_mins(1),
+            drain_timeout: Duration::from_secs(25),
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: LogLevel::Info }
+    }
+}

@@ -1,0 +1,186 @@
+//! Which settings there are and of what kind, read off the defaults themselves, so that there is no
+//! second list to keep. A tree from the file is held against it before it is merged: that is the
+//! last moment at which an unknown key still has a line.
+
+use std::net::{IpAddr, SocketAddr};
+
+use config::{Value, ValueKind};
+use ipnet::IpNet;
+use serde_json::Value as Json;
+
+use super::complain::{Complaint, nearest};
+use super::rules::{AgentRule, Exemption, OriginRule};
+use super::settings::Settings;
+use super::values::Token;
+use crate::moment::Moment;
+use crate::origin::{Host, Origin, Scheme};
+use crate::policy::exemption::OriginPattern;
+
+/// The kinds of all settings, as a tree of example values.
+#[derive(Debug)]
+pub struct Shape(Json);
+
+impl Shape {
+    pub fn new() -> Self {
+        Self(serde_json::to_value(example().with_profile()).expect("settings are made of plain values"))
+    }
+
+    /// The example at a dotted key.
+    pub fn at(&self, key: &str) -> Option<&Json> {
+        key.split('.').try_fold(&self.0, |table, name| table.get(name))
+    }
+
+    /// Every setting that is not a table, dotted.
+    pub fn keys(&self) -> Vec<String> {
+        leaves(&self.0).into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Complains of what in `tree` is no setting or of another kind.
+    pub fn check(&self, tree: &Value, complaints: &mut Vec<Complaint>) {
+        self.check_at("", tree, &self.0, complaints);
+    }
+
+    fn check_at(&self, key: &str, found: &Value, example: &Json, complaints: &mut Vec<Complaint>) {
+        match (&found.kind, example) {
+            (ValueKind::Table(table), Json::Object(known)) => {
+                for (name, value) in table {
+                    let key = join(key, name);
+                    match known.get(name) {
+                        Some(example) => self.check_at(&key, value, example, complaints),
+                        None => complaints.push(self.unknown(&key, value.origin())),
+                    }
+                }
+            }
+            (ValueKind::Array(items), Json::Array(examples)) => {
+                let example = examples.first().unwrap_or(&Json::Null);
+                for (index, item) in items.iter().enumerate() {
+                    self.check_at(&format!("{key}[{index}]"), item, example, complaints);
+                }
+            }
+            (ValueKind::Boolean(_), Json::Bool(_))
+            | (ValueKind::I64(_), Json::Number(_))
+            | (ValueKind::String(_), Json::String(_)) => {}
+            (kind, example) => {
+                let problem = format!("expected {}, found {}", kind_of_example(example), kind_of(kind));
+                complaints.push(Complaint::new(key, found.origin(), problem));
+            }
+        }
+    }
+
+    fn unknown(&self, key: &str, place: Option<&str>) -> Complaint {
+        let hint = self.meant(&without_indices(key)).map(|meant| format!("did you mean {meant}?"));
+        Complaint::new(key, place, "there is no such setting").with_hint(hint)
+    }
+
+    /// The setting or table that was probably meant by `key`: the right name in the wrong table, or
+    /// a name spelt nearly so.
+    pub fn meant(&self, key: &str) -> Option<String> {
+        let mut candidates = Vec::new();
+        names("", &self.0, &mut candidates);
+        let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
+        let mut moved = candidates.iter().filter(|candidate| last(candidate) == last(key));
+        if let (Some(one), None) = (moved.next(), moved.next()) {
+            return Some(one.clone());
+        }
+        nearest(&key.to_lowercase(), candidates.iter().map(String::as_str)).map(str::to_owned)
+    }
+}
+
+/// Every leaf below `tree` with its dotted key. Lists are leaves.
+pub fn leaves(tree: &Json) -> Vec<(String, &Json)> {
+    fn walk<'a>(key: &str, value: &'a Json, found: &mut Vec<(String, &'a Json)>) {
+        match value {
+            Json::Object(table) => {
+                table.iter().for_each(|(name, value)| walk(&join(key, name), value, found));
+            }
+            _ => found.push((key.to_owned(), value)),
+        }
+    }
+    let mut found = Vec::new();
+    walk("", tree, &mut found);
+    found
+}
+
+/// As [`leaves`], with the tables themselves and the settings of tables in lists.
+fn names(key: &str, value: &Json, found: &mut Vec<String>) {
+    if !key.is_empty() {
+        found.push(key.to_owned());
+    }
+    let table = match value {
+        Json::Array(items) => items.first(),
+        _ => Some(value),
+    };
+    if let Some(Json::Object(table)) = table {
+        table.iter().for_each(|(name, value)| names(&join(key, name), value, found));
+    }
+}
+
+fn join(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
+fn without_indices(key: &str) -> String {
+    let mut plain = String::new();
+    for part in key.split('[') {
+        plain.push_str(part.split_once(']').map_or(part, |(_, rest)| rest));
+    }
+    plain
+}
+
+fn kind_of(kind: &ValueKind) -> String {
+    match kind {
+        ValueKind::Boolean(value) => value.to_string(),
+        ValueKind::String(text) => format!("the text \"{text}\""),
+        ValueKind::Table(_) => "a table".into(),
+        ValueKind::Array(_) => "a list".into(),
+        ValueKind::Nil => "nothing".into(),
+        number => format!("the number {number}"),
+    }
+}
+
+fn kind_of_example(example: &Json) -> &'static str {
+    match example {
+        Json::Bool(_) => "true or false",
+        Json::Number(_) => "a whole number",
+        Json::Array(items) if items.first().is_some_and(Json::is_object) => "a list of tables",
+        Json::Array(_) => "a list of texts",
+        Json::Object(_) => "a table",
+        Json::String(_) | Json::Null => "a text in quotes",
+    }
+}
+
+/// The defaults, with something in every place that is empty by default.
+fn example() -> Settings {
+    let mut settings = Settings::default();
+    let origin = Origin::new(Scheme::Https, Host::Name("example.com".into()), 443);
+    let token: Token = "ExampleBot".parse().expect("a token");
+    settings.workers = Some(1);
+    settings.audit.dir = Some("audit".into());
+    settings.listen.proxy = vec![SocketAddr::from(([127, 0, 0, 1], 3128))];
+    settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
+    settings.egress.allow = settings.clients.allow.clone();
+    settings.egress.deny = settings.clients.allow.clone();
+    settings.tls.extra_roots = vec!["root.pem".into()];
+    settings.agents.rules = vec![AgentRule {
+        matches: "*".parse().expect("a pattern"),
+        token: Some(token.clone()),
+        mode: Some(settings.robots.mode),
+        profile: Some(settings.robots.profile),
+        deny_status: Some(settings.deny.status),
+    }];
+    settings.origins = vec![OriginRule {
+        origin: origin.clone(),
+        mode: Some(settings.robots.mode),
+        profile: Some(settings.robots.profile),
+    }];
+    settings.exemptions = vec![Exemption {
+        origin: OriginPattern::Exact(origin),
+        paths: vec!["/".into()],
+        agents: vec![token],
+        by: "somebody".into(),
+        reason: "some reason".into(),
+        ticket: Some("ticket".into()),
+        until: Moment::from_millis(0),
+    }];
+    settings
+}

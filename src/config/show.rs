@@ -1,0 +1,46 @@
+//! The effective settings, each with where it came from.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::load::{Loaded, place_of};
+use super::shape::leaves;
+
+/// One setting as it is in effect.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effective {
+    pub key: String,
+    /// As it would be written in the file; null: not set.
+    pub value: Json,
+    /// `default`, `profile google`, `courtesy.toml:12`, `$COURTESY__…` or `--flag`.
+    pub from: String,
+}
+
+impl Loaded {
+    /// Every setting, by name.
+    pub fn effective(&self) -> Vec<Effective> {
+        let filled = self.settings.with_profile();
+        let tree = serde_json::to_value(&filled).expect("settings are made of plain values");
+        let with_place = |(key, value): (String, &Json)| {
+            let of_profile = key.starts_with("outage.") || key.starts_with("robots.knobs.");
+            let from = place_of(&self.merged, &key).unwrap_or_else(|| match of_profile {
+                true => format!("profile {}", self.settings.robots.profile),
+                false => "default".into(),
+            });
+            Effective { key, value: value.clone(), from }
+        };
+        leaves(&tree).into_iter().map(with_place).collect()
+    }
+}
+
+impl fmt::Display for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let setting = match &self.value {
+            Json::Null => format!("# {} is not set", self.key),
+            value => format!("{} = {value}", self.key),
+        };
+        write!(f, "{setting:<48} # {}", self.from)
+    }
+}

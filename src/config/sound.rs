@@ -1,0 +1,123 @@
+//! Values that are right by themselves and cannot be meant together, or at all.
+
+use std::collections::HashSet;
+
+use super::complain::Complaint;
+use super::settings::Settings;
+use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
+use crate::moment::Moment;
+
+/// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
+const ROBOTS_SIZE_MIN: u64 = 500 << 10;
+
+/// Complains of every impossible value; `place` says where a setting was set.
+pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
+    let mut complain = |key: &str, problem: String, hint: Option<String>| {
+        complaints.push(Complaint::new(key, place(key).as_deref(), problem).with_hint(hint));
+    };
+    check_listen(settings, &mut complain);
+    check_outage(settings, &mut complain);
+    check_rules(settings, &mut complain);
+    check_exemptions(settings, &mut complain);
+    if settings.workers == Some(0) {
+        complain("workers", "at least one is needed".into(), Some("leave it out for one per core".into()));
+    }
+    if settings.robots.max_size < ROBOTS_SIZE_MIN {
+        let problem = format!("{} is too little", print_size(&settings.robots.max_size));
+        complain("robots.max_size", problem, Some("RFC 9309 §2.5 asks for at least 500KiB".into()));
+    }
+}
+
+type Complain<'a> = &'a mut dyn FnMut(&str, String, Option<String>);
+
+fn check_listen(settings: &Settings, complain: Complain<'_>) {
+    const KEY: &str = "listen.proxy";
+    let addresses = &settings.listen.proxy;
+    if addresses.is_empty() {
+        complain(KEY, "nothing to listen on".into(), Some("give at least one address and port".into()));
+    }
+    let mut seen = HashSet::new();
+    for address in addresses {
+        if !seen.insert(address) && address.port() != 0 {
+            complain(KEY, format!("{address} is given twice"), None);
+        }
+    }
+    let beyond = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
+    if let Some(address) = beyond
+        && settings.clients.allow.is_empty()
+        && !settings.clients.open
+    {
+        let hint = "say who may use the proxy with clients.allow = [\"10.0.0.0/8\"], or give --open";
+        complain(KEY, format!("{address} can be reached from other machines"), Some(hint.into()));
+    }
+}
+
+fn check_outage(settings: &Settings, complain: Complain<'_>) {
+    let outage = settings.profile(settings.robots.profile).outage;
+    if outage.retry_min > outage.retry_max {
+        let key = if settings.outage.retry_min.is_some() { "outage.retry_min" } else { "outage.retry_max" };
+        let [min, max] = [outage.retry_min, outage.retry_max].map(|length| print_duration(&length));
+        complain(key, format!("retry_min, {min}, is longer than retry_max, {max}"), None);
+    }
+}
+
+fn check_rules(settings: &Settings, complain: Complain<'_>) {
+    for (index, rule) in settings.agents.rules.iter().enumerate() {
+        let idle = rule.token.is_none()
+            && rule.mode.is_none()
+            && rule.profile.is_none()
+            && rule.deny_status.is_none();
+        if idle {
+            let hint = "give it a token, mode, profile or deny_status";
+            complain(&format!("agents.rules[{index}]"), "changes nothing".into(), Some(hint.into()));
+        }
+    }
+    let mut seen = HashSet::new();
+    for (index, rule) in settings.origins.iter().enumerate() {
+        let key = format!("origins[{index}]");
+        if rule.mode.is_none() && rule.profile.is_none() {
+            complain(&key, "changes nothing".into(), Some("give it a mode or profile".into()));
+        }
+        if !seen.insert(&rule.origin) {
+            complain(&key, format!("{} is given twice", rule.origin), None);
+        }
+    }
+}
+
+fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
+    for (index, exemption) in settings.exemptions.iter().enumerate() {
+        for (name, text) in [("by", &exemption.by), ("reason", &exemption.reason)] {
+            if text.trim().is_empty() {
+                let hint = "an exemption names who allowed it and why";
+                complain(&format!("exemptions[{index}].{name}"), "is empty".into(), Some(hint.into()));
+            }
+        }
+        for (number, path) in exemption.paths.iter().enumerate() {
+            if !path.starts_with('/') {
+                let key = format!("exemptions[{index}].paths[{number}]");
+                complain(
+                    &key,
+                    format!("\"{path}\" is not the beginning of a path"),
+                    Some("write \"/open/\"".into()),
+                );
+            }
+        }
+    }
+}
+
+impl Settings {
+    /// What is no error and should be said at start all the same.
+    pub fn notices(&self, now: Moment) -> Vec<String> {
+        let expired = self.exemptions.iter().filter(|exemption| exemption.until <= now);
+        expired
+            .map(|exemption| {
+                format!(
+                    "the exemption for {} by {} ended at {} and no longer applies",
+                    print_origin_pattern(&exemption.origin),
+                    exemption.by,
+                    print_date(&exemption.until)
+                )
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! Values as people write them: `10s`, `500KiB`, `10.0.0.0/8`, `2026-12-31`; text to value and back.
+//! A length of time or a size of zero is refused: no setting of ours means anything by it.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use http::StatusCode;
+use ipnet::IpNet;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
+
+use crate::moment::Moment;
+use crate::origin::{Origin, split_url};
+use crate::policy::exemption::OriginPattern;
+
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(length) if length.is_zero() => Err("must be longer than nothing".into()),
+        Ok(length) => Ok(length),
+        Err(_) => Err(format!("\"{text}\" is not a length of time; write it as \"10s\", \"5m\" or \"24h\"")),
+    }
+}
+
+/// In the largest unit that says it exactly, as `duration` would be written by hand.
+pub fn print_duration(length: &Duration) -> String {
+    const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    let millis = length.as_millis();
+    // A day is 24h, as in the RFC; from two days on people count in days.
+    let exact =
+        UNITS.iter().find(|(unit, name)| millis.is_multiple_of(*unit) && (*name != "d" || millis / unit > 1));
+    match exact {
+        Some((unit, name)) => format!("{}{name}", millis / unit),
+        None => format!("{millis}ms"),
+    }
+}
+
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    match text.parse::<ByteSize>() {
+        Ok(ByteSize(0)) => Err("must be more than nothing".into()),
+        Ok(ByteSize(octets)) => Ok(octets),
+        Err(_) => Err(format!("\"{text}\" is not a size; write it as \"500KiB\" or \"256MiB\"")),
+    }
+}
+
+/// In the largest binary unit that says it exactly.
+pub fn print_size(octets: &u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(unit, _)| octets.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", octets / unit),
+        None => format!("{octets}B"),
+    }
+}
+
+pub fn parse_date(text: &str) -> Result<Moment, String> {
+    let moment = match Date::parse(text, format_description!("[year]-[month]-[day]")) {
+        Ok(day) => day.next_day().map(|next| next.midnight().assume_utc()),
+        Err(_) => OffsetDateTime::parse(text, &Rfc3339).ok(),
+    };
+    moment
+        .and_then(|moment| u64::try_from(moment.unix_timestamp_nanos() / 1_000_000).ok())
+        .map(Moment::from_millis)
+        .ok_or_else(|| format!("\"{text}\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\""))
+}
+
+/// RFC 3339 in UTC.
+pub fn print_date(moment: &Moment) -> String {
+    let seconds = i64::try_from(moment.millis() / 1000).unwrap_or(i64::MAX);
+    match OffsetDateTime::from_unix_timestamp(seconds).map(|date| date.format(&Rfc3339)) {
+        Ok(Ok(text)) => text,
+        _ => format!("{seconds} s after 1970"),
+    }
+}
+
+pub fn parse_origin(text: &str) -> Result<Origin, String> {
+    let (origin, rest) = split_url(text.as_bytes()).map_err(|error| error.to_string())?;
+    match &*rest {
+        b"/" => Ok(origin),
+        _ => Err(format!("an origin ends after host and port: \"{origin}\"")),
+    }
+}
+
+pub fn parse_origin_pattern(text: &str) -> Result<OriginPattern, String> {
+    match text.starts_with("*.") {
+        true => OriginPattern::parse(text).map_err(|error| error.to_string()),
+        false => parse_origin(text).map(OriginPattern::Exact),
+    }
+}
+
+pub fn print_origin_pattern(pattern: &OriginPattern) -> String {
+    match pattern {
+        OriginPattern::Exact(origin) => origin.to_string(),
+        OriginPattern::Below(parent) => format!("*.{parent}"),
+    }
+}
+
+pub fn parse_block(text: &str) -> Result<IpNet, String> {
+    let block = text.parse::<IpNet>().map(|block| block.trunc());
+    block.or_else(|_| text.parse::<IpAddr>().map(IpNet::from)).map_err(|_| {
+        format!("\"{text}\" is not an address block; write it as \"10.0.0.0/8\" or \"192.0.2.7\"")
+    })
+}
+
+pub fn parse_status(code: i64) -> Result<StatusCode, String> {
+    match u16::try_from(code).map(StatusCode::from_u16) {
+        Ok(Ok(status)) if status.is_client_error() || status.is_server_error() => Ok(status),
+        _ => Err(format!("{code} is not the status of a refusal: 400 to 599")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_reads_back_the_same() {
+        for text in ["1ms", "1500ms", "10s", "90s", "10m", "24h", "36h", "30d"] {
+            assert_eq!(print_duration(&parse_duration(text).unwrap()), text);
+        }
+        for text in ["1B", "1500B", "500KiB", "256MiB", "2GiB"] {
+            assert_eq!(print_size(&parse_size(text).unwrap()), text);
+        }
+        for text in ["2026-12-31T12:00:00Z"] {
+            assert_eq!(print_date(&parse_date(text).unwrap()), text);
+        }
+        for text in ["https://example.com", "*.example.com", "http://[::1]:8080"] {
+            assert_eq!(print_origin_pattern(&parse_origin_pattern(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn a_date_means_its_end() {
+        assert_eq!(parse_date("2026-12-31"), parse_date("2027-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn one_address_is_a_block_of_one() {
+        assert_eq!(parse_block("192.0.2.7").unwrap().to_string(), "192.0.2.7/32");
+        assert_eq!(parse_block("10.1.2.3/8").unwrap().to_string(), "10.0.0.0/8");
+        assert!(parse_block("10.0.0.0/33").is_err());
+    }
+}

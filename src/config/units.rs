@@ -1,0 +1,120 @@
+//! Values as people write them, for `#[serde(with = "units::…")]`.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer, Serializer, de};
+
+use super::spelling::{
+    parse_block, parse_date, parse_duration, parse_origin, parse_origin_pattern, parse_size, parse_status,
+    print_date, print_duration, print_origin_pattern, print_size,
+};
+use crate::moment::Moment;
+use crate::origin::Origin;
+use crate::policy::exemption::OriginPattern;
+
+macro_rules! unit {
+    ($($(#[$meta:meta])* $name:ident: $type:ty = $parse:path, $print:path;)+) => {$(
+        $(#[$meta])*
+        pub mod $name {
+            use super::*;
+
+            pub fn serialize<S: Serializer>(value: &$type, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&$print(value))
+            }
+
+            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
+                $parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+    )+};
+}
+
+unit! {
+    /// A length of time: `250ms`, `10s`, `24h`, `30d`.
+    duration: Duration = parse_duration, print_duration;
+    /// A number of octets: `500KiB`, `64MB`.
+    size: u64 = parse_size, print_size;
+    /// A point in time: RFC 3339, or a date, which means its end (UTC).
+    date: Moment = parse_date, print_date;
+    /// An origin: `https://example.com`.
+    origin: Origin = parse_origin, ToString::to_string;
+    /// An origin, or `*.example.com` for all hosts below that name.
+    origin_pattern: OriginPattern = parse_origin_pattern, print_origin_pattern;
+}
+
+/// A list of address blocks; one address is a block of one.
+pub mod blocks {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(blocks: &[IpNet], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(blocks.iter().map(ToString::to_string))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| parse_block(text)).collect::<Result<_, _>>().map_err(de::Error::custom)
+    }
+}
+
+/// A whole number of at least one.
+pub mod count {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(count: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(*count as u64)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+        match usize::try_from(i64::deserialize(deserializer)?) {
+            Ok(count) if count > 0 => Ok(count),
+            _ => Err(de::Error::custom("expected a whole number of at least 1")),
+        }
+    }
+}
+
+/// The status of a refusal: 400 to 599.
+pub mod status {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u16(status.as_u16())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<StatusCode, D::Error> {
+        parse_status(i64::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// As [`duration`], or absent.
+pub mod duration_option {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(length: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        match length {
+            Some(length) => duration::serialize(length, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(deserializer).map(Some)
+    }
+}
+
+/// As [`status`], or absent.
+pub mod status_option {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(status: &Option<StatusCode>, serializer: S) -> Result<S::Ok, S::Error> {
+        match status {
+            Some(status) => serializer.serialize_u16(status.as_u16()),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusCode>, D::Error> {
+        status::deserialize(deserializer).map(Some)
+    }
+}

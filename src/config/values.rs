@@ -1,0 +1,129 @@
+//! Settings that are a word of ours or a text of the operator's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::glob::Glob;
+
+/// The User-Agent of a robots.txt fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FetchAs {
+    /// That of the request that caused the fetch: a site must see who comes.
+    Client,
+    /// Always this one.
+    Agent(String),
+}
+
+/// The name of this proxy in the `Via` of requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    Off,
+    As(String),
+}
+
+/// The part of a User-Agent by which a robots.txt group is found (RFC 9309 §2.2.1). Digits and dots
+/// are let through beyond the RFC's grammar because real tokens have them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for FetchAs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "client" => Ok(Self::Client),
+            "" => Err("is empty; write \"client\" or a User-Agent".into()),
+            _ if text.bytes().all(|octet| (0x20..0x7f).contains(&octet)) => Ok(Self::Agent(text.into())),
+            _ => Err("a User-Agent is printable ASCII".into()),
+        }
+    }
+}
+
+impl fmt::Display for FetchAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "client",
+            Self::Agent(agent) => agent,
+        })
+    }
+}
+
+impl FromStr for Via {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            // RFC 9110 §7.6.3: a pseudonym is a token.
+            _ if is_token(text, b"!#$%&'*+-.^_`|~") => Ok(Self::As(text.into())),
+            _ => Err(format!("\"{text}\" cannot stand in Via; write one word without blanks, or \"off\"")),
+        }
+    }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::As(name) => name,
+        })
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if is_token(text, b"-_.") {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!(
+                "\"{text}\" is not a product token; write one such as \"ExampleBot\", without version"
+            ))
+        }
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Glob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("is empty and would match nothing".into()) } else { Ok(Self::new(text)) }
+    }
+}
+
+fn is_token(text: &str, also: &[u8]) -> bool {
+    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || also.contains(&octet))
+}
+
+macro_rules! serde_as_text {
+    ($($name:ty),+) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+    )+};
+}
+
+serde_as_text!(FetchAs, Via, Token, Glob);

@@ -1,0 +1,140 @@
+//! The bodies of both directions: what goes out to an origin, and what comes back with the
+//! connection that brings it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::pool::Lease;
+use super::unstalled::Unstalled;
+
+/// Waits for a signal, or for so long that it will not come.
+type Hold = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A request body on its way out.
+#[derive(Default)]
+pub struct Outgoing {
+    body: Option<Unstalled>,
+    /// With `Expect: 100-continue`, the body is not asked for before the origin wants it.
+    hold: Option<Hold>,
+    complete: Arc<AtomicBool>,
+}
+
+impl Outgoing {
+    /// No body.
+    pub fn empty() -> Self {
+        Self { complete: Arc::new(AtomicBool::new(true)), ..Self::default() }
+    }
+
+    /// A client's body, streamed as it comes.
+    pub fn streamed(body: Unstalled) -> Self {
+        let complete = Arc::new(AtomicBool::new(body.is_end_stream()));
+        Self { body: Some(body), hold: None, complete }
+    }
+
+    /// Holds the body back until `go` is sent or dropped, at most for `patience`: an origin that
+    /// does not know the expectation says nothing, and waits for the body (RFC 9110 §10.1.1).
+    pub fn held_until(mut self, go: oneshot::Receiver<()>, patience: Duration) -> Self {
+        self.hold = Some(Box::pin(async move {
+            let _ = timeout(patience, go).await;
+        }));
+        self
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_end_stream()
+    }
+
+    /// Becomes true when the whole body has been taken.
+    pub(super) fn completion(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.complete)
+    }
+}
+
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outgoing").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(go) = &mut self.hold {
+            ready!(go.as_mut().poll(cx));
+            self.hold = None;
+        }
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        if frame.is_none() || body.is_end_stream() {
+            self.complete.store(true, Ordering::Release);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// A response body, with the lease on the connection it comes from: read to its end, the
+/// connection goes back to the pool; dropped before, it is closed (RFC 9112 §9.5).
+#[derive(Debug)]
+pub struct Arriving {
+    body: Unstalled,
+    lease: Option<Lease>,
+}
+
+impl Arriving {
+    pub(super) fn new(body: Incoming, limit: Duration, lease: Lease) -> Self {
+        Self { body: Unstalled::new(body, limit), lease: Some(lease) }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take()
+            && self.body.is_end_stream()
+        {
+            lease.give_back();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! From an origin to a connected stream: resolve, judge every address, connect to exactly those
+//! that were permitted, and check the peer once more.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::address::{AddressPolicy, Prohibited};
+use super::error::{Error, Failure};
+use super::resolve::Resolver;
+use crate::limits::CONNECTION_ATTEMPT_DELAY;
+use crate::origin::{Host, Origin};
+
+/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none.
+pub async fn permitted_addresses(
+    origin: &Origin,
+    resolver: &Resolver,
+    policy: &AddressPolicy,
+) -> Result<Vec<SocketAddr>, Error> {
+    let ips = match origin.host() {
+        Host::V4(address) => vec![IpAddr::V4(*address)],
+        Host::V6(address) => vec![IpAddr::V6(*address)],
+        // The name itself means this machine (RFC 6761 §6.3): it is never looked up elsewhere.
+        Host::Name(name) if is_localhost(name) => {
+            vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(LOOPBACK_V6)]
+        }
+        Host::Name(name) => resolver.resolve(name).await?,
+    };
+    let mut refused = None;
+    let mut permitted = Vec::new();
+    for ip in ips {
+        let address = SocketAddr::new(ip, origin.port());
+        match policy.judge(address) {
+            Ok(()) => permitted.push(address),
+            Err(why) => refused = Some((ip, why)),
+        }
+    }
+    match refused {
+        Some((ip, why)) if permitted.is_empty() => Err(prohibited(origin, ip, why)),
+        _ => Ok(permitted),
+    }
+}
+
+const LOOPBACK_V6: [u16; 8] = [0, 0, 0, 0, 0, 0, 0, 1];
+
+fn is_localhost(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited) -> Error {
+    let host = origin.host();
+    match why {
+        Prohibited::OwnListener => {
+            Error::new(Failure::Loop, format!("{host} port {} is this proxy itself", origin.port()))
+        }
+        Prohibited::Denied => {
+            Error::new(Failure::AddressProhibited, format!("{host} is {ip}, which egress.deny lists"))
+        }
+        Prohibited::Special(block) => Error::new(
+            Failure::AddressProhibited,
+            format!(
+                "{host} is {ip}, an address that is not reached by default: {block}. \
+                 To allow it, list its block in egress.allow, or start with --allow-private"
+            ),
+        ),
+    }
+}
+
+/// Connects to the first of `addresses` that answers, giving each a head start over the next
+/// (RFC 8305). The caller has judged the addresses; nothing is resolved here.
+pub async fn connect(addresses: Vec<SocketAddr>, deadline: Duration) -> Result<TcpStream, Error> {
+    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let stream = timeout(deadline, race(addresses)).await.map_err(|_| {
+        let detail = format!("connecting to {} took longer than {deadline:?}", hosts.join(", "));
+        Error::new(Failure::ConnectionTimeout, detail)
+    })??;
+    // Small messages must not wait for each other's acknowledgements.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+async fn race(addresses: Vec<SocketAddr>) -> Result<TcpStream, Error> {
+    let mut attempts = JoinSet::new();
+    let mut last = Error::new(Failure::Unroutable, "no address to connect to");
+    for address in addresses {
+        attempts.spawn(attempt(address));
+        match timeout(CONNECTION_ATTEMPT_DELAY, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(error)))) => last = error,
+            _ => {}
+        }
+    }
+    while let Some(finished) = attempts.join_next().await {
+        match finished {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => {}
+        }
+    }
+    Err(last)
+}
+
+async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
+    let stream = TcpStream::connect(address).await.map_err(|error| connect_error(address, &error))?;
+    // A belt: what we are connected to is what was judged.
+    match stream.peer_addr() {
+        Ok(peer) if peer.ip() == address.ip() => Ok(stream),
+        _ => Err(Error::new(Failure::Unroutable, format!("connected to another address than {address}"))),
+    }
+}
+
+fn connect_error(address: SocketAddr, error: &std::io::Error) -> Error {
+    use std::io::ErrorKind;
+    let failure = match error.kind() {
+        ErrorKind::ConnectionRefused => Failure::ConnectionRefused,
+        ErrorKind::TimedOut => Failure::ConnectionTimeout,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::ConnectionTerminated,
+        _ => Failure::Unroutable,
+    };
+    Error::new(failure, format!("cannot connect to {address}: {error}"))
+}

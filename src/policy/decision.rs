@@ -1,0 +1,168 @@
+//! Policy, agent and path in; a verdict and its basis out (RFC 9309 §2.2). The basis is data: the
+//! 403, the audit record, the explanation on the terminal and the tests print the same value.
+
+use std::fmt;
+
+use super::state::{Absence, AbsenceKind, Copy, Policy};
+use crate::robots::{Directive, Path, Rule};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    Disallow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision<'a> {
+    pub verdict: Verdict,
+    pub basis: Basis<'a>,
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis<'a> {
+    /// The robots.txt itself is always allowed (RFC 9309 §2.2.2).
+    RobotsTxtItself,
+    /// No group names the agent, and there is none for `*` (§2.2.1).
+    NoGroup,
+    /// No rule of the agent's group matches the path (§2.2.2).
+    NoRule { group: Named<'a> },
+    /// The most specific rule that matches.
+    Rule { rule: Rule<'a>, group: Named<'a> },
+    /// There is no robots.txt (§2.3.1.3), or the site keeps it from us.
+    Unavailable(Absence<'a>),
+    /// It cannot be had (§2.3.1.4).
+    Unreachable(Absence<'a>),
+    /// It could not be had for so long that the profile's rule for that holds.
+    LongUnreachable(Absence<'a>),
+}
+
+/// A group by the name and the line that selected it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// The product token as the file has it, or `*`.
+    pub name: &'a str,
+    pub line: u32,
+}
+
+/// What follows for an agent (its product token, if it has one) that wants `path_and_query`.
+pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
+    // Before anything else: the file that says what is allowed may always be asked for.
+    if path_and_query == b"/robots.txt" {
+        return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
+    }
+    match *policy {
+        Policy::Rules(copy) => by_rules(copy, token, path_and_query),
+        Policy::AllowAll(absence) => Decision { verdict: Verdict::Allow, basis: Basis::of(absence) },
+        Policy::DisallowAll(absence) => Decision { verdict: Verdict::Disallow, basis: Basis::of(absence) },
+    }
+}
+
+fn by_rules<'a>(copy: &'a Copy, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
+    let Some(group) = copy.rules.group(token) else {
+        return Decision { verdict: Verdict::Allow, basis: Basis::NoGroup };
+    };
+    let named = Named { name: group.name(), line: group.line() };
+    match group.rule_for(&Path::new(path_and_query, copy.rules.dialect())) {
+        None => Decision { verdict: Verdict::Allow, basis: Basis::NoRule { group: named } },
+        Some(rule) => {
+            let verdict = match rule.directive {
+                Directive::Allow => Verdict::Allow,
+                Directive::Disallow => Verdict::Disallow,
+            };
+            Decision { verdict, basis: Basis::Rule { rule, group: named } }
+        }
+    }
+}
+
+impl<'a> Basis<'a> {
+    const fn of(absence: Absence<'a>) -> Self {
+        match absence.kind {
+            AbsenceKind::Unavailable => Self::Unavailable(absence),
+            AbsenceKind::Unreachable => Self::Unreachable(absence),
+            AbsenceKind::LongUnreachable => Self::LongUnreachable(absence),
+        }
+    }
+
+    /// The stable word of answers in JSON.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::RobotsTxtItself => "robots_txt_itself",
+            Self::NoGroup => "no_group",
+            Self::NoRule { .. } => "no_rule",
+            Self::Rule { .. } => "rule",
+            Self::Unavailable(_) => "unavailable",
+            Self::Unreachable(_) => "unreachable",
+            Self::LongUnreachable(_) => "long_unreachable",
+        }
+    }
+
+    pub const fn rule(&self) -> Option<&Rule<'a>> {
+        match self {
+            Self::Rule { rule, .. } => Some(rule),
+            _ => None,
+        }
+    }
+
+    pub const fn group(&self) -> Option<&Named<'a>> {
+        match self {
+            Self::Rule { group, .. } | Self::NoRule { group } => Some(group),
+            _ => None,
+        }
+    }
+
+    pub const fn absence(&self) -> Option<&Absence<'a>> {
+        match self {
+            Self::Unavailable(absence) | Self::Unreachable(absence) | Self::LongUnreachable(absence) => {
+                Some(absence)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A clause that a site owner would accept as true: "line 3, Disallow: /private/, applies to …".
+impl fmt::Display for Basis<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RobotsTxtItself => f.write_str("a robots.txt may always be fetched"),
+            Self::NoGroup => f.write_str("no group of the robots.txt applies"),
+            Self::NoRule { group } => {
+                write!(f, "no rule of the group \"{}\" (line {}) matches", group.name, group.line)
+            }
+            Self::Rule { rule, group } => write!(
+                f,
+                "line {}, \"{}: {}\", of the group \"{}\" (line {})",
+                rule.line,
+                rule.directive,
+                rule.pattern.escape_ascii(),
+                group.name,
+                group.line
+            ),
+            Self::Unavailable(absence) => write!(f, "there is no robots.txt: {}", absence.cause),
+            Self::Unreachable(absence) => write!(f, "the robots.txt cannot be had: {}", absence.cause),
+            Self::LongUnreachable(absence) => {
+                let days = absence.lasting.as_secs() / (24 * 60 * 60);
+                write!(f, "the robots.txt could not be had for {days} days: {}", absence.cause)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Directive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "Allow",
+            Self::Disallow => "Disallow",
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Allow => "allow",
+            Self::Disallow => "disallow",
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! The body of a response to a client: an origin's, streamed, or our own, small and whole.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use super::wire::Control;
+use crate::egress::Arriving;
+
+/// Holds the connection in its exchange until the body has been taken or dropped.
+#[derive(Debug)]
+pub struct Body {
+    content: Content,
+    _exchange: Option<Exchange>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Own(Bytes),
+    Origin(Box<Arriving>),
+}
+
+/// An exchange under way on a client's connection; over when dropped.
+#[derive(Debug)]
+pub struct Exchange(Arc<Control>);
+
+impl Exchange {
+    pub fn begin(control: &Arc<Control>) -> Self {
+        control.begin_exchange();
+        Self(Arc::clone(control))
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.0.end_exchange();
+    }
+}
+
+impl Body {
+    pub fn empty() -> Self {
+        Self::own(Bytes::new())
+    }
+
+    pub fn own(content: impl Into<Bytes>) -> Self {
+        Self { content: Content::Own(content.into()), _exchange: None }
+    }
+
+    pub fn origin(body: Arriving) -> Self {
+        Self { content: Content::Origin(Box::new(body)), _exchange: None }
+    }
+
+    /// The content, where it is our own.
+    pub fn into_own(self) -> Bytes {
+        match self.content {
+            Content::Own(bytes) => bytes,
+            Content::Origin(_) => Bytes::new(),
+        }
+    }
+
+    pub fn within(mut self, exchange: Exchange) -> Self {
+        self._exchange = Some(exchange);
+        self
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut self.content {
+            Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Origin(body) => Pin::new(body.as_mut()).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Own(bytes) => bytes.is_empty(),
+            Content::Origin(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Own(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Origin(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A denial as data: its record, and how it is answered. The 403 is made from the record, so that
+//! both say the same.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::gate::Draft;
+use super::problem::Problem;
+use crate::audit::{self, Event, Reason, Record, RobotsStatus};
+use crate::egress::{self, Failure};
+use crate::policy::access::Snapshot;
+use crate::policy::decision::{Basis, Decision};
+use crate::policy::state::{Absence, RobotsState};
+use crate::store::Known;
+use crate::text;
+
+/// A refused request, recorded.
+#[derive(Debug)]
+pub struct Denial {
+    pub record: Record,
+    pub problem: Problem,
+    pub status: StatusCode,
+    pub proxy_error: &'static str,
+    /// Words for the cause that the record has no field for.
+    pub cause: Option<String>,
+    pub retry_after: Option<Duration>,
+}
+
+impl Denial {
+    /// One sentence that the owner of the site would accept as true.
+    pub fn sentence(&self) -> String {
+        let Record { origin, agent, rule, robots, .. } = &self.record;
+        let agent = agent.as_deref().unwrap_or("a client without a product token");
+        let robots_url = robots.as_ref().map_or("robots.txt", |robots| robots.url.as_str());
+        let cause = self.cause.as_deref().unwrap_or_default();
+        match (self.problem, rule) {
+            (Problem::Disallowed, Some(rule)) => {
+                let pattern = &rule.pattern;
+                let (line, directive) = (rule.line, &rule.directive);
+                format!("Line {line} of {robots_url}, \"{directive}: {pattern}\", applies to {agent}.")
+            }
+            (Problem::RobotsUnreachable, _) => {
+                format!(
+                    "{robots_url} cannot be had ({cause}), so nothing of {origin} may be fetched for now."
+                )
+            }
+            (Problem::RobotsAccessDenied, _) => {
+                format!(
+                    "{origin} does not give out its robots.txt ({cause}), so nothing of it may be fetched."
+                )
+            }
+            (Problem::OriginRefused, _) => format!("{cause}."),
+            _ => self.problem.row().meaning.to_owned(),
+        }
+    }
+
+    /// The `Proxy-Status` of the answer, without addresses (RFC 9209 §4).
+    pub fn proxy_status(&self) -> String {
+        let details = match (&self.record.rule, self.problem) {
+            (Some(rule), _) => format!("robots.txt line {}", rule.line),
+            (None, problem) => problem.row().title.to_owned(),
+        };
+        format!("courtesy; error={}; details=\"{details}\"", self.proxy_error)
+    }
+}
+
+impl Draft<'_> {
+    /// A denial without more to say than its reason.
+    pub(super) fn denial(&self, reason: Reason, problem: Problem) -> Denial {
+        Denial {
+            record: self.record(reason),
+            problem,
+            status: self.rules.status(&self.agent, problem == Problem::RobotsUnreachable),
+            proxy_error: "http_request_denied",
+            cause: None,
+            retry_after: None,
+        }
+    }
+
+    pub(super) fn origin_refused(&self, error: &egress::Error) -> Denial {
+        Denial {
+            proxy_error: Failure::AddressProhibited.proxy_error(),
+            cause: Some(error.detail.clone()),
+            ..self.denial(Reason::OriginRefused, Problem::OriginRefused)
+        }
+    }
+
+    /// The denial that follows from the robots.txt, or from its absence.
+    pub(super) fn by_policy(&self, known: &Known, decision: &Decision<'_>) -> Denial {
+        let (reason, problem) = match decision.basis {
+            Basis::Unavailable(_) => (Reason::RobotsAccessDenied, Problem::RobotsAccessDenied),
+            Basis::Unreachable(_) | Basis::LongUnreachable(_) => {
+                (Reason::RobotsUnreachable, Problem::RobotsUnreachable)
+            }
+            _ => (Reason::DisallowRule, Problem::Disallowed),
+        };
+        let absence = decision.basis.absence();
+        let mut denial = self.denial(reason, problem);
+        denial.cause = absence.map(|absence| absence.cause.to_string());
+        denial.retry_after =
+            absence.filter(|absence| absence.defers()).map(|absence| self.now.until(absence.next_try));
+        denial.record.group = decision
+            .basis
+            .group()
+            .map(|group| audit::Group { token: group.name.to_owned(), line: group.line });
+        denial.record.rule = decision.basis.rule().map(|rule| audit::Rule {
+            line: rule.line,
+            directive: rule.directive.to_string(),
+            pattern: Record::pattern(rule.pattern),
+        });
+        denial.record.robots = Some(self.robots(known, absence));
+        denial
+    }
+
+    fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
+        let state = &known.state;
+        let snapshot: Option<&Snapshot> = state.copy().map(|copy| &*copy.snapshot);
+        audit::Robots {
+            url: self.target.origin.robots_url(),
+            url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
+            status: absence
+                .map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
+            sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
+            fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
+            state: status(state),
+            cause: absence.map(|absence| Record::user_agent(absence.cause.to_string().as_bytes())),
+            since: state.since(),
+            next_try: state.next_try(),
+        }
+    }
+
+    fn record(&self, reason: Reason) -> Record {
+        let octets =
+            |value: Option<&http::HeaderValue>| value.map(|value| Record::user_agent(value.as_bytes()));
+        Record {
+            id: audit::new_id(self.now),
+            time: self.now,
+            event: Event::Denied,
+            reason,
+            client: audit::Client { address: self.ask.client },
+            method: Record::user_agent(self.ask.method.as_str().as_bytes()),
+            url: Record::url(self.target.to_string().as_bytes()),
+            origin: self.target.origin.to_string(),
+            user_agent: octets(self.agent.identification),
+            agent: self.agent.token.map(|token| Record::user_agent(token.as_bytes())),
+            agent_source: self.agent.source,
+            profile: audit::Profile::of(self.rules.profile(&self.agent, &self.target.origin)),
+            group: None,
+            rule: None,
+            robots: None,
+            exemption: None,
+            path_seen: true,
+        }
+    }
+}
+
+const fn status(state: &RobotsState) -> RobotsStatus {
+    match state {
+        RobotsState::Successful { .. } => RobotsStatus::Rules,
+        RobotsState::Unavailable { .. } => RobotsStatus::Unavailable,
+        RobotsState::Unknown | RobotsState::Unreachable(_) => RobotsStatus::Unreachable,
+    }
+}

@@ -1,0 +1,218 @@
+//! What an intermediary does to the fields of a message that passes through (RFC 9110 §7.6).
+
+use http::header::{
+    CONNECTION, Entry, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
+};
+use http::{Version, header};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const PROXY_AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// Hop-by-hop even when `Connection` does not name them (RFC 9110 §7.6.1), and the credentials
+/// and challenges of the hop (§11.7).
+const HOP_BY_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    PROXY_AUTHORIZATION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHENTICATION_INFO,
+    HTTP2_SETTINGS,
+];
+
+/// `Connection` cannot be used to strip what frames or routes the message.
+const NEVER_STRIPPED: [HeaderName; 2] = [header::HOST, header::CONTENT_LENGTH];
+
+/// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
+/// that are hop-by-hop by definition.
+pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
+    if fields.contains_key(CONNECTION) {
+        let named: Vec<HeaderName> = fields
+            .get_all(CONNECTION)
+            .iter()
+            .flat_map(|value| value.as_bytes().split(|octet| *octet == b','))
+            .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+            .filter(|name| !NEVER_STRIPPED.contains(name))
+            .collect();
+        for name in named {
+            remove(fields, &name);
+        }
+    }
+    for name in &HOP_BY_HOP {
+        remove(fields, name);
+    }
+}
+
+fn remove(fields: &mut HeaderMap, name: &HeaderName) {
+    if let Entry::Occupied(entry) = fields.entry(name) {
+        entry.remove_entry_mult();
+    }
+}
+
+/// Whether a `Connection` field names `option` (RFC 9110 §7.6.1: a list, in any case).
+pub fn connection_names(fields: &HeaderMap, option: &str) -> bool {
+    fields.get_all(CONNECTION).iter().any(|value| list_has(value, option))
+}
+
+/// Whether a comma-separated list field has `item`, in any case.
+fn list_has(value: &HeaderValue, item: &str) -> bool {
+    value
+        .as_bytes()
+        .split(|octet| *octet == b',')
+        .any(|it| it.trim_ascii().eq_ignore_ascii_case(item.as_bytes()))
+}
+
+/// The protocols a request asks to switch to, when it really asks (both fields, RFC 9110 §7.8).
+/// `h2c` is never passed on: it would turn the connection into one that nobody judges.
+pub fn wanted_upgrade(fields: &HeaderMap) -> Option<HeaderValue> {
+    let protocol = fields.get(UPGRADE).filter(|_| connection_names(fields, "upgrade"))?;
+    (!list_has(protocol, "h2c")).then(|| protocol.clone())
+}
+
+/// Whether the client can take trailers (RFC 9110 §10.1.4).
+pub fn takes_trailers(fields: &HeaderMap) -> bool {
+    fields.get_all(TE).iter().any(|value| list_has(value, "trailers"))
+}
+
+/// Our name in `Via` (RFC 9110 §7.6.3): a pseudonym, and a comment by which this very process
+/// recognises its own messages.
+#[derive(Clone, Debug)]
+pub struct Via {
+    pseudonym: Option<String>,
+    mark: String,
+}
+
+impl Via {
+    /// With `None` requests and responses pass without a `Via` of ours.
+    pub fn new(pseudonym: Option<String>, mark: String) -> Self {
+        Self { pseudonym, mark }
+    }
+
+    /// Appends our entry; the protocol is the one the message was received by.
+    pub fn append(&self, fields: &mut HeaderMap, received: Version) {
+        let Some(pseudonym) = &self.pseudonym else { return };
+        let version = match received {
+            Version::HTTP_10 => "1.0",
+            Version::HTTP_2 => "2",
+            _ => "1.1",
+        };
+        let entry = format!("{version} {pseudonym} ({})", self.mark);
+        if let Ok(entry) = HeaderValue::try_from(entry) {
+            fields.append(VIA, entry);
+        }
+    }
+
+    /// Whether the request has passed through this very process before.
+    pub fn is_looping(&self, fields: &HeaderMap) -> bool {
+        let mark = format!("({})", self.mark);
+        fields
+            .get_all(VIA)
+            .iter()
+            .any(|value| memchr::memmem::find(value.as_bytes(), mark.as_bytes()).is_some())
+    }
+}
+
+/// Removes from an origin's response what only we may say, so that a denial cannot be forged.
+pub fn remove_forgeries(fields: &mut HeaderMap) {
+    if fields.contains_key(PROXY_STATUS) {
+        let others: Vec<HeaderValue> = fields
+            .get_all(PROXY_STATUS)
+            .iter()
+            .filter(|value| !names_us(value.as_bytes()))
+            .cloned()
+            .collect();
+        remove(fields, &PROXY_STATUS);
+        for value in others {
+            fields.append(PROXY_STATUS, value);
+        }
+    }
+    let ours: Vec<HeaderName> =
+        fields.keys().filter(|name| name.as_str().starts_with("courtesy-")).cloned().collect();
+    for name in ours {
+        remove(fields, &name);
+    }
+}
+
+/// A list member of `Proxy-Status` is a token or string before its parameters (RFC 9209 §2).
+fn names_us(value: &[u8]) -> bool {
+    value.split(|octet| *octet == b',').any(|member| {
+        let name = member.split(|octet| *octet == b';').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"courtesy") || name.trim_ascii() == b"\"courtesy\""
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn hop_by_hop_fields_go_and_framing_stays() {
+        let mut map = fields(&[
+            ("connection", "close, X-One ,"),
+            ("connection", "x-two,host, content-length"),
+            ("x-one", "1"),
+            ("x-one", "2"),
+            ("x-two", "3"),
+            ("x-three", "4"),
+            ("host", "a"),
+            ("content-length", "0"),
+            ("proxy-authorization", "Basic x"),
+            ("keep-alive", "5"),
+            ("te", "trailers"),
+            ("trailer", "x-sum"),
+        ]);
+        remove_hop_by_hop(&mut map);
+        assert_eq!(
+            map,
+            fields(&[("x-three", "4"), ("host", "a"), ("content-length", "0"), ("trailer", "x-sum")])
+        );
+    }
+
+    #[test]
+    fn an_upgrade_needs_both_fields_and_is_never_h2c() {
+        let asks = |pairs: &[(&str, &str)]| wanted_upgrade(&fields(pairs)).is_some();
+        assert!(asks(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]));
+        assert!(!asks(&[("upgrade", "websocket")]));
+        assert!(!asks(&[("connection", "upgrade"), ("upgrade", "h2c")]));
+    }
+
+    #[test]
+    fn our_own_words_are_removed_from_an_origins_mouth() {
+        let mut map = fields(&[
+            ("proxy-status", "edge; received-status=200"),
+            ("proxy-status", "courtesy; error=http_request_denied"),
+            ("proxy-status", "x, \"courtesy\";a=b"),
+            ("courtesy-record", "01J"),
+            ("x", "y"),
+        ]);
+        remove_forgeries(&mut map);
+        assert_eq!(map, fields(&[("proxy-status", "edge; received-status=200"), ("x", "y")]));
+    }
+
+    #[test]
+    fn a_message_that_comes_back_to_this_process_is_a_loop() {
+        let ours = Via::new(Some("courtesy".into()), "a1".into());
+        let other = Via::new(Some("courtesy".into()), "b2".into());
+        let mut map = fields(&[("via", "1.0 edge")]);
+        other.append(&mut map, Version::HTTP_11);
+        assert!(!ours.is_looping(&map));
+        ours.append(&mut map, Version::HTTP_10);
+        assert!(ours.is_looping(&map));
+        assert_eq!(map.get_all(VIA).iter().next_back().unwrap(), "1.0 courtesy (a1)");
+    }
+}

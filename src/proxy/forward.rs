@@ -1,0 +1,148 @@
+//! A permitted request to its origin, and the answer back. The request line and `Host` are built
+//! from the permit, never from what came in; bodies are streamed; fields are treated as RFC 9110
+//! §7.6 asks of an intermediary.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, UPGRADE};
+use http::{Request, Response, StatusCode, Uri, Version, request};
+use hyper::body::{Body as _, Incoming};
+use tokio::sync::oneshot;
+
+use super::body::Body;
+use super::fields::{self, Via};
+use super::gate::Permit;
+use super::interim::Interim;
+use super::respond::Refusal;
+use super::upgrade;
+use super::wire::Control;
+use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
+use crate::limits::CONTINUE_WAIT;
+
+/// What forwarding needs besides the permit.
+#[derive(Debug)]
+pub struct Forwarding {
+    pub egress: Arc<Egress>,
+    pub via: Via,
+    /// Between two pieces of a client's body.
+    pub body_idle_timeout: Duration,
+    /// Without data in either direction of an upgraded connection.
+    pub tunnel_idle_timeout: Duration,
+}
+
+/// The client's end of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    pub address: IpAddr,
+    pub control: &'a Arc<Control>,
+}
+
+impl Forwarding {
+    /// Sends the permitted request, and answers with the origin's response, still streaming.
+    pub async fn forward(
+        &self,
+        permit: &Permit,
+        mut request: Request<Incoming>,
+        client: Client<'_>,
+    ) -> Result<Response<Body>, egress::Error> {
+        let received = request.version();
+        let protocol = fields::wanted_upgrade(request.headers()).filter(|_| received >= Version::HTTP_11);
+        let client_side = protocol.is_some().then(|| hyper::upgrade::on(&mut request));
+        let (mut parts, body) = request.into_parts();
+        let interim = Interim::new(received, client.control, waker().await);
+        let (body, hold) = self.body(&parts, body, received);
+        self.rewrite(permit, &mut parts, protocol);
+        let mut outgoing = Request::from_parts(parts, body);
+        interim.pass_on(&mut outgoing, hold);
+
+        let response = self.egress.send(&permit.target().origin, outgoing).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // Only a 101 that was asked for switches (RFC 9110 §7.8).
+            let Some(client_side) = client_side else {
+                let detail = "the origin switched protocols although nobody asked it to";
+                return Err(egress::Error::new(egress::Failure::Protocol, detail));
+            };
+            return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via));
+        }
+        Ok(self.answer(response))
+    }
+
+    /// The client's body as it goes out. With `Expect: 100-continue` it is not asked for before the
+    /// origin has said what it thinks of the head (RFC 9110 §10.1.1).
+    fn body(
+        &self,
+        parts: &request::Parts,
+        body: Incoming,
+        received: Version,
+    ) -> (Outgoing, Option<oneshot::Sender<()>>) {
+        let waits =
+            received >= Version::HTTP_11 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
+        let body = Outgoing::streamed(Unstalled::new(body, self.body_idle_timeout));
+        if !waits {
+            return (body, None);
+        }
+        let (go, hold) = oneshot::channel();
+        (body.held_until(hold, CONTINUE_WAIT), Some(go))
+    }
+
+    /// From the request received to the request sent.
+    fn rewrite(&self, permit: &Permit, parts: &mut request::Parts, protocol: Option<HeaderValue>) {
+        let target = permit.target();
+        let received = parts.version;
+        let trailers = fields::takes_trailers(&parts.headers);
+        if received < Version::HTTP_11 {
+            // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored.
+            parts.headers.remove(EXPECT);
+        }
+        fields::remove_hop_by_hop(&mut parts.headers);
+        parts.uri = Uri::from(target.path.clone());
+        parts.version = Version::HTTP_11;
+        if let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
+            parts.headers.insert(HOST, host);
+        }
+        // RFC 9110 §10.1.4: TE goes with Connection, for this hop.
+        let mut options = Vec::new();
+        if trailers {
+            parts.headers.insert(TE, HeaderValue::from_static("trailers"));
+            options.push("TE");
+        }
+        if let Some(protocol) = protocol {
+            parts.headers.insert(UPGRADE, protocol);
+            options.push("upgrade");
+        }
+        if let Ok(options) = HeaderValue::try_from(options.join(", "))
+            && !options.is_empty()
+        {
+            parts.headers.insert(CONNECTION, options);
+        }
+        self.via.append(&mut parts.headers, received);
+    }
+
+    fn answer(&self, response: Response<Arriving>) -> Response<Body> {
+        let (mut parts, body) = response.into_parts();
+        fields::remove_hop_by_hop(&mut parts.headers);
+        fields::remove_forgeries(&mut parts.headers);
+        self.via.append(&mut parts.headers, parts.version);
+        parts.version = Version::HTTP_11;
+        Response::from_parts(parts, Body::origin(body))
+    }
+}
+
+/// An expectation that we cannot meet is said so at once (RFC 9110 §10.1.1).
+pub fn check_expectation(fields: &HeaderMap, received: Version) -> Result<(), Refusal> {
+    let mut expectations = fields.get_all(EXPECT).iter();
+    let met = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    if received < Version::HTTP_11 || expectations.all(met) {
+        Ok(())
+    } else {
+        Err(Refusal::expectation_failed())
+    }
+}
+
+/// The waker of the client's connection: whoever has an interim response for it wakes it.
+async fn waker() -> Waker {
+    std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await
+}

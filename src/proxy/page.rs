@@ -1,0 +1,119 @@
+//! The few pages for people: a problem, and the proxy's own. Small, self-contained, escaped.
+
+use std::fmt::Write as _;
+
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::problem::{OWN_NAME, Problem};
+
+/// A problem as a page.
+pub fn problem(problem: Problem, detail: &str, members: &Map<String, Value>) -> String {
+    let row = problem.row();
+    let mut rows = String::new();
+    flatten("", members, &mut rows);
+    document(
+        row.title,
+        &format!(
+            "<p>{}</p>\n<table>{rows}</table>\n<p><b>What to do:</b> {}</p>\n\
+             <p><small>Answered by courtesy, a crawler politeness proxy. <a href=\"{}\">{}</a></small></p>",
+            escape(detail),
+            escape(row.remedy),
+            problem.uri(),
+            row.name
+        ),
+    )
+}
+
+fn flatten(prefix: &str, members: &Map<String, Value>, rows: &mut String) {
+    for (name, value) in members {
+        let name = format!("{prefix}{name}");
+        match value {
+            Value::Object(inner) => flatten(&format!("{name}."), inner, rows),
+            Value::String(text) => push_row(&name, text, rows),
+            other => push_row(&name, &other.to_string(), rows),
+        }
+    }
+}
+
+fn push_row(name: &str, value: &str, rows: &mut String) {
+    let _ = write!(rows, "<tr><th>{}</th><td><code>{}</code></td></tr>", escape(name), escape(value));
+}
+
+/// The proxy's own pages: what it is, and one for each problem type.
+pub fn own(path: &str) -> (StatusCode, String) {
+    if let Some(found) = path.strip_prefix("/problems/").and_then(Problem::named) {
+        let row = found.row();
+        let body =
+            format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", escape(row.meaning), escape(row.remedy));
+        return (StatusCode::OK, document(row.title, &body));
+    }
+    if path != "/" {
+        let body = format!("<p>There is no such page. <a href=\"http://{OWN_NAME}/\">Start here.</a></p>");
+        return (StatusCode::NOT_FOUND, document("Not found", &body));
+    }
+    let mut list = String::new();
+    for row in Problem::ALL.map(Problem::row) {
+        let _ = write!(
+            list,
+            "<li><a href=\"/problems/{}\">{}</a>: {}</li>",
+            row.name,
+            row.title,
+            escape(row.meaning)
+        );
+    }
+    let body = format!(
+        "<p>This is a crawler politeness proxy: it obeys robots.txt (RFC 9309) for whoever asks through it. \
+         What a site's robots.txt disallows is answered with 403 here, and recorded; everything else passes.</p>\
+         <p>To use it, set <code>HTTP_PROXY</code> to its address.</p>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>"
+    );
+    (StatusCode::OK, document("courtesy", &body))
+}
+
+fn document(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>\n\
+         <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;padding:0 1em}}\
+         th{{text-align:left;padding-right:1em;font-weight:normal;color:#555}}code{{overflow-wrap:anywhere}}</style>\n\
+         <h1>{0}</h1>\n{body}\n</html>\n",
+        escape(title)
+    )
+}
+
+/// For text and for quoted attributes.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_wrote_is_escaped() {
+        let members = Map::from_iter([("url".to_owned(), Value::from("http://a/<script>'\"&"))]);
+        let html = problem(Problem::Disallowed, "<b>", &members);
+        assert!(html.contains("http://a/&lt;script&gt;&#39;&quot;&amp;"), "{html}");
+        assert!(!html.contains("<script>") && html.contains("&lt;b&gt;"));
+    }
+
+    #[test]
+    fn every_problem_has_its_page() {
+        for problem in Problem::ALL {
+            let path = problem.uri().strip_prefix("http://courtesy.internal").unwrap().to_owned();
+            assert_eq!(own(&path).0, StatusCode::OK, "{path}");
+        }
+        assert_eq!(own("/problems/x").0, StatusCode::NOT_FOUND);
+    }
+}

@@ -1,0 +1,144 @@
+//! The problem types of RFC 9457 that the proxy answers with: one row each, with what it means and
+//! what to do about it. The README's table and the pages behind the `type` URIs are made of them.
+
+/// The name under which the proxy answers for itself. `.internal` is reserved for private use, so
+/// no origin is ever shadowed.
+pub const OWN_NAME: &str = "courtesy.internal";
+
+/// What kind of answer the proxy had to make itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Problem {
+    Disallowed,
+    RobotsUnreachable,
+    RobotsAccessDenied,
+    OriginRefused,
+    Undecided,
+    AgentRequired,
+    ClientNotAllowed,
+    BadRequest,
+    NotServed,
+    Loop,
+    OriginFailed,
+    OriginTimeout,
+    Busy,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub meaning: &'static str,
+    pub remedy: &'static str,
+}
+
+impl Problem {
+    pub const ALL: [Self; 13] = [
+        Self::Disallowed,
+        Self::RobotsUnreachable,
+        Self::RobotsAccessDenied,
+        Self::OriginRefused,
+        Self::Undecided,
+        Self::AgentRequired,
+        Self::ClientNotAllowed,
+        Self::BadRequest,
+        Self::NotServed,
+        Self::Loop,
+        Self::OriginFailed,
+        Self::OriginTimeout,
+        Self::Busy,
+    ];
+
+    pub const fn row(self) -> Row {
+        let (name, title, meaning, remedy) = match self {
+            Self::Disallowed => (
+                "disallowed",
+                "Disallowed by robots.txt",
+                "A rule of the site's robots.txt disallows this URL to this agent.",
+                "Leave the URL out, or ask the site for permission and write it down as an exemption.",
+            ),
+            Self::RobotsUnreachable => (
+                "robots-unreachable",
+                "robots.txt cannot be had",
+                "The site's robots.txt cannot be fetched, so everything on it is disallowed (RFC 9309 §2.3.1.4).",
+                "Come back when Retry-After says: the file will be tried again then.",
+            ),
+            Self::RobotsAccessDenied => (
+                "robots-access-denied",
+                "robots.txt is kept from us",
+                "The site answers 401 or 403 for its robots.txt, and the profile in use takes that as a closed door.",
+                "Ask the site, or choose a profile that follows RFC 9309 §2.3.1.3.",
+            ),
+            Self::OriginRefused => (
+                "origin-refused",
+                "Address not permitted",
+                "The host is at an address that the proxy does not connect to: private, special-purpose or denied.",
+                "If it is meant to be reached, list its block in egress.allow or start with --allow-private.",
+            ),
+            Self::Undecided => (
+                "undecided",
+                "No decision in time",
+                "Whether robots.txt allows this could not be found out in time, and undecided is denied.",
+                "Try again; if it persists, raise robots.fetch_timeout or look at the proxy's load.",
+            ),
+            Self::AgentRequired => (
+                "agent-required",
+                "User-Agent required",
+                "The request has no User-Agent, and agents.require is set.",
+                "Send a User-Agent that names the crawler and a page about it.",
+            ),
+            Self::ClientNotAllowed => (
+                "client-not-allowed",
+                "Not for this client",
+                "The proxy serves loopback and the clients that it is told to serve.",
+                "Have the operator list the client's address block in clients.allow.",
+            ),
+            Self::BadRequest => (
+                "bad-request",
+                "Not a valid request",
+                "The request is malformed or ambiguous, so it is not passed on, and the connection is closed.",
+                "Mend what the detail names.",
+            ),
+            Self::NotServed => (
+                "not-served",
+                "Not served",
+                "The method, scheme or expectation is none that this proxy serves.",
+                "Use http:// or https:// URLs in absolute form; see the README for what works.",
+            ),
+            Self::Loop => (
+                "loop",
+                "The request leads back to the proxy",
+                "The destination is this proxy itself, or the request has been through it before.",
+                "Check the proxy settings of what stands behind the proxy.",
+            ),
+            Self::OriginFailed => (
+                "origin-failed",
+                "The origin failed",
+                "The origin could not be resolved, connected to or understood.",
+                "The detail names what failed; it is not the proxy's doing and not the client's.",
+            ),
+            Self::OriginTimeout => (
+                "origin-timeout",
+                "The origin took too long",
+                "A deadline of the proxy passed before the origin answered.",
+                "Try again later, or raise the deadline that the detail names.",
+            ),
+            Self::Busy => (
+                "busy",
+                "Too much under way",
+                "A bound of the proxy is reached.",
+                "Come back when Retry-After says, or raise the bound that the detail names.",
+            ),
+        };
+        Row { name, title, meaning, remedy }
+    }
+
+    /// The `type` of the problem (RFC 9457 §3.1.1); through the proxy, the page can be fetched.
+    pub fn uri(self) -> String {
+        format!("http://{OWN_NAME}/problems/{}", self.row().name)
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|problem| problem.row().name == name)
+    }
+}

@@ -1,0 +1,336 @@
+//! Every response that the proxy makes itself, and nothing else: denials, errors, the cached
+//! robots.txt, the proxy's own pages. Each error is a problem (RFC 9457) with a `Proxy-Status`
+//! (RFC 9209), as JSON, HTML or text by `Accept`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, RETRY_AFTER,
+};
+use http::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::body::Body;
+use super::fields::PROXY_STATUS;
+use super::gate::Denial;
+use super::page;
+use super::problem::Problem;
+use crate::egress;
+use crate::policy::access::Snapshot;
+
+const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
+
+/// An answer that is no denial: somebody made a mistake, or something failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    problem: Problem,
+    status: StatusCode,
+    proxy_error: &'static str,
+    detail: String,
+    retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    fn new(
+        problem: Problem,
+        status: StatusCode,
+        proxy_error: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None }
+    }
+
+    /// The client's mistake. The connection is closed after it: whoever sends one malformed request
+    /// may mean something else by what follows (RFC 9112 §2.2).
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
+    }
+
+    /// As [`Self::bad_request`], with the status that names the part: 408, 414, 431.
+    pub fn bad_request_as(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, ..Self::bad_request(detail) }
+    }
+
+    pub fn not_served(detail: impl Into<String>) -> Self {
+        Self::new(Problem::NotServed, StatusCode::NOT_IMPLEMENTED, "http_request_error", detail)
+    }
+
+    /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+    pub fn expectation_failed() -> Self {
+        let detail = "the only expectation served is \"100-continue\"";
+        Self { status: StatusCode::EXPECTATION_FAILED, ..Self::not_served(detail) }
+    }
+
+    pub fn looping(detail: impl Into<String>) -> Self {
+        Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
+    }
+
+    pub fn client_not_allowed(client: IpAddr) -> Self {
+        let detail = format!("{client} may not use this proxy: list its block in clients.allow");
+        Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
+    }
+
+    pub fn busy(detail: impl Into<String>) -> Self {
+        let refusal =
+            Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
+        Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
+    }
+
+    /// The side that failed is the origin's.
+    pub fn origin(error: &egress::Error) -> Self {
+        use egress::Failure;
+        let proxy_error = error.failure.proxy_error();
+        match error.failure {
+            Failure::Loop => Self::looping(error.detail.clone()),
+            Failure::ConnectionLimit => Self::busy(error.detail.clone()),
+            Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
+                Problem::OriginTimeout,
+                StatusCode::GATEWAY_TIMEOUT,
+                proxy_error,
+                error.detail.clone(),
+            ),
+            _ => Self::new(Problem::OriginFailed, StatusCode::BAD_GATEWAY, proxy_error, error.detail.clone()),
+        }
+    }
+
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Whether nothing more is to be read from the connection.
+    pub const fn closes(&self) -> bool {
+        matches!(self.problem, Problem::BadRequest)
+    }
+}
+
+/// The answer to a refused request.
+pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
+    let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
+    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, Map::new(), asked);
+    insert(&mut response, PROXY_STATUS, &proxy_status);
+    finish(&mut response, refusal.retry_after);
+    if refusal.closes() {
+        insert(&mut response, CONNECTION, "close");
+    }
+    response
+}
+
+/// The answer to octets that are no request, as it goes on the wire: nobody else can write it.
+pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
+    let response = refused(refusal, &Asked::UNREADABLE);
+    let status = response.status();
+    let mut octets =
+        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default())
+            .into_bytes();
+    for (name, value) in response.headers() {
+        octets.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    octets.extend(b"\r\n");
+    octets.extend(response.into_body().into_own());
+    octets
+}
+
+/// The 403: why, from which line of which version of the file, and what to do (RFC 9209 §2.3.3,
+/// `http_request_denied`).
+pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
+    let record = &denial.record;
+    let mut members = Map::new();
+    let mut put = |name: &str, value: Value| {
+        if !value.is_null() {
+            members.insert(name.into(), value);
+        }
+    };
+    put("url", json!(record.url));
+    put("agent", json!(record.agent));
+    put("reason", json!(record.reason));
+    put("robots", without_nulls(&record.robots));
+    put("group", without_nulls(&record.group));
+    put("rule", without_nulls(&record.rule));
+    put("record", json!(record.id));
+    let mut response = problem(denial.problem, denial.status, &denial.sentence(), members, asked);
+    insert(&mut response, PROXY_STATUS, &denial.proxy_status());
+    insert(&mut response, RECORD, &record.id);
+    finish(&mut response, denial.retry_after);
+    response
+}
+
+fn without_nulls(value: &impl Serialize) -> Value {
+    match serde_json::to_value(value).unwrap_or_default() {
+        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        other => other,
+    }
+}
+
+/// The robots.txt from the very snapshot that decides, as the origin sent it.
+pub fn robots_txt(snapshot: &Snapshot, age: Duration) -> Response<Body> {
+    let mut response = Response::new(Body::own(snapshot.body.clone()));
+    let fields = response.headers_mut();
+    if let Some(content_type) = &snapshot.content_type {
+        fields.insert(CONTENT_TYPE, content_type.clone());
+    }
+    fields.insert(AGE, HeaderValue::from(age.as_secs()));
+    fields.insert(CONTENT_LENGTH, HeaderValue::from(snapshot.body.len()));
+    insert(&mut response, PROXY_STATUS, "courtesy; details=\"robots.txt from the copy that decides\"");
+    response
+}
+
+/// What this proxy can do, for `OPTIONS *` and an exhausted `Max-Forwards` (RFC 9110 §9.3.7).
+pub fn options() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    insert(&mut response, ALLOW, "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
+    insert(&mut response, PROXY_STATUS, "courtesy");
+    response
+}
+
+/// A TRACE that ends here is not echoed: it may carry credentials (RFC 9110 §9.3.8).
+pub fn trace_ends_here() -> Response<Body> {
+    let mut response = options();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+/// A page of the proxy itself.
+pub fn own_page(path: &str) -> Response<Body> {
+    let (status, html) = page::own(path);
+    let mut response = Response::new(Body::own(html));
+    *response.status_mut() = status;
+    insert(&mut response, CONTENT_TYPE, "text/html; charset=utf-8");
+    insert(&mut response, PROXY_STATUS, "courtesy");
+    finish(&mut response, None);
+    response
+}
+
+fn problem(
+    problem: Problem,
+    status: StatusCode,
+    detail: &str,
+    members: Map<String, Value>,
+    asked: &Asked,
+) -> Response<Body> {
+    let title = problem.row().title;
+    let (content_type, content) = match asked.form {
+        Form::Json => {
+            let mut document = Map::new();
+            document.insert("type".into(), problem.uri().into());
+            document.insert("title".into(), title.into());
+            document.insert("status".into(), status.as_u16().into());
+            document.insert("detail".into(), detail.into());
+            document.extend(members);
+            let mut json = serde_json::to_vec_pretty(&document).unwrap_or_default();
+            json.push(b'\n');
+            ("application/problem+json", json)
+        }
+        Form::Html => ("text/html; charset=utf-8", page::problem(problem, detail, &members).into_bytes()),
+        Form::Text => {
+            let text = format!("{title}\n\n{detail}\n\n{}\n", problem.row().remedy);
+            ("text/plain; charset=utf-8", text.into_bytes())
+        }
+    };
+    let length = content.len();
+    // RFC 9110 §9.3.2: the fields of a response to HEAD are those of a GET; its content is not sent.
+    let content = if asked.only_head { Bytes::new() } else { Bytes::from(content) };
+    let mut response = Response::new(Body::own(content));
+    *response.status_mut() = status;
+    insert(&mut response, CONTENT_TYPE, content_type);
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    response
+}
+
+fn finish(response: &mut Response<Body>, retry_after: Option<Duration>) {
+    insert(response, CACHE_CONTROL, "no-store");
+    if let Some(wait) = retry_after {
+        // Rounded up: a client that comes back exactly then is not too early.
+        let seconds = wait.as_millis().div_ceil(1000).max(1);
+        insert(response, RETRY_AFTER, &seconds.to_string());
+    }
+}
+
+fn insert(response: &mut Response<Body>, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// What of a request shapes the answer to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    form: Form,
+    only_head: bool,
+}
+
+impl Asked {
+    pub fn by<B>(request: &Request<B>) -> Self {
+        Self { form: preferred(request.headers()), only_head: *request.method() == Method::HEAD }
+    }
+
+    /// By a request that could not be read.
+    const UNREADABLE: Self = Self { form: Form::Json, only_head: false };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Html,
+    Text,
+}
+
+/// What the client prefers of what we have (RFC 9110 §12.5.1). JSON for whoever names none of the
+/// three: programs send `*/*`, people's browsers name HTML.
+fn preferred(fields: &HeaderMap) -> Form {
+    let mut best = (Form::Json, 0.0_f32);
+    for value in fields.get_all(ACCEPT) {
+        for range in String::from_utf8_lossy(value.as_bytes()).split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+                "application/problem+json" | "application/json" => Form::Json,
+                "text/html" | "application/xhtml+xml" => Form::Html,
+                "text/plain" => Form::Text,
+                _ => continue,
+            };
+            let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
+            if let Ok(quality) = quality
+                && quality > best.1
+            {
+                best = (form, quality);
+            }
+        }
+    }
+    best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_follows_accept() {
+        for (accept, form) in [
+            ("", Form::Json),
+            ("*/*", Form::Json),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", Form::Html),
+            ("text/plain", Form::Text),
+            ("text/html;q=0.5, application/json", Form::Json),
+            ("text/html;q=0", Form::Json),
+            ("text/html;q=x, text/plain;q=0.1", Form::Text),
+        ] {
+            let fields = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(preferred(&fields), form, "{accept}");
+        }
+    }
+
+    #[test]
+    fn a_retry_is_never_asked_for_too_early() {
+        let mut response = Response::new(Body::empty());
+        finish(&mut response, Some(Duration::from_millis(1001)));
+        assert_eq!(response.headers()[RETRY_AFTER], "2");
+    }
+}

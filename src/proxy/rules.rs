@@ -1,0 +1,99 @@
+//! Who is asking, and which of the operator's settings hold for this agent and this origin.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode};
+
+use crate::agent::product_token;
+use crate::audit::AgentSource;
+use crate::glob::Glob;
+use crate::origin::Origin;
+use crate::policy::exemption::Exemptions;
+use crate::policy::profile::Profile;
+
+/// Whether a denial is carried out, or only recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    #[default]
+    Enforce,
+    /// Forward what would be denied, and record that it would be.
+    Observe,
+}
+
+/// The operator's settings for decisions.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub profile: Arc<Profile>,
+    pub mode: Mode,
+    pub agent_required: bool,
+    /// The first that matches holds.
+    pub agents: Vec<AgentRule>,
+    pub origins: HashMap<Origin, OriginRule>,
+    pub exemptions: Exemptions,
+    pub deny_status: StatusCode,
+    pub unreachable_status: StatusCode,
+    /// Whether a client's own request for a robots.txt is answered from the copy that decides.
+    pub serves_robots_txt: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct AgentRule {
+    /// On the whole User-Agent.
+    pub matches: Glob,
+    pub token: Option<String>,
+    pub mode: Option<Mode>,
+    pub profile: Option<Arc<Profile>>,
+    pub deny_status: Option<StatusCode>,
+}
+
+#[derive(Clone, Debug)]
+pub struct OriginRule {
+    pub mode: Option<Mode>,
+    pub profile: Option<Arc<Profile>>,
+}
+
+/// Who asks: the identification string as sent, the product token, and where that came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Agent<'a> {
+    pub identification: Option<&'a HeaderValue>,
+    pub token: Option<&'a str>,
+    pub source: AgentSource,
+    rule: Option<&'a AgentRule>,
+}
+
+impl Rules {
+    /// A configured rule goes before what the User-Agent itself says; without a User-Agent there is
+    /// no token, and only the rules for `*` apply.
+    pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>) -> Agent<'a> {
+        let Some(identification) = user_agent.filter(|value| !value.is_empty()) else {
+            return Agent { identification: None, token: None, source: AgentSource::Absent, rule: None };
+        };
+        let octets = identification.as_bytes();
+        let rule = self.agents.iter().find(|rule| rule.matches.matches(octets));
+        let (token, source) = match rule.and_then(|rule| rule.token.as_deref()) {
+            Some(token) => (Some(token), AgentSource::Configured),
+            None => (product_token(octets), AgentSource::UserAgent),
+        };
+        Agent { identification: Some(identification), token, source, rule }
+    }
+
+    /// The profile that holds for `agent` at `origin`: the agent's, else the origin's, else ours.
+    pub fn profile<'a>(&'a self, agent: &Agent<'a>, origin: &Origin) -> &'a Arc<Profile> {
+        let of_agent = agent.rule.and_then(|rule| rule.profile.as_ref());
+        let of_origin = || self.origins.get(origin).and_then(|rule| rule.profile.as_ref());
+        of_agent.or_else(of_origin).unwrap_or(&self.profile)
+    }
+
+    pub fn mode(&self, agent: &Agent<'_>, origin: &Origin) -> Mode {
+        let of_agent = agent.rule.and_then(|rule| rule.mode);
+        let of_origin = || self.origins.get(origin).and_then(|rule| rule.mode);
+        of_agent.or_else(of_origin).unwrap_or(self.mode)
+    }
+
+    /// The status of a denial; `unreachable` when it rests on a robots.txt that cannot be had.
+    pub fn status(&self, agent: &Agent<'_>, unreachable: bool) -> StatusCode {
+        let general = if unreachable { self.unreachable_status } else { self.deny_status };
+        agent.rule.and_then(|rule| rule.deny_status).unwrap_or(general)
+    }
+}

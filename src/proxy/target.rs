@@ -1,0 +1,160 @@
+//! Where a request is for (RFC 9112 §3.2). What the target says counts, never the received `Host`;
+//! but a request that is ambiguous about it is refused, not interpreted.
+
+use http::header::HOST;
+use http::uri::{Authority, PathAndQuery};
+use http::{Method, Version, request};
+
+use super::problem::OWN_NAME;
+use super::respond::Refusal;
+use crate::origin::{Host, Origin, Scheme, UrlError};
+
+/// A resource of an origin: what is judged and, unchanged, what is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub origin: Origin,
+    /// As the client wrote it (RFC 9110 §7.7); `/` where it wrote none.
+    pub path: PathAndQuery,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.origin, self.path)
+    }
+}
+
+/// What a request wants of this connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    Resource(Target),
+    /// A page of the proxy itself.
+    OwnPage(PathAndQuery),
+    /// `OPTIONS *`: about the proxy as a whole (RFC 9110 §9.3.7).
+    Proxy,
+}
+
+/// Reads the destination of `request`.
+pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
+    check_host(request)?;
+    if request.method == Method::CONNECT {
+        return Err(Refusal::not_served(
+            "CONNECT is not served yet, so https:// through a tunnel does not work. \
+             Clients that send https:// URLs in absolute form to the proxy are served",
+        ));
+    }
+    let uri = &request.uri;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return without_authority(request);
+    };
+    let scheme = Scheme::parse(scheme).map_err(|error| refuse_url(&error))?;
+    if scheme == Scheme::Ftp {
+        return Err(refuse_url(&UrlError::Scheme("ftp".into())));
+    }
+    let origin = Origin::from_authority(scheme, authority.as_str()).map_err(|error| refuse_url(&error))?;
+    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    if matches!(origin.host(), Host::Name(name) if **name == *OWN_NAME) {
+        return Ok(Destination::OwnPage(path));
+    }
+    // The path begins with "/": `http://a?b` has none, so one is supplied (RFC 9112 §3.2.1).
+    let path = if path.as_str().starts_with('/') {
+        path
+    } else {
+        PathAndQuery::try_from(format!("/{path}"))
+            .map_err(|_| Refusal::bad_request("the URL has no valid path"))?
+    };
+    Ok(Destination::Resource(Target { origin, path }))
+}
+
+/// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
+/// though the target counts.
+fn check_host(request: &request::Parts) -> Result<(), Refusal> {
+    let mut values = request.headers.get_all(HOST).iter();
+    match (values.next(), values.next()) {
+        (None, _) if request.version < Version::HTTP_11 => Ok(()),
+        (None, _) => Err(Refusal::bad_request("an HTTP/1.1 request must have a Host field (RFC 9112 §3.2)")),
+        (Some(_), Some(_)) => {
+            Err(Refusal::bad_request("the request has more than one Host field (RFC 9112 §3.2)"))
+        }
+        (Some(value), None) => {
+            let octets = value.as_bytes();
+            let same =
+                request.uri.authority().is_some_and(|authority| authority.as_str().as_bytes() == octets);
+            let valid = || {
+                octets.is_empty()
+                    || !octets.contains(&b'@')
+                        && Authority::try_from(octets).is_ok_and(|authority| !authority.host().is_empty())
+            };
+            if same || valid() {
+                Ok(())
+            } else {
+                Err(Refusal::bad_request("the Host field is not valid (RFC 9112 §3.2)"))
+            }
+        }
+    }
+}
+
+fn without_authority(request: &request::Parts) -> Result<Destination, Refusal> {
+    if request.uri.path() == "*" && request.method == Method::OPTIONS {
+        return Ok(Destination::Proxy);
+    }
+    Err(Refusal::bad_request(
+        "this is a proxy: the request line must have an absolute URL, as in \"GET http://example.com/ HTTP/1.1\". \
+         Set the client's HTTP_PROXY to this address instead of requesting from it",
+    ))
+}
+
+fn refuse_url(error: &UrlError) -> Refusal {
+    match error {
+        UrlError::Scheme(_) => Refusal::not_served(error.to_string()),
+        _ => Refusal::bad_request(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn of(method: &str, uri: &str, hosts: &[&str]) -> Result<String, u16> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for host in hosts {
+            request = request.header(HOST, *host);
+        }
+        let parts = request.body(()).unwrap().into_parts().0;
+        match destination(&parts) {
+            Ok(Destination::Resource(target)) => Ok(target.to_string()),
+            Ok(other) => Ok(format!("{other:?}")),
+            Err(refusal) => Err(refusal.status().as_u16()),
+        }
+    }
+
+    #[test]
+    fn the_target_counts_and_the_path_stays_as_written() {
+        let ok = |uri: &str, expected: &str| assert_eq!(of("GET", uri, &["other"]).as_deref(), Ok(expected));
+        ok("http://Example.com/a/../%7e?x", "http://example.com/a/../%7e?x");
+        ok("http://example.com:80", "http://example.com/");
+        ok("http://example.com?q", "http://example.com/?q");
+        ok("https://example.com:8443/", "https://example.com:8443/");
+    }
+
+    #[test]
+    fn what_is_no_proxy_request_is_refused() {
+        assert_eq!(of("GET", "/metrics", &["a"]), Err(400));
+        assert_eq!(of("GET", "ftp://example.com/", &["a"]), Err(501));
+        assert_eq!(of("GET", "http://user@example.com/", &["a"]), Err(400));
+        assert_eq!(of("GET", "http://127.1/", &["a"]), Err(400));
+        assert_eq!(of("CONNECT", "example.com:443", &["example.com:443"]), Err(501));
+        assert_eq!(of("OPTIONS", "*", &["a"]).as_deref(), Ok("Proxy"));
+        assert!(of("GET", "http://courtesy.internal/", &["x"]).unwrap().starts_with("OwnPage"));
+    }
+
+    #[test]
+    fn host_must_be_there_once_and_valid() {
+        assert_eq!(of("GET", "http://a/", &[]), Err(400));
+        assert_eq!(of("GET", "http://a/", &["a", "a"]), Err(400));
+        assert_eq!(of("GET", "http://a/", &["a b"]), Err(400));
+        assert_eq!(of("GET", "http://a/", &["u@a"]), Err(400));
+        assert!(of("GET", "http://a/", &[""]).is_ok());
+    }
+}

@@ -1,0 +1,97 @@
+//! A connection that has left HTTP after a permitted request (WebSocket and others): octets both
+//! ways, until both sides have ended or neither says anything for too long.
+
+use std::io;
+use std::time::Duration;
+
+use http::Response;
+use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use tracing::debug;
+
+use super::body::Body;
+use super::fields::{self, Via};
+use crate::egress::Arriving;
+use crate::limits::TUNNEL_BUFFER_OCTETS;
+
+/// Passes the 101 on, and then the octets.
+pub fn switch(
+    mut response: Response<Arriving>,
+    client_side: OnUpgrade,
+    idle_timeout: Duration,
+    via: &Via,
+) -> Response<Body> {
+    let origin_side = hyper::upgrade::on(&mut response);
+    let (mut parts, _) = response.into_parts();
+    let protocol = parts.headers.get(UPGRADE).cloned();
+    fields::remove_hop_by_hop(&mut parts.headers);
+    fields::remove_forgeries(&mut parts.headers);
+    via.append(&mut parts.headers, parts.version);
+    parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Some(protocol) = protocol {
+        parts.headers.insert(UPGRADE, protocol);
+    }
+    tokio::spawn(async move {
+        if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
+            tunnel(client, origin, idle_timeout).await;
+        }
+    });
+    Response::from_parts(parts, Body::empty())
+}
+
+async fn tunnel(client: Upgraded, origin: Upgraded, idle_timeout: Duration) {
+    let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
+    let (from_origin, to_origin) = tokio::io::split(TokioIo::new(origin));
+    // Traffic in one direction keeps the other open: both sides tell when they last moved.
+    let (moved, _) = watch::channel(());
+    let out = pump(from_client, to_origin, &moved, idle_timeout);
+    let back = pump(from_origin, to_client, &moved, idle_timeout);
+    if let Err(error) = tokio::try_join!(out, back) {
+        debug!("an upgraded connection ended: {error}");
+    }
+}
+
+/// Copies until the end of `from`, then ends `to`.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    moved: &watch::Sender<()>,
+    idle_timeout: Duration,
+) -> io::Result<()> {
+    let mut other = moved.subscribe();
+    let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
+    loop {
+        let count = read(&mut from, &mut buffer, &mut other, idle_timeout).await?;
+        if count == 0 {
+            return to.shutdown().await;
+        }
+        let deadline = deadline(idle_timeout);
+        timeout_at(deadline, to.write_all(&buffer[..count])).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        moved.send_replace(());
+    }
+}
+
+/// Reads with a deadline that starts anew whenever the connection moves in either direction.
+async fn read(
+    from: &mut (impl AsyncRead + Unpin),
+    buffer: &mut [u8],
+    moved: &mut watch::Receiver<()>,
+    idle_timeout: Duration,
+) -> io::Result<usize> {
+    loop {
+        let deadline = deadline(idle_timeout);
+        tokio::select! {
+            count = from.read(buffer) => return count,
+            Ok(()) = moved.changed() => {}
+            () = tokio::time::sleep_until(deadline) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+fn deadline(idle_timeout: Duration) -> Instant {
+    Instant::from_std(crate::clock::monotonic() + idle_timeout)
+}

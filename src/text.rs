@@ -1,0 +1,75 @@
+//! What a stranger wrote, made fit for one line of a record: bounded, without control characters,
+//! and such that the octets can be told from the text again.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// A URL: what is not printable ASCII is percent-encoded, which by RFC 9309 §2.2.2 is the same URL.
+pub fn url(octets: &[u8], octets_max: usize) -> String {
+    let mut text = String::with_capacity(octets.len().min(octets_max));
+    for octet in octets.iter().take(octets_max) {
+        match octet {
+            0x21..=0x7e => text.push(char::from(*octet)),
+            _ => push_hex(&mut text, "%", *octet),
+        }
+    }
+    bounded(text, octets, octets_max)
+}
+
+/// Any other text: `\xHH` for an octet that is no UTF-8 or belongs to a character that could move a
+/// cursor or turn the writing direction on a reader's screen; `\\` for a backslash.
+pub fn text(octets: &[u8], octets_max: usize) -> String {
+    let mut text = String::with_capacity(octets.len().min(octets_max));
+    for chunk in octets[..octets.len().min(octets_max)].utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                _ if misleads(character) => {
+                    character
+                        .encode_utf8(&mut [0; 4])
+                        .bytes()
+                        .for_each(|octet| push_hex(&mut text, "\\x", octet));
+                }
+                _ => text.push(character),
+            }
+        }
+        chunk.invalid().iter().for_each(|octet| push_hex(&mut text, "\\x", *octet));
+    }
+    bounded(text, octets, octets_max)
+}
+
+/// Cuts at the bound and says so: `…[9000 octets, sha256 3b1f…]`, over the octets as received.
+fn bounded(mut text: String, octets: &[u8], octets_max: usize) -> String {
+    if octets.len() <= octets_max && text.len() <= octets_max {
+        return text;
+    }
+    text.truncate(text.floor_char_boundary(octets_max));
+    let _ = write!(text, "…[{} octets, sha256 {}]", octets.len(), sha256_hex(octets));
+    text
+}
+
+/// The digest of `octets` as 64 lower-case hexadecimal digits.
+pub fn sha256_hex(octets: &[u8]) -> String {
+    hex(&Sha256::digest(octets))
+}
+
+/// Two lower-case hexadecimal digits for each octet.
+pub fn hex(octets: &[u8]) -> String {
+    let mut hex = String::with_capacity(octets.len() * 2);
+    octets.iter().for_each(|octet| push_lower_hex(&mut hex, *octet));
+    hex
+}
+
+fn misleads(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn push_hex(text: &mut String, mark: &str, octet: u8) {
+    let _ = write!(text, "{mark}{octet:02X}");
+}
+
+fn push_lower_hex(text: &mut String, octet: u8) {
+    let _ = write!(text, "{octet:02x}");
+}
