@@ -3,15 +3,16 @@
 //! An exemption names who answers for it, why, and until when; after that moment it no longer
 //! applies, whether or not anybody removed it. Every decision taken under one is recorded.
 
+use std::sync::Arc;
+
 use crate::moment::Moment;
 use crate::origin::{Host, Origin, Scheme, UrlError, split_url};
+use crate::robots::{Dialect, Path, RobotsTxt};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Exemption {
-    pub name: String,
     pub origin: OriginPattern,
-    /// Beginnings of paths; none: the whole origin.
-    pub paths: Vec<String>,
+    pub paths: Paths,
     /// Product tokens, in any case; none: every agent.
     pub agents: Vec<String>,
     pub by: String,
@@ -19,6 +20,18 @@ pub struct Exemption {
     pub ticket: Option<String>,
     pub until: Moment,
 }
+
+/// Path patterns as a robots.txt has them; none: the whole origin. They are compared as rules are,
+/// in normal form: `/open/../closed` is not under `/open/`.
+#[derive(Clone, Debug, Default)]
+pub struct Paths(Option<Arc<RobotsTxt>>);
+
+/// A text that cannot be the path pattern of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is no path pattern: it begins with \"/\" or \"*\" and has no \"#\" and no control characters"
+)]
+pub struct NotAPattern(String);
 
 /// One origin, or the hosts below a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +41,31 @@ pub enum OriginPattern {
     Below(Box<str>),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Exemptions(Vec<Exemption>);
+
+impl Paths {
+    pub fn new(patterns: &[String]) -> Result<Self, NotAPattern> {
+        if let Some(wrong) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
+            return Err(NotAPattern(wrong.clone()));
+        }
+        let rules: String = patterns.iter().map(|pattern| format!("allow: {pattern}\n")).collect();
+        let file = format!("user-agent: *\n{rules}");
+        let parsed = || Arc::new(RobotsTxt::parse(file.as_bytes(), &Dialect::RFC9309));
+        Ok(Self((!patterns.is_empty()).then(parsed)))
+    }
+
+    fn cover(&self, path: &[u8]) -> bool {
+        let Some(patterns) = &self.0 else { return true };
+        let path = Path::new(path, patterns.dialect());
+        patterns.group(None).is_some_and(|group| group.rule_for(&path).is_some())
+    }
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.starts_with(['/', '*'])
+        && !text.contains(|character: char| character == '#' || character.is_control())
+}
 
 impl OriginPattern {
     /// Reads `https://example.com`, `http://example.com:8080` or `*.example.com`.
@@ -70,7 +106,7 @@ impl Exemption {
     fn applies(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> bool {
         now < self.until
             && self.origin.matches(origin)
-            && (self.paths.is_empty() || self.paths.iter().any(|head| path.starts_with(head.as_bytes())))
+            && self.paths.cover(path)
             && (self.agents.is_empty()
                 || agent.is_some_and(|token| self.agents.iter().any(|name| name.eq_ignore_ascii_case(token))))
     }
@@ -81,15 +117,9 @@ impl Exemptions {
         Self(exemptions)
     }
 
-    /// The first exemption that applies. `path` is the normalised path that the rules are compared
-    /// with, dot segments removed: `/open/../closed` is not under `/open`.
+    /// The first exemption that applies to `path`, given as it was requested.
     pub fn find(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> Option<&Exemption> {
         self.0.iter().find(|exemption| exemption.applies(origin, path, agent, now))
-    }
-
-    /// Those whose time is over, to be told at start.
-    pub fn expired(&self, now: Moment) -> impl Iterator<Item = &Exemption> {
-        self.0.iter().filter(move |exemption| exemption.until <= now)
     }
 }
 
@@ -107,9 +137,8 @@ mod tests {
 
     fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
         Exemption {
-            name: "archive agreement".into(),
             origin: OriginPattern::parse(origin).expect("a pattern"),
-            paths: paths.iter().map(ToString::to_string).collect(),
+            paths: Paths::new(&paths.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("patterns"),
             agents: agents.iter().map(ToString::to_string).collect(),
             by: "legal@example.org".into(),
             reason: "written permission".into(),
@@ -165,6 +194,10 @@ mod tests {
                 ("https://example.com/open/x", Some("examplebot"), true),
                 ("https://example.com/database", Some("ExampleBot"), true),
                 ("https://example.com/open", Some("ExampleBot"), false),
+                ("https://example.com/%6Fpen/x", Some("ExampleBot"), true),
+                ("https://example.com/open/../closed", Some("ExampleBot"), false),
+                ("https://example.com/open/%2e%2e/closed", Some("ExampleBot"), false),
+                ("https://example.com/closed/../open/x", Some("ExampleBot"), true),
                 ("https://example.com/open/x", Some("ExampleBot2"), false),
                 ("https://example.com/open/x", None, false),
             ],
@@ -172,11 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_over_never_applies_and_is_told() {
+    fn what_would_widen_a_pattern_is_refused() {
+        for text in ["", "open", "/open#x", "/open\n/closed"] {
+            assert_eq!(Paths::new(&[text.to_owned()]).unwrap_err(), NotAPattern(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn one_that_is_over_never_applies() {
         let exemptions = Exemptions::new(vec![exemption("https://example.com", &[], &[])]);
         let (origin, path) = split_url(b"https://example.com/").expect("a URL");
         assert!(exemptions.find(&origin, &path, None, UNTIL).is_none());
-        assert_eq!((exemptions.expired(BEFORE).count(), exemptions.expired(UNTIL).count()), (0, 1));
     }
 
     #[test]

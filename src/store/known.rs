@@ -10,10 +10,10 @@ use crate::policy::state::{Policy, RobotsState, Standing};
 /// What is known of an origin under a profile. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Known {
-    pub state: Arc<RobotsState>,
-    pub profile: Arc<Profile>,
-    /// The moment at which it was found current, and by which it is judged.
-    pub at: Moment,
+    state: Arc<RobotsState>,
+    profile: Arc<Profile>,
+    /// When the state was current.
+    at: Moment,
 }
 
 /// Why nothing is known. Undecided is denied.
@@ -37,16 +37,32 @@ impl Known {
         (state, profile): &(Arc<RobotsState>, Arc<Profile>),
         now: Moment,
     ) -> Option<Self> {
-        let known = Self { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
-        known.policy().is_some().then_some(known)
-    }
-
-    /// What follows. `None` does not occur for what the store returns; who meets it has nothing to
-    /// decide by.
-    pub fn policy(&self) -> Option<Policy<'_>> {
-        match self.state.standing(&self.profile, self.at) {
-            Standing::Current(policy) => Some(policy),
+        match state.standing(profile, now) {
+            Standing::Current(_) => {
+                Some(Self { state: Arc::clone(state), profile: Arc::clone(profile), at: now })
+            }
             Standing::Due => None,
         }
+    }
+
+    /// What follows at `now`; where the state has come due since the store answered, what followed
+    /// then. Whoever waits between the two asks the store again.
+    pub fn policy(&self, now: Moment) -> Policy<'_> {
+        let standing = match self.state.standing(&self.profile, now) {
+            Standing::Due => self.state.standing(&self.profile, self.at),
+            current @ Standing::Current(_) => current,
+        };
+        match standing {
+            Standing::Current(policy) => policy,
+            Standing::Due => unreachable!("it is made only of a state that is current at that moment"),
+        }
+    }
+
+    pub fn state(&self) -> &RobotsState {
+        &self.state
+    }
+
+    pub fn profile(&self) -> &Arc<Profile> {
+        &self.profile
     }
 }

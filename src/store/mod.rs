@@ -155,7 +155,7 @@ impl Store {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
             if let Some(known) = Known::if_current(held, now) {
-                if known.state.wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
+                if known.state().wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
                 }

@@ -84,7 +84,7 @@ impl House {
 
     async fn has_copy(&self, host: &str, profile: &Arc<Profile>) -> bool {
         let known = self.store.known(&origin(host), profile, None).await;
-        known.expect("it is known").state.copy().is_some()
+        known.expect("it is known").state().copy().is_some()
     }
 
     fn fetches(&self) -> usize {
@@ -99,7 +99,7 @@ impl House {
 
 async fn ask(store: &Arc<Store>, host: &str, profile: &Arc<Profile>) -> &'static str {
     match store.known(&origin(host), profile, None).await {
-        Ok(known) => known.state.word(),
+        Ok(known) => known.state().word(),
         Err(Undecided::Refused(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",
         Err(Undecided::Busy) => "busy",

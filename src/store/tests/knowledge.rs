@@ -55,7 +55,7 @@ async fn one_fetch_serves_every_profile() {
     let (open, closed) = (rfc9309(), named("conservative"));
     let verdict = async |profile: &Arc<Profile>| {
         let known = house.store.known(&origin("example.com"), profile, None).await.expect("it is known");
-        match known.policy().expect("it is current") {
+        match known.policy(house.clock.wall()) {
             Policy::Rules(copy) => copy.rules.rule_count(),
             Policy::AllowAll(_) => 100,
             Policy::DisallowAll(_) => 200,
@@ -93,7 +93,7 @@ async fn a_large_file_is_read_too_and_without_the_line_that_was_cut() {
     }
     let house = House::new(vec![Some(large)]);
     let known = house.store.known(&origin("example.com"), &rfc9309(), None).await.expect("it is known");
-    let Policy::Rules(copy) = known.policy().expect("it is current") else { panic!("{known:?}") };
+    let Policy::Rules(copy) = known.policy(house.clock.wall()) else { panic!("{known:?}") };
     assert_eq!(copy.rules.rule_count(), 2 * 10_000 - 1);
 }
 
