@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use tracing::{error, info};
 
 pub use super::denial::Denial;
@@ -20,7 +20,7 @@ use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, Verdict, decide};
 use crate::policy::exemption::Exemption;
-use crate::policy::state::Policy;
+use crate::policy::state::{Policy, RobotsState};
 use crate::store::{Known, Store, Undecided};
 
 /// The right to send one request. It owns the target it was granted for, and nothing but the gate
@@ -28,6 +28,8 @@ use crate::store::{Known, Store, Undecided};
 #[derive(Debug)]
 pub struct Permit {
     target: Target,
+    /// The origin's robots.txt cannot be had, and whether its pages can is worth knowing.
+    in_outage: bool,
 }
 
 impl Permit {
@@ -82,15 +84,25 @@ impl Gate {
         let draft = Draft { now: self.clock.wall(), ..draft };
         let policy = known.policy(draft.now);
         let decision = decide(&policy, agent.token, target.path.as_str().as_bytes());
+        let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
         match decision.verdict {
             Verdict::Allow => match self.robots_txt(&decision, &policy, ask.method, draft.now) {
                 Some(answer) => answer,
-                None => Admission::Permit(Permit { target }),
+                None => Admission::Permit(Permit { target, in_outage }),
             },
             Verdict::Disallow => match self.disallowed(&draft, &known, &decision).await {
                 Some(denial) => Admission::Denial(denial),
-                None => Admission::Permit(Permit { target }),
+                None => Admission::Permit(Permit { target, in_outage }),
             },
+        }
+    }
+
+    /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
+    /// profile may ask whether the site is up at all.
+    pub fn note_answer(&self, permit: &Permit, answer: Option<StatusCode>) {
+        if permit.in_outage {
+            let is_up = answer.is_some_and(|status| !status.is_server_error());
+            self.store.note_site(&permit.target.origin, is_up);
         }
     }
 

@@ -116,7 +116,9 @@ impl Proxy {
             Admission::Denial(denial) => return Err(Stop::Denial(denial)),
         };
         let client = Client { address: channel.client, control: &channel.control };
-        match self.forwarding.forward(&permit, request, client).await {
+        let forwarded = self.forwarding.forward(&permit, request, client).await;
+        self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        match forwarded {
             Ok(response) => Ok(Answer { response, own: false }),
             Err(error) if error.failure == Failure::AddressProhibited => {
                 Err(Stop::Denial(self.gate.refuse_origin(permit.target(), ask, &error).await))
