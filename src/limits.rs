@@ -102,3 +102,9 @@ pub const DETAIL_OCTETS_MAX: usize = 120;
 /// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
+
+/// Distinct origins that the summary of one run counts.
+pub const ORIGINS_COUNTED_MAX: usize = 100_000;
+
+/// How long requests that a command left behind may go on after it has ended.
+pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);

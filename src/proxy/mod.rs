@@ -13,6 +13,7 @@ mod page;
 mod problem;
 mod respond;
 mod rules;
+mod tally;
 mod target;
 mod upgrade;
 mod wire;
@@ -36,6 +37,7 @@ pub use problem::{OWN_NAME, Problem};
 use respond::Asked;
 pub use respond::{Refusal, raw_refusal};
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
+pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
 pub use wire::{Control, Deadlines, Wire};
 
@@ -46,6 +48,7 @@ use crate::egress::Failure;
 pub struct Proxy {
     pub gate: Arc<Gate>,
     pub forwarding: Forwarding,
+    pub tally: Arc<Tally>,
 }
 
 /// The connection by which a request came.
@@ -78,7 +81,10 @@ impl Proxy {
                 debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
                 respond::refused(&refusal, &asked)
             }
-            Err(Stop::Denial(denial)) => respond::denied(&denial, &asked),
+            Err(Stop::Denial(denial)) => {
+                self.tally.denied(denial.record.reason);
+                respond::denied(&denial, &asked)
+            }
         };
         response.map(|body| body.within(exchange))
     }
@@ -111,11 +117,13 @@ impl Proxy {
         target: Target,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
+        self.tally.asked(&target.origin);
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
+                self.tally.answered_from_copy();
                 return Ok(respond::robots_txt(&snapshot, age));
             }
             Admission::Denial(denial) => return Err(Stop::Denial(denial)),
@@ -125,7 +133,10 @@ impl Proxy {
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
         match forwarded {
-            Ok(response) => Ok(response),
+            Ok(response) => {
+                self.tally.forwarded();
+                Ok(response)
+            }
             Err(error) if error.failure == Failure::AddressProhibited => {
                 Err(Stop::Denial(self.gate.refuse_origin(permit.target(), ask, &error).await))
             }

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
 use crate::fetch::RobotsFetcher;
-use crate::proxy::{Forwarding, Gate, Proxy, Via};
+use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
 
 /// Everything that the workers share, and the settings they need.
@@ -24,6 +24,7 @@ pub struct Assembly {
     pub drain_timeout: Duration,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
+    pub tally: Arc<Tally>,
     gate: Arc<Gate>,
     egress: Arc<egress::Shared>,
     via: Via,
@@ -71,6 +72,7 @@ pub fn assemble(
         }),
         store,
         audit,
+        tally: Arc::default(),
         egress,
         via: settings.via(mark()),
         body_idle_timeout: limits.body_idle_timeout,
@@ -87,7 +89,7 @@ impl Assembly {
             body_idle_timeout: self.body_idle_timeout,
             tunnel_idle_timeout: self.tunnel_idle_timeout,
         };
-        Proxy { gate: Arc::clone(&self.gate), forwarding }
+        Proxy { gate: Arc::clone(&self.gate), forwarding, tally: Arc::clone(&self.tally) }
     }
 }
 
