@@ -1,14 +1,19 @@
 //! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
 //! an arm of [`run`]. Everything that is said at the end, is said here.
 
+mod clients;
 mod completions;
 mod config;
+mod env;
 pub mod environment;
 pub mod exit;
 pub mod flags;
 pub mod logging;
 mod man;
 pub mod output;
+mod private;
+mod programs;
+mod run;
 mod serve;
 
 use std::process::ExitCode;
@@ -25,7 +30,8 @@ use exit::{Exit, Failure};
 #[command(name = "courtesy", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Exit codes: 0 done (check: allowed) · 1 no (check: disallowed) · 2 usage · 3 check: undecided ·
-69 a needed thing is not there · 74 input or output · 77 permission · 78 configuration")]
+69 a needed thing is not there · 74 input or output · 77 permission · 78 configuration.
+`run` ends as the command does.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,6 +41,10 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
+    /// Run a command, with every request of it through a proxy of its own
+    Run(run::RunArgs),
+    /// Print the variables that send clients through the proxy
+    Env(env::EnvArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -58,6 +68,8 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Env(args) => env::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
