@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::settings::{Clients, Deny, Egress, Knobs, Limits, Listen, Log, Robots, Tls};
+use super::settings::{Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Tls};
 use super::values::{FetchAs, Via};
 use super::words::{LogFormat, LogLevel, Mode, ProfileName, Roots};
 
@@ -44,6 +44,12 @@ impl Default for Robots {
 impl Default for Deny {
     fn default() -> Self {
         Self { status: StatusCode::FORBIDDEN, unreachable_status: StatusCode::FORBIDDEN }
+    }
+}
+
+impl Default for Https {
+    fn default() -> Self {
+        Self { ca_cert: None, ca_key: None, leaf_cache: 1024 }
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Settings {
     pub outage: Outage,
     pub exemptions: Vec<Exemption>,
     pub deny: Deny,
+    pub https: Https,
     pub tls: Tls,
     pub egress: Egress,
     pub audit: Audit,
@@ -128,6 +129,18 @@ pub struct Deny {
     /// Where the denial rests on a robots.txt that could not be had.
     #[serde(with = "units::status")]
     pub unreachable_status: StatusCode,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Https {
+    /// The certificate of a CA of the operator's own, PEM; absent: one is made in the state directory.
+    pub ca_cert: Option<PathBuf>,
+    /// Its key; both are set or neither.
+    pub ca_key: Option<PathBuf>,
+    /// Leaf certificates in memory.
+    #[serde(with = "units::count")]
+    pub leaf_cache: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

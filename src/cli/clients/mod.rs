@@ -1,18 +1,19 @@
 //! What a client must be told to use the proxy and to trust it: one table of environment variables,
 //! each with who honours it. A pure function of where the proxy is and where the files of trust
-//! are; [`trust`] writes those files, [`print`] says the variables to shells and programs.
+//! are; [`here`] finds that out, [`trust`] writes those files, [`print`] says the variables to shells
+//! and programs.
 //!
 //! No variable works everywhere, and some clients follow none: `courtesy doctor` tries them.
 
+mod here;
+mod java;
 pub mod print;
 pub mod trust;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use super::environment;
-use super::exit::Failure;
-use crate::config::Settings;
+pub use here::way;
 
 /// Where clients are to be sent, and whom they are to trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,16 +93,6 @@ const TABLE: [(&str, Kind, &str); 25] = [
     ("JAVA_TOOL_OPTIONS", JavaOptions, "every Java virtual machine; Java follows no other variable"),
 ];
 
-/// The way to `proxy` as this process's environment and settings have it.
-pub fn way(proxy: SocketAddr, no_proxy: &str, _settings: &Settings) -> Result<Way, Failure> {
-    Ok(Way {
-        proxy,
-        no_proxy: no_proxy.to_owned(),
-        trust: None,
-        java_options: environment::variable("JAVA_TOOL_OPTIONS").unwrap_or_default(),
-    })
-}
-
 /// What to set.
 pub fn variables(way: &Way) -> Vec<Variable> {
     let variable = |&(name, kind, who): &(&'static str, Kind, &'static str)| {
@@ -140,7 +131,7 @@ fn java_options(way: &Way) -> String {
     ];
     if let Some(store) = way.trust.as_ref().and_then(|trust| trust.java.as_deref()) {
         options.push(format!("-Djavax.net.ssl.trustStore={}", text(store)));
-        options.push(format!("-Djavax.net.ssl.trustStorePassword={}", trust::JAVA_PASSWORD));
+        options.push(format!("-Djavax.net.ssl.trustStorePassword={}", java::PASSWORD));
     }
     let ours = options.iter().map(|option| java_word(option)).collect::<Vec<_>>().join(" ");
     format!("{} {ours}", way.java_options).trim_start().to_owned()

@@ -6,7 +6,7 @@ pub fn way(proxy: &str) -> Way {
         authority: file("ca.pem"),
         bundle: file("bundle.pem"),
         wgetrc: file("wgetrc"),
-        java: Some(file("java.p12")),
+        java: Some(file("java.truststore")),
     };
     Way {
         proxy: proxy.parse().unwrap(),
@@ -66,8 +66,8 @@ fn without_interception_no_trust_is_changed() {
 fn java_keeps_the_options_it_has_and_reads_ours_as_single_words() {
     let mut way = way("127.0.0.1:3128");
     way.java_options = "-Xmx1g".into();
-    way.trust.as_mut().unwrap().java = Some("/my state/java.p12".into());
+    way.trust.as_mut().unwrap().java = Some("/my state/java.truststore".into());
     let java = value_of(&way, "JAVA_TOOL_OPTIONS").unwrap();
     assert!(java.starts_with("-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 "), "{java}");
-    assert!(java.contains(" \"-Djavax.net.ssl.trustStore=/my state/java.p12\" "), "{java}");
+    assert!(java.contains(" \"-Djavax.net.ssl.trustStore=/my state/java.truststore\" "), "{java}");
 }

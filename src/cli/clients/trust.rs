@@ -6,16 +6,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tracing::warn;
 
-use super::Trust;
-
-/// A trust store is no secret, but it has a password: the one that Java's own stores have.
-pub const JAVA_PASSWORD: &str = "changeit";
+use super::{Trust, java};
 
 /// What is in effect in the environment that the files are made for.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +38,7 @@ pub fn prepare(dir: &Path, authority: &str, inherited: &Inherited) -> io::Result
     let bundle = system_authorities(inherited, &trust.bundle) + authority;
     write_if_changed(&trust.bundle, bundle.as_bytes())?;
     write_if_changed(&trust.wgetrc, wgetrc(inherited, &trust).as_bytes())?;
-    let java = java_store(dir, &trust.authority, authority);
+    let java = java::store(dir, authority);
     Ok(Trust { java, ..trust })
 }
 
@@ -84,50 +80,9 @@ fn wgetrc(inherited: &Inherited, trust: &Trust) -> String {
     settings + &format!("ca_certificate = {}\n", super::text(&trust.bundle))
 }
 
-/// Java's own authorities and ours, in a store made by its `keytool`. Without that, or without Java,
-/// there is none, and what went wrong is a warning: nobody should miss a crawl for it.
-fn java_store(dir: &Path, certificate: &Path, authority: &str) -> Option<PathBuf> {
-    let keytool = super::super::programs::find("keytool")?;
-    let (store, made_for) = (dir.join("java.p12"), dir.join("java.made-for"));
-    if store.is_file() && fs::read_to_string(&made_for).is_ok_and(|text| text == authority) {
-        return Some(store);
-    }
-    match make_java_store(&keytool, &store, certificate) {
-        Ok(()) => {
-            let _ = write_if_changed(&made_for, authority.as_bytes());
-            Some(store)
-        }
-        Err(error) => {
-            warn!("no trust store for Java could be made: {error}");
-            None
-        }
-    }
-}
-
-fn make_java_store(keytool: &Path, store: &Path, certificate: &Path) -> io::Result<()> {
-    let fresh = store.with_extension("fresh");
-    // Where the JDK is, its authorities are: bin/keytool, lib/security/cacerts.
-    let home = fs::canonicalize(keytool)?;
-    let home = home.ancestors().nth(2).unwrap_or(Path::new("/"));
-    fs::copy(home.join("lib/security/cacerts"), &fresh)?;
-    let output = Command::new(keytool)
-        .args(["-importcert", "-noprompt", "-trustcacerts", "-alias", "courtesy"])
-        .args(["-storepass", JAVA_PASSWORD, "-keystore"])
-        .arg(&fresh)
-        .arg("-file")
-        .arg(certificate)
-        .env_remove("JAVA_TOOL_OPTIONS")
-        .stdin(Stdio::null())
-        .output()?;
-    if !output.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&output.stdout).trim().to_owned()));
-    }
-    fs::rename(fresh, store)
-}
-
 /// In one step, so that no client reads half a file; and only where it differs, so that nobody takes
 /// an old file for a new one.
-fn write_if_changed(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn write_if_changed(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
     }
