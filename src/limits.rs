@@ -128,3 +128,6 @@ pub const SERIAL_OCTETS: usize = 16;
 
 /// Leaf certificates being made at once: each is some ten microseconds of one core.
 pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
+
+/// Days before the end of a CA from which on `courtesy doctor` asks for another.
+pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;

@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
     command.args(arguments).env_clear().stdin(Stdio::null());
-    command.env("PATH", std::env!("PATH")).env("COURTESY__STATE_DIR", state_dir).env("HOME", state_dir);
+    command
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("COURTESY__STATE_DIR", state_dir)
+        .env("HOME", state_dir);
     command
 }
 

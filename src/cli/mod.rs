@@ -4,6 +4,7 @@
 mod clients;
 mod completions;
 mod config;
+mod doctor;
 mod env;
 pub mod environment;
 pub mod exit;
@@ -45,6 +46,8 @@ enum Command {
     Run(run::RunArgs),
     /// Print the variables that send clients through the proxy
     Env(env::EnvArgs),
+    /// Find out what stands in the way of a crawl, and which clients follow the variables
+    Doctor(doctor::DoctorArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -70,6 +73,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

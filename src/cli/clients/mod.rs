@@ -147,7 +147,7 @@ fn java_word(option: &str) -> String {
 }
 
 /// Where clients of this machine find a listener: one on all addresses is on loopback, too.
-fn reachable(listener: SocketAddr) -> SocketAddr {
+pub fn reachable(listener: SocketAddr) -> SocketAddr {
     let ip = match listener.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

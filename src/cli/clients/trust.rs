@@ -7,11 +7,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use tracing::warn;
 
 use super::{Trust, java};
+use crate::ca::pem;
 
 /// What is in effect in the environment that the files are made for.
 #[derive(Clone, Debug, Default)]
@@ -56,16 +55,6 @@ fn system_authorities(inherited: &Inherited, own: &Path) -> String {
         warn!("no certificate authorities of the system were found: the bundle for clients has ours only");
     }
     found.certs.iter().map(|certificate| pem(certificate)).collect()
-}
-
-fn pem(der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let mut lines = String::from("-----BEGIN CERTIFICATE-----\n");
-    for start in (0..text.len()).step_by(64) {
-        lines.push_str(&text[start..text.len().min(start + 64)]);
-        lines.push('\n');
-    }
-    lines + "-----END CERTIFICATE-----\n"
 }
 
 /// The settings of the user's wget, and the one line that it needs: the variable names a file that
