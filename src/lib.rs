@@ -63,6 +63,7 @@
 
 pub mod agent;
 pub mod audit;
+pub mod ca;
 pub mod cli;
 pub mod clock;
 pub mod config;

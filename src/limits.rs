@@ -102,3 +102,6 @@ pub const DETAIL_OCTETS_MAX: usize = 120;
 /// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
+
+/// Requests under way at once on one HTTP/2 connection of a client.
+pub const H2_STREAMS_MAX: u32 = 128;

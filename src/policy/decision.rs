@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::state::{Absence, AbsenceKind, Copy, Policy};
-use crate::robots::{Directive, Path, Rule};
+use crate::robots::{Directive, Path, Rule, WholeSite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -16,6 +16,28 @@ pub enum Verdict {
 pub struct Decision<'a> {
     pub verdict: Verdict,
     pub basis: Basis<'a>,
+}
+
+/// What follows for a whole host, when no path is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostDecision<'a> {
+    /// Every path fares like this.
+    Whole(Decision<'a>),
+    /// Some paths are disallowed to this group, and some are not.
+    Mixed(Named<'a>),
+}
+
+/// What follows for an agent that connects to a host, without telling what it wants there. The
+/// robots.txt itself is left aside.
+pub fn decide_host<'a>(policy: &Policy<'a>, token: Option<&str>) -> HostDecision<'a> {
+    if let Policy::Rules(copy) = *policy
+        && let Some(group) = copy.rules.group(token)
+        && group.whole_site() == WholeSite::Mixed
+    {
+        return HostDecision::Mixed(Named { name: group.name(), line: group.line() });
+    }
+    // All paths fare alike, so any path tells.
+    HostDecision::Whole(decide(policy, token, b"/"))
 }
 
 /// What a verdict rests on.

@@ -69,6 +69,11 @@ impl Refusal {
         Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
     }
 
+    pub fn port_not_allowed(port: u16) -> Self {
+        let detail = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
+        Self::new(Problem::PortNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
+    }
+
     pub fn client_not_allowed(client: IpAddr) -> Self {
         let detail = format!("{client} may not use this proxy: list its block in clients.allow");
         Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
@@ -180,6 +185,11 @@ pub fn robots_txt(snapshot: &Snapshot, age: Duration) -> Response<Body> {
     fields.insert(CONTENT_LENGTH, HeaderValue::from(snapshot.body.len()));
     insert(&mut response, PROXY_STATUS, "courtesy; details=\"robots.txt from the copy that decides\"");
     response
+}
+
+/// The connection is made (RFC 9110 §9.3.6): no content, and no fields about any.
+pub fn connected() -> Response<Body> {
+    Response::new(Body::empty())
 }
 
 /// What this proxy can do, for `OPTIONS *` and an exhausted `Max-Forwards` (RFC 9110 §9.3.7).
