@@ -30,7 +30,7 @@ pub(super) enum Key<'a> {
 }
 
 /// The lines of `body` that are parsed, numbered from 1. CR, LF and CR LF end a line (RFC 9309 §2.2, `EOL`).
-pub(super) fn lines<'a>(
+pub fn lines<'a>(
     body: &'a [u8],
     dialect: &Dialect,
 ) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {

@@ -30,6 +30,7 @@ mod select;
 
 pub use dialect::{AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several};
 pub use group::{Group, WholeSite};
+pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
 pub use path::{Path, path_of_url};
 

@@ -126,7 +126,8 @@ pub fn store(settings: &Settings, egress: &Arc<egress::Shared>, clock: &Arc<dyn 
     Store::new(config, Arc::new(fetcher), Arc::clone(clock))
 }
 
-fn rules(settings: &Settings) -> Rules {
+/// What the operator has set about agents and origins.
+pub fn rules(settings: &Settings) -> Rules {
     // One value for each profile that is used: the store knows a profile by its identity.
     let mut profiles: HashMap<&'static str, Arc<Profile>> = HashMap::new();
     let mut profile = |name: crate::config::ProfileName| {
