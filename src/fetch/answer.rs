@@ -1,12 +1,13 @@
 //! A final answer, read to a finding: which answers carry a robots.txt, and whether it came whole.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use http::response::Parts;
-use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
@@ -28,7 +29,6 @@ where
 {
     let (head, body) = response.into_parts();
     match head.status {
-        StatusCode::NOT_MODIFIED => AccessResult::NotModified { freshness: freshness(&head.headers, now) },
         // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules.
         status if status.is_success() => match read_body(&head, body, max_size).await {
             Ok(decoded) => successful(&head, decoded, chain, now),
@@ -62,7 +62,9 @@ async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Deco
 where
     B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
 {
-    let mut decoder = Decoder::new(&head.headers, max_size).map_err(undecodable)?;
+    // One octet more than counts: it tells whether the last line that counts is whole.
+    let kept_max = max_size.saturating_add(1);
+    let mut decoder = Decoder::new(&head.headers, kept_max).map_err(undecodable)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
         let Some(chunk) = frame.data_ref() else { continue };
@@ -77,11 +79,16 @@ fn undecodable(error: Undecodable) -> Cause {
     Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
 }
 
-/// A body that breaks off, or whose framing does (RFC 9112 §8: it is incomplete).
+/// A body that breaks off (RFC 9112 §8: it is incomplete), stalls, or has no valid framing.
 fn broken(error: &(dyn Error + 'static)) -> Cause {
-    let detail = match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    Cause::Failed { failure: NetworkFailure::CutShort, detail: detail.into() }
+    let causes = || std::iter::successors(Some(error), |&error| error.source());
+    let kinds = causes().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let told = kinds.filter_map(|kind| match kind {
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Some(NetworkFailure::InvalidResponse),
+        io::ErrorKind::TimedOut => Some(NetworkFailure::Timeout),
+        _ => None,
+    });
+    let failure = told.last().unwrap_or(NetworkFailure::CutShort);
+    let detail = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    Cause::Failed { failure, detail: detail.into() }
 }

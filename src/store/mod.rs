@@ -2,19 +2,23 @@
 //!
 //! Promises: at most one fetch per origin is under way, it outlives the client that caused it, and
 //! everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
-//! and waits are bounded. In memory only: an embedded database will stand beneath [`Cache`], and a
-//! shared store for clusters beside it. It judges nothing: that is `policy`'s part.
+//! and waits are bounded. In memory only: an embedded database will stand beneath `cache`, and a
+//! shared store for clusters beside it. It judges nothing: that is the part of `policy`.
 
 mod cache;
+mod counters;
 mod entry;
 mod flight;
+mod known;
 mod parsed;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,17 +26,18 @@ use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::egress;
 use crate::fetch::{Ask, FetchRobots};
-use crate::moment::Moment;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
-use crate::policy::state::{Policy, RobotsState, Standing};
 use cache::Cache;
+use counters::Counters;
+pub use counters::Stats;
 use entry::Entry;
 use flight::{Flight, Landing};
+pub use known::{Known, Undecided};
 use parsed::Parsed;
 
+/// The bounds.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub entries_max: NonZeroUsize,
@@ -60,6 +65,7 @@ impl Default for Config {
     }
 }
 
+/// One for the whole process, shared by all workers.
 pub struct Store {
     config: Config,
     fetcher: Arc<dyn FetchRobots>,
@@ -67,7 +73,6 @@ pub struct Store {
     shelf: Mutex<Shelf>,
     parsed: Parsed,
     turns: Semaphore,
-    waiters: AtomicUsize,
     counters: Counters,
 }
 
@@ -76,63 +81,6 @@ pub struct Store {
 struct Shelf {
     cache: Cache,
     flights: HashMap<Origin, flight::Landed>,
-}
-
-#[derive(Default)]
-struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    fetches: AtomicU64,
-}
-
-/// What is known of an origin under a profile. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Known {
-    pub state: Arc<RobotsState>,
-    pub profile: Arc<Profile>,
-    /// The moment at which it was found current, and by which it is judged.
-    pub at: Moment,
-}
-
-/// Why nothing is known. Undecided is denied.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Undecided {
-    /// The origin may not be contacted, or not now: see the failure.
-    #[error(transparent)]
-    Refused(egress::Error),
-    #[error("the origin's robots.txt did not come in time")]
-    TimedOut,
-    /// A bound on fetches or waiters is reached.
-    #[error("too many robots.txt files are being fetched")]
-    Busy,
-    /// The fetch ended without a result: our fault, or the proxy is going down.
-    #[error("the fetch of the origin's robots.txt was aborted")]
-    Aborted,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    pub entries: usize,
-    pub bytes: usize,
-    /// Distinct files in memory, read in a dialect.
-    pub parsed: usize,
-    /// Fetches under way or waiting for their turn.
-    pub flights: usize,
-    pub waiters: usize,
-    pub hits: u64,
-    pub misses: u64,
-    pub fetches: u64,
-}
-
-impl Known {
-    /// What follows. `None` does not occur for what the store returns; who meets it has nothing to
-    /// decide by.
-    pub fn policy(&self) -> Option<Policy<'_>> {
-        match self.state.standing(&self.profile, self.at) {
-            Standing::Current(policy) => Some(policy),
-            Standing::Due => None,
-        }
-    }
 }
 
 /// How a question stands.
@@ -151,7 +99,6 @@ impl Store {
             turns: Semaphore::new(config.fetches_max),
             shelf: Mutex::new(shelf),
             parsed: Parsed::default(),
-            waiters: AtomicUsize::new(0),
             counters: Counters::default(),
             config,
             fetcher,
@@ -174,7 +121,7 @@ impl Store {
             return Ok(known);
         }
         self.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let _waiter = Waiter::enter(self)?;
+        let _waiter = self.counters.enter(self.config.waiters_max)?;
         let waiting = tokio::time::timeout(self.config.wait, self.wait(look, &question));
         waiting.await.unwrap_or(Err(Undecided::TimedOut))
     }
@@ -191,7 +138,7 @@ impl Store {
             bytes: shelf.cache.bytes(),
             flights: shelf.flights.len(),
             parsed: self.parsed.len(),
-            waiters: self.waiters.load(Ordering::Relaxed),
+            waiters: self.counters.waiters.load(Ordering::Relaxed),
             hits: self.counters.hits.load(Ordering::Relaxed),
             misses: self.counters.misses.load(Ordering::Relaxed),
             fetches: self.counters.fetches.load(Ordering::Relaxed),
@@ -204,12 +151,11 @@ impl Store {
         let mut shelf = self.shelf();
         let entry = shelf.cache.get(question.origin);
         if let Some(entry) = entry {
-            let Some((state, profile)) = entry.state(question.profile) else {
+            let Some(held) = entry.state(question.profile) else {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
-            if let Standing::Current(_) = state.standing(profile, now) {
-                let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
-                if known.state.wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
+            if let Some(known) = Known::if_current(held, now) {
+                if known.state().wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
                 }
@@ -250,9 +196,7 @@ impl Store {
         if let Some(derived) = &derived {
             self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
         }
-        let (state, profile) = derived.as_ref().unwrap_or(entry).state(question.profile)?;
-        let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
-        known.policy().is_some().then_some(known)
+        Known::if_current(derived.as_ref().unwrap_or(entry).state(question.profile)?, now)
     }
 
     /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for
@@ -277,29 +221,8 @@ impl Store {
             redirects_max: question.profile.redirects_max,
         };
         self.counters.fetches.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(Arc::clone(self).fly(flight, ask, Arc::clone(question.profile), previous));
+        tokio::spawn(flight.fly(ask, Arc::clone(question.profile), previous));
         Ok(landed)
-    }
-
-    async fn fly(
-        self: Arc<Self>,
-        flight: Flight,
-        ask: Ask,
-        profile: Arc<Profile>,
-        previous: Option<Arc<Entry>>,
-    ) {
-        let Ok(_turn) = self.turns.acquire().await else { return };
-        let origin = ask.origin.clone();
-        let landing = match self.fetcher.fetch(ask).await {
-            Err(refused) => Err(Undecided::Refused(refused.0)),
-            Ok(fetched) => {
-                // Under other profiles something may have been derived meanwhile.
-                let known = self.shelf().cache.get(&origin).cloned().or(previous);
-                let read = |snapshot: &_, dialect: &_| self.parsed.read(snapshot, dialect);
-                Ok(Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read)))
-            }
-        };
-        flight.land(landing);
     }
 
     /// What was learnt and the end of the flight become visible in the same instant.
@@ -330,25 +253,6 @@ struct Question<'a> {
     origin: &'a Origin,
     profile: &'a Arc<Profile>,
     user_agent: Option<&'a HeaderValue>,
-}
-
-/// One who waits; counted while it lives.
-struct Waiter<'a>(&'a AtomicUsize);
-
-impl<'a> Waiter<'a> {
-    fn enter(store: &'a Store) -> Result<Self, Undecided> {
-        let waiter = Self(&store.waiters);
-        match store.waiters.fetch_add(1, Ordering::Relaxed) {
-            before if before < store.config.waiters_max => Ok(waiter),
-            _ => Err(Undecided::Busy),
-        }
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// From 0 to 1; it need only differ, so the hasher's random keys are enough.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{Group, Record, print_time};
+use crate::egress::Failure;
 use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{self, Decision, Verdict};
 use crate::policy::state::RobotsState;
 use crate::robots::{self, Directive};
-use crate::store::{Known, Undecided};
+use crate::store::Undecided;
 use crate::text;
 
 /// Octets of a line of a robots.txt that are shown.
@@ -118,8 +119,8 @@ impl Ruling {
     /// Nothing could be found out.
     pub fn undecided(why: &Undecided) -> Self {
         let reason = match why {
-            Undecided::Refused(_) => "origin_refused",
-            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => "undecided",
+            Undecided::Refused(error) if error.failure == Failure::AddressProhibited => "origin_refused",
+            _ => "undecided",
         };
         let cause = Some(printable(&why.to_string()));
         let basis = Basis { reason, group: None, directive: None, pattern: None, cause };
@@ -129,20 +130,19 @@ impl Ruling {
 
 impl Robots {
     /// Of what the store knows.
-    pub fn of(url: String, known: &Known, line: Option<u32>) -> Self {
-        let state: &RobotsState = &known.state;
+    pub fn of(url: String, state: &RobotsState, line: Option<u32>, now: Moment) -> Self {
         let until = state.next_try();
         let timing = Self {
             url,
             current_until: until.map(print_time),
-            current_for: until.map(|until| known.at.until(until)),
+            current_for: until.map(|until| now.until(until)),
             ..Self::default()
         };
         match state.copy() {
             None => timing,
             Some(copy) => Self {
                 oddity: oddity(&copy.rules, copy.snapshot.content_type.as_ref()),
-                ..timing.with(&copy.snapshot, copy.rules.dialect(), line, known.at)
+                ..timing.with(&copy.snapshot, copy.rules.dialect(), line, now)
             },
         }
     }

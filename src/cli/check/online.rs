@@ -9,17 +9,18 @@ use std::sync::mpsc::{Receiver, channel};
 use tokio::runtime::Runtime;
 
 use super::agent::{Agent, AgentKind};
-use super::answer::{Answer, Robots, Ruling, printable};
+use super::answer::{Answer, Outcome, Robots, Ruling, printable};
 use crate::audit::Record;
 use crate::cli::exit::Failure;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ProfileName, Settings};
+use crate::moment::Moment;
 use crate::origin::{Origin, Scheme, UrlError, split_url};
 use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
 use crate::proxy::Rules;
 use crate::server::{self, SetupError};
-use crate::store::{Known, Store, Undecided};
+use crate::store::{Known, Store};
 
 pub struct Online {
     settings: Settings,
@@ -49,7 +50,7 @@ impl Online {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self {
             settings: settings.clone(),
-            rules: Arc::new(server::rules(settings)),
+            rules: Arc::new(settings.rules()),
             store: server::store(settings, &egress, &clock),
             profiles: RefCell::default(),
             runtime,
@@ -110,29 +111,28 @@ impl Question {
         };
         let profile = self.profile.as_ref().unwrap_or_else(|| rules.profile(&agent, &self.origin));
         let known = store.known(&self.origin, profile, identification.as_ref()).await;
+        let now = SystemClock.wall();
         let (ruling, robots) = match &known {
-            Ok(known) => self.decided(known, token),
+            Ok(known) => self.decided(known, token, now),
             Err(undecided) => (Ruling::undecided(undecided), self.robots_unknown()),
         };
-        let at = known.as_ref().map_or_else(|_| SystemClock.wall(), |known| known.at);
-        let exemption = rules.exemptions.find(&self.origin, &self.path, token, at);
-        let closed = ruling.decision != super::answer::Outcome::Allow;
+        let exemption = match ruling.decision {
+            Outcome::Allow => None,
+            _ => rules.exemptions.find(&self.origin, &self.path, token, now),
+        };
         Answer {
             url: Record::url(&self.url),
             ruling,
             agent: token.map(printable),
             profile: profile.name,
             robots,
-            exemption: exemption.filter(|_| closed).map(|exemption| printable(&exemption.name)),
+            exemption: exemption.map(|exemption| format!("{}: {}", exemption.by, exemption.reason)),
         }
     }
 
-    fn decided(&self, known: &Known, token: Option<&str>) -> (Ruling, Robots) {
-        let Some(policy) = known.policy() else {
-            return (Ruling::undecided(&Undecided::Aborted), self.robots_unknown());
-        };
-        let ruling = Ruling::of(&decide(&policy, token, &self.path));
-        let robots = Robots::of(self.origin.robots_url(), known, ruling.line);
+    fn decided(&self, known: &Known, token: Option<&str>, now: Moment) -> (Ruling, Robots) {
+        let ruling = Ruling::of(&decide(&known.policy(now), token, &self.path));
+        let robots = Robots::of(self.origin.robots_url(), known.state(), ruling.line, now);
         (ruling, robots)
     }
 

@@ -1,0 +1,161 @@
+//! From the settings, what each module below is made with.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use super::rules::{AgentRule, Exemption, OriginRule};
+use super::settings::Settings;
+use super::values::{FetchAs, Via};
+use super::words::ProfileName;
+use crate::origin::Origin;
+use crate::policy::exemption::{self, Exemptions, Paths};
+use crate::policy::profile::Profile;
+use crate::{egress, fetch, proxy, store};
+
+/// What a fetch may take beyond its own deadline until those who wait for it are told.
+const FETCH_GRACE: Duration = Duration::from_millis(500);
+
+impl Settings {
+    /// How a robots.txt is fetched.
+    pub fn fetch(&self) -> fetch::Config {
+        let fetch_as = match &self.robots.fetch_as {
+            FetchAs::Client => None,
+            FetchAs::Agent(agent) => Some(HeaderValue::from_str(agent).expect("a User-Agent was checked")),
+        };
+        fetch::Config { fetch_as, timeout: self.robots.fetch_timeout, max_size: octets(self.robots.max_size) }
+    }
+
+    /// How much is known of how many origins.
+    pub fn store(&self) -> store::Config {
+        store::Config {
+            entries_max: NonZeroUsize::new(self.robots.cache_entries).expect("a count was checked"),
+            bytes_max: octets(self.robots.cache_size),
+            wait: self.robots.fetch_timeout + FETCH_GRACE,
+            ..store::Config::default()
+        }
+    }
+
+    /// The way out.
+    pub fn egress(&self) -> egress::Config {
+        egress::Config {
+            connect_timeout: self.egress.connect_timeout,
+            response_timeout: self.egress.response_timeout,
+            body_idle_timeout: self.limits.body_idle_timeout,
+            idle_timeout: self.egress.idle_timeout,
+            max_per_origin: self.egress.max_per_origin,
+            max_idle: self.egress.max_idle,
+            max_header_bytes: octets(self.limits.max_header_bytes),
+            max_headers: self.limits.max_headers,
+        }
+    }
+
+    /// Our name in `Via`, with the mark by which this process knows itself again.
+    pub fn via(&self, mark: String) -> proxy::Via {
+        let pseudonym = match &self.egress.via {
+            Via::Off => None,
+            Via::As(name) => Some(name.clone()),
+        };
+        proxy::Via::new(pseudonym, mark)
+    }
+
+    /// How long a client may take.
+    pub fn deadlines(&self) -> proxy::Deadlines {
+        proxy::Deadlines {
+            idle: self.limits.idle_timeout,
+            head: self.limits.header_timeout,
+            write: self.limits.body_idle_timeout,
+        }
+    }
+
+    /// What holds for whom, and where.
+    pub fn rules(&self) -> proxy::Rules {
+        let mut profiles = Profiles { settings: self, made: HashMap::new() };
+        proxy::Rules {
+            profile: profiles.named(self.robots.profile),
+            mode: self.robots.mode.into(),
+            agent_required: self.agents.require,
+            agents: self.agents.rules.iter().map(|rule| agent_rule(rule, &mut profiles)).collect(),
+            origins: self.origins.iter().map(|rule| origin_rule(rule, &mut profiles)).collect(),
+            exemptions: Exemptions::new(self.exemptions.iter().map(as_policy).collect()),
+            deny_status: self.deny.status,
+            unreachable_status: self.deny.unreachable_status,
+            serves_robots_txt: self.robots.serve_cached,
+        }
+    }
+}
+
+/// One value for each profile that is used: the store knows a profile by its identity, and would
+/// fetch a robots.txt again for one that is merely equal.
+struct Profiles<'a> {
+    settings: &'a Settings,
+    made: HashMap<ProfileName, Arc<Profile>>,
+}
+
+impl Profiles<'_> {
+    fn named(&mut self, name: ProfileName) -> Arc<Profile> {
+        self.made.entry(name).or_insert_with(|| Arc::new(self.settings.profile(name))).clone()
+    }
+}
+
+fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule {
+    proxy::AgentRule {
+        matches: rule.matches.clone(),
+        token: rule.token.as_ref().map(ToString::to_string),
+        mode: rule.mode.map(Into::into),
+        profile: rule.profile.map(|name| profiles.named(name)),
+        deny_status: rule.deny_status,
+    }
+}
+
+fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy::OriginRule) {
+    let profile = rule.profile.map(|name| profiles.named(name));
+    (rule.origin.clone(), proxy::OriginRule { mode: rule.mode.map(Into::into), profile })
+}
+
+fn as_policy(exemption: &Exemption) -> exemption::Exemption {
+    exemption::Exemption {
+        origin: exemption.origin.clone(),
+        paths: Paths::new(&exemption.paths).expect("the patterns were checked"),
+        agents: exemption.agents.iter().map(ToString::to_string).collect(),
+        by: exemption.by.clone(),
+        reason: exemption.reason.clone(),
+        ticket: exemption.ticket.clone(),
+        until: exemption.until,
+    }
+}
+
+/// A size as the machine can address it.
+fn octets(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_is_used_twice_is_one_value() {
+        let rule = AgentRule {
+            matches: "*".parse().unwrap(),
+            token: None,
+            mode: None,
+            profile: Some(ProfileName::Rfc9309),
+            deny_status: None,
+        };
+        let mut settings = Settings::default();
+        settings.agents.rules = vec![rule];
+        let rules = settings.rules();
+        assert!(Arc::ptr_eq(&rules.profile, rules.agents[0].profile.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_modules() {
+        let settings = Settings::default();
+        assert_eq!(format!("{:?}", settings.fetch()), format!("{:?}", fetch::Config::default()));
+        assert_eq!(format!("{:?}", settings.store()), format!("{:?}", store::Config::default()));
+    }
+}
