@@ -4,6 +4,7 @@
 mod check;
 mod completions;
 mod config;
+mod demo;
 pub mod environment;
 pub mod exit;
 pub mod flags;
@@ -40,6 +41,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Say what robots.txt allows, and by which line
     Check(check::CheckArgs),
+    /// Show on scripted sites, without a network, what the proxy does
+    Demo(demo::DemoArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -64,6 +67,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
