@@ -230,6 +230,25 @@ fn a_user_agent_is_reduced_to_its_token_and_says_so() {
 }
 
 #[test]
+fn what_the_operator_has_set_over_robots_txt_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = origin("200 OK", RULES);
+    let config = dir.path().join("courtesy.toml");
+    let exemption = format!(
+        "[robots]\nmode = \"observe\"\n[[exemptions]]\norigin = \"{origin}\"\npaths = [\"/private/shown\"]\n\
+         by = \"A. Person\"\nreason = \"we are the owner\"\nuntil = \"2999-01-01\"\n"
+    );
+    std::fs::write(&config, exemption).unwrap();
+    let urls = ["/private/shown", "/private/other"].map(|path| format!("{origin}{path}"));
+    let config = config.to_str().unwrap();
+    let ended = run(check(&["--allow-private", "--config", config]).args(urls), b"");
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let said = "but the proxy lets it through, by";
+    assert!(ended.stdout.contains(&format!("{said} an exemption by A. Person: we are the owner")));
+    assert!(ended.stdout.contains(&format!("{said} the mode \"observe\"")), "{}", ended.stdout);
+}
+
+#[test]
 fn a_list_of_urls_is_answered_in_json_lines() {
     let list = b"https://example.com/private/a\r\n\nhttps://example.com/b";
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -12,6 +12,9 @@ pub struct Paint {
 }
 
 impl Paint {
+    #[cfg(test)]
+    pub const OFF: Self = Self { on: false };
+
     pub fn for_stdout() -> Self {
         Self { on: stdout().is_terminal() && !environment::is_set("NO_COLOR") }
     }

@@ -61,9 +61,9 @@ pub struct Answer {
     pub agent: Option<String>,
     pub profile: &'static str,
     pub robots: Robots,
-    /// Who let this agent have it all the same, by the settings.
+    /// The setting by which the proxy forwards what is not allowed here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub exemption: Option<String>,
+    pub let_through: Option<String>,
 }
 
 /// The robots.txt that an answer rests on, and how current it is.

@@ -41,7 +41,8 @@ fn why(answer: &Answer, paint: Paint) -> Vec<String> {
         _ => vec![cause.to_owned()],
     };
     lines.extend(robots.oddity.clone());
-    lines.extend(answer.exemption.as_ref().map(|who| format!("but the proxy lets it through, by {who}")));
+    let let_through = answer.let_through.as_ref();
+    lines.extend(let_through.map(|setting| format!("but the proxy lets it through, by {setting}")));
     let group = basis.group.as_ref().filter(|_| basis.reason == "rule");
     let group = group.map(|group| format!("group \"{}\" (line {})", group.token, group.line));
     let evidence: Vec<String> = group.into_iter().chain(evidence(robots)).collect();

@@ -46,7 +46,7 @@ impl Given {
             agent: token.map(printable),
             profile: self.profile.as_str(),
             robots,
-            exemption: None,
+            let_through: None,
         }
     }
 }

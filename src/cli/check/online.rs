@@ -18,7 +18,7 @@ use crate::moment::Moment;
 use crate::origin::{Origin, Scheme, UrlError, split_url};
 use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
-use crate::proxy::Rules;
+use crate::proxy::{Mode, Rules};
 use crate::server::{self, SetupError};
 use crate::store::{Known, Store};
 
@@ -116,9 +116,9 @@ impl Question {
             Ok(known) => self.decided(known, token, now),
             Err(undecided) => (Ruling::undecided(undecided), self.robots_unknown()),
         };
-        let exemption = match ruling.decision {
+        let let_through = match ruling.decision {
             Outcome::Allow => None,
-            _ => rules.exemptions.find(&self.origin, &self.path, token, now),
+            _ => self.let_through(rules, rules.mode(&agent, &self.origin), token, now),
         };
         Answer {
             url: Record::url(&self.url),
@@ -126,7 +126,7 @@ impl Question {
             agent: token.map(printable),
             profile: profile.name,
             robots,
-            exemption: exemption.map(|exemption| format!("{}: {}", exemption.by, exemption.reason)),
+            let_through,
         }
     }
 
@@ -134,6 +134,14 @@ impl Question {
         let ruling = Ruling::of(&decide(&known.policy(now), token, &self.path));
         let robots = Robots::of(self.origin.robots_url(), known.state(), ruling.line, now);
         (ruling, robots)
+    }
+
+    /// What the operator has set over the robots.txt.
+    fn let_through(&self, rules: &Rules, mode: Mode, token: Option<&str>, now: Moment) -> Option<String> {
+        let exemption = rules.exemptions.find(&self.origin, &self.path, token, now);
+        exemption
+            .map(|exemption| format!("an exemption by {}: {}", exemption.by, exemption.reason))
+            .or_else(|| (mode == Mode::Observe).then(|| "the mode \"observe\"".into()))
     }
 
     fn robots_unknown(&self) -> Robots {

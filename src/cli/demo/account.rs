@@ -54,7 +54,10 @@ impl<W: Write> Account<W> {
     /// Lines as they are: a robots.txt, a table.
     pub fn show(&mut self, lines: &[String]) -> io::Result<()> {
         let Form::Text(paint) = self.form else { return Ok(()) };
-        lines.iter().try_for_each(|line| writeln!(self.out, "     {}", paint.faint(line)))
+        lines.iter().try_for_each(|line| match line.as_str() {
+            "" => writeln!(self.out),
+            line => writeln!(self.out, "     {}", paint.faint(line)),
+        })
     }
 
     /// Something that was expected, and whether it is so. `result` stands at the right; `details`
@@ -123,4 +126,22 @@ fn wrapped(words: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_expected_is_marked_and_counted() {
+        let mut octets = Vec::new();
+        let mut account = Account::new(&mut octets, Form::Text(Paint::OFF));
+        account.check(true, "one", "1", &[]).unwrap();
+        account.check(false, "two", "3", &["a word ".repeat(20)]).unwrap();
+        assert!(!account.summary().unwrap());
+        let text = String::from_utf8(octets).unwrap();
+        assert!(text.contains("✓ one") && text.contains("✗ two"), "{text}");
+        assert!(text.ends_with("\n1 of 2 as expected\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
 }

@@ -11,6 +11,7 @@ mod stage;
 use std::io::{self, Write};
 
 use clap::Args;
+use serde_json::{Map, Value};
 
 use super::exit::{Exit, Failure};
 use super::paint::Paint;
@@ -29,8 +30,13 @@ pub struct DemoArgs {
 pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
     let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
     let mut stage = Stage::set(Account::new(io::stdout().lock(), form))?;
-    let as_expected = play(&mut stage)?;
-    Ok(if as_expected { Exit::Done } else { Exit::No })
+    match play(&mut stage) {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => Ok(Exit::No),
+        // Whoever reads the account has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
@@ -56,18 +62,32 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
 fn record(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.account.scene(
         "The record",
-        "Every denial above has left one line in the audit log, written before the 403 was sent.",
+        "Each 403 above left one line in the audit log, written before the answer was sent.",
     )?;
-    let records = stage.records();
-    let numbers: Vec<_> = records.iter().filter_map(|record| record["seq"].as_u64()).collect();
-    let without_gaps = !numbers.is_empty() && numbers.iter().copied().eq(1..=numbers.len() as u64);
+    let (records, denied) = (stage.records(), stage.denied);
+    let numbers = records.iter().filter_map(|record| record["seq"].as_u64());
+    let complete = records.len() == denied && numbers.eq(1..=denied as u64);
     let result = format!("{} records", records.len());
-    stage.account.check(without_gaps, "numbered from 1, without a gap", &result, &[])?;
-    if let Some(first) = records.first() {
-        stage.account.say("The first of them:")?;
-        let text = serde_json::to_string_pretty(first).unwrap_or_default();
-        let lines: Vec<String> = stage.named(&text).lines().map(Into::into).collect();
+    let what = format!("{denied} refusals, numbered from 1 without a gap");
+    stage.account.check(complete, &what, &result, &[])?;
+    if let Some(Value::Object(first)) = records.first() {
+        stage.account.say("The first of them, with what is null left out:")?;
+        let lines: Vec<String> = members(first).iter().map(|line| stage.named(line)).collect();
         stage.account.show(&lines)?;
     }
     Ok(())
+}
+
+/// A line for each member, and for each of the members of an object.
+fn members(record: &Map<String, Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, value) in record.iter().filter(|(_, value)| !value.is_null()) {
+        match value {
+            Value::Object(inner) => {
+                lines.extend(members(inner).into_iter().map(|line| format!("{name}.{line}")))
+            }
+            _ => lines.push(format!("{name}: {value}")),
+        }
+    }
+    lines
 }

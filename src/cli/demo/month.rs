@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::crawler;
 use super::origin::{Origin, Reply};
 use super::stage::{CRAWLER, Stage};
 
@@ -67,8 +66,8 @@ pub fn outage(stage: &mut Stage<impl Write>) -> io::Result<()> {
     verdicts(stage, &of_kept, &of_never)
 }
 
-fn look(stage: &Stage<impl Write>, site: &Origin) -> Day {
-    let status = |path| crawler::get(stage.proxy, &site.url(path), CRAWLER).map(|answer| answer.status).ok();
+fn look(stage: &mut Stage<impl Write>, site: &Origin) -> Day {
+    let mut status = |path| stage.get(site, path, CRAWLER).map(|answer| answer.status).ok();
     match (status("/page"), status("/private/")) {
         (Some(403), Some(403)) => Day::Closed,
         (Some(200), Some(403)) => Day::Rules,
@@ -86,7 +85,7 @@ fn timeline(stage: &mut Stage<impl Write>, kept: &[Day], never: &[Day]) -> io::R
         format!("day            {}", numbers.trim_end()),
         format!("               {scale}"),
         format!("kept.example   {}", signs(kept)),
-        format!("never.example   {}", signs(never)),
+        format!("never.example  ·{}", signs(never)),
         String::new(),
         "■ everything denied   ▤ by the rules: only /private/ denied   □ everything allowed".into(),
         String::new(),

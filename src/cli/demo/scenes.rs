@@ -31,14 +31,18 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
     )?;
     let shop = stage.site("shop.example", Reply::rules(SHOP))?;
     let numbered = (1..).zip(SHOP.lines());
-    stage.account.show(&numbered.map(|(number, line)| format!("{number} │ {line}")).collect::<Vec<_>>())?;
+    stage.account.show(
+        &numbered
+            .map(|(number, line)| format!("{number} │ {line}").trim_end().to_owned())
+            .collect::<Vec<_>>(),
+    )?;
     stage.visit(&shop, "/shoes", Forwarded)?;
     stage.visit(&shop, "/private/staff", Denied(BY_RULE, Some(2)))?;
     stage.visit(&shop, "/private/press/2026", Forwarded)?;
     stage.visit(&shop, "/catalogue.pdf", Denied(BY_RULE, Some(4)))?;
     stage.visit(&shop, "/catalogue.pdf?page=1", Forwarded)?;
     stage.visit_as("GreedyBot", "GreedyBot/2.1", &shop, "/shoes", Denied(BY_RULE, Some(7)))?;
-    let own = crawler::get(stage.proxy, &shop.url("/robots.txt"), CRAWLER)?;
+    let own = stage.get(&shop, "/robots.txt", CRAWLER)?;
     let once = own.status == 200 && shop.asked("/robots.txt") == 1;
     let fetches = format!("{} fetch", shop.asked("/robots.txt"));
     stage.account.check(
@@ -99,6 +103,7 @@ pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let old = stage.site("old.example", Reply::redirect("301 Moved Permanently", &new.url("/moved.txt")))?;
     new.answers("/moved.txt", Reply::redirect("302 Found", &new.url("/rules.txt")));
     new.answers("/rules.txt", Reply::rules("User-agent: *\nDisallow: /archive/\n"));
+    stage.account.show(&["old.example/robots.txt → new.example/moved.txt → new.example/rules.txt".into()])?;
     let denied = stage.visit(&old, "/archive/1", Denied(BY_RULE, Some(2)))?;
     let record = denied.field("courtesy-record").and_then(|id| stage.record(id)).unwrap_or_default();
     let reached = record["robots"]["url_reached"].as_str().unwrap_or("nowhere").to_owned();

@@ -24,6 +24,8 @@ pub const CRAWLER: &str = "ExampleBot/1.0 (+https://crawler.example/bot)";
 pub struct Stage<W> {
     pub account: Account<W>,
     pub proxy: SocketAddr,
+    /// Requests that were answered 403.
+    pub denied: usize,
     clock: Arc<ManualClock>,
     names: Vec<(String, &'static str)>,
     audit_dir: PathBuf,
@@ -56,6 +58,7 @@ impl<W: Write> Stage<W> {
         Ok(Self {
             account,
             proxy: server.addresses()[0],
+            denied: 0,
             clock,
             names: Vec::new(),
             audit_dir: settings.audit_dir(),
@@ -91,38 +94,28 @@ impl<W: Write> Stage<W> {
         expect: Expect,
     ) -> io::Result<Answer> {
         let before = origin.asked(path);
-        let answer = crawler::get(self.proxy, &origin.url(path), user_agent)?;
+        let answer = self.get(origin, path, user_agent)?;
         let reached = origin.asked(path) > before;
-        let (mut holds, mut details) = self.judge(&answer, reached, expect);
-        if !holds {
-            details.push(format!("expected {expect:?}; the request {} the site", reached_or_not(reached)));
+        let record = answer.field("courtesy-record").and_then(|id| self.record(id));
+        let holds = expect.is_met(&answer, record.as_ref(), reached);
+        let mut details = Vec::new();
+        if answer.status != 200 {
+            details.extend(answer.problem()["detail"].as_str().map(|detail| self.named(detail)));
+            details.extend(record.as_ref().map(audit_line));
         }
-        holds &= answer.status == if reached { 200 } else { 403 };
+        if !holds {
+            details.push(format!("expected: {expect:?}"));
+        }
         let result = format!("{} {}", answer.status, if reached { "forwarded" } else { "denied" });
         self.account.check(holds, &format!("{who} asks {} for {path}", origin.name), &result, &details)?;
         Ok(answer)
     }
 
-    /// Whether an answer is what was expected, and what it says: the reason from the 403, and the
-    /// record that it names.
-    fn judge(&self, answer: &Answer, reached: bool, expect: Expect) -> (bool, Vec<String>) {
-        if answer.status == 200 {
-            return (matches!(expect, Expect::Forwarded) && reached, Vec::new());
-        }
-        let problem = answer.problem();
-        let word = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
-        let mut details = vec![self.named(&word("detail"))];
-        let record = answer.field("courtesy-record").and_then(|id| self.record(id));
-        details.extend(record.as_ref().map(audit_line));
-        let holds = match expect {
-            Expect::Forwarded => false,
-            Expect::Denied(reason, line) => {
-                let same =
-                    |value: &Value| value["reason"] == reason && value["rule"]["line"].as_u64() == line;
-                same(&problem) && record.as_ref().is_some_and(same)
-            }
-        };
-        (holds && !reached, details)
+    /// One request through the proxy, without an account of it.
+    pub fn get(&mut self, origin: &Origin, path: &str, user_agent: &str) -> io::Result<Answer> {
+        let answer = crawler::get(self.proxy, &origin.url(path), user_agent)?;
+        self.denied += usize::from(answer.status == 403);
+        Ok(answer)
     }
 
     /// The record of that id, from the file on disk.
@@ -130,17 +123,16 @@ impl<W: Write> Stage<W> {
         self.records().into_iter().find(|record| record["id"] == id)
     }
 
-    /// Everything that the proxy has recorded.
+    /// Everything that the proxy has recorded, in the order of its numbers.
     pub fn records(&self) -> Vec<Value> {
         let files =
             std::fs::read_dir(&self.audit_dir).into_iter().flatten().flatten().map(|file| file.path());
         let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
         let texts: Vec<String> = logs.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
-        texts
-            .iter()
-            .flat_map(|text| text.lines())
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let mut records: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        records.sort_by_key(|record| record["seq"].as_u64());
+        records
     }
 
     /// With the names of the sites in place of their addresses.
@@ -149,8 +141,18 @@ impl<W: Write> Stage<W> {
     }
 }
 
-const fn reached_or_not(reached: bool) -> &'static str {
-    if reached { "reached" } else { "did not reach" }
+impl Expect {
+    /// Whether the answer and the record say so, and the origin saw what it was to see.
+    fn is_met(self, answer: &Answer, record: Option<&Value>, reached: bool) -> bool {
+        match self {
+            Self::Forwarded => answer.status == 200 && reached,
+            Self::Denied(reason, line) => {
+                let same =
+                    |value: &Value| value["reason"] == reason && value["rule"]["line"].as_u64() == line;
+                answer.status == 403 && !reached && same(&answer.problem()) && record.is_some_and(same)
+            }
+        }
+    }
 }
 
 /// The gist of a record on one line.
