@@ -117,7 +117,9 @@ impl Question {
             Err(undecided) => (Ruling::undecided(undecided), self.robots_unknown()),
         };
         let let_through = match ruling.decision {
+            // Where nothing is known, nothing is let through either.
             Outcome::Allow => None,
+            _ if known.is_err() => None,
             _ => self.let_through(rules, rules.mode(&agent, &self.origin), token, now),
         };
         Answer {
