@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  server  cli  main               puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  egress  fetch  store  audit      one outside thing each
+//! 2  edges     clock  ca  egress  fetch  store  audit  one outside thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -25,6 +25,7 @@
 //! | [`agent`] | the product token in a User-Agent |
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
+//! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
 //! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, pool |
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
 //! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |

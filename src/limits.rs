@@ -114,3 +114,23 @@ pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
 
 /// Requests under way at once on one HTTP/2 connection of a client.
 pub const H2_STREAMS_MAX: u32 = 128;
+
+/// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
+/// has leaked is not good for ever.
+pub const CA_LIFE: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
+
+/// Former CAs that clients are still told to trust; more have been rotated away on purpose.
+pub const CA_PREVIOUS_MAX: usize = 3;
+
+/// How far before its making a certificate begins, for clients whose clock is slow.
+pub const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
+
+/// Life of a leaf certificate from its making. Another is made after two thirds of it.
+pub const LEAF_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Octets of a serial number: 127 random bits, more than the 64 that are asked of public CAs, and
+/// within the 20 octets of RFC 5280 §4.1.2.2.
+pub const SERIAL_OCTETS: usize = 16;
+
+/// Leaf certificates being made at once: each is some ten microseconds of one core.
+pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in the order of the map, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
     "policy", // 1
-    "clock", "egress", "fetch", "store", "audit", // 2 edges
+    "clock", "ca", "egress", "fetch", "store", "audit", // 2 edges
     "proxy", // 3
     "config", "server", "cli", // 4 program
 ];

@@ -1,10 +1,18 @@
 //! The only reader of the environment.
 
+use std::path::PathBuf;
+
 /// Every variable. What is no UTF-8 is made so: a setting in it will be refused by its own check.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub fn variables() -> Vec<(String, String)> {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))).collect()
+}
+
+/// The directory in which systemd hands secrets to a service (LoadCredential=).
+pub fn credentials_directory() -> Option<PathBuf> {
+    let of_systemd = variables().into_iter().find(|(name, _)| name == "CREDENTIALS_DIRECTORY");
+    of_systemd.map(|(_, dir)| dir.into())
 }
 
 /// Whether a variable is there and not empty, as NO_COLOR asks.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::audit::OpenError;
+use crate::ca::CaError;
 use crate::config::Refusal;
 
 /// The exit codes, all of them.
@@ -64,6 +65,23 @@ impl From<OpenError> for Failure {
                 Exit::Permission
             }
             OpenError::Io { .. } => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<CaError> for Failure {
+    fn from(error: CaError) -> Self {
+        let exit = match &error {
+            CaError::Exposed { .. } => Exit::Permission,
+            CaError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Exit::Permission
+            }
+            CaError::Io { .. } | CaError::Mint(_) => Exit::InputOutput,
+            CaError::Unusable { .. }
+            | CaError::Mismatch { .. }
+            | CaError::Expired { .. }
+            | CaError::NotOurs { .. } => Exit::Configuration,
         };
         Self { exit, error: error.into() }
     }

@@ -33,6 +33,12 @@ pub struct ConfigFlags {
     /// Trust the certificate authorities in FILE, too (PEM; may be repeated)
     #[arg(long, value_name = "FILE")]
     pub extra_root: Vec<String>,
+    /// Intercept with the certificate authority in FILE instead of one made here (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub ca_cert: Option<String>,
+    /// Its key (PEM; a file that only its owner can read)
+    #[arg(long, value_name = "FILE")]
+    pub ca_key: Option<String>,
 }
 
 /// What only a listening proxy has.
@@ -80,6 +86,12 @@ impl ConfigFlags {
         if !self.extra_root.is_empty() {
             let change = Change::Add(self.extra_root.clone());
             overrides.push(Override { key: "tls.extra_roots", change, flag: "--extra-root" });
+        }
+        if let Some(file) = &self.ca_cert {
+            overrides.push(set("https.ca_cert", file, "--ca-cert"));
+        }
+        if let Some(file) = &self.ca_key {
+            overrides.push(set("https.ca_key", file, "--ca-key"));
         }
         overrides
     }

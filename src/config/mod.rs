@@ -25,7 +25,7 @@ pub use layers::{Change, Override};
 pub use load::{Loaded, load};
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Agents, Audit, Clients, Deny, Egress, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
+    Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
 };
 pub use show::Effective;
 pub use values::{FetchAs, Token, Via};

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::words::ProfileName;
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
-use crate::{egress, fetch, proxy, store};
+use crate::{ca, egress, fetch, proxy, store};
 
 /// What a fetch may take beyond its own deadline until those who wait for it are told.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
@@ -37,6 +38,24 @@ impl Settings {
             wait: self.robots.fetch_timeout + FETCH_GRACE,
             ..store::Config::default()
         }
+    }
+
+    /// Where the CA is: the operator's own as set, else as systemd hands it over in the directory
+    /// `credentials`, else ours in the state directory.
+    pub fn ca(&self, credentials: Option<&Path>) -> ca::Source {
+        if let (Some(certificate), Some(key)) = (&self.https.ca_cert, &self.https.ca_key) {
+            return ca::Source::Files { certificate: certificate.clone(), key: key.clone() };
+        }
+        let handed_over = credentials.map(|dir| (dir.join("ca.crt"), dir.join("ca.key")));
+        match handed_over.filter(|(certificate, key)| certificate.exists() || key.exists()) {
+            Some((certificate, key)) => ca::Source::Credentials { certificate, key },
+            None => ca::Source::Own(self.state_dir.join("ca")),
+        }
+    }
+
+    /// How many leaf certificates are kept.
+    pub fn leaves_max(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.https.leaf_cache).expect("a count was checked")
     }
 
     /// The way out.
@@ -62,8 +81,27 @@ impl Settings {
         proxy::Via::new(pseudonym, mark)
     }
 
+    /// What becomes of a CONNECT.
+    pub fn https(&self) -> proxy::Https {
+        proxy::Https {
+            mode: self.https.mode.into(),
+            tunnel: self.https.tunnel.clone(),
+            mixed: self.https.mixed.into(),
+            ports: self.egress.connect_ports.clone(),
+        }
+    }
+
+    /// The bounds of a client's connection.
+    pub fn limits(&self) -> proxy::Limits {
+        proxy::Limits {
+            deadlines: self.deadlines(),
+            head_max: octets(self.limits.max_header_bytes),
+            fields_max: self.limits.max_headers,
+        }
+    }
+
     /// How long a client may take.
-    pub fn deadlines(&self) -> proxy::Deadlines {
+    fn deadlines(&self) -> proxy::Deadlines {
         proxy::Deadlines {
             idle: self.limits.idle_timeout,
             head: self.limits.header_timeout,

@@ -27,6 +27,7 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if place("listen.proxy").as_deref() != Some("--listen") {
         check_ports(settings, &mut complain);
     }
+    check_ca(settings, &mut complain);
     check_outage(settings, &mut complain);
     check_rules(settings, &mut complain);
     check_exemptions(settings, &mut complain);
@@ -69,6 +70,16 @@ fn check_ports(settings: &Settings, complain: Complain<'_>) {
             Some(hint.into()),
         );
     }
+}
+
+fn check_ca(settings: &Settings, complain: Complain<'_>) {
+    let (given, missing) = match (&settings.https.ca_cert, &settings.https.ca_key) {
+        (Some(_), None) => ("https.ca_cert", "https.ca_key"),
+        (None, Some(_)) => ("https.ca_key", "https.ca_cert"),
+        _ => return,
+    };
+    let hint = format!("set {missing}, too, or neither for a CA that is made here");
+    complain(given, format!("is of no use without {missing}"), Some(hint));
 }
 
 fn check_outage(settings: &Settings, complain: Complain<'_>) {

@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 use super::shape::{Shape, leaves};
 use super::*;
+use crate::ca::Source;
 use crate::moment::Moment;
 
 /// A configuration from a file's text, variables and flags, as a process would have it.
@@ -151,6 +152,20 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         (
             "[outage]\nretry_min = \"1h\"",
             "courtesy.toml:2: outage.retry_min: retry_min, 1h, is longer than retry_max, 10m",
+        ),
+        (
+            "[https]\nca_cert = \"/etc/courtesy/ca.pem\"",
+            "courtesy.toml:2: https.ca_cert: is of no use without https.ca_key; \
+             set https.ca_key, too, or neither for a CA that is made here",
+        ),
+        (
+            "[https]\nca_key = \"/etc/courtesy/ca.key\"",
+            "courtesy.toml:2: https.ca_key: is of no use without https.ca_cert; \
+             set https.ca_cert, too, or neither for a CA that is made here",
+        ),
+        (
+            "[https]\nleaf_cache = 0",
+            "courtesy.toml:2: https.leaf_cache: expected a whole number of at least 1",
         ),
         (
             "[egress]\nvia = \"my proxy\"",
@@ -302,6 +317,23 @@ fn state_is_kept_where_the_nearest_voice_says() {
         assert_eq!(settings.state_dir, PathBuf::from(expected));
         assert_eq!(settings.audit_dir(), Path::new(expected).join("audit"));
     }
+}
+
+#[test]
+fn the_ca_is_the_operators_own_before_that_of_systemd_before_ours() {
+    let credentials = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["ca.crt", "ca.key"].map(|name| credentials.path().join(name));
+    let mut settings = from_file("");
+    let ours = Source::Own("/home/somebody/.local/state/courtesy/ca".into());
+    assert_eq!(settings.ca(None), ours);
+    assert_eq!(settings.ca(Some(credentials.path())), ours, "credentials for something else");
+    // A half of it is found, too: that the other is missing is then said.
+    std::fs::write(&key, "").unwrap();
+    assert_eq!(settings.ca(Some(credentials.path())), Source::Credentials { certificate, key });
+    settings.https.ca_cert = Some("a".into());
+    settings.https.ca_key = Some("b".into());
+    let own = Source::Files { certificate: "a".into(), key: "b".into() };
+    assert_eq!(settings.ca(Some(credentials.path())), own);
 }
 
 #[test]

@@ -57,8 +57,15 @@ impl HostPattern {
         valid.then(|| Self(Glob::new(text.strip_suffix('.').unwrap_or(text))))
     }
 
+    /// Whether the host of `origin` is one of these.
     pub fn matches(&self, origin: &Origin) -> bool {
         self.0.matches(origin.host().to_string().as_bytes())
+    }
+}
+
+impl std::fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -91,7 +98,9 @@ fn authority(request: &request::Parts) -> Result<Origin, Refusal> {
     let authority = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none());
     let with_port = authority.filter(|authority| authority.port_u16().is_some());
     let Some(authority) = with_port else {
-        return Err(Refusal::bad_request("the target of CONNECT must be a host and a port, as in example.com:443"));
+        return Err(Refusal::bad_request(
+            "the target of CONNECT must be a host and a port, as in example.com:443",
+        ));
     };
     Origin::from_authority(Scheme::Https, authority.as_str())
         .map_err(|error| Refusal::bad_request(error.to_string()))
@@ -118,7 +127,10 @@ mod tests {
         let origin = |authority| Origin::from_authority(Scheme::Https, authority).unwrap();
         let a = || origin("example.com:443");
         assert_eq!(connect(HttpsMode::Intercept, "Example.com:443"), Ok(Connect::Intercept(a())));
-        assert_eq!(connect(HttpsMode::Classify, "example.com:443"), Ok(Connect::Classify(a(), Mixed::Refuse)));
+        assert_eq!(
+            connect(HttpsMode::Classify, "example.com:443"),
+            Ok(Connect::Classify(a(), Mixed::Refuse))
+        );
         let pinned = Connect::Classify(origin("a.pinned.example"), Mixed::Tunnel);
         assert_eq!(connect(HttpsMode::Intercept, "a.pinned.example:443"), Ok(pinned));
         let parent = Connect::Intercept(origin("pinned.example"));

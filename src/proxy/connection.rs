@@ -2,7 +2,7 @@
 //! runs inside a CONNECT of it.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -57,7 +57,7 @@ where
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = stop.cancelled() => {
-            Pin::new(&mut connection).graceful_shutdown();
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
     };
@@ -112,7 +112,7 @@ where
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = async { tokio::select! { () = stop.cancelled() => {}, () = idle => {} } } => {
-            Pin::new(&mut connection).graceful_shutdown();
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
     };

@@ -1,8 +1,8 @@
 //! What an intermediary does to the fields of a message that passes through (RFC 9110 §7.6).
 
 use http::header::{
-    CONNECTION, COOKIE, Entry, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, COOKIE, Entry, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{Version, header};
 

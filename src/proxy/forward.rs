@@ -65,7 +65,13 @@ impl Forwarding {
                 let detail = "the origin switched protocols although nobody asked it to";
                 return Err(egress::Error::new(egress::Failure::Protocol, detail));
             };
-            return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via, client.control));
+            return Ok(upgrade::switch(
+                response,
+                client_side,
+                self.tunnel_idle_timeout,
+                &self.via,
+                client.control,
+            ));
         }
         Ok(self.answer(response))
     }

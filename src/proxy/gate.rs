@@ -9,9 +9,9 @@ use std::time::Duration;
 use http::{HeaderValue, Method, StatusCode};
 use tracing::{error, info};
 
+use super::connect::Mixed;
 pub use super::denial::Denial;
 use super::problem::Problem;
-use super::connect::Mixed;
 use super::rules::{Agent, Mode, Rules};
 use super::target::Target;
 use crate::audit::{Event, Reason, Record, Writer};
@@ -57,7 +57,10 @@ impl HostPermit {
 pub enum Admission {
     Permit(Permit),
     /// The client asks for the robots.txt itself, and there is a copy that decides.
-    RobotsTxt { snapshot: Arc<Snapshot>, age: Duration },
+    RobotsTxt {
+        snapshot: Arc<Snapshot>,
+        age: Duration,
+    },
 }
 
 /// What it answers otherwise.

@@ -130,7 +130,9 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     let distrusts = matches!(
         tls,
         Some(rustls::Error::AlertReceived(
-            AlertDescription::UnknownCA | AlertDescription::CertificateUnknown | AlertDescription::BadCertificate
+            AlertDescription::UnknownCA
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::BadCertificate
         ))
     );
     if distrusts {

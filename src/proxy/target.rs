@@ -84,7 +84,10 @@ fn within(request: &request::Parts, origin: &Origin) -> Result<Destination, Refu
         )));
     }
     if uri.path() == "*" && request.method == Method::OPTIONS {
-        return Ok(Destination::Resource(Target { origin: origin.clone(), path: PathAndQuery::from_static("*") }));
+        return Ok(Destination::Resource(Target {
+            origin: origin.clone(),
+            path: PathAndQuery::from_static("*"),
+        }));
     }
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     Ok(Destination::Resource(Target { origin: origin.clone(), path: with_slash(path)? }))

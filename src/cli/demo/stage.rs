@@ -53,7 +53,8 @@ impl<W: Write> Stage<W> {
         settings.tls.roots = Roots::Bundled;
         let clock = ManualClock::starting_at(SystemClock.wall());
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-        let assembly = assemble(&settings, listeners.addresses(), Arc::clone(&clock) as Arc<dyn Clock>)?;
+        let assembly =
+            assemble(&settings, listeners.addresses(), settings.ca(None), Arc::clone(&clock) as _)?;
         let server = Server::start(listeners, &assembly)?;
         Ok(Self {
             account,

@@ -1,0 +1,205 @@
+//! A CA that has been read and found fit to sign: key and certificate belong together, it is a CA,
+//! and it has not expired. Ours is made when there is none; nothing but a rotation replaces it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertificateParams, Issuer, KeyPair, PublicKeyData};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::certificate::{Certificate, print_date};
+use super::error::{CaError, MintError};
+use super::leaf;
+use super::root::Root;
+use super::storage::{self, Storage};
+use crate::limits::CA_PREVIOUS_MAX;
+use crate::moment::Moment;
+
+/// Where a CA is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Ours, in this directory.
+    Own(PathBuf),
+    /// The operator's, as `https.ca_cert` and `https.ca_key`.
+    Files { certificate: PathBuf, key: PathBuf },
+    /// The operator's, as systemd hands it to the service.
+    Credentials { certificate: PathBuf, key: PathBuf },
+}
+
+/// A CA that can sign.
+pub struct Authority {
+    certificate: Certificate,
+    /// What stands behind it in its file: the way up to a root, where it is not one itself.
+    above: Vec<Certificate>,
+    previous: Vec<Certificate>,
+    file: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Reads the CA. Ours is made first, when there is none.
+    pub fn open(source: &Source, now: Moment) -> Result<Self, CaError> {
+        match source {
+            Source::Own(dir) => {
+                let storage = Storage::lock(dir)?;
+                if !storage.holds_ca() {
+                    storage.install(&Root::new(&provider(), now)?)?;
+                }
+                Self::stored(&storage, now)
+            }
+            Source::Files { certificate, key } => {
+                Self::read(certificate, key, &storage::read_private(key)?, now)
+            }
+            // No look at the mode: the directory is the service's own, and where systemd grants the
+            // file by an access list, the group's bits show the list's mask and not the group's right.
+            Source::Credentials { certificate, key } => {
+                Self::read(certificate, key, &storage::read(key)?, now)
+            }
+        }
+    }
+
+    /// Makes a new CA that signs from now on. The old certificate stays among those to be trusted;
+    /// its key is gone. An expired CA, or one that cannot be read, is no hindrance.
+    pub fn rotate(source: &Source, now: Moment) -> Result<Self, CaError> {
+        let storage = Storage::lock(source.own()?)?;
+        let mut trusted: Vec<Certificate> = Vec::new();
+        for file in [storage.certificate(), storage.previous()] {
+            for certificate in certificates(&file).unwrap_or_default() {
+                if !certificate.is_expired(now) && !trusted.contains(&certificate) {
+                    trusted.push(certificate);
+                }
+            }
+        }
+        trusted.truncate(CA_PREVIOUS_MAX);
+        storage.set_previous(&trusted.iter().map(Certificate::pem).collect::<String>())?;
+        storage.install(&Root::new(&provider(), now)?)?;
+        Self::stored(&storage, now)
+    }
+
+    /// Ends the overlap of a rotation: only the CA that signs is to be trusted.
+    pub fn end_overlap(source: &Source, now: Moment) -> Result<Self, CaError> {
+        let storage = Storage::lock(source.own()?)?;
+        storage.set_previous("")?;
+        Self::stored(&storage, now)
+    }
+
+    /// The CA that signs.
+    pub const fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    /// CAs that signed before and that clients should go on trusting, the latest first.
+    pub fn previous(&self) -> &[Certificate] {
+        &self.previous
+    }
+
+    /// The file of the certificate.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Everything that clients are to trust, PEM.
+    pub fn bundle(&self) -> String {
+        let all = std::iter::once(&self.certificate).chain(&self.above).chain(&self.previous);
+        all.map(Certificate::pem).collect()
+    }
+
+    /// What is sent after a leaf: for a client that knows only the root, the way up to it. A root
+    /// itself is not sent; who trusts it has it.
+    pub(super) fn chain(&self) -> impl Iterator<Item = CertificateDer<'static>> {
+        let all = std::iter::once(&self.certificate).chain(&self.above);
+        all.filter(|certificate| !certificate.is_self_issued()).map(|certificate| certificate.der().clone())
+    }
+
+    pub(super) fn sign(
+        &self,
+        params: &CertificateParams,
+        key: &impl PublicKeyData,
+    ) -> Result<CertificateDer<'static>, MintError> {
+        Ok(params.signed_by(key, &self.issuer)?.into())
+    }
+
+    fn stored(storage: &Storage, now: Moment) -> Result<Self, CaError> {
+        let key = storage.key();
+        let mut authority = Self::read(&storage.certificate(), &key, &storage::read_private(&key)?, now)?;
+        let mut previous =
+            if storage.previous().exists() { certificates(&storage.previous())? } else { vec![] };
+        previous.retain(|certificate| *certificate != authority.certificate && !certificate.is_expired(now));
+        authority.previous = previous;
+        Ok(authority)
+    }
+
+    fn read(file: &Path, key_file: &Path, key_pem: &str, now: Moment) -> Result<Self, CaError> {
+        let mut above = certificates(file)?.into_iter();
+        let certificate = above.next().ok_or_else(|| CaError::unusable(file, "no certificate in it"))?;
+        let key = key_pair(key_pem).map_err(|reason| CaError::unusable(key_file, reason))?;
+        if certificate.x509().public_key().subject_public_key.data != key.public_key_raw() {
+            return Err(CaError::Mismatch { certificate: file.to_owned(), key: key_file.to_owned() });
+        }
+        certificate.check_may_sign().map_err(|reason| CaError::unusable(file, reason))?;
+        if certificate.is_expired(now) {
+            let date = print_date(certificate.not_after());
+            let subject = certificate.subject().to_owned();
+            return Err(CaError::Expired { file: file.to_owned(), subject, date });
+        }
+        let issuer = Issuer::from_ca_cert_der(certificate.der(), key)
+            .map_err(|error| CaError::unusable(file, error))?;
+        let above = above.collect();
+        let authority = Self { certificate, above, previous: Vec::new(), file: file.to_owned(), issuer };
+        authority.check_name(now)?;
+        Ok(authority)
+    }
+
+    /// A client finds the issuer of a leaf by its name, octet by octet. The library reads a name and
+    /// writes it again, and not every foreign name comes out the same.
+    fn check_name(&self, now: Moment) -> Result<(), CaError> {
+        let probe =
+            Certificate::parse(leaf::probe(self, now)?).map_err(|it| CaError::unusable(&self.file, it))?;
+        if probe.x509().issuer().as_raw() != self.certificate.x509().subject().as_raw() {
+            let reason =
+                format!("the name \"{}\" cannot be repeated as an issuer", self.certificate.subject());
+            return Err(CaError::unusable(&self.file, reason));
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// The directory of a CA that is ours to change.
+    fn own(&self) -> Result<&Path, CaError> {
+        match self {
+            Self::Own(dir) => Ok(dir),
+            Self::Files { certificate, .. } | Self::Credentials { certificate, .. } => {
+                Err(CaError::NotOurs { file: certificate.clone() })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("subject", &self.certificate.subject()).finish_non_exhaustive()
+    }
+}
+
+/// The one provider, as towards origins (see `egress/tls.rs`).
+pub(super) fn provider() -> CryptoProvider {
+    aws_lc_rs::default_provider()
+}
+
+/// Every certificate of a file.
+fn certificates(file: &Path) -> Result<Vec<Certificate>, CaError> {
+    let pem = storage::read(file)?;
+    CertificateDer::pem_slice_iter(pem.as_bytes())
+        .map(|der| der.map_err(|error| error.to_string()).and_then(Certificate::parse))
+        .collect::<Result<_, _>>()
+        .map_err(|reason| CaError::unusable(file, reason))
+}
+
+fn key_pair(pem: &str) -> Result<KeyPair, String> {
+    let key =
+        PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| format!("no key in it: {error}"))?;
+    KeyPair::try_from(&key).map_err(|error| format!("the key cannot be used: {error}"))
+}

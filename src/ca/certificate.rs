@@ -1,0 +1,116 @@
+//! What is read off a certificate: whose it is, how long it holds, and by what it is told apart.
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::CertificateDer;
+use sha2::{Digest, Sha256};
+use time::UtcDateTime;
+use time::macros::format_description;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+use crate::moment::Moment;
+
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
+
+/// The certificate of a CA. It is public: nothing of the key is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    der: CertificateDer<'static>,
+    subject: String,
+    not_before: Moment,
+    not_after: Moment,
+}
+
+impl Certificate {
+    pub(super) fn parse(der: CertificateDer<'static>) -> Result<Self, String> {
+        let x509 = x509(&der)?;
+        let moment = |seconds: i64| Moment::from_millis(u64::try_from(seconds).unwrap_or(0) * 1000);
+        Ok(Self {
+            subject: x509.subject().to_string(),
+            not_before: moment(x509.validity().not_before.timestamp()),
+            not_after: moment(x509.validity().not_after.timestamp()),
+            der,
+        })
+    }
+
+    pub fn der(&self) -> &CertificateDer<'static> {
+        &self.der
+    }
+
+    /// As people write it: `CN=courtesy CA 2026-11-20 a1b2c3`.
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    pub const fn not_before(&self) -> Moment {
+        self.not_before
+    }
+
+    pub const fn not_after(&self) -> Moment {
+        self.not_after
+    }
+
+    pub fn is_expired(&self, now: Moment) -> bool {
+        now > self.not_after
+    }
+
+    /// Whole days until it expires; zero on the last day and after it.
+    pub fn days_left(&self, now: Moment) -> u64 {
+        now.until(self.not_after).as_secs() * 1000 / DAY_MILLIS
+    }
+
+    /// SHA-256 over the whole certificate, as other tools print it: `AB:CD:…`.
+    pub fn fingerprint(&self) -> String {
+        let pairs: Vec<_> = Sha256::digest(&self.der).iter().map(|octet| format!("{octet:02X}")).collect();
+        pairs.join(":")
+    }
+
+    pub fn pem(&self) -> String {
+        let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+        for line in STANDARD.encode(&self.der).as_bytes().chunks(64) {
+            let _ = writeln!(pem, "{}", String::from_utf8_lossy(line));
+        }
+        pem + "-----END CERTIFICATE-----\n"
+    }
+
+    /// Whether it names itself as its issuer, as a root does.
+    pub(super) fn is_self_issued(&self) -> bool {
+        let x509 = self.x509();
+        x509.issuer().as_raw() == x509.subject().as_raw()
+    }
+
+    /// RFC 5280 §4.2.1.9 and §4.2.1.3: what a client asks of the issuer of a certificate.
+    pub(super) fn check_may_sign(&self) -> Result<(), String> {
+        let x509 = self.x509();
+        let key_usage = x509.key_usage().map_err(|error| error.to_string())?;
+        if !x509.is_ca() {
+            Err("it is not the certificate of a CA: CA:TRUE is missing".into())
+        } else if key_usage.is_some_and(|usage| !usage.value.key_cert_sign()) {
+            Err("its key may not sign certificates: keyCertSign is missing".into())
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn x509(&self) -> X509Certificate<'_> {
+        x509(&self.der).expect("it was parsed before")
+    }
+}
+
+fn x509(der: &[u8]) -> Result<X509Certificate<'_>, String> {
+    match X509Certificate::from_der(der) {
+        Ok((&[], x509)) => Ok(x509),
+        Ok(_) => Err("there is something behind the certificate".into()),
+        Err(error) => Err(format!("not a certificate: {error}")),
+    }
+}
+
+/// The day of a moment in UTC: `2026-11-20`.
+pub fn print_date(moment: Moment) -> String {
+    let seconds = i64::try_from(moment.millis() / 1000).unwrap_or(i64::MAX);
+    let date = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::MAX);
+    date.format(format_description!("[year]-[month]-[day]")).expect("a date has these parts")
+}

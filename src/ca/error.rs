@@ -1,0 +1,49 @@
+//! Why there is no CA to sign with, or no leaf. Each names the file and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a CA cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CaError {
+    #[error("{}: {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    #[error("{}: the key of the CA is open to others than its owner; run: chmod 600 {}", file.display(), file.display())]
+    Exposed { file: PathBuf },
+    #[error("{}: {reason}", file.display())]
+    Unusable { file: PathBuf, reason: String },
+    #[error("{} and {} do not belong together: the certificate has another key", certificate.display(), key.display())]
+    Mismatch { certificate: PathBuf, key: PathBuf },
+    #[error("{}: the CA \"{subject}\" expired on {date}; `courtesy ca rotate` makes another, \
+         unless it is a CA of your own", file.display())]
+    Expired { file: PathBuf, subject: String, date: String },
+    #[error("{}: this CA is yours and is not changed from here; put another in its place and reload", file.display())]
+    NotOurs { file: PathBuf },
+    #[error("the CA cannot sign: {0}")]
+    Mint(#[from] MintError),
+}
+
+/// Why a certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MintError {
+    #[error("the CA \"{0}\" has expired; run: courtesy ca rotate")]
+    Expired(String),
+    #[error("the certificate cannot be made: {0}")]
+    Certificate(#[from] rcgen::Error),
+    #[error("the certificate cannot be served: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("the system has no random numbers to give")]
+    Random,
+    #[error("the making of the certificate was broken off")]
+    Aborted,
+}
+
+impl CaError {
+    pub(super) fn io(file: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { file: file.to_owned(), source }
+    }
+
+    pub(super) fn unusable(file: &Path, reason: impl ToString) -> Self {
+        Self::Unusable { file: file.to_owned(), reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,117 @@
+//! One leaf certificate: what it says, and how it is served. All leaves of a process have one key,
+//! which is never written anywhere.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType};
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::ProducesTickets;
+use rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
+
+use super::authority::{Authority, provider};
+use super::error::MintError;
+use super::root::{date, named, params};
+use super::tickets::HostTickets;
+use crate::limits::LEAF_LIFE;
+use crate::moment::Moment;
+use crate::origin::Host;
+
+/// How a handshake for one host is answered, and until when.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    pub config: Arc<ServerConfig>,
+    made_at: Moment,
+    renew_at: Moment,
+}
+
+/// Makes leaves, all with one key.
+#[derive(Debug)]
+pub(super) struct Mint {
+    key: KeyPair,
+    signing_key: Arc<dyn SigningKey>,
+    provider: Arc<CryptoProvider>,
+    tickets: Arc<dyn ProducesTickets>,
+}
+
+impl Leaf {
+    /// Before two thirds of its life are over; and not before it began, as after a clock that was
+    /// wrong has been put right.
+    pub fn is_fresh(&self, now: Moment) -> bool {
+        self.made_at <= now && now < self.renew_at
+    }
+}
+
+impl Mint {
+    pub fn new() -> Result<Self, MintError> {
+        let provider = provider();
+        let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let der = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let signing_key = provider.key_provider.load_private_key(der)?;
+        Ok(Self { key, signing_key, provider: Arc::new(provider), tickets: Ticketer::new()? })
+    }
+
+    pub fn leaf(&self, authority: &Authority, host: &Host, now: Moment) -> Result<Leaf, MintError> {
+        let ends = authority.certificate().not_after().min(now.plus(LEAF_LIFE));
+        let certificate = sign(authority, &self.provider, &self.key, host, now)?;
+        let chain = std::iter::once(certificate).chain(authority.chain()).collect();
+        let renew_at = now.plus(now.until(ends) * 2 / 3);
+        Ok(Leaf { config: Arc::new(self.config(chain, host)?), made_at: now, renew_at })
+    }
+
+    /// TLS 1.2 and 1.3; sessions are resumed by ticket, so nothing is kept for them here; no early
+    /// data, which could be replayed.
+    fn config(&self, chain: Vec<CertificateDer<'static>>, host: &Host) -> Result<ServerConfig, MintError> {
+        let certified = CertifiedKey::new(chain, Arc::clone(&self.signing_key));
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        config.ticketer = Arc::new(HostTickets::new(host, Arc::clone(&self.tickets)));
+        Ok(config)
+    }
+}
+
+/// A leaf that nobody is shown.
+pub(super) fn probe(authority: &Authority, now: Moment) -> Result<CertificateDer<'static>, MintError> {
+    let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+    sign(authority, &provider(), &key, &Host::Name("courtesy.invalid".into()), now)
+}
+
+fn sign(
+    authority: &Authority,
+    provider: &CryptoProvider,
+    key: &KeyPair,
+    host: &Host,
+    now: Moment,
+) -> Result<CertificateDer<'static>, MintError> {
+    let ca = authority.certificate();
+    if ca.is_expired(now) {
+        return Err(MintError::Expired(ca.subject().to_owned()));
+    }
+    let mut params = leaf_params(provider, host, now)?;
+    params.not_before = params.not_before.max(date(ca.not_before()));
+    params.not_after = params.not_after.min(date(ca.not_after()));
+    authority.sign(&params, key)
+}
+
+/// A server, by one name, and nothing else. The subject says nothing: the name is in the SAN alone,
+/// where clients look, and a long one would not fit a common name.
+fn leaf_params(provider: &CryptoProvider, host: &Host, now: Moment) -> Result<CertificateParams, MintError> {
+    let mut params = params(provider, now, LEAF_LIFE)?;
+    params.distinguished_name = named("courtesy");
+    params.subject_alt_names = vec![match host {
+        Host::Name(name) => SanType::DnsName(name.to_string().try_into()?),
+        Host::V4(address) => SanType::IpAddress(IpAddr::V4(*address)),
+        Host::V6(address) => SanType::IpAddress(IpAddr::V6(*address)),
+    }];
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok(params)
+}

@@ -1,0 +1,147 @@
+//! The leaf of each host that is intercepted: made when it is first asked for, once for everybody
+//! who asks meanwhile, off the event loop, and kept until it is two thirds through its life, another
+//! CA signs, or too many others have been asked for since.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use rustls::ServerConfig;
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::authority::{Authority, Source};
+use super::error::{CaError, MintError};
+use super::leaf::{Leaf, Mint};
+use crate::clock::Clock;
+use crate::limits::LEAVES_MINTED_AT_ONCE_MAX;
+use crate::moment::Moment;
+use crate::origin::Host;
+
+/// The leaves of a process, and the CA that signs them.
+#[derive(Debug)]
+pub struct Leaves {
+    source: Source,
+    clock: Arc<dyn Clock>,
+    mint: Arc<Mint>,
+    turns: Semaphore,
+    shelf: Mutex<Shelf>,
+    counters: Counters,
+}
+
+/// What the leaves count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Leaves in memory.
+    pub entries: usize,
+    pub minted: u64,
+    /// Asked for and there, or under way.
+    pub hits: u64,
+    /// Taken away for others.
+    pub evicted: u64,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    authority: Arc<Authority>,
+    /// A place is taken before its leaf is made: that is what everybody else waits on. A leaf that
+    /// is made for a place that has been cleared away is served to those who wait, and not kept.
+    places: LruCache<Host, Place>,
+}
+
+type Place = Arc<OnceCell<Leaf>>;
+
+#[derive(Debug, Default)]
+struct Counters {
+    minted: AtomicU64,
+    hits: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl Leaves {
+    /// Opens the CA (ours is made when there is none) and keeps at most `entries_max` leaves.
+    pub fn open(source: Source, clock: Arc<dyn Clock>, entries_max: NonZeroUsize) -> Result<Self, CaError> {
+        let authority = Arc::new(Authority::open(&source, clock.wall())?);
+        Ok(Self {
+            source,
+            clock,
+            mint: Arc::new(Mint::new()?),
+            turns: Semaphore::new(LEAVES_MINTED_AT_ONCE_MAX),
+            shelf: Mutex::new(Shelf { authority, places: LruCache::sparse(entries_max) }),
+            counters: Counters::default(),
+        })
+    }
+
+    /// How to answer a handshake for `host`, whatever the client offers.
+    pub async fn server_config(&self, host: &Host) -> Result<Arc<ServerConfig>, MintError> {
+        let now = self.clock.wall();
+        let (place, authority) = self.place(host, now);
+        let leaf = place.get_or_try_init(|| self.make(authority, host, now)).await?;
+        Ok(Arc::clone(&leaf.config))
+    }
+
+    /// The CA that signs now.
+    pub fn authority(&self) -> Arc<Authority> {
+        Arc::clone(&self.shelf().authority)
+    }
+
+    /// Reads the CA again, as after a rotation, and says whether it is another one. When it cannot
+    /// be used, what was read before goes on signing. Reads files.
+    pub fn reload(&self) -> Result<bool, CaError> {
+        let read = Arc::new(Authority::open(&self.source, self.clock.wall())?);
+        let mut shelf = self.shelf();
+        let changed = read.certificate() != shelf.authority.certificate();
+        if changed {
+            shelf.places.clear();
+        }
+        shelf.authority = read;
+        Ok(changed)
+    }
+
+    pub fn stats(&self) -> Stats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Stats {
+            entries: self.shelf().places.len(),
+            minted: read(&self.counters.minted),
+            hits: read(&self.counters.hits),
+            evicted: read(&self.counters.evicted),
+        }
+    }
+
+    /// The place of a host's leaf, and who is to sign if it is empty.
+    fn place(&self, host: &Host, now: Moment) -> (Place, Arc<Authority>) {
+        let mut shelf = self.shelf();
+        let authority = Arc::clone(&shelf.authority);
+        let held = shelf.places.get(host).filter(|place| place.get().is_none_or(|leaf| leaf.is_fresh(now)));
+        if let Some(place) = held.cloned() {
+            count(&self.counters.hits);
+            return (place, authority);
+        }
+        let place = Place::default();
+        // `push` returns what had to go: the host's own old leaf, or the least recently used.
+        if let Some((gone, _)) = shelf.places.push(host.clone(), Arc::clone(&place))
+            && gone != *host
+        {
+            count(&self.counters.evicted);
+        }
+        (place, authority)
+    }
+
+    async fn make(&self, authority: Arc<Authority>, host: &Host, now: Moment) -> Result<Leaf, MintError> {
+        let _turn = self.turns.acquire().await.map_err(|_| MintError::Aborted)?;
+        let (mint, host) = (Arc::clone(&self.mint), host.clone());
+        let made = tokio::task::spawn_blocking(move || mint.leaf(&authority, &host, now)).await;
+        let leaf = made.map_err(|_| MintError::Aborted)??;
+        count(&self.counters.minted);
+        Ok(leaf)
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // Nothing between lock and unlock leaves a shelf half changed.
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,19 @@
+//! The local certificate authority: what an intercepted connection is authenticated with. It is made
+//! once, at first start, and kept in the state directory; or it is the operator's own. For each host
+//! it signs a short-lived leaf certificate, off the event loop and kept in a bounded cache.
+//!
+//! Its key is never printed, logged, exported or sent, and no key of a leaf is ever written.
+
+mod authority;
+mod certificate;
+mod error;
+mod leaf;
+mod leaves;
+mod root;
+mod storage;
+mod tickets;
+
+pub use authority::{Authority, Source};
+pub use certificate::{Certificate, print_date};
+pub use error::{CaError, MintError};
+pub use leaves::{Leaves, Stats};

@@ -1,0 +1,72 @@
+//! A new CA: its key and the certificate that it signs itself with.
+
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rustls::crypto::CryptoProvider;
+use time::{Duration, OffsetDateTime};
+
+use super::certificate::print_date;
+use super::error::MintError;
+use crate::limits::{CA_LIFE, CERTIFICATE_BACKDATE, SERIAL_OCTETS};
+use crate::moment::Moment;
+
+/// A CA as it is written to its files.
+pub(super) struct Root {
+    pub certificate_pem: String,
+    /// PKCS #8.
+    pub key_pem: String,
+}
+
+impl Root {
+    /// RFC 5280 §4.2.1: what strict clients want to see in a CA is there and critical where it has
+    /// to be; no path below it, so that nothing it signs can sign.
+    pub fn new(provider: &CryptoProvider, now: Moment) -> Result<Self, MintError> {
+        let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let mut params = params(provider, now, CA_LIFE)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        // Told apart by people: the day, and the beginning of the key's identifier.
+        let identifier = params.key_identifier(&key);
+        let name = format!("courtesy CA {} {}", print_date(now), crate::text::hex(&identifier[..3]));
+        params.distinguished_name = named(&name);
+        let certificate = params.self_signed(&key)?;
+        Ok(Self { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+}
+
+/// What our certificates have in common: a random serial number, identifiers of both keys, and a
+/// life that began a little ago.
+pub(super) fn params(
+    provider: &CryptoProvider,
+    now: Moment,
+    life: std::time::Duration,
+) -> Result<CertificateParams, MintError> {
+    let mut params = CertificateParams::default();
+    params.serial_number = Some(serial_number(provider)?.to_vec().into());
+    params.use_authority_key_identifier_extension = true;
+    params.not_before = date(now) - CERTIFICATE_BACKDATE;
+    params.not_after = date(now) + life;
+    Ok(params)
+}
+
+/// RFC 5280 §4.1.2.2: positive, and unique for an issuer. The library's own would be a hash of the
+/// key, which all leaves share: Firefox refuses a second certificate with a known serial number.
+fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_OCTETS], MintError> {
+    let mut octets = [0; SERIAL_OCTETS];
+    provider.secure_random.fill(&mut octets).map_err(|_| MintError::Random)?;
+    // Positive, and always of one length.
+    octets[0] = octets[0] & 0x7f | 0x40;
+    Ok(octets)
+}
+
+pub(super) fn named(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// For a broken clock, a date at one of the ends of what a certificate can say.
+pub(super) fn date(moment: Moment) -> OffsetDateTime {
+    let latest = time::macros::datetime!(9000-01-01 00:00 UTC);
+    let since_epoch = Duration::milliseconds(i64::try_from(moment.millis()).unwrap_or(i64::MAX));
+    OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(latest).min(latest)
+}

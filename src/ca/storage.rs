@@ -1,0 +1,139 @@
+//! The files of a CA that is ours: `ca.pem`, `ca.key`, and `previous.pem` after a rotation. Whoever
+//! reads or writes them holds the lock, so two programs that start at once make one CA, and what a
+//! crash left half done is finished or taken away before anything is read.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::CaError;
+use super::root::Root;
+
+/// The directory of a CA, locked.
+pub(super) struct Storage {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Storage {
+    /// Waits for the lock; makes the directory, for its owner only, where there is none.
+    pub fn lock(dir: &Path) -> Result<Self, CaError> {
+        if let Some(parent) = dir.parent() {
+            fs::create_dir_all(parent).map_err(CaError::io(parent))?;
+        }
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(CaError::io(dir)(error)),
+            _ => {}
+        }
+        let path = dir.join("lock");
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lock = file.and_then(|file| file.lock().map(|()| file)).map_err(CaError::io(&path))?;
+        let storage = Self { dir: dir.to_owned(), _lock: lock };
+        storage.recover()?;
+        Ok(storage)
+    }
+
+    pub fn certificate(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
+    pub fn key(&self) -> PathBuf {
+        self.dir.join("ca.key")
+    }
+
+    pub fn previous(&self) -> PathBuf {
+        self.dir.join("previous.pem")
+    }
+
+    /// Whether there is a CA, or at least part of one: then none is made in its place.
+    pub fn holds_ca(&self) -> bool {
+        [self.certificate(), self.key()].iter().any(|file| file.symlink_metadata().is_ok())
+    }
+
+    /// Puts `root` in the place of what is there. Both files are whole on disk before the first of
+    /// them takes its name; from then on [`Self::recover`] carries the second one through.
+    pub fn install(&self, root: &Root) -> Result<(), CaError> {
+        let [next_certificate, next_key] = self.next();
+        write_new(&next_key, &root.key_pem, 0o600)?;
+        write_new(&next_certificate, &root.certificate_pem, 0o644)?;
+        self.sync()?;
+        rename(&next_key, &self.key())?;
+        rename(&next_certificate, &self.certificate())?;
+        self.sync()
+    }
+
+    /// Writes what clients are to trust beside the CA itself, or takes the file away for nothing.
+    pub fn set_previous(&self, pem: &str) -> Result<(), CaError> {
+        if pem.is_empty() {
+            remove(&self.previous())?;
+        } else {
+            let new = self.dir.join("previous.pem.new");
+            remove(&new)?;
+            write_new(&new, pem, 0o644)?;
+            rename(&new, &self.previous())?;
+        }
+        self.sync()
+    }
+
+    /// The key takes its name first: a new certificate without its new key means that it had, and
+    /// only the certificate's turn is missing. Otherwise nothing had happened yet.
+    fn recover(&self) -> Result<(), CaError> {
+        let [next_certificate, next_key] = self.next();
+        let exists = |file: &Path| file.symlink_metadata().is_ok();
+        match (exists(&next_certificate), exists(&next_key)) {
+            (true, false) => rename(&next_certificate, &self.certificate()),
+            _ => {
+                remove(&next_certificate)?;
+                remove(&next_key)
+            }
+        }
+    }
+
+    fn next(&self) -> [PathBuf; 2] {
+        ["ca.pem.new", "ca.key.new"].map(|name| self.dir.join(name))
+    }
+
+    fn sync(&self) -> Result<(), CaError> {
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(CaError::io(&self.dir))
+    }
+}
+
+/// A key file that only its owner can open. The mode is that of the opened file, not of a name that
+/// may be another file's a moment later.
+pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
+    let mut opened = File::open(file).map_err(CaError::io(file))?;
+    let mode = opened.metadata().map_err(CaError::io(file))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(CaError::Exposed { file: file.to_owned() });
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text).map_err(CaError::io(file))?;
+    Ok(text)
+}
+
+pub(super) fn read(file: &Path) -> Result<String, CaError> {
+    fs::read_to_string(file).map_err(CaError::io(file))
+}
+
+/// To a file that was not there before: nobody can have it open, or have laid a link in its place.
+fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
+    let written = opened.and_then(|mut opened| {
+        opened.write_all(text.as_bytes())?;
+        opened.sync_all()
+    });
+    written.map_err(CaError::io(file))
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
+    fs::rename(from, to).map_err(CaError::io(to))
+}
+
+fn remove(file: &Path) -> Result<(), CaError> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(CaError::io(file)(error)),
+        _ => Ok(()),
+    }
+}

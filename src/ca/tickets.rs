@@ -1,0 +1,45 @@
+//! Resumption of TLS sessions: one key for the process, which survives that a leaf is made anew, and
+//! tickets that are good for one host only.
+
+use std::sync::Arc;
+
+use rustls::server::ProducesTickets;
+
+use crate::origin::Host;
+
+/// Writes the host into each ticket and takes back only its own. The library compares the server
+/// names of both handshakes, too; but a client that connects to an address sends none, and two
+/// addresses would be alike.
+#[derive(Debug)]
+pub(super) struct HostTickets {
+    /// Behind its own length, so that no host is the beginning of another.
+    mark: Vec<u8>,
+    tickets: Arc<dyn ProducesTickets>,
+}
+
+impl HostTickets {
+    pub fn new(host: &Host, tickets: Arc<dyn ProducesTickets>) -> Self {
+        let name = host.to_string();
+        let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
+        Self { mark: [&[length], name.as_bytes()].concat(), tickets }
+    }
+}
+
+impl ProducesTickets for HostTickets {
+    fn enabled(&self) -> bool {
+        self.tickets.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.tickets.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.encrypt(&[&self.mark, plain].concat())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.tickets.decrypt(cipher)?;
+        plain.strip_prefix(&*self.mark).map(<[u8]>::to_vec)
+    }
+}
