@@ -1,0 +1,6 @@
+//! The proxy over real sockets: scripted origins before it, raw clients behind it, and what crossed
+//! the wires compared octet by octet. One module for each topic; `support` has the three parties.
+
+mod support;
+
+mod policy;
