@@ -5,6 +5,8 @@
 
 /// What browsers and those who imitate them begin with; it says nothing of who it is.
 const MOZILLA: &str = "Mozilla";
+/// Says in a comment that a name follows; it is none itself.
+const COMPATIBLE: &[u8] = b"compatible";
 
 /// The token that robots.txt files may name this client by. `None`: the header has none, so only the
 /// default group can apply.
@@ -22,15 +24,15 @@ pub fn product_token(user_agent: &[u8]) -> Option<&str> {
 fn after_compatible(user_agent: &[u8]) -> Option<&str> {
     comments(user_agent).find_map(|comment| {
         let mut items = items(comment);
-        items.find(|item| item.eq_ignore_ascii_case(b"compatible"))?;
+        items.find(|item| item.eq_ignore_ascii_case(COMPATIBLE))?;
         name(items.next()?)
     })
 }
 
 fn before_url(user_agent: &[u8]) -> Option<&str> {
     comments(user_agent).find_map(|comment| {
-        let urls = items(comment).skip(1);
-        items(comment).zip(urls).find(|(_, next)| is_url(next)).and_then(|(item, _)| name(item))
+        let before = items(comment).zip(items(comment).skip(1)).find(|(_, next)| is_url(next));
+        before.map(|(item, _)| item).filter(|item| !item.eq_ignore_ascii_case(COMPATIBLE)).and_then(name)
     })
 }
 
@@ -62,8 +64,14 @@ fn closing(octets: &[u8]) -> usize {
     octets.len()
 }
 
+/// The items of a comment; a comment within it belongs to its item.
 fn items(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
-    comment.split(|&octet| octet == b';').map(<[u8]>::trim_ascii)
+    let mut depth = 0;
+    let between_items = move |octet: &u8| {
+        depth += i32::from(*octet == b'(') - i32::from(*octet == b')');
+        depth == 0 && *octet == b';'
+    };
+    comment.split(between_items).map(<[u8]>::trim_ascii)
 }
 
 fn is_url(item: &[u8]) -> bool {
@@ -80,4 +88,54 @@ fn name(item: &[u8]) -> Option<&str> {
     let length = item.iter().position(|octet| !belongs(octet)).unwrap_or(item.len());
     let name = str::from_utf8(&item[..length]).ok()?;
     (!name.is_empty() && !is_url(item)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::product_token;
+
+    #[track_caller]
+    fn names(user_agent: &str, token: impl Into<Option<&'static str>>) {
+        assert_eq!(product_token(user_agent.as_bytes()), token.into(), "{user_agent}");
+    }
+
+    #[test]
+    fn the_first_product_names_the_crawler() {
+        names("Zebra/2.1 (+https://zebra.example)", "Zebra");
+        names("FigTree/0.1 Robot/1.0 libwww-perl/5.04", "FigTree");
+        names("MJ12bot/v1.4.8 (http://mj12bot.example/)", "MJ12bot");
+        names("  zebra-images", "zebra-images");
+    }
+
+    #[test]
+    fn a_crawler_that_says_mozilla_is_named_after_compatible() {
+        names("Mozilla/5.0 (compatible; Zebra/2.1; +https://zebra.example)", "Zebra");
+        names(
+            "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Zebra/1; +http://z.example) Chrome/1",
+            "Zebra",
+        );
+        names("mozilla/5.0 (COMPATIBLE ;archive.org_bot +http://archive.example)", "archive.org_bot");
+    }
+
+    #[test]
+    fn or_before_its_url() {
+        names("Mozilla/5.0 (iPad; CPU OS 16_0) Safari/605 (Zebra/2.1; +https://zebra.example)", "Zebra");
+        names("Mozilla/5.0 (X11 (Zebra; http://no.example); Lion (b); http://yes.example)", "Lion");
+    }
+
+    #[test]
+    fn a_browser_is_mozilla() {
+        names("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120", "Mozilla");
+        names("Mozilla/5.0 (like zebra; not closed", "Mozilla");
+        names("Mozilla/5.0 (compatible; +https://zebra.example)", "Mozilla");
+    }
+
+    #[test]
+    fn nothing_usable_is_no_token() {
+        names("", None);
+        names("   ", None);
+        names("(zebra)", None);
+        names("https://zebra.example", None);
+        assert_eq!(product_token(b"\xFF\x00"), None);
+    }
 }

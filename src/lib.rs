@@ -1,4 +1,64 @@
-//! courtesy: a crawler politeness proxy.
+//! **courtesy** is a crawler politeness proxy: a forward HTTP proxy that takes the origin and the
+//! agent from each request, asks what the origin's robots.txt says to that agent (RFC 9309),
+//! answers 403 itself where it says no, forwards the rest, and leaves one audit record per denial.
+//!
+//! # The map
+//!
+//! Five floors. A module names only what stands on floors below its own, or before it on its own
+//! floor; `tests/architecture.rs` reads the source and says where that is not so.
+//!
+//! ```text
+//! 4  program   config  server  cli  main               puts it together; reads files, environment, signals
+//! 3  proxy     proxy                                   the life of one request
+//! 2  edges     clock  egress  fetch  store  audit      one outside thing each
+//! 1  policy    policy                                  what a robots.txt means now               pure
+//! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
+//! ```
+//!
+//! | where | what |
+//! | --- | --- |
+//! | [`limits`] | every bound that is no setting, with unit and source |
+//! | [`moment`] | a date that the pure floors can be given |
+//! | [`text`], [`glob`] | strangers' text made fit to show; patterns over a User-Agent |
+//! | [`robots`] | what a robots.txt says: parse, patterns, groups, the most specific rule. A crate of its own in all but name |
+//! | [`origin`] | scheme, host and port, normalised: the key of everything that is known |
+//! | [`agent`] | the product token in a User-Agent |
+//! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
+//! | [`clock`] | the only reader of the clock |
+//! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, pool |
+//! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
+//! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |
+//! | [`audit`] | the denial record and its writer |
+//! | [`proxy`] | target, gate, forward, respond: the path of a request |
+//! | [`config`] | the settings, and every complaint about them |
+//! | [`server`] | listeners, workers, connections, drain |
+//! | [`cli`] | one file for each subcommand |
+//!
+//! # The path of one request
+//!
+//! ```text
+//! server      accept, who is let in, limits
+//!   proxy::handle
+//!     target      absolute-form → Destination
+//!     rules       User-Agent → agent, profile, mode
+//!     gate        store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
+//!                 policy::decide       ── disallow ─▶ audit.write ─▶ respond::denied
+//!     forward     Permit → egress → response, streamed
+//! ```
+//!
+//! # Invariants
+//!
+//! 1. No request reaches an origin without a `Permit`, which only `proxy/gate.rs` can make. It owns
+//!    the target it was granted for; what was checked is what is sent.
+//! 2. No denial without its record: it is with the operating system before the 403 is sent.
+//! 3. A decision is data, verdict and basis; the response, the record and the terminal print it.
+//! 4. Parsing and matching never fail and take time in proportion to the file and the path.
+//! 5. At most one fetch of a robots.txt per origin is under way; it outlives the client that caused
+//!    it, and it never goes through the proxy itself.
+//! 6. Every queue, body, redirect chain, cache and wait is bounded, in [`limits`] or by a setting.
+//! 7. Only `proxy/respond.rs` makes responses, only [`config`] knows the file format, only
+//!    [`clock`] reads the clock.
+//! 8. Addresses are judged after resolution, and the connection goes to the address that was judged.
 #![forbid(unsafe_code)]
 
 pub mod agent;

@@ -66,8 +66,8 @@ pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 /// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
 pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;
 
-/// Octets of a User-Agent that a denial record keeps.
-pub const RECORD_USER_AGENT_OCTETS_MAX: usize = 2 << 10;
+/// Octets of a User-Agent, or of any other text of a request, that a denial record keeps.
+pub const RECORD_TEXT_OCTETS_MAX: usize = 2 << 10;
 
 /// Octets of a path pattern that a denial record keeps.
 pub const RECORD_PATTERN_OCTETS_MAX: usize = 2 << 10;
@@ -98,3 +98,7 @@ pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
 
 /// Octets of a malformed line that the answer repeats.
 pub const DETAIL_OCTETS_MAX: usize = 120;
+
+/// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
+/// a thread that serves nobody.
+pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;

@@ -1,8 +1,11 @@
 //! The denied-request log: what a record says, and the writer that puts one line in the file for
-//! each before the answer goes out. Knows nothing of HTTP or policy; it is told what happened.
+//! each before the answer goes out. Decides nothing and knows no HTTP; it is told what
+//! happened.
 
 mod journal;
 mod record;
+#[cfg(test)]
+mod tests;
 mod time;
 mod words;
 mod writer;

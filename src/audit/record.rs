@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
-use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_URL_OCTETS_MAX, RECORD_USER_AGENT_OCTETS_MAX};
+use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
 use crate::policy::profile;
 use crate::text;
 
 /// What the writer makes a line of. Texts that strangers wrote are put in with [`Record::url`],
-/// [`Record::user_agent`] and [`Record::pattern`], which bound them.
+/// [`Record::text`] and [`Record::pattern`], which bound them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// ULID; the same as in the response. See [`new_id`].
@@ -127,8 +127,8 @@ impl Record {
     }
 
     /// A User-Agent, a method or a token from outside, bounded and escaped.
-    pub fn user_agent(octets: &[u8]) -> String {
-        text::text(octets, RECORD_USER_AGENT_OCTETS_MAX)
+    pub fn text(octets: &[u8]) -> String {
+        text::text(octets, RECORD_TEXT_OCTETS_MAX)
     }
 
     /// A path pattern from a robots.txt, bounded and escaped.

@@ -19,14 +19,21 @@ pub struct ConfigArgs {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Check the settings as `serve` would at start; exit with 78 when they cannot be used
+    #[command(after_help = "Example:\n  courtesy config check courtesy.toml && systemctl restart courtesy")]
     Check {
         /// The file to check, instead of the one that would be found
         #[arg(value_name = "FILE", conflicts_with = "config")]
         file: Option<PathBuf>,
         #[command(flatten)]
         flags: ConfigFlags,
+        #[command(flatten)]
+        serve: ServeFlags,
     },
     /// Print every setting as it is in effect, and where it came from
+    #[command(after_help = "\
+Examples:
+  courtesy config show | grep -v '# default'
+  courtesy config show --format json | jq '.[] | select(.key == \"robots.profile\")'")]
     Show {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
@@ -49,9 +56,9 @@ enum Format {
 
 pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     match args.command {
-        Command::Check { file, mut flags } => {
+        Command::Check { file, mut flags, serve } => {
             flags.config = file.or(flags.config);
-            check(&flags.load(None)?)?;
+            check(&flags.load(Some(&serve))?)?;
         }
         Command::Show { format, flags, serve } => show(&flags.load(Some(&serve))?, format)?,
         Command::Default => print(DEFAULT_FILE)?,

@@ -10,7 +10,6 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::logging;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Settings;
 use crate::server::{self, Listeners, Server, SetupError, assemble};
 
 #[derive(Args, Debug)]
@@ -33,7 +32,9 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let settings = args.config.load(Some(&args.serve))?.settings;
     logging::init(&settings.log);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    warn_of_expired(&settings, &*clock);
+    for notice in settings.notices(clock.wall()) {
+        warn!("{notice}");
+    }
     let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
     let assembly = assemble(&settings, listeners.addresses(), clock)?;
     info!(
@@ -73,13 +74,6 @@ impl Signals {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
         }
-    }
-}
-
-/// An exemption that has run out no longer applies; whoever relied on it should hear so.
-fn warn_of_expired(settings: &Settings, clock: &dyn Clock) {
-    for exemption in settings.exemptions.iter().filter(|exemption| exemption.until <= clock.wall()) {
-        warn!(origin = ?exemption.origin, by = exemption.by, reason = exemption.reason, "an exemption has expired");
     }
 }
 

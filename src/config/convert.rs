@@ -1,12 +1,9 @@
-//! Settings as the modules below want them: each has its own words, and none of them knows ours.
+//! Settings in the words of the modules below, and the profile as the settings make it.
 
-use super::rules::Exemption;
 use super::settings::Settings;
 use super::words::{Access, Meaning, Mode, OutageCopy, ProfileName, Roots};
-use crate::egress;
-use crate::policy::exemption::{self, Exemptions};
 use crate::policy::profile::{self, Profile};
-use crate::proxy;
+use crate::{egress, proxy};
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
@@ -29,8 +26,8 @@ impl Settings {
         profile
     }
 
-    /// These settings with everything that was left to the profile filled in from it.
-    pub(super) fn with_profile(&self) -> Self {
+    /// These settings with everything filled in that follows from others.
+    pub(super) fn filled(&self) -> Self {
         let profile = self.profile(self.robots.profile);
         let mut filled = self.clone();
         filled.robots.knobs.status_401_403 = Some(profile.meanings.unauthorized.into());
@@ -42,39 +39,8 @@ impl Settings {
         filled.outage.after_time = Some(profile.outage.after_time);
         filled.outage.retry_min = Some(profile.outage.retry_min);
         filled.outage.retry_max = Some(profile.outage.retry_max);
+        filled.audit.dir = Some(self.audit_dir());
         filled
-    }
-
-    pub fn exemptions(&self) -> Exemptions {
-        Exemptions::new(self.exemptions.iter().map(Exemption::as_policy).collect())
-    }
-
-    pub fn egress(&self) -> egress::Config {
-        egress::Config {
-            connect_timeout: self.egress.connect_timeout,
-            response_timeout: self.egress.response_timeout,
-            body_idle_timeout: self.limits.body_idle_timeout,
-            idle_timeout: self.egress.idle_timeout,
-            max_per_origin: self.egress.max_per_origin,
-            max_idle: self.egress.max_idle,
-            max_header_bytes: usize::try_from(self.limits.max_header_bytes).unwrap_or(usize::MAX),
-            max_headers: self.limits.max_headers,
-        }
-    }
-}
-
-impl Exemption {
-    fn as_policy(&self) -> exemption::Exemption {
-        exemption::Exemption {
-            name: format!("{}: {}", self.by, self.reason),
-            origin: self.origin.clone(),
-            paths: self.paths.clone(),
-            agents: self.agents.iter().map(ToString::to_string).collect(),
-            by: self.by.clone(),
-            reason: self.reason.clone(),
-            ticket: self.ticket.clone(),
-            until: self.until,
-        }
     }
 }
 
@@ -106,8 +72,8 @@ same! {
     Meaning = profile::Meaning { Allow = Unavailable, Disallow = Forbidden, Unreachable = Unreachable }
     Access = profile::Access { Allow = Allow, Disallow = Disallow }
     OutageCopy = profile::OutageCopy { Use = Use, Disallow = Disallow }
-    Roots = egress::Roots { System = System, Bundled = Bundled }
     Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
+    Roots = egress::Roots { System = System, Bundled = Bundled }
 }
 
 #[cfg(test)]

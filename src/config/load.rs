@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use config::{Config, ConfigError, Value, ValueKind};
+use config::builder::DefaultState;
+use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 
 use super::complain::{Complaint, Refusal};
 use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
@@ -36,13 +37,14 @@ pub fn load(
     let mut complaints = Vec::new();
     shape.check(&layer.tree(), &mut complaints);
     let from_variables = from_environment(&variables, &shape, &mut complaints);
-    let merged = merge(layer, from_variables, flags, &shape, &mut complaints);
+    let mut lowest = Config::builder().add_source(layer);
+    if let Some(dir) = state_dir(&variables) {
+        lowest = lowest.set_default("state_dir", dir).expect("a plain name");
+    }
+    let merged = merge(lowest, from_variables, flags, &shape, &mut complaints);
     refuse_if_any(complaints)?;
 
-    let mut settings = Settings::from_merged(&merged)?;
-    if settings.state_dir.as_os_str().is_empty() {
-        settings.state_dir = state_dir(&variables).map_err(|complaint| Refusal(vec![complaint]))?;
-    }
+    let settings = Settings::from_merged(&merged)?;
     let mut complaints = Vec::new();
     sound::check(&settings, |key| place_of(&merged, key), &mut complaints);
     refuse_if_any(complaints)?;
@@ -82,20 +84,20 @@ fn read_file(
 }
 
 fn merge(
-    file: FileLayer,
+    mut builder: ConfigBuilder<DefaultState>,
     variables: Vec<(String, Value)>,
     flags: &[Override],
     shape: &Shape,
     complaints: &mut Vec<Complaint>,
 ) -> Value {
-    let mut builder = Config::builder().add_source(file);
     for (key, value) in variables {
-        builder = builder.set_override(&key, value).expect("keys of settings are plain names");
+        builder = builder.set_override(&key, value).expect("a plain name");
     }
     for flag in flags {
-        let lower = builder.clone().build().ok().and_then(|config| find(&config.cache, flag.key).cloned());
+        let lower =
+            builder.clone().build().ok().and_then(|config| path(&config.cache, flag.key).pop().cloned());
         match from_flag(flag, lower, shape) {
-            Ok(value) => builder = builder.set_override(flag.key, value).expect("as above"),
+            Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
             Err(complaint) => complaints.push(complaint),
         }
     }
@@ -105,46 +107,47 @@ fn merge(
     })
 }
 
-/// `$STATE_DIRECTORY` (systemd), else the XDG state directory.
-fn state_dir(variables: &[(String, String)]) -> Result<PathBuf, Complaint> {
+/// Where state is kept when nothing says so: `$STATE_DIRECTORY` (systemd), else the XDG state
+/// directory; none where there is no home.
+fn state_dir(variables: &[(String, String)]) -> Option<Value> {
     let variable = |wanted: &str| {
-        let mut with_name = variables.iter().filter(|(name, _)| name == wanted);
-        with_name.next().map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        let value = variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        value.filter(|value| !value.is_empty())
     };
-    if let Some(dirs) = variable("STATE_DIRECTORY") {
-        // More than one StateDirectory= are joined by colons; ours is the first.
-        return Ok(dirs.split(':').next().unwrap_or(dirs).into());
-    }
-    if let Some(dir) = variable("XDG_STATE_HOME") {
-        return Ok(Path::new(dir).join("courtesy"));
-    }
-    match variable("HOME") {
-        Some(home) => Ok(Path::new(home).join(".local/state/courtesy")),
-        None => Err(Complaint::new("state_dir", None, "there is no home directory to keep state in")
-            .with_hint(Some("set state_dir or give --state-dir".into()))),
-    }
+    // More than one StateDirectory= are joined by colons; ours is the first.
+    let of_systemd = variable("STATE_DIRECTORY").and_then(|dirs| dirs.split(':').next());
+    let (dir, from) = if let Some(dir) = of_systemd {
+        (dir.to_owned(), "$STATE_DIRECTORY")
+    } else if let Some(dir) = variable("XDG_STATE_HOME") {
+        (format!("{dir}/courtesy"), "$XDG_STATE_HOME")
+    } else {
+        (format!("{}/.local/state/courtesy", variable("HOME")?), "$HOME")
+    };
+    Some(Value::new(Some(&from.to_owned()), dir))
 }
 
-/// Follows `outage.retry_min` or `agents.rules[0].token` as far down as there are values.
-fn walk<'a>(tree: &'a Value, key: &str) -> impl Iterator<Item = Option<&'a Value>> {
-    let steps: Vec<String> = key.split(['.', '[']).filter(|step| !step.is_empty()).map(Into::into).collect();
-    steps.into_iter().scan(Some(tree), |at, step| {
-        *at = at.and_then(|value| match &value.kind {
-            ValueKind::Table(table) => table.get(&step),
-            ValueKind::Array(items) => items.get(step.strip_suffix(']')?.parse::<usize>().ok()?),
+/// The values that lie on the way of a key such as `agents.rules[0].token`, as far as there are any.
+fn path<'a>(tree: &'a Value, key: &str) -> Vec<&'a Value> {
+    let mut values = Vec::new();
+    let mut at = tree;
+    for step in key.split(['.', '[']).filter(|step| !step.is_empty()) {
+        let below = match &at.kind {
+            ValueKind::Table(table) => table.get(step),
+            ValueKind::Array(items) => {
+                step.trim_end_matches(']').parse().ok().and_then(|n: usize| items.get(n))
+            }
             _ => None,
-        });
-        Some(*at)
-    })
+        };
+        let Some(value) = below else { break };
+        values.push(value);
+        at = value;
+    }
+    values
 }
 
-fn find<'a>(tree: &'a Value, key: &str) -> Option<&'a Value> {
-    walk(tree, key).last().flatten()
-}
-
-/// Where a setting was set, or else what it would stand in; none where nothing was set.
+/// Where a setting was set, or else the table it would stand in; none where nothing was set.
 pub(super) fn place_of(tree: &Value, key: &str) -> Option<String> {
-    walk(tree, key).flatten().filter_map(Value::origin).last().map(Into::into)
+    path(tree, key).into_iter().rev().find_map(Value::origin).map(Into::into)
 }
 
 /// The config crate's error as a complaint with a place.

@@ -4,14 +4,18 @@
 
 mod complain;
 mod convert;
+mod defaults;
 mod layers;
 mod load;
+mod parts;
 mod rules;
 mod settings;
 mod shape;
 mod show;
 mod sound;
 mod spelling;
+#[cfg(test)]
+mod tests;
 mod units;
 mod values;
 mod words;

@@ -46,7 +46,7 @@ pub struct OriginRule {
 pub struct Exemption {
     #[serde(with = "units::origin_pattern")]
     pub origin: OriginPattern,
-    /// Beginnings of paths; none: the whole origin.
+    /// Path patterns, as in a robots.txt; none: the whole origin.
     #[serde(default)]
     pub paths: Vec<String>,
     /// Product tokens, in any case; none: every agent.

@@ -1,8 +1,8 @@
-//! The shape of the settings and their defaults. What each means to an operator is said in
-//! `config/courtesy.toml`; a test keeps the two equal. Values are parsed types: whoever holds a
-//! [`Settings`] need not check it again.
+//! The shape of the settings. What each means to an operator is said in `config/courtesy.toml`; a
+//! test keeps the two equal. Values are parsed types: whoever holds a [`Settings`] need not check it
+//! again.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,9 +14,6 @@ use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
 use super::values::{FetchAs, Via};
 use super::words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
-
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,6 +79,7 @@ pub struct Robots {
     /// Octets of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
+    #[serde(with = "units::few")]
     pub max_redirects: u8,
     /// Octets of memory for what is known of origins.
     #[serde(with = "units::size")]
@@ -185,7 +183,7 @@ pub struct Limits {
     /// Between two pieces of a body, either way.
     #[serde(with = "units::duration")]
     pub body_idle_timeout: Duration,
-    /// Without data in either direction of an upgraded connection (WebSocket).
+    /// Without data either way on an upgraded connection.
     #[serde(with = "units::duration")]
     pub tunnel_idle_timeout: Duration,
     /// Between two requests of a client's connection.
@@ -207,81 +205,5 @@ impl Settings {
     /// The directory of the denial records.
     pub fn audit_dir(&self) -> PathBuf {
         self.audit.dir.clone().unwrap_or_else(|| self.state_dir.join("audit"))
-    }
-}
-
-impl Default for Listen {
-    fn default() -> Self {
-        Self { proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))] }
-    }
-}
-
-impl Default for Clients {
-    fn default() -> Self {
-        Self { allow: Vec::new(), open: false, max_connections: 10_000 }
-    }
-}
-
-impl Default for Robots {
-    fn default() -> Self {
-        Self {
-            profile: ProfileName::Rfc9309,
-            mode: Mode::Enforce,
-            fetch_as: FetchAs::Client,
-            fetch_timeout: Duration::from_secs(10),
-            max_size: 500 * KIB,
-            max_redirects: 5,
-            cache_size: 256 * MIB,
-            cache_entries: 100_000,
-            serve_cached: true,
-            knobs: Knobs::default(),
-        }
-    }
-}
-
-impl Default for Deny {
-    fn default() -> Self {
-        Self { status: StatusCode::FORBIDDEN, unreachable_status: StatusCode::FORBIDDEN }
-    }
-}
-
-impl Default for Tls {
-    fn default() -> Self {
-        Self { roots: Roots::System, extra_roots: Vec::new() }
-    }
-}
-
-impl Default for Egress {
-    fn default() -> Self {
-        Self {
-            allow: Vec::new(),
-            deny: Vec::new(),
-            connect_timeout: Duration::from_secs(10),
-            response_timeout: Duration::from_mins(1),
-            idle_timeout: Duration::from_secs(30),
-            max_per_origin: 256,
-            max_idle: 1024,
-            via: Via::As("courtesy".into()),
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_header_bytes: 64 * KIB,
-            max_headers: 100,
-            header_timeout: Duration::from_secs(30),
-            body_idle_timeout: Duration::from_mins(1),
-            tunnel_idle_timeout: Duration::from_mins(10),
-            idle_timeout: Duration::from_mins(1),
-            drain_timeout: Duration::from_secs(25),
-        }
-    }
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::Text, level: LogLevel::Info }
     }
 }

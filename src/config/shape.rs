@@ -22,12 +22,17 @@ pub struct Shape(Json);
 
 impl Shape {
     pub fn new() -> Self {
-        Self(serde_json::to_value(example().with_profile()).expect("settings are made of plain values"))
+        Self(serde_json::to_value(example().filled()).expect("settings are made of plain values"))
     }
 
     /// The example at a dotted key.
     pub fn at(&self, key: &str) -> Option<&Json> {
         key.split('.').try_fold(&self.0, |table, name| table.get(name))
+    }
+
+    #[cfg(test)]
+    pub fn at_root(&self) -> &Json {
+        &self.0
     }
 
     /// Every setting that is not a table, dotted.
@@ -74,15 +79,16 @@ impl Shape {
 
     /// The setting or table that was probably meant by `key`: the right name in the wrong table, or
     /// a name spelt nearly so.
-    pub fn meant(&self, key: &str) -> Option<String> {
-        let mut candidates = Vec::new();
-        names("", &self.0, &mut candidates);
+    fn meant(&self, key: &str) -> Option<String> {
+        let plain = self.keys();
         let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
-        let mut moved = candidates.iter().filter(|candidate| last(candidate) == last(key));
+        let mut moved = plain.iter().filter(|candidate| last(candidate) == last(key));
         if let (Some(one), None) = (moved.next(), moved.next()) {
             return Some(one.clone());
         }
-        nearest(&key.to_lowercase(), candidates.iter().map(String::as_str)).map(str::to_owned)
+        let mut all = Vec::new();
+        names("", &self.0, &mut all);
+        nearest(&key.to_lowercase(), all.iter().map(String::as_str)).map(str::to_owned)
     }
 }
 
@@ -155,7 +161,6 @@ fn example() -> Settings {
     let origin = Origin::new(Scheme::Https, Host::Name("example.com".into()), 443);
     let token: Token = "ExampleBot".parse().expect("a token");
     settings.workers = Some(1);
-    settings.audit.dir = Some("audit".into());
     settings.listen.proxy = vec![SocketAddr::from(([127, 0, 0, 1], 3128))];
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
     settings.egress.allow = settings.clients.allow.clone();

@@ -21,7 +21,7 @@ pub struct Effective {
 impl Loaded {
     /// Every setting, by name.
     pub fn effective(&self) -> Vec<Effective> {
-        let filled = self.settings.with_profile();
+        let filled = self.settings.filled();
         let tree = serde_json::to_value(&filled).expect("settings are made of plain values");
         let with_place = |(key, value): (String, &Json)| {
             let of_profile = key.starts_with("outage.") || key.starts_with("robots.knobs.");

@@ -6,16 +6,27 @@ use super::complain::Complaint;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
 use crate::moment::Moment;
+use crate::policy::exemption::Paths;
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
 
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
+    let place = &place;
     let mut complain = |key: &str, problem: String, hint: Option<String>| {
         complaints.push(Complaint::new(key, place(key).as_deref(), problem).with_hint(hint));
     };
+    if settings.state_dir.as_os_str().is_empty() {
+        let hint = "set state_dir or give --state-dir";
+        complain("state_dir", "there is no home directory to keep state in".into(), Some(hint.into()));
+    }
     check_listen(settings, &mut complain);
+    // A port of the system's choice is for those who read it from the log line: a person at a
+    // terminal, a test. In a file it would be a proxy that nobody finds.
+    if place("listen.proxy").as_deref() != Some("--listen") {
+        check_ports(settings, &mut complain);
+    }
     check_outage(settings, &mut complain);
     check_rules(settings, &mut complain);
     check_exemptions(settings, &mut complain);
@@ -49,6 +60,17 @@ fn check_listen(settings: &Settings, complain: Complain<'_>) {
     {
         let hint = "say who may use the proxy with clients.allow = [\"10.0.0.0/8\"], or give --open";
         complain(KEY, format!("{address} can be reached from other machines"), Some(hint.into()));
+    }
+}
+
+fn check_ports(settings: &Settings, complain: Complain<'_>) {
+    for address in settings.listen.proxy.iter().filter(|address| address.port() == 0) {
+        let hint = "--listen takes 0 for any free port";
+        complain(
+            "listen.proxy",
+            format!("{address} has no port that clients could be told"),
+            Some(hint.into()),
+        );
     }
 }
 
@@ -93,13 +115,9 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
             }
         }
         for (number, path) in exemption.paths.iter().enumerate() {
-            if !path.starts_with('/') {
+            if let Err(wrong) = Paths::new(std::slice::from_ref(path)) {
                 let key = format!("exemptions[{index}].paths[{number}]");
-                complain(
-                    &key,
-                    format!("\"{path}\" is not the beginning of a path"),
-                    Some("write \"/open/\"".into()),
-                );
+                complain(&key, wrong.to_string(), Some("write \"/open/\"".into()));
             }
         }
     }

@@ -74,6 +74,20 @@ pub mod count {
     }
 }
 
+/// A whole number of at most 255.
+pub mod few {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(count: &u8, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(*count)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+        let number = i64::deserialize(deserializer)?;
+        u8::try_from(number).map_err(|_| de::Error::custom("expected a whole number from 0 to 255"))
+    }
+}
+
 /// The status of a refusal: 400 to 599.
 pub mod status {
     use super::*;

@@ -16,7 +16,7 @@ pub enum FetchAs {
     Agent(String),
 }
 
-/// The name of this proxy in the `Via` of requests.
+/// The name of this proxy in `Via`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
     Off,

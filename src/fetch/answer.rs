@@ -1,6 +1,7 @@
 //! A final answer, read to a finding: which answers carry a robots.txt, and whether it came whole.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -62,7 +63,9 @@ async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Deco
 where
     B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
 {
-    let mut decoder = Decoder::new(&head.headers, max_size).map_err(undecodable)?;
+    // One octet more than counts: it tells whether the last line that counts is whole.
+    let kept_max = max_size.saturating_add(1);
+    let mut decoder = Decoder::new(&head.headers, kept_max).map_err(undecodable)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
         let Some(chunk) = frame.data_ref() else { continue };
@@ -77,11 +80,13 @@ fn undecodable(error: Undecodable) -> Cause {
     Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
 }
 
-/// A body that breaks off, or whose framing does (RFC 9112 §8: it is incomplete).
+/// A body that breaks off (RFC 9112 §8: it is incomplete), or whose framing is no framing.
 fn broken(error: &(dyn Error + 'static)) -> Cause {
-    let detail = match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    };
-    Cause::Failed { failure: NetworkFailure::CutShort, detail: detail.into() }
+    let causes = || std::iter::successors(Some(error), |&error| error.source());
+    let is_framing = causes()
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData));
+    let failure = if is_framing { NetworkFailure::InvalidResponse } else { NetworkFailure::CutShort };
+    let detail = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    Cause::Failed { failure, detail: detail.into() }
 }

@@ -67,3 +67,71 @@ fn date(text: &str) -> Option<Moment> {
     let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Some(Moment::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)))
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const NOW: Moment = Moment::from_millis(1_790_000_000_000);
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields
+            .iter()
+            .map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        fields.collect()
+    }
+
+    #[track_caller]
+    fn check(
+        fields: &[(&'static str, &'static str)],
+        max_age: Option<u64>,
+        expires: Option<u64>,
+        no_cache: bool,
+    ) {
+        let expected = Freshness {
+            max_age: max_age.map(Duration::from_secs),
+            expires_in: expires.map(Duration::from_secs),
+            no_cache,
+        };
+        assert_eq!(freshness(&headers(fields), NOW), expected, "{fields:?}");
+    }
+
+    #[test]
+    fn cache_control_is_read_as_rfc_9111_says() {
+        check(&[], None, None, false);
+        check(&[("cache-control", "public, Max-Age=600")], Some(600), None, false);
+        check(&[("cache-control", "max-age=\"600\"")], Some(600), None, false);
+        check(&[("cache-control", "max-age=600, max-age=60")], Some(60), None, false);
+        check(&[("cache-control", "max-age=-1")], Some(0), None, false);
+        check(&[("cache-control", "max-age=99999999999999999999")], Some(u64::from(u32::MAX)), None, false);
+        check(&[("cache-control", "no-store")], None, None, true);
+        check(&[("cache-control", "max-age=600,no-cache")], Some(600), None, true);
+        check(&[("cache-control", "max-age=600"), ("age", "100")], Some(500), None, false);
+    }
+
+    #[test]
+    fn expires_is_counted_from_the_answers_own_date() {
+        const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        check(&[DATE, ("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(3600), false);
+        check(&[DATE, ("expires", "Sun, 06 Nov 1994 07:49:37 GMT")], None, Some(0), false);
+        check(&[DATE, ("expires", "0")], None, Some(0), false);
+        // Without a Date, from now.
+        check(&[("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(0), false);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        for (fields, expected) in [
+            (vec![("retry-after", "120")], Some(120)),
+            (vec![DATE, ("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")], Some(60)),
+            (vec![("retry-after", "soon")], None),
+            (vec![("retry-after", "-5")], None),
+            (vec![], None),
+        ] {
+            assert_eq!(retry_after(&headers(&fields), NOW), expected.map(Duration::from_secs), "{fields:?}");
+        }
+    }
+}

@@ -8,6 +8,8 @@ mod answer;
 mod decode;
 mod freshness;
 mod redirect;
+#[cfg(test)]
+mod tests;
 
 use std::pin::Pin;
 use std::sync::Arc;

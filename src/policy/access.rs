@@ -4,11 +4,11 @@
 //! profile's part. Every finding has one stable word for the audit and one sentence for people.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use std::sync::Arc;
 
 use crate::moment::Moment;
 
@@ -35,7 +35,8 @@ pub enum AccessResult {
 /// The file as it was received: the evidence. Kept once and shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Decoded, and no longer than the size limit.
+    /// Decoded. Of a file beyond the size limit, what the limit permits and one octet more, which
+    /// tells whether the line before it is whole.
     pub body: Bytes,
     /// SHA-256 of `body`.
     pub sha256: [u8; 32],
@@ -100,6 +101,16 @@ pub enum NetworkFailure {
     RedirectRefused,
 }
 
+impl Fetched {
+    /// How long the file is, as far as it came.
+    pub fn octets(&self) -> usize {
+        match &self.result {
+            AccessResult::Successful { snapshot, .. } => snapshot.body.len(),
+            AccessResult::NotModified { .. } | AccessResult::Without(_) => 0,
+        }
+    }
+}
+
 impl AccessResult {
     /// The stable word of the audit record.
     pub fn word(&self) -> &'static str {
@@ -117,7 +128,7 @@ impl fmt::Display for AccessResult {
             Self::Successful { snapshot, .. } if snapshot.cut => {
                 write!(
                     f,
-                    "the server answered {}; the first {} octets count",
+                    "the server answered {} with {} octets or more",
                     snapshot.status,
                     snapshot.body.len()
                 )
@@ -215,6 +226,35 @@ impl fmt::Display for Status {
         match StatusCode::from_u16(self.0).ok().and_then(|code| code.canonical_reason()) {
             Some(reason) => write!(f, " {reason}"),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_a_word_and_a_sentence() {
+        let failed = |detail: &str| Cause::Failed { failure: NetworkFailure::Timeout, detail: detail.into() };
+        for (cause, word, sentence) in [
+            (
+                Cause::Status { code: 503, retry_after: None },
+                "status",
+                "the server answered 503 Service Unavailable",
+            ),
+            (Cause::Status { code: 799, retry_after: None }, "status", "the server answered 799"),
+            (Cause::TooManyRedirects { limit: 5 }, "too_many_redirects", "there were more than 5 redirects"),
+            (Cause::RedirectLoop, "redirect_loop", "the redirects go round in a circle"),
+            (
+                Cause::RedirectWithoutLocation { code: 302 },
+                "redirect_without_location",
+                "the server answered 302 Found without saying where to",
+            ),
+            (failed(""), "timeout", "the file did not come in time"),
+            (failed("10 s"), "timeout", "the file did not come in time: 10 s"),
+        ] {
+            assert_eq!((cause.word(), cause.to_string().as_str()), (word, sentence));
         }
     }
 }

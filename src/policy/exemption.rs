@@ -3,15 +3,16 @@
 //! An exemption names who answers for it, why, and until when; after that moment it no longer
 //! applies, whether or not anybody removed it. Every decision taken under one is recorded.
 
+use std::sync::Arc;
+
 use crate::moment::Moment;
 use crate::origin::{Host, Origin, Scheme, UrlError, split_url};
+use crate::robots::{Dialect, Path, RobotsTxt};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Exemption {
-    pub name: String,
     pub origin: OriginPattern,
-    /// Beginnings of paths; none: the whole origin.
-    pub paths: Vec<String>,
+    pub paths: Paths,
     /// Product tokens, in any case; none: every agent.
     pub agents: Vec<String>,
     pub by: String,
@@ -19,6 +20,18 @@ pub struct Exemption {
     pub ticket: Option<String>,
     pub until: Moment,
 }
+
+/// Path patterns as a robots.txt has them; none: the whole origin. They are compared as rules are,
+/// in normal form: `/open/../closed` is not under `/open/`.
+#[derive(Clone, Debug, Default)]
+pub struct Paths(Option<Arc<RobotsTxt>>);
+
+/// A text that cannot be the path pattern of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{0}\" is no path pattern: it begins with \"/\" or \"*\" and has no \"#\" and no control characters"
+)]
+pub struct NotAPattern(String);
 
 /// One origin, or the hosts below a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +41,31 @@ pub enum OriginPattern {
     Below(Box<str>),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Exemptions(Vec<Exemption>);
+
+impl Paths {
+    pub fn new(patterns: &[String]) -> Result<Self, NotAPattern> {
+        if let Some(wrong) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
+            return Err(NotAPattern(wrong.clone()));
+        }
+        let rules: String = patterns.iter().map(|pattern| format!("allow: {pattern}\n")).collect();
+        let file = format!("user-agent: *\n{rules}");
+        let parsed = || Arc::new(RobotsTxt::parse(file.as_bytes(), &Dialect::RFC9309));
+        Ok(Self((!patterns.is_empty()).then(parsed)))
+    }
+
+    fn cover(&self, path: &[u8]) -> bool {
+        let Some(patterns) = &self.0 else { return true };
+        let path = Path::new(path, patterns.dialect());
+        patterns.group(None).is_some_and(|group| group.rule_for(&path).is_some())
+    }
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.starts_with(['/', '*'])
+        && !text.contains(|character: char| character == '#' || character.is_control())
+}
 
 impl OriginPattern {
     /// Reads `https://example.com`, `http://example.com:8080` or `*.example.com`.
@@ -59,7 +95,8 @@ impl OriginPattern {
                     Host::Name(name) => is_below(name, parent),
                     Host::V4(_) | Host::V6(_) => false,
                 };
-                is_below && origin.port() == origin.scheme().default_port()
+                let is_web = matches!(origin.scheme(), Scheme::Http | Scheme::Https);
+                is_below && is_web && origin.port() == origin.scheme().default_port()
             }
         }
     }
@@ -69,7 +106,7 @@ impl Exemption {
     fn applies(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> bool {
         now < self.until
             && self.origin.matches(origin)
-            && (self.paths.is_empty() || self.paths.iter().any(|head| path.starts_with(head.as_bytes())))
+            && self.paths.cover(path)
             && (self.agents.is_empty()
                 || agent.is_some_and(|token| self.agents.iter().any(|name| name.eq_ignore_ascii_case(token))))
     }
@@ -80,19 +117,113 @@ impl Exemptions {
         Self(exemptions)
     }
 
-    /// The first exemption that applies. `path` is the normalised path that the rules are compared
-    /// with, dot segments removed: `/open/../closed` is not under `/open`.
+    /// The first exemption that applies to `path`, given as it was requested.
     pub fn find(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> Option<&Exemption> {
         self.0.iter().find(|exemption| exemption.applies(origin, path, agent, now))
-    }
-
-    /// Those whose time is over, to be told at start.
-    pub fn expired(&self, now: Moment) -> impl Iterator<Item = &Exemption> {
-        self.0.iter().filter(move |exemption| exemption.until <= now)
     }
 }
 
 /// Compared by labels: `notexample.com` is not below `example.com`.
 fn is_below(name: &str, parent: &str) -> bool {
     name.strip_suffix(parent).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNTIL: Moment = Moment::from_millis(2_000);
+    const BEFORE: Moment = Moment::from_millis(1_999);
+
+    fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
+        Exemption {
+            origin: OriginPattern::parse(origin).expect("a pattern"),
+            paths: Paths::new(&paths.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("patterns"),
+            agents: agents.iter().map(ToString::to_string).collect(),
+            by: "legal@example.org".into(),
+            reason: "written permission".into(),
+            ticket: None,
+            until: UNTIL,
+        }
+    }
+
+    #[track_caller]
+    fn check(exemption: Exemption, cases: &[(&str, Option<&str>, bool)]) {
+        let exemptions = Exemptions::new(vec![exemption]);
+        for &(url, agent, expected) in cases {
+            let (origin, path) = split_url(url.as_bytes()).expect("a URL");
+            assert_eq!(exemptions.find(&origin, &path, agent, BEFORE).is_some(), expected, "{url} {agent:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_exempted_exactly() {
+        check(
+            exemption("https://Example.com", &[], &[]),
+            &[
+                ("https://example.com/x", None, true),
+                ("https://example.com:443/x", Some("ExampleBot"), true),
+                ("http://example.com/x", None, false),
+                ("https://example.com:8443/x", None, false),
+                ("https://www.example.com/x", None, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_wildcard_is_matched_on_labels() {
+        check(
+            exemption("*.example.com", &[], &[]),
+            &[
+                ("https://www.example.com/", None, true),
+                ("http://a.b.EXAMPLE.com./", None, true),
+                ("https://example.com/", None, false),
+                ("https://notexample.com/", None, false),
+                ("https://www.example.com.evil.test/", None, false),
+                ("https://www.example.com:8443/", None, false),
+                ("ftp://www.example.com/", None, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn paths_and_agents_narrow_it() {
+        check(
+            exemption("https://example.com", &["/open/", "/data"], &["ExampleBot"]),
+            &[
+                ("https://example.com/open/x", Some("examplebot"), true),
+                ("https://example.com/database", Some("ExampleBot"), true),
+                ("https://example.com/open", Some("ExampleBot"), false),
+                ("https://example.com/%6Fpen/x", Some("ExampleBot"), true),
+                ("https://example.com/open/../closed", Some("ExampleBot"), false),
+                ("https://example.com/open/%2e%2e/closed", Some("ExampleBot"), false),
+                ("https://example.com/closed/../open/x", Some("ExampleBot"), true),
+                ("https://example.com/open/x", Some("ExampleBot2"), false),
+                ("https://example.com/open/x", None, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_would_widen_a_pattern_is_refused() {
+        for text in ["", "open", "/open#x", "/open\n/closed"] {
+            assert_eq!(Paths::new(&[text.to_owned()]).unwrap_err(), NotAPattern(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn one_that_is_over_never_applies() {
+        let exemptions = Exemptions::new(vec![exemption("https://example.com", &[], &[])]);
+        let (origin, path) = split_url(b"https://example.com/").expect("a URL");
+        assert!(exemptions.find(&origin, &path, None, UNTIL).is_none());
+    }
+
+    #[test]
+    fn a_pattern_that_is_neither_is_refused() {
+        for pattern in
+            ["*example.com", "*.", "*.10.0.0.1", "*.example.com:8443", "https://example.com/x", "example.com"]
+        {
+            assert!(OriginPattern::parse(pattern).is_err(), "{pattern}");
+        }
+    }
 }

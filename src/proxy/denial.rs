@@ -114,7 +114,7 @@ impl Draft<'_> {
     }
 
     fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
-        let state = &known.state;
+        let state = known.state();
         let snapshot: Option<&Snapshot> = state.copy().map(|copy| &*copy.snapshot);
         audit::Robots {
             url: self.target.origin.robots_url(),
@@ -124,26 +124,25 @@ impl Draft<'_> {
             sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
             fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
             state: status(state),
-            cause: absence.map(|absence| Record::user_agent(absence.cause.to_string().as_bytes())),
+            cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
             since: state.since(),
             next_try: state.next_try(),
         }
     }
 
     fn record(&self, reason: Reason) -> Record {
-        let octets =
-            |value: Option<&http::HeaderValue>| value.map(|value| Record::user_agent(value.as_bytes()));
+        let octets = |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
         Record {
             id: audit::new_id(self.now),
             time: self.now,
             event: Event::Denied,
             reason,
             client: audit::Client { address: self.ask.client },
-            method: Record::user_agent(self.ask.method.as_str().as_bytes()),
+            method: Record::text(self.ask.method.as_str().as_bytes()),
             url: Record::url(self.target.to_string().as_bytes()),
             origin: self.target.origin.to_string(),
             user_agent: octets(self.agent.identification),
-            agent: self.agent.token.map(|token| Record::user_agent(token.as_bytes())),
+            agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
             agent_source: self.agent.source,
             profile: audit::Profile::of(self.rules.profile(&self.agent, &self.target.origin)),
             group: None,

@@ -79,10 +79,8 @@ impl Gate {
             Err(undecided) => return self.deny(draft.undecided(&undecided)).await,
         };
         // The fetch may have taken its time: what follows is judged by the time it ended.
-        let draft = Draft { now: known.at, ..draft };
-        let Some(policy) = known.policy() else {
-            return self.deny(draft.denial(Reason::Undecided, Problem::Undecided)).await;
-        };
+        let draft = Draft { now: self.clock.wall(), ..draft };
+        let policy = known.policy(draft.now);
         let decision = decide(&policy, agent.token, target.path.as_str().as_bytes());
         match decision.verdict {
             Verdict::Allow => match self.robots_txt(&decision, &policy, ask.method, draft.now) {

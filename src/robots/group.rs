@@ -1,5 +1,6 @@
 //! The group that applies to a crawler, and the rule of it that decides on a path.
 
+use super::notes::Record;
 use super::path::Path;
 use super::select::Naming;
 use super::{Directive, RobotsTxt, Rule};
@@ -45,6 +46,11 @@ impl<'a> Group<'a> {
         let RobotsTxt { rules, arena, dialect, .. } = self.robots;
         let of_each = self.namings.iter().filter_map(|naming| rules.deciding(naming.group, path, arena));
         of_each.min_by_key(|rule| rule.rank(dialect.precedence)).map(|rule| rule.view(arena))
+    }
+
+    /// The records that are no rules and follow a user-agent line with its name, such as `crawl-delay`.
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        self.robots.notes.records_after(self.namings, &self.robots.arena)
     }
 
     /// Whether every path can be decided the same way, without seeing one.

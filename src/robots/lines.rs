@@ -138,3 +138,65 @@ fn trim<'a>(octets: &'a [u8], dialect: &Dialect) -> &'a [u8] {
 fn begins_with(key: &[u8], head: &[u8]) -> bool {
     key.get(..head.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(head))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(body: &str, dialect: &Dialect) -> Vec<(u32, String)> {
+        let text = |octets| String::from_utf8_lossy(octets).into_owned();
+        lines(body.as_bytes(), dialect).map(|(number, octets)| (number, text(octets))).collect()
+    }
+
+    #[test]
+    fn cr_and_lf_and_both_end_one_line() {
+        let lines = numbered("a\rb\nc\r\nd\n\re", &Dialect::RFC9309);
+        let expected = [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, ""), (6, "e")];
+        assert_eq!(lines, expected.map(|(number, text)| (number, text.to_owned())));
+    }
+
+    #[test]
+    fn a_line_that_the_size_limit_cuts_is_dropped() {
+        let limited = |size_limit| numbered("ab\r\ncd", &Dialect { size_limit, ..Dialect::RFC9309 });
+        let texts = |size_limit| {
+            let texts = limited(size_limit).into_iter().map(|(_, text)| text);
+            texts.filter(|text| !text.is_empty()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(1), [""; 0]);
+        assert_eq!(texts(2), ["ab"]);
+        assert_eq!(texts(3), ["ab"]);
+        assert_eq!(texts(5), ["ab"]);
+        assert_eq!(texts(6), ["ab", "cd"]);
+    }
+
+    #[track_caller]
+    fn reads(line: &str, dialect: &Dialect, expected: Line<'_>) {
+        assert_eq!(Line::read(line.as_bytes(), dialect), expected, "{line:?}");
+    }
+
+    #[test]
+    fn keys_are_exact_or_by_head() {
+        let disallow = Line::Record { key: Key::Disallow, value: b"/a" };
+        reads(" DISALLOW\t: /a # why", &Dialect::RFC9309, disallow);
+        reads("disalow: /a", &Dialect::GOOGLE, disallow);
+        reads("disallowed: /a", &Dialect::GOOGLE, disallow);
+        reads("disallow /a", &Dialect::GOOGLE, disallow);
+        let other = |key| Line::Record { key: Key::Other(key), value: b"/a" };
+        reads("disalow: /a", &Dialect::RFC9309, other(b"disalow"));
+        reads("disallowed: /a", &Dialect::RFC9309, other(b"disallowed"));
+        reads("disallow /a", &Dialect::RFC9309, Line::NoRecord);
+        reads("disallow /a b", &Dialect::GOOGLE, Line::NoRecord);
+    }
+
+    #[test]
+    fn a_line_with_only_a_comment_is_not_blank() {
+        reads(" \t", &Dialect::KOSTER_1996, Line::Blank);
+        reads(" # a", &Dialect::KOSTER_1996, Line::Comment);
+    }
+
+    #[test]
+    fn a_line_without_a_key_is_no_record() {
+        reads(": /a", &Dialect::RFC9309, Line::NoRecord);
+        reads("disallow", &Dialect::GOOGLE, Line::NoRecord);
+    }
+}

@@ -22,11 +22,14 @@ mod lines;
 mod literal;
 mod normal;
 mod notes;
+mod octet_set;
 mod parse;
 mod path;
 mod pattern;
 mod ruleset;
 mod select;
+#[cfg(test)]
+mod tests;
 
 pub use dialect::{AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several};
 pub use group::{Group, WholeSite};
@@ -46,7 +49,9 @@ pub struct RobotsTxt {
 /// What a rule says of the paths it matches. Allow comes first, as it does between equal rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Directive {
+    /// `allow`
     Allow,
+    /// `disallow`
     Disallow,
 }
 
@@ -55,6 +60,7 @@ pub enum Directive {
 pub struct Rule<'a> {
     /// 1-based.
     pub line: u32,
+    /// What it says of the paths that it matches.
     pub directive: Directive,
     /// The path pattern as written, without blanks around it.
     pub pattern: &'a [u8],

@@ -2,6 +2,7 @@
 //! were not understood. Neither has any effect on a decision.
 
 use super::arena::{Arena, Span};
+use super::select::Naming;
 
 /// Keys of other records that are kept, in lower case.
 const KEYS: [&str; 5] = ["sitemap", "crawl-delay", "content-signal", "content-usage", "license"];
@@ -46,19 +47,37 @@ pub enum IgnoredBecause {
     MatchesNothing,
 }
 
+#[derive(Debug)]
+struct StoredRecord {
+    line: u32,
+    key: &'static str,
+    value: Span,
+    /// The first of the user-agent lines it follows, if it follows any. RFC 9309 §2.2.4 gives other
+    /// records no group, but Crawl-delay had one wherever it was used: theirs. A group with rules may
+    /// span several such runs (D-OTHERREC).
+    agents_from: Option<u32>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    records: Vec<(u32, &'static str, Span)>,
+    records: Vec<StoredRecord>,
     ignored: Vec<(u32, Span, IgnoredBecause)>,
     ignored_count: usize,
 }
 
 impl Notes {
     /// Keeps a record if its key is a known one; says whether it is.
-    pub(super) fn record(&mut self, line: u32, key: &[u8], value: &[u8], arena: &mut Arena) -> bool {
+    pub(super) fn record(
+        &mut self,
+        line: u32,
+        agents_from: Option<u32>,
+        key: &[u8],
+        value: &[u8],
+        arena: &mut Arena,
+    ) -> bool {
         let known = KEYS.into_iter().find(|known| key.eq_ignore_ascii_case(known.as_bytes()));
         if let Some(key) = known {
-            self.records.push((line, key, arena.push(value)));
+            self.records.push(StoredRecord { line, key, value: arena.push(value), agents_from });
         }
         known.is_some()
     }
@@ -77,7 +96,22 @@ impl Notes {
     }
 
     pub(super) fn records<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = Record<'a>> {
-        self.records.iter().map(|&(line, key, value)| Record { line, key, value: arena.get(value) })
+        self.records.iter().map(|record| record.view(arena))
+    }
+
+    /// The records for which one of these user-agent lines, sorted, is one that they follow.
+    pub(super) fn records_after<'a>(
+        &'a self,
+        namings: &'a [Naming],
+        arena: &'a Arena,
+    ) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let follows = |record: &&StoredRecord| {
+            record.agents_from.is_some_and(|from| {
+                let at = namings.partition_point(|naming| naming.line < from);
+                namings.get(at).is_some_and(|naming| naming.line < record.line)
+            })
+        };
+        self.records.iter().filter(follows).map(|record| record.view(arena))
     }
 
     pub(super) fn ignored_lines<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = IgnoredLine<'a>> {
@@ -89,7 +123,13 @@ impl Notes {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.records.capacity() * size_of::<(u32, &str, Span)>()
+        self.records.capacity() * size_of::<StoredRecord>()
             + self.ignored.capacity() * size_of::<(u32, Span, IgnoredBecause)>()
+    }
+}
+
+impl StoredRecord {
+    fn view<'a>(&self, arena: &'a Arena) -> Record<'a> {
+        Record { line: self.line, key: self.key, value: arena.get(self.value) }
     }
 }

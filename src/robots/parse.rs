@@ -15,6 +15,8 @@ pub(super) fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
     let mut parser = Parser {
         dialect,
         place: Place::OutsideGroups,
+        after_agent: false,
+        agents_from: 0,
         arena: Arena::default(),
         namings: Namings::default(),
         rules: Ruleset::default(),
@@ -29,6 +31,10 @@ pub(super) fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
 struct Parser<'d> {
     dialect: &'d Dialect,
     place: Place,
+    /// The first of the user-agent lines that stand together, last before here.
+    agents_from: u32,
+    /// Whether the record before was a user-agent line, so that another one stands with it.
+    after_agent: bool,
     arena: Arena,
     namings: Namings,
     rules: Ruleset,
@@ -60,10 +66,15 @@ impl Parser<'_> {
     }
 
     fn user_agent(&mut self, number: u32, value: &[u8]) {
-        if self.place != Place::AgentRun {
+        let begins_group = self.place != Place::AgentRun;
+        if begins_group {
             self.rules.begin_group();
             self.place = Place::AgentRun;
         }
+        if begins_group || !self.after_agent {
+            self.agents_from = number;
+        }
+        self.after_agent = true;
         self.namings.add(value, number, self.rules.last_group(), self.dialect, &mut self.arena);
     }
 
@@ -72,6 +83,7 @@ impl Parser<'_> {
             return self.ignore(line, octets, IgnoredBecause::OutsideGroups);
         }
         self.place = Place::Rules;
+        self.after_agent = false;
         // RFC 9309 §2.2: `empty-pattern`. It matches nothing, but it was a rule (D-EMPTY).
         if value.is_empty() {
             return;
@@ -103,7 +115,9 @@ impl Parser<'_> {
         if self.dialect.other_record_ends_run && self.place == Place::AgentRun {
             self.place = Place::Rules;
         }
-        if !self.notes.record(number, key, value, &mut self.arena) {
+        let agents_from = (self.place != Place::OutsideGroups).then_some(self.agents_from);
+        self.after_agent = false;
+        if !self.notes.record(number, agents_from, key, value, &mut self.arena) {
             self.ignore(number, octets, IgnoredBecause::UnknownKey);
         }
     }

@@ -6,6 +6,7 @@ use memchr::{memchr, memmem};
 
 use super::dialect::{Compared, Dialect, Percent};
 use super::normal::{self, Items};
+use super::octet_set::OctetSet;
 
 /// A URL's path and query in the form one dialect compares. An ordinary path is borrowed.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub struct Path<'a> {
     /// Where in `normal` the query begins, after its `?`; the end, when there is none.
     query: usize,
     head: u64,
+    octet_set: OctetSet,
 }
 
 impl<'a> Path<'a> {
@@ -30,7 +32,8 @@ impl<'a> Path<'a> {
             Percent::ByValueExceptSlash => normal.len(),
             _ => memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1),
         };
-        Path { given: path_and_query, head: head(&normal), normal, query }
+        let (head, octet_set) = (head(&normal), OctetSet::of(normal.iter()));
+        Path { given: path_and_query, normal, query, head, octet_set }
     }
 
     /// Whether this is `/robots.txt` itself, which is implicitly allowed (RFC 9309 §2.2.2). A query
@@ -49,6 +52,10 @@ impl<'a> Path<'a> {
 
     pub(super) fn head(&self) -> u64 {
         self.head
+    }
+
+    pub(super) fn octet_set(&self) -> OctetSet {
+        self.octet_set
     }
 }
 
@@ -138,4 +145,111 @@ pub(super) fn head(octets: &[u8]) -> u64 {
     let length = octets.len().min(head.len());
     head[..length].copy_from_slice(&octets[..length]);
     u64::from_le_bytes(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::normal::{ENCODED_QUESTION, ENCODED_SLASH};
+    use super::*;
+
+    fn compared(path: &[u8]) -> Vec<u8> {
+        Path::new(path, &Dialect::RFC9309).octets().to_vec()
+    }
+
+    #[test]
+    fn an_ordinary_path_is_borrowed() {
+        for path in ["/", "/a/b.html?c=d/e&f=..", "/.well-known/x", "/*$", "/ünencoded \""] {
+            let path = Path::new(path.as_bytes(), &Dialect::RFC9309);
+            assert!(matches!(path.normal, Cow::Borrowed(_)), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn dot_segments_of_the_path_are_removed_encoded_or_not() {
+        for (given, expected) in [
+            ("/a/../b", "/b"),
+            ("/a/./b/.", "/a/b/"),
+            ("/a/%2E%2e", "/"),
+            ("/../../a//..", "/a/"),
+            ("/...a/..b", "/...a/..b"),
+            ("/a?b/../c", "/a?b/../c"),
+        ] {
+            assert_eq!(compared(given.as_bytes()), expected.as_bytes(), "{given}");
+        }
+    }
+
+    #[test]
+    fn slash_and_question_mark_are_their_encodings_in_the_query_only() {
+        let expected = [b'/', b'a', ENCODED_SLASH, ENCODED_QUESTION, b'?', b'/', b'?'];
+        assert_eq!(compared(b"/%61%2f%3f?%2F%3F"), expected);
+    }
+
+    #[test]
+    fn what_is_no_path_is_read_as_one() {
+        assert_eq!(compared(b""), b"/");
+        assert_eq!(compared(b"*"), b"/*");
+        assert_eq!(compared(b"?a"), b"/?a");
+    }
+
+    #[test]
+    fn only_robots_txt_itself_is_robots_txt() {
+        let is_robots_txt = |path: &str| Path::new(path.as_bytes(), &Dialect::RFC9309).is_robots_txt();
+        assert!(is_robots_txt("/robots.txt"));
+        for other in ["/robots.txt?", "/robots.txt/", "/Robots.txt", "/robots%2Etxt", "/a/../robots.txt"] {
+            assert!(!is_robots_txt(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_url_begins_where_its_authority_ends() {
+        for (url, path) in [
+            ("https://www.example.com", "/"),
+            ("https://www.example.com/a?b#c", "/a?b"),
+            ("https://www.example.com?a", "/?a"),
+            ("https://www.example.com;a", "/;a"),
+            ("https://www.example.com#/a", "/"),
+            ("//www.example.com/a", "/a"),
+            ("www.example.com/a?u=http://b", "/a?u=http://b"),
+            ("/a?u=http://b", "/a?u=http://b"),
+            ("", "/"),
+        ] {
+            assert_eq!(path_of_url(url.as_bytes()), path.as_bytes(), "{url}");
+        }
+    }
+
+    /// Spells a normal form in the plainest way that reads as the same: nearly everything encoded.
+    fn spell(normal: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut octets = normal.iter();
+        while let Some(&octet) = octets.next() {
+            let value = match octet {
+                b'/' | b'?' => {
+                    out.push(octet);
+                    continue;
+                }
+                0x03 => {
+                    out.push(b'%');
+                    continue;
+                }
+                ENCODED_SLASH => b'/',
+                ENCODED_QUESTION => b'?',
+                0x08..=0x0F => (octet & 7) << 4 | octets.next().expect("a pair") & 0x0F,
+                other => other,
+            };
+            out.extend(format!("%{value:02x}").bytes());
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn normalising_twice_is_normalising_once(
+            path in "/([a%/?.]|%2[0-9Ff]|%3[Ff]|%7[Ff]|%0a|[ -~]){0,20}",
+        ) {
+            let once = compared(path.as_bytes());
+            prop_assert_eq!(compared(&spell(&once)), once);
+        }
+    }
 }

@@ -1,23 +1,19 @@
 //! From settings to the parts of a running proxy, put together in one place.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
-
 use super::connection::Limits;
 use super::reception::Clients;
 use crate::audit::{OpenError, Writer};
 use crate::clock::Clock;
-use crate::config::{FetchAs, Settings};
+use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
-use crate::fetch::{self, RobotsFetcher};
-use crate::policy::profile::Profile;
-use crate::proxy::{AgentRule, Deadlines, Forwarding, Gate, OriginRule, Proxy, Rules, Via};
-use crate::store::{self, Store};
+use crate::fetch::RobotsFetcher;
+use crate::proxy::{Forwarding, Gate, Proxy, Via};
+use crate::store::Store;
 
 /// Everything that the workers share, and the settings they need.
 #[derive(Debug)]
@@ -54,8 +50,6 @@ pub fn assemble(
     let store = store(settings, &egress, &clock);
     let audit = Arc::new(Writer::open(&settings.audit_dir())?);
     let limits = &settings.limits;
-    let deadlines =
-        Deadlines { idle: limits.idle_timeout, head: limits.header_timeout, write: limits.body_idle_timeout };
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
         clients: Clients {
@@ -64,13 +58,13 @@ pub fn assemble(
             connections_max: settings.clients.max_connections,
         },
         limits: Limits {
-            deadlines,
+            deadlines: settings.deadlines(),
             head_max: usize::try_from(limits.max_header_bytes).unwrap_or(usize::MAX),
             fields_max: limits.max_headers,
         },
         drain_timeout: limits.drain_timeout,
         gate: Arc::new(Gate {
-            rules: rules(settings),
+            rules: settings.rules(),
             store: Arc::clone(&store),
             audit: Arc::clone(&audit),
             clock,
@@ -78,7 +72,7 @@ pub fn assemble(
         store,
         audit,
         egress,
-        via: via(settings),
+        via: settings.via(mark()),
         body_idle_timeout: limits.body_idle_timeout,
         tunnel_idle_timeout: limits.tunnel_idle_timeout,
     })
@@ -107,70 +101,14 @@ pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::
 /// The store over a way out. Its fetches keep no idle connections: whichever worker's task fetches,
 /// the connection ends with the fetch.
 pub fn store(settings: &Settings, egress: &Arc<egress::Shared>, clock: &Arc<dyn Clock>) -> Arc<Store> {
-    let robots = &settings.robots;
-    let fetch_as = match &robots.fetch_as {
-        FetchAs::Client => None,
-        FetchAs::Agent(agent) => HeaderValue::try_from(agent.as_str()).ok(),
-    };
-    let max_size = usize::try_from(robots.max_size).unwrap_or(usize::MAX);
-    let config = fetch::Config { fetch_as, timeout: robots.fetch_timeout, max_size };
     let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
-    let fetcher = RobotsFetcher::new(way_out, config, Arc::clone(clock));
-    let config = store::Config {
-        entries_max: NonZeroUsize::new(robots.cache_entries).unwrap_or(NonZeroUsize::MIN),
-        bytes_max: usize::try_from(robots.cache_size).unwrap_or(usize::MAX),
-        // A little more than the fetch's own deadline, so that its verdict is heard.
-        wait: robots.fetch_timeout + Duration::from_millis(500),
-        ..store::Config::default()
-    };
-    Store::new(config, Arc::new(fetcher), Arc::clone(clock))
+    let fetcher = RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock));
+    Store::new(settings.store(), Arc::new(fetcher), Arc::clone(clock))
 }
 
-fn rules(settings: &Settings) -> Rules {
-    // One value for each profile that is used: the store knows a profile by its identity.
-    let mut profiles: HashMap<&'static str, Arc<Profile>> = HashMap::new();
-    let mut profile = |name: crate::config::ProfileName| {
-        Arc::clone(profiles.entry(name.as_str()).or_insert_with(|| Arc::new(settings.profile(name))))
-    };
-    Rules {
-        profile: profile(settings.robots.profile),
-        mode: settings.robots.mode.into(),
-        agent_required: settings.agents.require,
-        agents: settings
-            .agents
-            .rules
-            .iter()
-            .map(|rule| AgentRule {
-                matches: rule.matches.clone(),
-                token: rule.token.as_ref().map(|token| token.as_str().to_owned()),
-                mode: rule.mode.map(Into::into),
-                profile: rule.profile.map(&mut profile),
-                deny_status: rule.deny_status,
-            })
-            .collect(),
-        origins: settings
-            .origins
-            .iter()
-            .map(|rule| {
-                let settings =
-                    OriginRule { mode: rule.mode.map(Into::into), profile: rule.profile.map(&mut profile) };
-                (rule.origin.clone(), settings)
-            })
-            .collect(),
-        exemptions: settings.exemptions(),
-        deny_status: settings.deny.status,
-        unreachable_status: settings.deny.unreachable_status,
-        serves_robots_txt: settings.robots.serve_cached,
-    }
-}
-
-fn via(settings: &Settings) -> Via {
-    let pseudonym = match &settings.egress.via {
-        crate::config::Via::Off => None,
-        crate::config::Via::As(pseudonym) => Some(pseudonym.clone()),
-    };
-    // Random: two proxies in a row must not take each other for themselves.
-    Via::new(pseudonym, format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff))
+/// Random: two proxies in a row must not take each other for themselves.
+fn mark() -> String {
+    format!("{:x}", ulid::Ulid::new().random() & 0xffff_ffff)
 }
 
 fn cores() -> usize {

@@ -2,13 +2,16 @@
 //!
 //! Promises: at most one fetch per origin is under way, it outlives the client that caused it, and
 //! everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
-//! and waits are bounded. In memory only: an embedded database will stand beneath [`Cache`], and a
-//! shared store for clusters beside it. It judges nothing: that is `policy`'s part.
+//! and waits are bounded. In memory only: an embedded database will stand beneath `cache`, and a
+//! shared store for clusters beside it. It judges nothing: that is the part of `policy`.
 
 mod cache;
 mod entry;
 mod flight;
+mod known;
 mod parsed;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,15 +25,15 @@ use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::egress;
 use crate::fetch::{Ask, FetchRobots};
-use crate::moment::Moment;
+use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
+use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
-use crate::policy::state::{Policy, RobotsState, Standing};
 use cache::Cache;
 use entry::Entry;
 use flight::{Flight, Landing};
+pub use known::{Known, Undecided};
 use parsed::Parsed;
 
 #[derive(Clone, Debug)]
@@ -85,31 +88,6 @@ struct Counters {
     fetches: AtomicU64,
 }
 
-/// What is known of an origin under a profile. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Known {
-    pub state: Arc<RobotsState>,
-    pub profile: Arc<Profile>,
-    /// The moment at which it was found current, and by which it is judged.
-    pub at: Moment,
-}
-
-/// Why nothing is known. Undecided is denied.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Undecided {
-    /// The origin may not be contacted, or not now: see the failure.
-    #[error(transparent)]
-    Refused(egress::Error),
-    #[error("the origin's robots.txt did not come in time")]
-    TimedOut,
-    /// A bound on fetches or waiters is reached.
-    #[error("too many robots.txt files are being fetched")]
-    Busy,
-    /// The fetch ended without a result: our fault, or the proxy is going down.
-    #[error("the fetch of the origin's robots.txt was aborted")]
-    Aborted,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub entries: usize,
@@ -122,17 +100,6 @@ pub struct Stats {
     pub hits: u64,
     pub misses: u64,
     pub fetches: u64,
-}
-
-impl Known {
-    /// What follows. `None` does not occur for what the store returns; who meets it has nothing to
-    /// decide by.
-    pub fn policy(&self) -> Option<Policy<'_>> {
-        match self.state.standing(&self.profile, self.at) {
-            Standing::Current(policy) => Some(policy),
-            Standing::Due => None,
-        }
-    }
 }
 
 /// How a question stands.
@@ -204,12 +171,11 @@ impl Store {
         let mut shelf = self.shelf();
         let entry = shelf.cache.get(question.origin);
         if let Some(entry) = entry {
-            let Some((state, profile)) = entry.state(question.profile) else {
+            let Some(held) = entry.state(question.profile) else {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
-            if let Standing::Current(_) = state.standing(profile, now) {
-                let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
-                if known.state.wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
+            if let Some(known) = Known::if_current(held, now) {
+                if known.state().wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
                 }
@@ -250,9 +216,7 @@ impl Store {
         if let Some(derived) = &derived {
             self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
         }
-        let (state, profile) = derived.as_ref().unwrap_or(entry).state(question.profile)?;
-        let known = Known { state: Arc::clone(state), profile: Arc::clone(profile), at: now };
-        known.policy().is_some().then_some(known)
+        Known::if_current(derived.as_ref().unwrap_or(entry).state(question.profile)?, now)
     }
 
     /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for
@@ -295,11 +259,29 @@ impl Store {
             Ok(fetched) => {
                 // Under other profiles something may have been derived meanwhile.
                 let known = self.shelf().cache.get(&origin).cloned().or(previous);
-                let read = |snapshot: &_, dialect: &_| self.parsed.read(snapshot, dialect);
-                Ok(Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read)))
+                self.learn(known, profile, fetched).await
             }
         };
         flight.land(landing);
+    }
+
+    /// What `fetched` makes of what was known. A large file is read where it delays nobody else.
+    async fn learn(
+        self: &Arc<Self>,
+        known: Option<Arc<Entry>>,
+        profile: Arc<Profile>,
+        fetched: Fetched,
+    ) -> Landing {
+        let store = Arc::clone(self);
+        let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
+        let learn = move || {
+            let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
+            Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read))
+        };
+        if is_large {
+            return tokio::task::spawn_blocking(learn).await.map_err(|_| Undecided::Aborted);
+        }
+        Ok(learn())
     }
 
     /// What was learnt and the end of the flight become visible in the same instant.

@@ -23,12 +23,13 @@ struct Table {
 
 impl Parsed {
     pub(super) fn read(&self, snapshot: &Snapshot, dialect: &Dialect) -> Arc<RobotsTxt> {
+        let dialect = as_far_as_known(snapshot, dialect);
         let key = (snapshot.sha256, dialect.clone());
         if let Some(known) = self.table().files.get(&key).and_then(Weak::upgrade) {
             return known;
         }
         // Without the lock: a large file takes milliseconds. Two may do it at once; one is kept.
-        let read = Arc::new(RobotsTxt::parse(&snapshot.body, dialect));
+        let read = Arc::new(RobotsTxt::parse(&snapshot.body, &dialect));
         self.table().keep(key, read)
     }
 
@@ -54,4 +55,11 @@ impl Table {
         self.files.insert(key, Arc::downgrade(&read));
         read
     }
+}
+
+/// Of a file that was not downloaded to its end, the last octet only tells whether the line before
+/// it is whole (D-SIZE): a limit just below it makes the parser drop the line that was cut.
+fn as_far_as_known(snapshot: &Snapshot, dialect: &Dialect) -> Dialect {
+    let known = if snapshot.cut { snapshot.body.len().saturating_sub(1) } else { usize::MAX };
+    Dialect { size_limit: dialect.size_limit.min(known), ..dialect.clone() }
 }

@@ -1,0 +1,89 @@
+//! What holds where nothing is set.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::settings::{Clients, Deny, Egress, Knobs, Limits, Listen, Log, Robots, Tls};
+use super::values::{FetchAs, Via};
+use super::words::{LogFormat, LogLevel, Mode, ProfileName, Roots};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))] }
+    }
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self { allow: Vec::new(), open: false, max_connections: 10_000 }
+    }
+}
+
+impl Default for Robots {
+    fn default() -> Self {
+        Self {
+            profile: ProfileName::Rfc9309,
+            mode: Mode::Enforce,
+            fetch_as: FetchAs::Client,
+            fetch_timeout: Duration::from_secs(10),
+            max_size: 500 * KIB,
+            max_redirects: 5,
+            cache_size: 256 * MIB,
+            cache_entries: 100_000,
+            serve_cached: true,
+            knobs: Knobs::default(),
+        }
+    }
+}
+
+impl Default for Deny {
+    fn default() -> Self {
+        Self { status: StatusCode::FORBIDDEN, unreachable_status: StatusCode::FORBIDDEN }
+    }
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self { roots: Roots::System, extra_roots: Vec::new() }
+    }
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            connect_timeout: Duration::from_secs(10),
+            response_timeout: Duration::from_mins(1),
+            idle_timeout: Duration::from_secs(30),
+            max_per_origin: 256,
+            max_idle: 1024,
+            via: Via::As("courtesy".into()),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_header_bytes: 64 * KIB,
+            max_headers: 100,
+            header_timeout: Duration::from_secs(30),
+            body_idle_timeout: Duration::from_mins(1),
+            tunnel_idle_timeout: Duration::from_mins(5),
+            idle_timeout: Duration::from_mins(1),
+            drain_timeout: Duration::from_secs(25),
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: LogLevel::Info }
+    }
+}

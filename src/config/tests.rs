@@ -1,0 +1,377 @@
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::shape::{Shape, leaves};
+use super::*;
+use crate::moment::Moment;
+
+/// A configuration from a file's text, variables and flags, as a process would have it.
+struct Case<'a> {
+    file: &'a str,
+    variables: &'a [(&'a str, &'a str)],
+    flags: Vec<Override>,
+}
+
+impl Case<'_> {
+    fn load(self) -> Result<Loaded, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("courtesy.toml");
+        std::fs::write(&path, self.file).unwrap();
+        let home = [("HOME", "/home/somebody")];
+        let variables =
+            home.iter().chain(self.variables).map(|(name, value)| (name.to_string(), value.to_string()));
+        load(Some(&path), variables, &self.flags)
+            .map_err(|refusal| refusal.to_string().replace(&format!("{}/", dir.path().display()), ""))
+    }
+}
+
+#[track_caller]
+fn from_file(file: &str) -> Settings {
+    Case { file, variables: &[], flags: vec![] }.load().unwrap().settings
+}
+
+/// The only complaint about a file.
+#[track_caller]
+fn complaint(file: &str) -> String {
+    with_variables(file, &[])
+}
+
+#[track_caller]
+fn with_variables(file: &str, variables: &[(&str, &str)]) -> String {
+    let said = Case { file, variables, flags: vec![] }.load().unwrap_err();
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("the configuration cannot be used"));
+    let complaint = lines.next().unwrap().trim_start().to_owned();
+    assert_eq!(lines.next(), None, "{said}");
+    complaint
+}
+
+#[test]
+fn nothing_needs_to_be_set() {
+    let expected =
+        Settings { state_dir: "/home/somebody/.local/state/courtesy".into(), ..Settings::default() };
+    assert_eq!(from_file(""), expected);
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
+    for (file, expected) in [
+        (
+            "[robots]\nprofil = \"google\"",
+            "courtesy.toml:2: robots.profil: there is no such setting; did you mean robots.profile?",
+        ),
+        (
+            "\nprofile = \"google\"",
+            "courtesy.toml:2: profile: there is no such setting; did you mean robots.profile?",
+        ),
+        (
+            "fetch_timeout = \"1s\"",
+            "courtesy.toml:1: fetch_timeout: there is no such setting; did you mean robots.fetch_timeout?",
+        ),
+        (
+            "[robot]\nmode = \"observe\"",
+            "courtesy.toml:1: robot: there is no such setting; did you mean robots?",
+        ),
+        (
+            "[robots]\n\nprofile = \"gogle\"",
+            "courtesy.toml:3: robots.profile: \"gogle\" is not one of \"rfc9309\", \"google\", \"google-2019\", \
+             \"draft-rep-00\", \"koster-1996\", \"conservative\", \"archival\"; did you mean \"google\"?",
+        ),
+        (
+            "[robots]\nprofile = \"\"",
+            "courtesy.toml:2: robots.profile: \"\" is not one of \"rfc9309\", \"google\", \"google-2019\", \
+             \"draft-rep-00\", \"koster-1996\", \"conservative\", \"archival\"",
+        ),
+        (
+            "[robots]\nmax_redirects = \"5\"",
+            "courtesy.toml:2: robots.max_redirects: expected a whole number, found the text \"5\"",
+        ),
+        (
+            "[robots]\nmax_redirects = 300",
+            "courtesy.toml:2: robots.max_redirects: expected a whole number from 0 to 255",
+        ),
+        (
+            "[robots]\nserve_cached = 1",
+            "courtesy.toml:2: robots.serve_cached: expected true or false, found the number 1",
+        ),
+        (
+            "[robots]\nfetch_timeout = 10",
+            "courtesy.toml:2: robots.fetch_timeout: expected a text in quotes, found the number 10",
+        ),
+        (
+            "[robots]\nfetch_timeout = \"10\"",
+            "courtesy.toml:2: robots.fetch_timeout: \"10\" is not a length of time; write it as \"10s\", \"5m\" or \"24h\"",
+        ),
+        (
+            "[robots]\nfetch_timeout = \"0s\"",
+            "courtesy.toml:2: robots.fetch_timeout: must be longer than nothing",
+        ),
+        (
+            "[robots]\nmax_size = \"5 pounds\"",
+            "courtesy.toml:2: robots.max_size: \"5 pounds\" is not a size; write it as \"500KiB\" or \"256MiB\"",
+        ),
+        (
+            "[robots]\nmax_size = \"100KiB\"",
+            "courtesy.toml:2: robots.max_size: 100KiB is too little; RFC 9309 §2.5 asks for at least 500KiB",
+        ),
+        ("robots = 5", "courtesy.toml:1: robots: expected a table, found the number 5"),
+        (
+            "[listen]\nproxy = \"127.0.0.1:3128\"",
+            "courtesy.toml:2: listen.proxy: expected a list of texts, found the text \"127.0.0.1:3128\"",
+        ),
+        (
+            "[listen]\nproxy = []",
+            "courtesy.toml:2: listen.proxy: nothing to listen on; give at least one address and port",
+        ),
+        (
+            "[listen]\nproxy = [\"127.0.0.1:0\"]",
+            "courtesy.toml:2: listen.proxy: 127.0.0.1:0 has no port that clients could be told; \
+             --listen takes 0 for any free port",
+        ),
+        (
+            "[listen]\nproxy = [\"[::]:3128\"]",
+            "courtesy.toml:2: listen.proxy: [::]:3128 can be reached from other machines; \
+             say who may use the proxy with clients.allow = [\"10.0.0.0/8\"], or give --open",
+        ),
+        (
+            "[clients]\nallow = [\n\"10.0.0.0/8\",\n\"10.0.0/8\"]",
+            "courtesy.toml:2: clients.allow: \"10.0.0/8\" is not an address block; \
+             write it as \"10.0.0.0/8\" or \"192.0.2.7\"",
+        ),
+        (
+            "[clients]\nmax_connections = 0",
+            "courtesy.toml:2: clients.max_connections: expected a whole number of at least 1",
+        ),
+        (
+            "[deny]\nstatus = 200",
+            "courtesy.toml:2: deny.status: 200 is not the status of a refusal: 400 to 599",
+        ),
+        (
+            "[outage]\nretry_min = \"1h\"",
+            "courtesy.toml:2: outage.retry_min: retry_min, 1h, is longer than retry_max, 10m",
+        ),
+        (
+            "[egress]\nvia = \"my proxy\"",
+            "courtesy.toml:2: egress.via: \"my proxy\" cannot stand in Via; write one word without blanks, or \"off\"",
+        ),
+        (
+            "[[agents.rules]]\nmatch = \"a*\"\ntoken = \"a b\"",
+            "courtesy.toml:3: agents.rules[0].token: \"a b\" is not a product token; \
+             write one such as \"ExampleBot\", without version",
+        ),
+        (
+            "[[agents.rules]]\nmatch = \"a*\"",
+            "courtesy.toml:1: agents.rules[0]: changes nothing; give it a token, mode, profile or deny_status",
+        ),
+        (
+            "[[agents.rules]]\nmatches = \"a*\"\nmatch = \"a*\"\ntoken = \"a\"",
+            "courtesy.toml:2: agents.rules[0].matches: there is no such setting; did you mean agents.rules.match?",
+        ),
+        (
+            "[[origins]]\norigin = \"https://example.com/a\"\nmode = \"observe\"",
+            "courtesy.toml:2: origins[0].origin: an origin ends after host and port: \"https://example.com\"",
+        ),
+        (
+            "[[exemptions]]\norigin = \"https://example.com\"\nreason = \"x\"\nuntil = \"2027-01-01\"",
+            "courtesy.toml:1: exemptions[0].by: is required",
+        ),
+        (
+            "[[exemptions]]\norigin = \"*.example.com\"\nby = \"\"\nreason = \"x\"\nuntil = 2027-01-01",
+            "courtesy.toml:3: exemptions[0].by: is empty; an exemption names who allowed it and why",
+        ),
+        (
+            "[[exemptions]]\norigin = \"*.example.com\"\nby = \"a\"\nreason = \"x\"\nuntil = \"soon\"",
+            "courtesy.toml:5: exemptions[0].until: \"soon\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\"",
+        ),
+        ("[robots\n", "courtesy.toml:1: unclosed table, expected `]`"),
+    ] {
+        assert_eq!(complaint(file), expected, "{file}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
+    for (name, value, expected) in [
+        (
+            "COURTESY__ROBOTS__PROFIL",
+            "x",
+            ": no setting has this name; did you mean COURTESY__ROBOTS__PROFILE?",
+        ),
+        (
+            "COURTESY_ROBOTS_PROFILE",
+            "x",
+            ": no setting has this name; did you mean COURTESY__ROBOTS__PROFILE?",
+        ),
+        (
+            "COURTESY_ROBOTS__PROFILE",
+            "x",
+            ": no setting has this name; did you mean COURTESY__ROBOTS__PROFILE?",
+        ),
+        (
+            "COURTESY_ENABLED",
+            "x",
+            ": no setting has this name; settings are spelt COURTESY__TABLE__NAME, with two underscores each time",
+        ),
+        ("COURTESY__ROBOTS", "x", ": robots: is a table; set one of its settings"),
+        ("COURTESY__AGENTS__RULES", "x", ": agents.rules: a list of tables can be set in the file only"),
+        ("COURTESY__AGENTS__REQUIRE", "1", ": agents.require: expected true or false, found \"1\""),
+        ("COURTESY__WORKERS", "0", ": workers: at least one is needed; leave it out for one per core"),
+        (
+            "COURTESY__ROBOTS__MODE",
+            "Observe",
+            ": robots.mode: \"Observe\" is not one of \"enforce\", \"observe\"; did you mean \"observe\"?",
+        ),
+    ] {
+        assert_eq!(with_variables("", &[(name, value)]), format!("${name}{expected}"));
+    }
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    let variables = [("COURTESY__ROBOTS__MODES", "x")];
+    let said =
+        Case { file: "a = 1\n[robots]\nb = 2", variables: &variables, flags: vec![] }.load().unwrap_err();
+    assert_eq!(said.lines().count(), 4, "{said}");
+}
+
+#[test]
+fn variables_of_kubernetes_are_let_be() {
+    let variables = [("COURTESY_PORT", "tcp://10.0.0.1:3128"), ("COURTESY_SERVICE_HOST", "10.0.0.1")];
+    assert!(Case { file: "", variables: &variables, flags: vec![] }.load().is_ok());
+}
+
+#[test]
+fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
+    let file =
+        "workers = 1\n[robots]\nprofile = \"google\"\nmode = \"observe\"\n[egress]\nallow = [\"192.0.2.1\"]";
+    let variables = [("COURTESY__WORKERS", "2"), ("COURTESY__ROBOTS__PROFILE", "archival")];
+    let flag = |key, change, flag| Override { key, change, flag };
+    let flags = vec![
+        flag("workers", Change::Set("3".into()), "--workers"),
+        flag("egress.allow", Change::Add(vec!["10.0.0.0/8".into()]), "--allow-private"),
+        flag("listen.proxy", Change::SetList(vec!["127.0.0.1:0".into()]), "--listen"),
+    ];
+    let loaded = Case { file, variables: &variables, flags }.load().unwrap();
+    assert_eq!(loaded.settings.workers, Some(3));
+    assert_eq!(loaded.settings.robots.profile, ProfileName::Archival);
+    assert_eq!(loaded.settings.robots.mode, Mode::Observe);
+    assert_eq!(loaded.settings.egress.allow.len(), 2);
+
+    let from = |key: &str| {
+        let effective = loaded.effective();
+        let from = &effective.iter().find(|setting| setting.key == key).unwrap().from;
+        from.rsplit_once('/').map_or(from.clone(), |(_, name)| name.to_owned())
+    };
+    assert_eq!(from("workers"), "--workers");
+    assert_eq!(from("robots.profile"), "$COURTESY__ROBOTS__PROFILE");
+    assert_eq!(from("robots.mode"), "courtesy.toml:4");
+    assert_eq!(from("egress.allow"), "courtesy.toml:6 and --allow-private");
+    assert_eq!(from("egress.deny"), "default");
+    assert_eq!(from("outage.copy"), "profile archival");
+    assert_eq!(from("state_dir"), "$HOME");
+}
+
+#[test]
+fn lists_in_the_environment_are_parted_by_commas() {
+    let variables = [("COURTESY__CLIENTS__ALLOW", "10.0.0.0/8, 192.0.2.7,"), ("COURTESY__EGRESS__DENY", "")];
+    let settings = Case { file: "", variables: &variables, flags: vec![] }.load().unwrap().settings;
+    assert_eq!(settings.clients.allow, ["10.0.0.0/8".parse().unwrap(), "192.0.2.7/32".parse().unwrap()]);
+    assert!(settings.egress.deny.is_empty());
+}
+
+#[test]
+fn state_is_kept_where_the_nearest_voice_says() {
+    for (variables, expected) in [
+        (&[("STATE_DIRECTORY", "/var/lib/courtesy:/var/lib/other")][..], "/var/lib/courtesy"),
+        (&[("XDG_STATE_HOME", "/x"), ("STATE_DIRECTORY", "")], "/x/courtesy"),
+        (&[("STATE_DIRECTORY", "/s"), ("COURTESY__STATE_DIR", "/v")], "/v"),
+        (&[], "/home/somebody/.local/state/courtesy"),
+    ] {
+        let settings = Case { file: "", variables, flags: vec![] }.load().unwrap().settings;
+        assert_eq!(settings.state_dir, PathBuf::from(expected));
+        assert_eq!(settings.audit_dir(), Path::new(expected).join("audit"));
+    }
+}
+
+#[test]
+fn a_file_that_was_named_must_be_there() {
+    let home = [("HOME".to_owned(), "/".to_owned())];
+    let said = load(Some(Path::new("/nowhere.toml")), home, &[]).unwrap_err().to_string();
+    assert!(said.contains("--config: cannot read /nowhere.toml: "), "{said}");
+    let variable = [("COURTESY_CONFIG".to_owned(), "/nowhere.toml".to_owned())];
+    let said = load(None, variable, &[]).unwrap_err().to_string();
+    assert!(said.contains("$COURTESY_CONFIG: cannot read /nowhere.toml: "), "{said}");
+}
+
+#[test]
+fn an_exemption_that_has_ended_is_said_and_no_error() {
+    let settings = from_file(
+        "[[exemptions]]\norigin = \"*.example.com\"\nby = \"them\"\nreason = \"archive\"\nuntil = 2020-01-01",
+    );
+    let ended = Moment::from_millis(1_577_923_200_000);
+    assert_eq!(
+        settings.notices(ended),
+        ["the exemption for *.example.com by them ended at 2020-01-02T00:00:00Z and no longer applies"]
+    );
+    assert!(settings.notices(Moment::from_millis(ended.millis() - 1)).is_empty());
+}
+
+/// The documented file with its examples made live.
+fn documented() -> String {
+    let live = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if rest.starts_with("[[") || is_setting(rest) => rest.to_owned(),
+        _ => line.to_owned(),
+    };
+    DEFAULT_FILE.lines().map(|line| live(line) + "\n").collect()
+}
+
+fn is_setting(line: &str) -> bool {
+    line.split_once(" = ")
+        .is_some_and(|(name, _)| name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_'))
+}
+
+#[test]
+fn the_documented_file_has_the_defaults() {
+    // Examples are behind a "#", so what is live must change nothing.
+    assert_eq!(from_file(DEFAULT_FILE), from_file(""));
+    let live: Vec<_> = DEFAULT_FILE.lines().filter(|line| is_setting(line)).collect();
+    let of_defaults = leaves(&serde_json::to_value(Settings::default()).unwrap())
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .count();
+    // Without state_dir, agents.rules, origins and exemptions, which have no default to show.
+    assert_eq!(live.len(), of_defaults - 4, "a default that is not shown");
+
+    let documented = from_file(&documented());
+    let rfc9309 = from_file("").filled();
+    assert_eq!(documented.outage, rfc9309.outage);
+    assert_eq!(documented.robots.knobs, rfc9309.robots.knobs);
+}
+
+#[test]
+fn the_documented_file_has_every_setting_each_with_a_sentence() {
+    let documented = documented();
+    let table: toml::Table = documented.parse().unwrap();
+    let mut in_file = BTreeSet::new();
+    names("", &serde_json::to_value(table).unwrap(), &mut in_file);
+    let mut in_code = BTreeSet::new();
+    names("", Shape::new().at_root(), &mut in_code);
+    assert_eq!(in_file, in_code);
+
+    let lines: Vec<_> = documented.lines().collect();
+    for pair in lines.windows(2).filter(|pair| is_setting(pair[1])) {
+        assert!(pair[0].starts_with("# ") || pair[0].starts_with("[["), "no sentence before {}", pair[1]);
+    }
+}
+
+fn names(key: &str, value: &Json, found: &mut BTreeSet<String>) {
+    match value {
+        Json::Object(table) => {
+            table.iter().for_each(|(name, value)| names(&format!("{key}.{name}"), value, found))
+        }
+        Json::Array(items) if items.first().is_some_and(Json::is_object) => names(key, &items[0], found),
+        _ => drop(found.insert(key.to_owned())),
+    }
+}

@@ -1,0 +1,108 @@
+//! What follows from a state at a moment: rules, everything allowed, nothing allowed, or a question
+//! that must be asked first.
+
+use std::time::Duration;
+
+use super::super::access::Cause;
+use super::super::profile::{Access, Meaning, Outage, OutageCopy, Profile};
+use super::{Copy, RobotsState, Unreachable};
+use crate::limits::OUTAGE_TRIES_MIN;
+use crate::moment::Moment;
+
+/// What is known of an origin, asked at a moment.
+#[derive(Clone, Copy, Debug)]
+pub enum Standing<'a> {
+    Current(Policy<'a>),
+    /// The robots.txt must be asked for before anything follows.
+    Due,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Policy<'a> {
+    Rules(&'a Copy),
+    AllowAll(Absence<'a>),
+    DisallowAll(Absence<'a>),
+}
+
+/// Why there are no rules to go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence<'a> {
+    pub kind: AbsenceKind,
+    pub cause: &'a Cause,
+    pub since: Moment,
+    pub lasting: Duration,
+    /// When the file will be asked for again, if anybody wants something of this origin then.
+    pub next_try: Moment,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbsenceKind {
+    Unavailable,
+    Unreachable,
+    /// Unreachable for longer than the profile holds the origin closed.
+    LongUnreachable,
+}
+
+impl Absence<'_> {
+    /// Whether a denial is only for the time being: the client may come back at `next_try`.
+    pub const fn defers(&self) -> bool {
+        !matches!(self.kind, AbsenceKind::Unavailable)
+    }
+}
+
+impl RobotsState {
+    pub fn standing(&self, profile: &Profile, now: Moment) -> Standing<'_> {
+        match self {
+            Self::Unknown => Standing::Due,
+            _ if !self.is_current(now) => Standing::Due,
+            Self::Successful { copy, .. } => Standing::Current(Policy::Rules(copy)),
+            Self::Unavailable { copy: Some(copy), .. } => Standing::Current(Policy::Rules(copy)),
+            Self::Unavailable { cause, at, fresh_until, copy: None } => {
+                let absence = Absence {
+                    kind: AbsenceKind::Unavailable,
+                    cause,
+                    since: *at,
+                    lasting: now.since(*at),
+                    next_try: *fresh_until,
+                };
+                Standing::Current(match profile.meaning(cause) {
+                    Meaning::Unavailable => Policy::AllowAll(absence),
+                    Meaning::Forbidden | Meaning::Unreachable => Policy::DisallowAll(absence),
+                })
+            }
+            Self::Unreachable(outage) => Standing::Current(outage.policy(&profile.outage, now)),
+        }
+    }
+}
+
+impl Unreachable {
+    fn policy(&self, rule: &Outage, now: Moment) -> Policy<'_> {
+        // Judged by the last try, not by now: the time was observed only that far.
+        let observed = self.tried.since(self.since);
+        let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
+        let copy = self.copy.as_ref().filter(|_| rule.copy == OutageCopy::Use);
+        if observed < rule.pause {
+            return Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now));
+        }
+        if is_long && (copy.is_none() || rule.after_drops_copy) {
+            let absence = self.absence(AbsenceKind::LongUnreachable, now);
+            let opens = rule.after == Access::Allow && (self.site_up || !rule.after_needs_site_up);
+            return if opens { Policy::AllowAll(absence) } else { Policy::DisallowAll(absence) };
+        }
+        match (copy, rule.without_copy) {
+            (Some(copy), _) => Policy::Rules(copy),
+            (None, Access::Allow) => Policy::AllowAll(self.absence(AbsenceKind::Unreachable, now)),
+            (None, Access::Disallow) => Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now)),
+        }
+    }
+
+    fn absence(&self, kind: AbsenceKind, now: Moment) -> Absence<'_> {
+        Absence {
+            kind,
+            cause: &self.cause,
+            since: self.since,
+            lasting: now.since(self.since),
+            next_try: self.next_try,
+        }
+    }
+}

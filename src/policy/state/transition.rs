@@ -1,0 +1,102 @@
+//! What a state becomes when an attempt to fetch the file has ended: one table row per result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::access::{AccessResult, Cause, Freshness, Snapshot};
+use super::super::profile::{Meaning, Outage, Profile};
+use super::{Copy, RobotsState, Unreachable};
+use crate::limits::{OUTAGE_GAP_MAX, RETRY_AFTER_MAX};
+use crate::moment::Moment;
+use crate::robots::RobotsTxt;
+
+/// What a transition is given besides the result.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances {
+    pub now: Moment,
+    /// From 0 to 1; spreads the next tries of many proxies.
+    pub jitter: f64,
+    /// Whether the site's pages have been answering.
+    pub site_up: bool,
+}
+
+impl RobotsState {
+    /// The state after an attempt ended with `result`. `read` parses a file in the profile's
+    /// dialect; it is an argument so that equal files can be parsed once.
+    pub fn after(
+        &self,
+        profile: &Profile,
+        result: &AccessResult,
+        circumstances: &Circumstances,
+        read: impl FnOnce(&Snapshot) -> Arc<RobotsTxt>,
+    ) -> Self {
+        let now = circumstances.now;
+        match (result, self.copy()) {
+            (AccessResult::Successful { snapshot, freshness }, _) => {
+                let copy = Copy { rules: read(snapshot), snapshot: Arc::clone(snapshot), confirmed_at: now };
+                Self::successful(copy, profile, freshness, now)
+            }
+            (AccessResult::NotModified { freshness }, Some(copy)) => {
+                let copy = Copy { confirmed_at: now, ..copy.clone() };
+                Self::successful(copy, profile, freshness, now)
+            }
+            // A 304 that nobody asked for says nothing about any file.
+            (AccessResult::NotModified { .. }, None) => {
+                self.without(profile, &Cause::Status { code: 304, retry_after: None }, circumstances)
+            }
+            (AccessResult::Without(cause), _) => self.without(profile, cause, circumstances),
+        }
+    }
+
+    fn successful(copy: Copy, profile: &Profile, freshness: &Freshness, now: Moment) -> Self {
+        let fresh_until = now.plus(profile.lifetimes.of_copy(freshness));
+        Self::Successful { copy, at: now, fresh_until }
+    }
+
+    fn without(&self, profile: &Profile, cause: &Cause, circumstances: &Circumstances) -> Self {
+        match profile.meaning(cause) {
+            Meaning::Unavailable | Meaning::Forbidden => self.unavailable(profile, cause, circumstances.now),
+            Meaning::Unreachable => Self::Unreachable(self.unreachable(profile, cause, circumstances)),
+        }
+    }
+
+    /// The site took the file away, so the copy goes too, unless the profile lets it serve out.
+    fn unavailable(&self, profile: &Profile, cause: &Cause, now: Moment) -> Self {
+        let serves_until = |copy: &Copy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
+        let copy = self.copy().filter(|copy| now < serves_until(copy)).cloned();
+        let fresh_until = now.plus(profile.lifetimes.unavailable);
+        let fresh_until = copy.as_ref().map_or(fresh_until, |copy| fresh_until.min(serves_until(copy)));
+        Self::Unavailable { cause: cause.clone(), at: now, fresh_until, copy }
+    }
+
+    fn unreachable(&self, profile: &Profile, cause: &Cause, circumstances: &Circumstances) -> Unreachable {
+        let now = circumstances.now;
+        let (since, failures) = match self {
+            Self::Unreachable(outage) if now.since(outage.tried) <= OUTAGE_GAP_MAX => {
+                (outage.since.min(now), outage.failures.saturating_add(1))
+            }
+            _ => (now, 1),
+        };
+        let wait = retry_wait(&profile.outage, failures, cause.retry_after(), circumstances.jitter);
+        Unreachable {
+            cause: cause.clone(),
+            since,
+            tried: now,
+            failures,
+            next_try: now.plus(wait),
+            copy: self.copy().cloned(),
+            site_up: circumstances.site_up,
+        }
+    }
+}
+
+/// Failure is remembered briefly and growing, or for as long as the origin asked.
+fn retry_wait(rule: &Outage, failures: u32, asked: Option<Duration>, jitter: f64) -> Duration {
+    if let Some(asked) = asked {
+        return asked.min(RETRY_AFTER_MAX).max(rule.retry_min);
+    }
+    let doublings = failures.saturating_sub(1).min(31);
+    let wait = rule.retry_min.saturating_mul(1 << doublings).min(rule.retry_max);
+    // Up to a quarter earlier, never later than the bound. A moment counts milliseconds.
+    wait.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 4.0).max(Duration::from_millis(1))
+}

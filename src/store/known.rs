@@ -1,0 +1,68 @@
+//! The answers of the store: what is known of an origin, or why nothing is.
+
+use std::sync::Arc;
+
+use crate::egress;
+use crate::moment::Moment;
+use crate::policy::profile::Profile;
+use crate::policy::state::{Policy, RobotsState, Standing};
+
+/// What is known of an origin under a profile. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Known {
+    state: Arc<RobotsState>,
+    profile: Arc<Profile>,
+    /// When the state was current.
+    at: Moment,
+}
+
+/// Why nothing is known. Undecided is denied.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Undecided {
+    /// The origin may not be contacted, or not now: see the failure.
+    #[error(transparent)]
+    Refused(egress::Error),
+    #[error("the origin's robots.txt did not come in time")]
+    TimedOut,
+    /// A bound on fetches or waiters is reached.
+    #[error("too many robots.txt files are being fetched")]
+    Busy,
+    /// The fetch ended without a result: our fault, or the proxy is going down.
+    #[error("the fetch of the origin's robots.txt was aborted")]
+    Aborted,
+}
+
+impl Known {
+    pub(super) fn if_current(
+        (state, profile): &(Arc<RobotsState>, Arc<Profile>),
+        now: Moment,
+    ) -> Option<Self> {
+        match state.standing(profile, now) {
+            Standing::Current(_) => {
+                Some(Self { state: Arc::clone(state), profile: Arc::clone(profile), at: now })
+            }
+            Standing::Due => None,
+        }
+    }
+
+    /// What follows at `now`; where the state has come due since the store answered, what followed
+    /// then. Whoever waits between the two asks the store again.
+    pub fn policy(&self, now: Moment) -> Policy<'_> {
+        let standing = match self.state.standing(&self.profile, now) {
+            Standing::Due => self.state.standing(&self.profile, self.at),
+            current @ Standing::Current(_) => current,
+        };
+        match standing {
+            Standing::Current(policy) => policy,
+            Standing::Due => unreachable!("it is made only of a state that is current at that moment"),
+        }
+    }
+
+    pub fn state(&self) -> &RobotsState {
+        &self.state
+    }
+
+    pub fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+}

@@ -1,0 +1,135 @@
+//! The map in `src/lib.rs`, held against the source: what must never be there is not there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules in the order of the map, lowest first. Each may name only itself and those before.
+const ORDER: [&str; 17] = [
+    "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
+    "policy", // 1
+    "clock", "egress", "fetch", "store", "audit", // 2 edges
+    "proxy", // 3
+    "config", "server", "cli", // 4 program
+];
+
+/// The pure floors: no I/O, no clock, no log, no tasks.
+const PURE: &[&str] = &["limits", "moment", "text", "glob", "robots", "origin", "agent", "policy"];
+const IMPURE: &[&str] = &[
+    "tokio::",
+    "tracing::",
+    "hyper::",
+    "std::fs",
+    "std::env",
+    "std::thread",
+    "std::io",
+    "Instant",
+    "SystemTime",
+];
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("the source is readable") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Each line of code with the module it stands in and where, comments left out.
+fn lines() -> Vec<(String, String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut lines = Vec::new();
+    for file in sources(&root) {
+        let within = file.strip_prefix(&root).expect("below src");
+        let first = within.components().next().expect("a name").as_os_str().to_string_lossy();
+        let module = first.trim_end_matches(".rs").to_owned();
+        for (number, line) in fs::read_to_string(&file).expect("text").lines().enumerate() {
+            if !line.trim_start().starts_with("//") {
+                lines.push((
+                    module.clone(),
+                    format!("src/{}:{}", within.display(), number + 1),
+                    line.to_owned(),
+                ));
+            }
+        }
+    }
+    assert!(lines.len() > 1000, "the source was not found");
+    lines
+}
+
+/// The modules that a line names by `crate::name`, also in `use crate::{a, b}`.
+fn named(line: &str) -> Vec<String> {
+    let word =
+        |text: &str| text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect::<String>();
+    line.match_indices("crate::")
+        .flat_map(|(at, found)| {
+            let rest = &line[at + found.len()..];
+            match rest.strip_prefix('{') {
+                Some(list) => list.split(',').map(|item| word(item.trim_start())).collect(),
+                None => vec![word(rest)],
+            }
+        })
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+#[track_caller]
+fn none(offences: Vec<String>, rule: &str) {
+    assert!(offences.is_empty(), "{rule}:\n{}", offences.join("\n"));
+}
+
+#[test]
+fn a_module_names_only_floors_below_its_own() {
+    let place = |name: &str| ORDER.iter().position(|module| *module == name);
+    let mut offences = Vec::new();
+    for (module, at, line) in lines() {
+        let Some(own) = place(&module) else {
+            assert!(module == "lib" || module == "main", "{at}: put the module {module} on a floor");
+            continue;
+        };
+        for name in named(&line) {
+            match place(&name) {
+                Some(other) if other <= own => {}
+                _ => offences.push(format!("{at}: {module} names {name}")),
+            }
+        }
+    }
+    none(offences, "a module names only what stands before it on the map");
+}
+
+#[test]
+fn robots_is_a_crate_of_its_own_in_all_but_name() {
+    let offences = lines()
+        .into_iter()
+        .filter(|(module, _, line)| module == "robots" && named(line).iter().any(|name| name != "robots"))
+        .map(|(_, at, line)| format!("{at}: {line}"));
+    none(offences.collect(), "robots/ names nothing outside itself");
+}
+
+#[test]
+fn the_pure_floors_do_nothing_but_compute() {
+    let offences = lines()
+        .into_iter()
+        .filter(|(module, _, line)| {
+            PURE.contains(&module.as_str()) && IMPURE.iter().any(|word| line.contains(word))
+        })
+        .map(|(_, at, line)| format!("{at}: {line}"));
+    none(offences.collect(), "floors 0 and 1 do no I/O, read no clock, log nothing, spawn nothing");
+}
+
+#[test]
+fn only_respond_makes_responses_and_only_the_gate_makes_permits() {
+    let made_elsewhere = |what: &'static str, place: &'static str| {
+        lines()
+            .into_iter()
+            .filter(move |(module, at, line)| module == "proxy" && line.contains(what) && !at.contains(place))
+            .map(|(_, at, line)| format!("{at}: {line}"))
+            .collect::<Vec<_>>()
+    };
+    none(made_elsewhere("Response::new(", "proxy/respond.rs"), "only proxy/respond.rs makes responses");
+    none(made_elsewhere("Permit {", "proxy/gate.rs"), "only proxy/gate.rs makes permits");
+}

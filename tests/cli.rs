@@ -1,0 +1,166 @@
+//! The program as a shell sees it: what it prints, where, and the code it ends in.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The program with these arguments, in an environment of its own.
+fn courtesy(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    command.args(arguments).env_clear().env("HOME", "/home/somebody").stdin(Stdio::null());
+    command
+}
+
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn run(command: &mut Command) -> Ended {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    Ended { code: status.code(), stdout, stderr }
+}
+
+#[track_caller]
+fn succeeds(command: &mut Command) -> String {
+    let ended = run(command);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+    ended.stdout
+}
+
+/// The text on standard error, where nothing was printed to standard output.
+#[track_caller]
+fn fails(command: &mut Command, code: i32) -> String {
+    let ended = run(command);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{}", ended.stderr);
+    ended.stderr
+}
+
+fn file(dir: &Path, text: &str) -> String {
+    let path = dir.join("courtesy.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_default_file_passes_the_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), &succeeds(&mut courtesy(&["config", "default"])));
+    assert_eq!(succeeds(&mut courtesy(&["config", "check", &path])), format!("{path}: ok\n"));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_ends_in_78() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "[robots]\nprofil = \"google\"\n");
+    let expected = format!(
+        "error: the configuration cannot be used\n  \
+         {path}:2: robots.profil: there is no such setting; did you mean robots.profile?\n"
+    );
+    assert_eq!(fails(&mut courtesy(&["config", "check", &path]), 78), expected);
+    assert_eq!(fails(&mut courtesy(&["config", "show", "--config", &path]), 78), expected);
+    assert_eq!(fails(courtesy(&["config", "check"]).env("COURTESY_CONFIG", &path), 78), expected);
+    assert!(fails(&mut courtesy(&["config", "check", "/nowhere.toml"]), 78).contains("/nowhere.toml"));
+}
+
+#[test]
+fn a_mistaken_variable_ends_in_78() {
+    let said = fails(courtesy(&["config", "check"]).env("COURTESY_ROBOTS_PROFILE", "google"), 78);
+    assert!(said.contains("$COURTESY_ROBOTS_PROFILE: "), "{said}");
+    assert!(said.contains("did you mean COURTESY__ROBOTS__PROFILE?"), "{said}");
+}
+
+#[test]
+fn show_says_where_each_value_came_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "[robots]\nmode = \"observe\"\n");
+    let shown = succeeds(
+        courtesy(&["config", "show", "--config", &path, "--allow-private", "--listen", "127.0.0.1:0"])
+            .env("COURTESY__ROBOTS__PROFILE", "google"),
+    );
+    let from = |setting: &str| {
+        let line = shown.lines().find(|line| line.starts_with(setting)).unwrap();
+        line.rsplit_once("# ").unwrap().1
+    };
+    assert_eq!(from("robots.mode = \"observe\" "), format!("{path}:2"));
+    assert_eq!(from("robots.profile = \"google\" "), "$COURTESY__ROBOTS__PROFILE");
+    assert_eq!(from("outage.after_time = \"30d\" "), "profile google");
+    assert_eq!(from("listen.proxy = [\"127.0.0.1:0\"] "), "--listen");
+    assert_eq!(from("egress.allow = "), "--allow-private");
+    assert_eq!(from("robots.fetch_timeout = \"10s\" "), "default");
+    assert_eq!(from("state_dir = "), "$HOME");
+}
+
+#[test]
+fn show_speaks_json() {
+    let shown = succeeds(&mut courtesy(&["config", "show", "--format", "json", "--workers", "3"]));
+    let settings: Vec<serde_json::Value> = serde_json::from_str(&shown).unwrap();
+    let workers = settings.iter().find(|setting| setting["key"] == "workers").unwrap();
+    assert_eq!(workers, &serde_json::json!({ "key": "workers", "value": 3, "from": "--workers" }));
+}
+
+#[test]
+fn an_exemption_that_has_ended_is_a_note() {
+    let dir = tempfile::tempdir().unwrap();
+    let exemption =
+        "[[exemptions]]\norigin = \"http://a.example\"\nby = \"b\"\nreason = \"c\"\nuntil = 2020-01-01\n";
+    let said = succeeds(&mut courtesy(&["config", "check", &file(dir.path(), exemption)]));
+    assert!(said.starts_with("note: the exemption for http://a.example by b ended at 2020-01-02"), "{said}");
+}
+
+#[test]
+fn completions_are_made_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(succeeds(&mut courtesy(&["completions", shell])).contains("courtesy"), "{shell}");
+    }
+}
+
+#[test]
+fn the_manual_is_one_page_or_one_for_each_subcommand() {
+    assert!(succeeds(&mut courtesy(&["man"])).contains(".TH courtesy 1"));
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("man1");
+    succeeds(&mut courtesy(&["man", "--dir", pages.to_str().unwrap()]));
+    for page in ["courtesy.1", "courtesy-config.1", "courtesy-config-show.1"] {
+        assert!(pages.join(page).is_file(), "{page}");
+    }
+}
+
+#[test]
+fn what_is_no_command_line_ends_in_2() {
+    for arguments in [
+        &["--nonsense"][..],
+        &["config", "chek"],
+        &["completions", "tcsh"],
+        &["config", "show", "--listen", "x"],
+    ] {
+        let said = fails(&mut courtesy(arguments), 2);
+        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    }
+    // Without any argument, the help.
+    assert!(fails(&mut courtesy(&[]), 2).contains("Usage: courtesy"));
+}
+
+#[test]
+fn help_teaches_by_example_and_tells_the_exit_codes() {
+    let help = succeeds(&mut courtesy(&["--help"]));
+    assert!(help.contains("Exit codes:") && help.contains("78"), "{help}");
+    assert!(succeeds(&mut courtesy(&["completions", "--help"])).contains("Examples:"));
+    assert!(succeeds(&mut courtesy(&["--version"])).starts_with("courtesy "));
+}
+
+#[test]
+fn a_page_that_cannot_be_written_ends_in_74() {
+    let said = fails(&mut courtesy(&["man", "--dir", "/dev/null/man1"]), 74);
+    assert!(said.starts_with("error: "), "{said}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child =
+        courtesy(&["config", "default"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}

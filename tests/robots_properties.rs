@@ -1,0 +1,111 @@
+//! The engine against naive readings of the same rules, on generated files and paths.
+
+mod naive;
+
+use courtesy::robots::{Dialect, Directive, Path, RobotsTxt};
+use proptest::prelude::*;
+
+use naive::Rule;
+
+const DIALECTS: [Dialect; 5] =
+    [Dialect::RFC9309, Dialect::GOOGLE, Dialect::GOOGLE_2019, Dialect::DRAFT_REP_00, Dialect::KOSTER_1996];
+
+/// Few characters, so that rules match; whole triplets and halves of them, so that they meet.
+const PATTERN: &str =
+    "[/*](a|b|/|\\?|\\*|\\*|\\$|:|%|2|F|\"|é|%2[fF]|%3F|%61|%25|%2[A4]|%3a|%22|%C3%A9){0,8}\\$?";
+const PATH: &str = "/(a|b|/|\\?|\\*|\\$|:|%|2|F|\"|é|%2[fF]|%3F|%61|%25|%2[A4]|%3a|%22|%C3%A9){0,10}";
+
+fn rules() -> impl Strategy<Value = Vec<Rule>> {
+    let directive = prop_oneof![Just(Directive::Allow), Just(Directive::Disallow)];
+    let rule = (directive, PATTERN).prop_map(|(directive, pattern)| Rule { directive, pattern });
+    prop::collection::vec(rule, 1..5)
+}
+
+/// The file that has these rules, all in one group; or each in a group of its own, which is the same.
+fn file(rules: &[Rule], groups: bool) -> String {
+    let begin = "user-agent: *\n";
+    let lines = rules.iter().map(|rule| {
+        let group = if groups { begin } else { "# no group\n" };
+        format!("{group}{:?}: {}\n", rule.directive, rule.pattern)
+    });
+    std::iter::once(begin.to_owned()).chain(lines).collect()
+}
+
+fn decide(robots: &RobotsTxt, path: &[u8]) -> Option<(u32, Directive)> {
+    let rule = robots.group(None)?.rule_for(&Path::new(path, robots.dialect()))?;
+    Some((rule.line, rule.directive))
+}
+
+fn agrees(rules: &[Rule], path: &str, dialect: &Dialect, naive: naive::Reading) -> Result<(), TestCaseError> {
+    // The n-th rule, from 0, stands on line 2n + 3.
+    let expected = naive::decide(rules, path, naive).map(|(n, directive)| (n as u32 * 2 + 3, directive));
+    for groups in [false, true] {
+        let robots = RobotsTxt::parse(file(rules, groups).as_bytes(), dialect);
+        prop_assert_eq!(decide(&robots, path.as_bytes()), expected);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn rfc9309_agrees_with_a_naive_matcher(rules in rules(), path in PATH) {
+        agrees(&rules, &path, &Dialect::RFC9309, naive::Reading::Rfc9309)?;
+    }
+
+    /// Where `/` and `?` are not `%2F` and `%3F`, and where they are: before the `?`, across it, after it.
+    #[test]
+    fn rfc9309_agrees_about_encoded_slashes(
+        pattern in "/a?\\*{0,2}(a|/|%2F|%3F){0,2}\\??\\*?(a|/|%2F|%3F){0,2}\\*?(%2F|%3F)?\\$?",
+        path in "/(a|/|%2F|%3F){0,2}\\?(a|/|\\?|%2F|%3F){0,4}",
+    ) {
+        let rule = Rule { directive: Directive::Disallow, pattern };
+        agrees(&[rule], &path, &Dialect::RFC9309, naive::Reading::Rfc9309)?;
+    }
+
+    #[test]
+    fn google_agrees_with_a_naive_matcher(rules in rules(), path in PATH) {
+        let dialect = Dialect { index_allows_directory: false, ..Dialect::GOOGLE };
+        agrees(&rules, &path, &dialect, naive::Reading::Google)?;
+    }
+
+    #[test]
+    fn equivalent_spellings_of_a_url_are_decided_alike(rules in rules(), path in PATH, upper in any::<bool>()) {
+        let robots = RobotsTxt::parse(file(&rules, false).as_bytes(), &Dialect::RFC9309);
+        let respelled = naive::respell(&path, upper);
+        prop_assert_eq!(decide(&robots, path.as_bytes()), decide(&robots, respelled.as_bytes()), "{}", respelled);
+    }
+
+    #[test]
+    fn any_octets_are_a_robots_txt_and_any_a_path(
+        body in prop::collection::vec(any::<u8>(), 0..400),
+        path in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        reads(&body, &path)?;
+    }
+
+    #[test]
+    fn so_are_octets_that_look_like_lines(
+        body in "((user-agent|allow|Disallow|sitemap|x)(:| )[*/$%a-c\u{0}\u{1}\t-]{0,6}[#\r\n\u{feff}]{0,2}){0,12}",
+        path in "[/*?%$a-c\u{1}]{0,6}",
+    ) {
+        reads(body.as_bytes(), path.as_bytes())?;
+    }
+}
+
+/// Neither reading nor deciding panics, and what is kept is in proportion to what was read.
+fn reads(body: &[u8], path: &[u8]) -> Result<(), TestCaseError> {
+    for dialect in &DIALECTS {
+        let robots = RobotsTxt::parse(body, dialect);
+        let lines = body.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32 + 1;
+        for token in [None, Some("a-b"), Some("x1")] {
+            let rule = robots.group(token).and_then(|group| group.rule_for(&Path::new(path, dialect)));
+            prop_assert!(rule.is_none_or(|rule| (1..=lines).contains(&rule.line)));
+        }
+        prop_assert!(robots.records().all(|record| (1..=lines).contains(&record.line)));
+        prop_assert!(robots.ignored_lines().count() <= robots.ignored_count());
+        prop_assert!(robots.weight() <= 1_000 + 40 * body.len());
+    }
+    Ok(())
+}
