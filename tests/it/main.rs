@@ -4,4 +4,6 @@
 mod support;
 
 mod access;
+mod bodies;
+mod flights;
 mod policy;

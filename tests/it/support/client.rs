@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::wire::{Wire, values};
 use super::{AGENT, DEADLINE};
 
+/// A write that takes longer has stalled: nobody reads.
+const STALL: Duration = Duration::from_millis(300);
+
 #[derive(Debug)]
 pub struct Client {
     wire: Wire,
@@ -159,6 +162,24 @@ impl Client {
         let error = self.wire.stream.read(&mut [0]).expect_err("nothing to read");
         assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
         self.wire.stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+    }
+
+    /// Sends `piece` again and again until nobody takes it for a while. Returns how many octets went,
+    /// and what is left of the last piece.
+    pub fn send_until_stalled<'a>(&mut self, piece: &'a [u8]) -> (usize, &'a [u8]) {
+        self.wire.stream.set_write_timeout(Some(STALL)).expect("a deadline");
+        let mut sent = 0;
+        loop {
+            let left = &piece[sent % piece.len()..];
+            match self.wire.stream.write(left) {
+                Ok(count) => sent += count,
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+                    self.wire.stream.set_write_timeout(Some(DEADLINE)).expect("a deadline");
+                    return (sent, left);
+                }
+            }
+        }
     }
 
     /// Says that no more will come, and stays to listen.

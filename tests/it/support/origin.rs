@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ impl Origin {
     }
 
     pub fn log(&self) -> MutexGuard<'_, Log> {
-        self.shared.log.lock().expect("no panic while locked")
+        self.shared.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The request lines so far, without their version.
@@ -219,8 +219,9 @@ impl Origin {
     pub fn wait_until(&self, what: &str, mut seen: impl FnMut(&Log) -> bool) {
         let log = self.log();
         let waited = self.shared.changed.wait_timeout_while(log, DEADLINE, |log| !seen(log));
-        let (log, waited) = waited.expect("no panic while locked");
-        assert!(!waited.timed_out(), "it did not happen that {what}: {log:#?}");
+        let (log, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        let log = waited.timed_out().then(|| format!("{log:#?}"));
+        assert!(log.is_none(), "it did not happen that {what}: {}", log.unwrap_or_default());
     }
 
     /// Lets everything go on that is held, now and later.
@@ -231,13 +232,13 @@ impl Origin {
 
     /// Closes every connection that is open, as an origin does whose patience is over.
     pub fn close_connections(&self) {
-        for stream in self.shared.open.lock().expect("no panic while locked").values() {
+        for stream in self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).values() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
     fn routes(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Script>>> {
-        self.shared.routes.lock().expect("no panic while locked")
+        self.shared.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -251,7 +252,8 @@ impl Drop for Origin {
             let _ = acceptor.join();
         }
         self.close_connections();
-        let threads = std::mem::take(&mut *self.shared.threads.lock().expect("no panic while locked"));
+        let threads =
+            std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             let _ = thread.join();
         }
@@ -289,15 +291,15 @@ impl Shared {
                 log.connections
             });
             let Ok(clone) = stream.try_clone() else { continue };
-            self.open.lock().expect("no panic while locked").insert(number, clone);
+            self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(number, clone);
             let shared = Arc::clone(self);
             let thread = std::thread::spawn(move || {
                 let mut wire = Wire::new(stream);
                 // Ends with the connection, whoever ended it.
                 let _ = shared.serve(&mut wire, number);
-                shared.open.lock().expect("no panic while locked").remove(&number);
+                shared.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
             });
-            self.threads.lock().expect("no panic while locked").push(thread);
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
     }
 
@@ -320,7 +322,7 @@ impl Shared {
     fn script(&self, received: &Received) -> Script {
         let name = received.field("host").and_then(|host| host.split_once(".localhost"));
         let path = received.path();
-        let mut routes = self.routes.lock().expect("no panic while locked");
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = [name.map(|(name, _)| format!("{name}{path}")), Some(path.to_owned())];
         for scripts in keys.into_iter().flatten() {
             if let Some(scripts) = routes.get_mut(&scripts) {
@@ -418,7 +420,7 @@ impl Shared {
     fn hold(&self, wire: &mut Wire) -> io::Result<()> {
         wire.stream.set_read_timeout(Some(LOOK))?;
         loop {
-            let log = self.log.lock().expect("no panic while locked");
+            let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
             if log.over {
                 return Err(ErrorKind::Other.into());
             }
@@ -449,7 +451,7 @@ impl Shared {
     /// Lets time pass, unless the origin is over.
     fn pause(&self, time: Duration) -> io::Result<()> {
         let end = monotonic() + time;
-        let mut log = self.log.lock().expect("no panic while locked");
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let left = end.saturating_duration_since(monotonic());
             if log.over {
@@ -458,7 +460,7 @@ impl Shared {
             if left.is_zero() {
                 return Ok(());
             }
-            log = self.changed.wait_timeout(log, left).expect("no panic while locked").0;
+            log = self.changed.wait_timeout(log, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -472,12 +474,12 @@ impl Shared {
     }
 
     fn note<T>(&self, change: impl FnOnce(&mut Log) -> T) -> T {
-        let noted = change(&mut self.log.lock().expect("no panic while locked"));
+        let noted = change(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
         noted
     }
 
     fn is_over(&self) -> bool {
-        self.log.lock().expect("no panic while locked").over
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).over
     }
 }
