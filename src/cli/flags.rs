@@ -14,6 +14,9 @@ use crate::config::{Change, Loaded, Override, Refusal, load};
 const PRIVATE_BLOCKS: [&str; 6] =
     ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 
+/// Metadata services that stand within those blocks: they stay closed, as link-local does.
+const METADATA_ADDRESSES: [&str; 3] = ["fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"];
+
 /// Where the configuration is and what it is to be changed by: for every command that has one.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
@@ -65,6 +68,12 @@ impl ConfigFlags {
             overrides.push(Override {
                 key: "egress.allow",
                 change: Change::Add(blocks),
+                flag: "--allow-private",
+            });
+            let metadata = METADATA_ADDRESSES.map(str::to_owned).to_vec();
+            overrides.push(Override {
+                key: "egress.deny",
+                change: Change::Add(metadata),
                 flag: "--allow-private",
             });
         }

@@ -2,6 +2,7 @@
 
 use super::settings::Settings;
 use super::words::{Access, Meaning, Mode, OutageCopy, ProfileName, Roots};
+use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
 use crate::{egress, proxy};
 
@@ -10,6 +11,10 @@ impl Settings {
     pub fn profile(&self, name: ProfileName) -> Profile {
         let mut profile = Profile::named(name.as_str()).expect("the names are those of the table");
         profile.redirects_max = self.robots.max_redirects;
+        // Upwards only: RFC 9309 §2.5 sets the least, and each profile has its own default.
+        if self.robots.max_size > ROBOTS_TXT_OCTETS as u64 {
+            profile.dialect.size_limit = usize::try_from(self.robots.max_size).unwrap_or(usize::MAX);
+        }
 
         let knobs = &self.robots.knobs;
         put(&mut profile.meanings.unauthorized, knobs.status_401_403);
@@ -79,6 +84,13 @@ same! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_larger_file_is_also_read_further() {
+        let mut settings = Settings::default();
+        settings.robots.max_size = 1 << 20;
+        assert_eq!(settings.profile(ProfileName::Rfc9309).dialect.size_limit, 1 << 20);
+    }
 
     #[test]
     fn every_profile_has_a_name_here_and_every_name_a_profile() {

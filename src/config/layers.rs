@@ -66,22 +66,25 @@ impl Source for FileLayer {
 }
 
 fn table_values(table: &DeTable<'_>, place: &impl Fn(usize) -> String) -> Map<String, Value> {
-    let entry = |(key, value): (&Spanned<_>, &Spanned<_>)| {
+    let mut values = Map::new();
+    for (key, value) in table {
         // The key's place, not the value's: that is the line people look for.
-        (AsRef::<str>::as_ref(key.get_ref()).to_owned(), value_of(value, place(key.span().start), place))
-    };
-    table.iter().map(|(key, value): (&Spanned<std::borrow::Cow<'_, str>>, _)| entry((key, value))).collect()
+        let at = place(key.span().start);
+        values.insert(key.get_ref().to_string(), value_of(value, at, place));
+    }
+    values
 }
 
 fn value_of(value: &Spanned<DeValue<'_>>, at: String, place: &impl Fn(usize) -> String) -> Value {
     let kind = match value.get_ref() {
         DeValue::String(text) => ValueKind::String(text.to_string()),
         DeValue::Boolean(truth) => ValueKind::Boolean(*truth),
+        // What is no i64 fits no setting; it stays a number, so that the complaint calls it one.
         DeValue::Integer(digits) => match i64::from_str_radix(digits.as_str(), digits.radix()) {
             Ok(number) => ValueKind::I64(number),
-            Err(_) => ValueKind::String(digits.to_string()),
+            Err(_) => ValueKind::Float(f64::INFINITY),
         },
-        DeValue::Float(digits) => ValueKind::String(digits.to_string()),
+        DeValue::Float(digits) => ValueKind::Float(digits.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Datetime(date) => ValueKind::String(date.to_string()),
         DeValue::Array(items) => {
             let item = |item: &Spanned<_>| value_of(item, place(item.span().start), place);

@@ -1,15 +1,17 @@
 //! From the settings, what each module below is made with.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::rules::{AgentRule, Exemption};
+use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
+use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
 use crate::{egress, fetch, proxy, store};
@@ -71,37 +73,47 @@ impl Settings {
 
     /// What holds for whom, and where.
     pub fn rules(&self) -> proxy::Rules {
-        let of_origin = |rule: &super::OriginRule| {
-            let ours =
-                proxy::OriginRule { mode: rule.mode.map(Into::into), profile: self.shared(rule.profile) };
-            (rule.origin.clone(), ours)
-        };
+        let mut profiles = Profiles { settings: self, made: HashMap::new() };
         proxy::Rules {
-            profile: Arc::new(self.profile(self.robots.profile)),
+            profile: profiles.named(self.robots.profile),
             mode: self.robots.mode.into(),
             agent_required: self.agents.require,
-            agents: self.agents.rules.iter().map(|rule| self.agent_rule(rule)).collect(),
-            origins: self.origins.iter().map(of_origin).collect(),
+            agents: self.agents.rules.iter().map(|rule| agent_rule(rule, &mut profiles)).collect(),
+            origins: self.origins.iter().map(|rule| origin_rule(rule, &mut profiles)).collect(),
             exemptions: Exemptions::new(self.exemptions.iter().map(as_policy).collect()),
             deny_status: self.deny.status,
             unreachable_status: self.deny.unreachable_status,
             serves_robots_txt: self.robots.serve_cached,
         }
     }
+}
 
-    fn agent_rule(&self, rule: &AgentRule) -> proxy::AgentRule {
-        proxy::AgentRule {
-            matches: rule.matches.clone(),
-            token: rule.token.as_ref().map(ToString::to_string),
-            mode: rule.mode.map(Into::into),
-            profile: self.shared(rule.profile),
-            deny_status: rule.deny_status,
-        }
-    }
+/// One value for each profile that is used: the store knows a profile by its identity, and would
+/// fetch a robots.txt again for one that is merely equal.
+struct Profiles<'a> {
+    settings: &'a Settings,
+    made: HashMap<ProfileName, Arc<Profile>>,
+}
 
-    fn shared(&self, profile: Option<ProfileName>) -> Option<Arc<Profile>> {
-        profile.map(|name| Arc::new(self.profile(name)))
+impl Profiles<'_> {
+    fn named(&mut self, name: ProfileName) -> Arc<Profile> {
+        self.made.entry(name).or_insert_with(|| Arc::new(self.settings.profile(name))).clone()
     }
+}
+
+fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule {
+    proxy::AgentRule {
+        matches: rule.matches.clone(),
+        token: rule.token.as_ref().map(ToString::to_string),
+        mode: rule.mode.map(Into::into),
+        profile: rule.profile.map(|name| profiles.named(name)),
+        deny_status: rule.deny_status,
+    }
+}
+
+fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy::OriginRule) {
+    let profile = rule.profile.map(|name| profiles.named(name));
+    (rule.origin.clone(), proxy::OriginRule { mode: rule.mode.map(Into::into), profile })
 }
 
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {
@@ -119,4 +131,31 @@ fn as_policy(exemption: &Exemption) -> exemption::Exemption {
 /// A size as the machine can address it.
 fn octets(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_that_is_used_twice_is_one_value() {
+        let rule = AgentRule {
+            matches: "*".parse().unwrap(),
+            token: None,
+            mode: None,
+            profile: Some(ProfileName::Rfc9309),
+            deny_status: None,
+        };
+        let mut settings = Settings::default();
+        settings.agents.rules = vec![rule];
+        let rules = settings.rules();
+        assert!(Arc::ptr_eq(&rules.profile, rules.agents[0].profile.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_modules() {
+        let settings = Settings::default();
+        assert_eq!(format!("{:?}", settings.fetch()), format!("{:?}", fetch::Config::default()));
+        assert_eq!(format!("{:?}", settings.store()), format!("{:?}", store::Config::default()));
+    }
 }

@@ -22,6 +22,7 @@ pub struct Settings {
     /// Where everything lives that must survive a restart. Filled in by loading when not set.
     pub state_dir: PathBuf,
     /// Threads that serve requests; absent: one per processor core.
+    #[serde(with = "units::count_option")]
     pub workers: Option<usize>,
     pub listen: Listen,
     pub clients: Clients,

@@ -140,6 +140,7 @@ fn kind_of(kind: &ValueKind) -> String {
         ValueKind::Table(_) => "a table".into(),
         ValueKind::Array(_) => "a list".into(),
         ValueKind::Nil => "nothing".into(),
+        ValueKind::Float(number) if number.is_infinite() => "a number without end".into(),
         number => format!("the number {number}"),
     }
 }

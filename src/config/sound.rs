@@ -30,9 +30,6 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     check_outage(settings, &mut complain);
     check_rules(settings, &mut complain);
     check_exemptions(settings, &mut complain);
-    if settings.workers == Some(0) {
-        complain("workers", "at least one is needed".into(), Some("leave it out for one per core".into()));
-    }
     if settings.robots.max_size < ROBOTS_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.robots.max_size));
         complain("robots.max_size", problem, Some("RFC 9309 §2.5 asks for at least 500KiB".into()));

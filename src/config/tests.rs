@@ -185,6 +185,15 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "[[exemptions]]\norigin = \"*.example.com\"\nby = \"a\"\nreason = \"x\"\nuntil = \"soon\"",
             "courtesy.toml:5: exemptions[0].until: \"soon\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\"",
         ),
+        (
+            "[egress]\nvia = 1.5",
+            "courtesy.toml:2: egress.via: expected a text in quotes, found the number 1.5",
+        ),
+        (
+            "workers = 99999999999999999999",
+            "courtesy.toml:1: workers: expected a whole number, found a number without end",
+        ),
+        ("workers = -1", "courtesy.toml:1: workers: expected a whole number of at least 1"),
         ("[robots\n", "courtesy.toml:1: unclosed table, expected `]`"),
     ] {
         assert_eq!(complaint(file), expected, "{file}");
@@ -217,7 +226,7 @@ fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
         ("COURTESY__ROBOTS", "x", ": robots: is a table; set one of its settings"),
         ("COURTESY__AGENTS__RULES", "x", ": agents.rules: a list of tables can be set in the file only"),
         ("COURTESY__AGENTS__REQUIRE", "1", ": agents.require: expected true or false, found \"1\""),
-        ("COURTESY__WORKERS", "0", ": workers: at least one is needed; leave it out for one per core"),
+        ("COURTESY__WORKERS", "0", ": workers: expected a whole number of at least 1"),
         (
             "COURTESY__ROBOTS__MODE",
             "Observe",

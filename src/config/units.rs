@@ -74,6 +74,22 @@ pub mod count {
     }
 }
 
+/// As [`count`], or absent.
+pub mod count_option {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(count: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+        match count {
+            Some(count) => count::serialize(count, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+        count::deserialize(deserializer).map(Some)
+    }
+}
+
 /// A whole number of at most 255.
 pub mod few {
     use super::*;

@@ -5,9 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use http::response::Parts;
-use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
@@ -29,7 +29,6 @@ where
 {
     let (head, body) = response.into_parts();
     match head.status {
-        StatusCode::NOT_MODIFIED => AccessResult::NotModified { freshness: freshness(&head.headers, now) },
         // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules.
         status if status.is_success() => match read_body(&head, body, max_size).await {
             Ok(decoded) => successful(&head, decoded, chain, now),
@@ -80,13 +79,16 @@ fn undecodable(error: Undecodable) -> Cause {
     Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
 }
 
-/// A body that breaks off (RFC 9112 §8: it is incomplete), or whose framing is no framing.
+/// A body that breaks off (RFC 9112 §8: it is incomplete), stalls, or has no valid framing.
 fn broken(error: &(dyn Error + 'static)) -> Cause {
     let causes = || std::iter::successors(Some(error), |&error| error.source());
-    let is_framing = causes()
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData));
-    let failure = if is_framing { NetworkFailure::InvalidResponse } else { NetworkFailure::CutShort };
+    let kinds = causes().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let told = kinds.filter_map(|kind| match kind {
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Some(NetworkFailure::InvalidResponse),
+        io::ErrorKind::TimedOut => Some(NetworkFailure::Timeout),
+        _ => None,
+    });
+    let failure = told.last().unwrap_or(NetworkFailure::CutShort);
     let detail = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
     Cause::Failed { failure, detail: detail.into() }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT};
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
 use crate::clock::Clock;
@@ -136,10 +136,16 @@ where
 {
     loop {
         let hop = chain.here();
-        let response = match send(hop.origin.clone(), request(hop, ask, config)).await {
+        let request = request(hop, ask, config);
+        let may_be_not_modified = is_conditional(&request);
+        let response = match send(hop.origin.clone(), request).await {
             Ok(response) => response,
             Err(error) => return unsent(error, chain.hops()).map(AccessResult::Without),
         };
+        if response.status() == StatusCode::NOT_MODIFIED && may_be_not_modified {
+            let freshness = freshness::freshness(response.headers(), clock.wall());
+            return Ok(AccessResult::NotModified { freshness });
+        }
         if !redirect::is_redirect(response.status()) {
             return Ok(answer::read(response, chain, clock.wall(), config.max_size).await);
         }
@@ -165,6 +171,10 @@ fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
         headers.extend(validators.last_modified.clone().map(|date| (IF_MODIFIED_SINCE, date)));
     }
     request
+}
+
+fn is_conditional(request: &Request<Outgoing>) -> bool {
+    [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|field| request.headers().contains_key(field))
 }
 
 /// What it means that a request was not answered.

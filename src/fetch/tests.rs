@@ -20,7 +20,7 @@ struct Script(VecDeque<Bytes>, End);
 #[derive(Clone, Copy)]
 enum End {
     Complete,
-    Reset,
+    Fails(io::ErrorKind),
     Never,
 }
 
@@ -35,7 +35,7 @@ impl HttpBody for Script {
         match (self.0.pop_front(), self.1) {
             (Some(chunk), _) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
             (None, End::Complete) => Poll::Ready(None),
-            (None, End::Reset) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+            (None, End::Fails(kind)) => Poll::Ready(Some(Err(kind.into()))),
             (None, End::Never) => Poll::Pending,
         }
     }
@@ -165,7 +165,15 @@ async fn section_2_3_1_2_redirects_have_an_end() {
 
 #[tokio::test]
 async fn a_file_that_does_not_arrive_whole_is_a_failure() {
-    assert_eq!(word(vec![answer(200, &[], &[b"user-agent: *\n"], End::Reset)]).await, "cut_short");
+    for (kind, expected) in [
+        (io::ErrorKind::ConnectionReset, "cut_short"),
+        (io::ErrorKind::UnexpectedEof, "cut_short"),
+        (io::ErrorKind::InvalidInput, "invalid_response"),
+        (io::ErrorKind::TimedOut, "timeout"),
+    ] {
+        let broken = answer(200, &[], &[b"user-agent: *\n"], End::Fails(kind));
+        assert_eq!(word(vec![broken]).await, expected, "{kind:?}");
+    }
     assert_eq!(word(vec![answer(200, &[], &[b"user-agent: *\n"], End::Never)]).await, "timeout");
     assert_eq!(
         word(vec![answer(200, &[("content-encoding", "gzip")], &[b"x"], End::Complete)]).await,
@@ -205,6 +213,7 @@ async fn a_refresh_asks_with_the_validators_of_that_url_only() {
     assert!(asked[0].1.headers().contains_key(IF_MODIFIED_SINCE));
     let (_, asked) = run(conditional, vec![to("/other"), file(b"")]).await;
     assert!(!asked[1].1.headers().contains_key(IF_NONE_MATCH));
+    assert_eq!(word(vec![answer(304, &[], &[], End::Complete)]).await, "status", "nobody asked");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use tracing::{error, info};
 
 pub use super::denial::Denial;
@@ -15,12 +15,12 @@ use super::rules::{Agent, Mode, Rules};
 use super::target::Target;
 use crate::audit::{Event, Reason, Record, Writer};
 use crate::clock::Clock;
-use crate::egress;
+use crate::egress::{self, Failure};
 use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, Verdict, decide};
 use crate::policy::exemption::Exemption;
-use crate::policy::state::Policy;
+use crate::policy::state::{Policy, RobotsState};
 use crate::store::{Known, Store, Undecided};
 
 /// The right to send one request. It owns the target it was granted for, and nothing but the gate
@@ -28,6 +28,8 @@ use crate::store::{Known, Store, Undecided};
 #[derive(Debug)]
 pub struct Permit {
     target: Target,
+    /// The origin's robots.txt cannot be had, and whether its pages can is worth knowing.
+    in_outage: bool,
 }
 
 impl Permit {
@@ -46,6 +48,9 @@ pub enum Admission {
         age: Duration,
     },
     Denial(Box<Denial>),
+    /// The robots.txt was not even asked for: the destination is this proxy, or too much is under
+    /// way. No finding and no denial, but nothing goes on either.
+    Failed(egress::Error),
 }
 
 /// Who wants what.
@@ -76,21 +81,34 @@ impl Gate {
         let profile = self.rules.profile(&agent, &target.origin);
         let known = match self.store.known(&target.origin, profile, agent.identification).await {
             Ok(known) => known,
+            Err(Undecided::Refused(error)) if error.failure != Failure::AddressProhibited => {
+                return Admission::Failed(error);
+            }
             Err(undecided) => return self.deny(draft.undecided(&undecided)).await,
         };
         // The fetch may have taken its time: what follows is judged by the time it ended.
         let draft = Draft { now: self.clock.wall(), ..draft };
         let policy = known.policy(draft.now);
         let decision = decide(&policy, agent.token, target.path.as_str().as_bytes());
+        let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
         match decision.verdict {
             Verdict::Allow => match self.robots_txt(&decision, &policy, ask.method, draft.now) {
                 Some(answer) => answer,
-                None => Admission::Permit(Permit { target }),
+                None => Admission::Permit(Permit { target, in_outage }),
             },
             Verdict::Disallow => match self.disallowed(&draft, &known, &decision).await {
                 Some(denial) => Admission::Denial(denial),
-                None => Admission::Permit(Permit { target }),
+                None => Admission::Permit(Permit { target, in_outage }),
             },
+        }
+    }
+
+    /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
+    /// profile may ask whether the site is up at all.
+    pub fn note_answer(&self, permit: &Permit, answer: Option<StatusCode>) {
+        if permit.in_outage {
+            let is_up = answer.is_some_and(|status| !status.is_server_error());
+            self.store.note_site(&permit.target.origin, is_up);
         }
     }
 

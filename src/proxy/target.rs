@@ -59,7 +59,7 @@ pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
     let path = if path.as_str().starts_with('/') {
         path
     } else {
-        PathAndQuery::try_from(format!("/{path}"))
+        PathAndQuery::try_from(format!("/{}", path.as_str()))
             .map_err(|_| Refusal::bad_request("the URL has no valid path"))?
     };
     Ok(Destination::Resource(Target { origin, path }))

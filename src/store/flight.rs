@@ -1,12 +1,17 @@
-//! One fetch under way, and those who wait for it, on whichever runtime they run.
+//! One fetch under way, and those who wait for it, on whichever runtime they run. It lands once,
+//! whatever happens: with what was learnt, with a refusal, or aborted.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::entry::Entry;
-use super::{Store, Undecided};
+use super::{Store, Undecided, jitter};
+use crate::fetch::Ask;
+use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
+use crate::policy::access::Fetched;
+use crate::policy::profile::Profile;
 
 /// How a fetch ended for those who waited.
 pub(super) type Landing = Result<Arc<Entry>, Undecided>;
@@ -29,7 +34,22 @@ impl Flight {
         (Self { store: Arc::clone(store), origin, landed: sender }, Landed(receiver))
     }
 
-    pub(super) fn land(self, landing: Landing) {
+    /// Fetches, works out what follows, and lands. A task of its own: nobody's leaving ends it.
+    pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
+        let store = Arc::clone(&self.store);
+        let Ok(_turn) = store.turns.acquire().await else { return };
+        let landing = match store.fetcher.fetch(ask).await {
+            Err(refused) => Err(Undecided::Refused(refused.0)),
+            Ok(fetched) => {
+                // Under other profiles something may have been derived meanwhile.
+                let known = store.shelf().cache.get(&self.origin).cloned().or(previous);
+                learn(&store, known, profile, fetched).await
+            }
+        };
+        self.land(landing);
+    }
+
+    fn land(self, landing: Landing) {
         self.store.landed(&self.origin, &landing);
         self.landed.send_replace(Some(landing));
     }
@@ -50,4 +70,23 @@ impl Landed {
             Err(_) => Err(Undecided::Aborted),
         }
     }
+}
+
+/// What `fetched` makes of what was known. A large file is read where it delays nobody else.
+async fn learn(
+    store: &Arc<Store>,
+    known: Option<Arc<Entry>>,
+    profile: Arc<Profile>,
+    fetched: Fetched,
+) -> Landing {
+    let store = Arc::clone(store);
+    let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
+    let learn = move || {
+        let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
+        Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read))
+    };
+    if is_large {
+        return tokio::task::spawn_blocking(learn).await.map_err(|_| Undecided::Aborted);
+    }
+    Ok(learn())
 }

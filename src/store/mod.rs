@@ -6,6 +6,7 @@
 //! shared store for clusters beside it. It judges nothing: that is the part of `policy`.
 
 mod cache;
+mod counters;
 mod entry;
 mod flight;
 mod known;
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,16 +27,17 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::fetch::{Ask, FetchRobots};
-use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
-use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use cache::Cache;
+use counters::Counters;
+pub use counters::Stats;
 use entry::Entry;
 use flight::{Flight, Landing};
 pub use known::{Known, Undecided};
 use parsed::Parsed;
 
+/// The bounds.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub entries_max: NonZeroUsize,
@@ -63,6 +65,7 @@ impl Default for Config {
     }
 }
 
+/// One for the whole process, shared by all workers.
 pub struct Store {
     config: Config,
     fetcher: Arc<dyn FetchRobots>,
@@ -70,7 +73,6 @@ pub struct Store {
     shelf: Mutex<Shelf>,
     parsed: Parsed,
     turns: Semaphore,
-    waiters: AtomicUsize,
     counters: Counters,
 }
 
@@ -79,27 +81,6 @@ pub struct Store {
 struct Shelf {
     cache: Cache,
     flights: HashMap<Origin, flight::Landed>,
-}
-
-#[derive(Default)]
-struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    fetches: AtomicU64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    pub entries: usize,
-    pub bytes: usize,
-    /// Distinct files in memory, read in a dialect.
-    pub parsed: usize,
-    /// Fetches under way or waiting for their turn.
-    pub flights: usize,
-    pub waiters: usize,
-    pub hits: u64,
-    pub misses: u64,
-    pub fetches: u64,
 }
 
 /// How a question stands.
@@ -118,7 +99,6 @@ impl Store {
             turns: Semaphore::new(config.fetches_max),
             shelf: Mutex::new(shelf),
             parsed: Parsed::default(),
-            waiters: AtomicUsize::new(0),
             counters: Counters::default(),
             config,
             fetcher,
@@ -141,7 +121,7 @@ impl Store {
             return Ok(known);
         }
         self.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let _waiter = Waiter::enter(self)?;
+        let _waiter = self.counters.enter(self.config.waiters_max)?;
         let waiting = tokio::time::timeout(self.config.wait, self.wait(look, &question));
         waiting.await.unwrap_or(Err(Undecided::TimedOut))
     }
@@ -158,7 +138,7 @@ impl Store {
             bytes: shelf.cache.bytes(),
             flights: shelf.flights.len(),
             parsed: self.parsed.len(),
-            waiters: self.waiters.load(Ordering::Relaxed),
+            waiters: self.counters.waiters.load(Ordering::Relaxed),
             hits: self.counters.hits.load(Ordering::Relaxed),
             misses: self.counters.misses.load(Ordering::Relaxed),
             fetches: self.counters.fetches.load(Ordering::Relaxed),
@@ -241,47 +221,8 @@ impl Store {
             redirects_max: question.profile.redirects_max,
         };
         self.counters.fetches.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(Arc::clone(self).fly(flight, ask, Arc::clone(question.profile), previous));
+        tokio::spawn(flight.fly(ask, Arc::clone(question.profile), previous));
         Ok(landed)
-    }
-
-    async fn fly(
-        self: Arc<Self>,
-        flight: Flight,
-        ask: Ask,
-        profile: Arc<Profile>,
-        previous: Option<Arc<Entry>>,
-    ) {
-        let Ok(_turn) = self.turns.acquire().await else { return };
-        let origin = ask.origin.clone();
-        let landing = match self.fetcher.fetch(ask).await {
-            Err(refused) => Err(Undecided::Refused(refused.0)),
-            Ok(fetched) => {
-                // Under other profiles something may have been derived meanwhile.
-                let known = self.shelf().cache.get(&origin).cloned().or(previous);
-                self.learn(known, profile, fetched).await
-            }
-        };
-        flight.land(landing);
-    }
-
-    /// What `fetched` makes of what was known. A large file is read where it delays nobody else.
-    async fn learn(
-        self: &Arc<Self>,
-        known: Option<Arc<Entry>>,
-        profile: Arc<Profile>,
-        fetched: Fetched,
-    ) -> Landing {
-        let store = Arc::clone(self);
-        let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
-        let learn = move || {
-            let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
-            Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read))
-        };
-        if is_large {
-            return tokio::task::spawn_blocking(learn).await.map_err(|_| Undecided::Aborted);
-        }
-        Ok(learn())
     }
 
     /// What was learnt and the end of the flight become visible in the same instant.
@@ -312,25 +253,6 @@ struct Question<'a> {
     origin: &'a Origin,
     profile: &'a Arc<Profile>,
     user_agent: Option<&'a HeaderValue>,
-}
-
-/// One who waits; counted while it lives.
-struct Waiter<'a>(&'a AtomicUsize);
-
-impl<'a> Waiter<'a> {
-    fn enter(store: &'a Store) -> Result<Self, Undecided> {
-        let waiter = Self(&store.waiters);
-        match store.waiters.fetch_add(1, Ordering::Relaxed) {
-            before if before < store.config.waiters_max => Ok(waiter),
-            _ => Err(Undecided::Busy),
-        }
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// From 0 to 1; it need only differ, so the hasher's random keys are enough.

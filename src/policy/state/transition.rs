@@ -98,5 +98,6 @@ fn retry_wait(rule: &Outage, failures: u32, asked: Option<Duration>, jitter: f64
     let doublings = failures.saturating_sub(1).min(31);
     let wait = rule.retry_min.saturating_mul(1 << doublings).min(rule.retry_max);
     // Up to a quarter earlier, never later than the bound. A moment counts milliseconds.
-    wait.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 4.0).max(Duration::from_millis(1))
+    let early = if jitter > 0.0 { (wait / 4).mul_f64(jitter.min(1.0)) } else { Duration::ZERO };
+    wait.saturating_sub(early).max(Duration::from_millis(1))
 }

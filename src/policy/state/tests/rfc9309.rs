@@ -135,6 +135,19 @@ fn failure_is_remembered_for_30_seconds_doubling_to_10_minutes() {
 }
 
 #[test]
+fn jitter_makes_a_try_up_to_a_quarter_earlier_whatever_it_is() {
+    let rule = profile("rfc9309");
+    for (jitter, seconds) in [(0.0, 600), (1.0, 450), (7.0, 450), (-1.0, 600), (f64::NAN, 600)] {
+        let circumstances = Circumstances { now: START, jitter, site_up: true };
+        let mut state = RobotsState::Unknown;
+        for _ in 0..10 {
+            state = state.after(&rule, &timeout(), &circumstances, |_| unreachable!("there is no file"));
+        }
+        assert_eq!(state.next_try(), Some(START.plus(Duration::from_secs(seconds))), "{jitter}");
+    }
+}
+
+#[test]
 fn retry_after_is_honoured_up_to_an_hour() {
     for (asked, expected) in [(120, 120), (1, 30), (3600, 3600), (86_400, 3600)] {
         let retry_after = Some(Duration::from_secs(asked));

@@ -1,0 +1,72 @@
+//! What is reached when a bound is reached.
+
+use super::*;
+
+#[tokio::test]
+async fn nobody_waits_beyond_the_deadline() {
+    let config = Config { wait: Duration::from_millis(5), ..Config::default() };
+    let house = House::with(config, vec![None]);
+    assert_eq!(house.ask("example.com", &rfc9309()).await, "timed out");
+    assert_eq!(house.store.stats().flights, 1, "the fetch goes on");
+}
+
+#[tokio::test]
+async fn fetches_take_turns_and_waiting_for_a_turn_counts() {
+    let config = Config { fetches_max: 1, wait: Duration::from_millis(5), ..Config::default() };
+    let house = House::with(config, vec![None, rules()]);
+    let profile = rfc9309();
+    assert_eq!(house.ask("a.example", &profile).await, "timed out");
+    assert_eq!(house.ask("b.example", &profile).await, "timed out");
+    assert_eq!((house.fetches(), house.store.stats().flights), (1, 2));
+    house.answer(file(""));
+    settle().await;
+    assert_eq!(house.ask("b.example", &profile).await, "rules");
+}
+
+#[tokio::test]
+async fn more_fetches_or_waiters_than_there_may_be_are_turned_away() {
+    let wait = Duration::from_millis(5);
+    let house = House::with(Config { queue_max: 1, wait, ..Config::default() }, vec![None]);
+    assert_eq!(house.ask("a.example", &rfc9309()).await, "timed out");
+    assert_eq!(house.ask("b.example", &rfc9309()).await, "busy");
+    assert_eq!(house.ask("a.example", &rfc9309()).await, "timed out", "it joins the one there is");
+    let house = House::with(Config { waiters_max: 0, wait, ..Config::default() }, vec![rules()]);
+    assert_eq!(house.ask("a.example", &rfc9309()).await, "busy");
+    assert_eq!(house.store.stats().waiters, 0);
+}
+
+#[tokio::test]
+async fn the_least_recently_used_goes_first() {
+    let config = Config { entries_max: NonZeroUsize::new(2).expect("two"), ..Config::default() };
+    let house = House::with(config, vec![rules(), rules(), rules(), rules()]);
+    let profile = rfc9309();
+    for host in ["a.example", "b.example", "a.example", "c.example", "a.example"] {
+        assert_eq!(house.ask(host, &profile).await, "rules");
+    }
+    assert_eq!((house.fetches(), house.store.stats().entries), (3, 2));
+    house.ask("b.example", &profile).await;
+    assert_eq!(house.fetches(), 4);
+}
+
+#[tokio::test]
+async fn octets_are_bounded_and_counted_back() {
+    let large = "# nothing\n".repeat(1000);
+    let config = Config { bytes_max: 50_000, ..Config::default() };
+    let house = House::with(config, (0..20).map(|_| Some(file(&large))).collect());
+    let profile = rfc9309();
+    for host in 0..20 {
+        assert_eq!(house.ask(&format!("{host}.example"), &profile).await, "rules");
+        let stats = house.store.stats();
+        assert!(stats.bytes <= 50_000, "{stats:?}");
+    }
+    let stats = house.store.stats();
+    assert!((2..10).contains(&stats.entries) && stats.bytes > stats.entries * large.len(), "{stats:?}");
+}
+
+#[tokio::test]
+async fn what_is_too_large_to_keep_is_still_an_answer() {
+    let house = House::with(Config { bytes_max: 1, ..Config::default() }, vec![rules(), rules()]);
+    assert_eq!(house.ask("example.com", &rfc9309()).await, "rules");
+    assert_eq!((house.store.stats().entries, house.store.stats().bytes), (0, 0));
+    assert_eq!(house.ask("example.com", &rfc9309()).await, "rules");
+}
