@@ -179,6 +179,7 @@ impl Egress {
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
             .max_headers(config.max_headers)
+            .max_header_size(config.max_header_bytes)
             .max_buf_size(config.max_header_bytes)
             .handshake(io)
             .await
