@@ -2,16 +2,14 @@
 //! URL of the origin. Each case is an origin of its own; what it answers for `/robots.txt` differs.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use courtesy::clock::monotonic;
 use courtesy::config::ProfileName;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use socket2::{Domain, Socket, Type};
 
-use crate::support::{Client, Origin, Proxy, Script, answer, ok, ok_with};
+use crate::support::{Client, Origin, Proxy, Script, answer, ok, ok_with, refusing};
 
 /// A file by which `/no` is disallowed and everything else is not.
 const RULES: &str = "User-agent: *\nDisallow: /no\n";
@@ -230,14 +228,6 @@ fn a_file_may_come_in_any_framing() {
     ]);
 }
 
-/// A port that nobody listens on, and that nobody else gets meanwhile.
-fn refusing() -> (Socket, SocketAddr) {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
-    let address = socket.local_addr().expect("an address").as_socket().expect("of IPv4");
-    (socket, address)
-}
-
 #[test]
 fn an_origin_that_cannot_be_reached_is_denied() {
     let (_held, refusing) = refusing();
@@ -306,7 +296,7 @@ fn an_answer_that_is_no_http_is_unreachable() {
             }),
         ),
         ("a coding that was not asked for", ok_with("Content-Encoding: br\r\n", RULES)),
-        ("gzip twice", ok_with("Content-Encoding: gzip, gzip\r\n", gzip(&gzip(RULES)))),
+        ("gzip twice", ok_with("Content-Encoding: gzip, gzip\r\n", gzip(gzip(RULES)))),
     ];
     check(cases.map(|(name, script)| (name.to_owned(), script, Unreachable)));
 }
@@ -408,7 +398,7 @@ fn a_file_without_end_costs_its_first_part_only() {
         origin.wait_until("the proxy has left", |log| log.abandoned == 1);
         // What the sockets between them hold is beyond the proxy's reach.
         let sent = origin.log().sent;
-        assert!(sent >= 500 * 1024 && sent < 16 << 20, "{name}: {sent} octets were sent");
+        assert!((500 * 1024..16 << 20).contains(&sent), "{name}: {sent} octets were sent");
         assert!(proxy.stats().bytes < 2 << 20, "{name}: {:?}", proxy.stats());
     }
 }

@@ -5,5 +5,9 @@ mod support;
 
 mod access;
 mod bodies;
+mod connections;
+mod faults;
+mod fields;
 mod flights;
+mod life;
 mod policy;

@@ -33,9 +33,7 @@ pub struct Response {
 /// An answer that did not come whole.
 #[derive(Debug)]
 pub struct Cut {
-    /// Of the answer that was begun.
-    pub head: Option<Head>,
-    /// What came of the body.
+    /// What came of its body.
     pub body: Vec<u8>,
     pub error: io::Error,
 }
@@ -95,7 +93,7 @@ impl Client {
         loop {
             let head = match self.try_head() {
                 Ok(head) => head,
-                Err(error) => return Err(Cut { head: None, body: Vec::new(), error }),
+                Err(error) => return Err(Cut { body: Vec::new(), error }),
             };
             if head.status() < 200 && head.status() != 101 {
                 interim.push(head);
@@ -104,7 +102,7 @@ impl Client {
             let mut body = Vec::new();
             return match self.body(&head, method, &mut body) {
                 Ok(trailers) => Ok(Response { head, interim, body, trailers }),
-                Err(error) => Err(Cut { head: Some(head), body, error }),
+                Err(error) => Err(Cut { body, error }),
             };
         }
     }
@@ -153,15 +151,6 @@ impl Client {
             Ok(count) => panic!("more came: {}", octets[..count].escape_ascii()),
             Err(error) => panic!("the connection is still open: {error}"),
         }
-    }
-
-    /// Whether nothing has come for this long.
-    #[track_caller]
-    pub fn assert_silent_for(&mut self, time: Duration) {
-        self.wire.stream.set_read_timeout(Some(time)).expect("a deadline");
-        let error = self.wire.stream.read(&mut [0]).expect_err("nothing to read");
-        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-        self.wire.stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
     }
 
     /// Sends `piece` again and again until nobody takes it for a while. Returns how many octets went,

@@ -7,8 +7,8 @@ mod wire;
 
 use std::time::Duration;
 
-pub use client::{Client, Head, Response, request};
-pub use origin::{Origin, Script, answer, ok, ok_with};
+pub use client::{Client, request};
+pub use origin::{Origin, Script, answer, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};
 
 /// How long anything that must happen may take. Only a failing test takes so long.

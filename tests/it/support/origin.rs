@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use courtesy::clock::monotonic;
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::DEADLINE;
 use super::wire::{Wire, values};
@@ -148,6 +148,14 @@ pub fn ok(body: impl AsRef<[u8]>) -> Script {
 /// 200 with more field lines, each ending in CRLF.
 pub fn ok_with(fields: &str, body: impl AsRef<[u8]>) -> Script {
     Script::default().send(answer(200, fields, body))
+}
+
+/// An address that refuses connections, as long as the socket is held: nobody else gets the port.
+pub fn refusing() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
+    let address = socket.local_addr().expect("an address").as_socket().expect("of IPv4");
+    (socket, address)
 }
 
 impl Origin {

@@ -1,7 +1,6 @@
 //! The proxy under test, put together as `courtesy serve` does it.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +34,10 @@ impl Proxy {
     }
 
     pub fn with(edit: impl FnOnce(&mut Settings)) -> Self {
+        Self::at((Ipv4Addr::LOCALHOST, 0).into(), edit)
+    }
+
+    pub fn at(listening: SocketAddr, edit: impl FnOnce(&mut Settings)) -> Self {
         let state = TempDir::new().expect("a directory");
         let mut settings =
             Settings { state_dir: state.path().into(), workers: Some(2), ..Settings::default() };
@@ -44,7 +47,7 @@ impl Proxy {
         // Reading the system's takes longer than most tests.
         settings.tls.roots = Roots::Bundled;
         edit(&mut settings);
-        let listeners = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).expect("a free port");
+        let listeners = Listeners::bind(&[listening]).expect("a free port");
         let clock = ManualClock::starting_at(NOW);
         let assembly = assemble(&settings, listeners.addresses(), Arc::clone(&clock) as Arc<dyn Clock>)
             .expect("sound settings");
@@ -74,10 +77,6 @@ impl Proxy {
 
     pub fn stats(&self) -> Stats {
         self.store.stats()
-    }
-
-    pub fn state_dir(&self) -> PathBuf {
-        self.state.path().into()
     }
 
     /// The denial records so far, as they stand in the file.
