@@ -6,6 +6,7 @@ mod support;
 mod access;
 mod bodies;
 mod connections;
+mod crawlers;
 mod faults;
 mod fields;
 mod flights;
