@@ -67,8 +67,7 @@ impl Proxy {
     pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
-        let has_body = !request.body().is_end_stream();
-        if has_body {
+        if !request.body().is_end_stream() || *request.method() == Method::CONNECT {
             // It may be answered before it is read: a denied upload is an everyday case.
             channel.control.may_leave_unread();
         }

@@ -53,6 +53,7 @@ pub async fn serve(
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_headers(limits.fields_max)
+        .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max)
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
