@@ -186,6 +186,7 @@ impl Egress {
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
             .max_headers(config.max_headers)
+            .max_header_size(config.max_header_bytes)
             .max_buf_size(config.max_header_bytes)
             .handshake(io)
             .await
@@ -200,14 +201,16 @@ impl Egress {
     async fn exchange(
         &self,
         mut sender: SendRequest<Outgoing>,
-        request: Request<Outgoing>,
+        mut request: Request<Outgoing>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unsent> {
         let config = &self.shared.config;
         let sent = request.body().completion();
+        let answered = request.body_mut().until_answered();
         match timeout(config.response_timeout, sender.try_send_request(request)).await {
             Ok(Ok(response)) => {
-                let lease = Lease { sender, pool: Arc::downgrade(&self.pool), sent, slot };
+                let lease =
+                    Lease { sender, pool: Arc::downgrade(&self.pool), sent, _answered: answered, slot };
                 Ok(response.map(|body: Incoming| Arriving::new(body, config.body_idle_timeout, lease)))
             }
             Ok(Err(mut failed)) => {

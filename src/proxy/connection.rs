@@ -51,6 +51,7 @@ where
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_headers(limits.fields_max)
+        .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max)
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();

@@ -75,7 +75,7 @@ impl Proxy {
         let exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
         let is_connect = *request.method() == Method::CONNECT;
-        if !request.body().is_end_stream() {
+        if is_connect || !request.body().is_end_stream() {
             // It may be answered before it is read: a denied upload is an everyday case.
             channel.control.may_leave_unread();
         }
