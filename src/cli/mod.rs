@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
 //! an arm of [`run`]. Everything that is said at the end, is said here.
 
+mod ca;
 mod completions;
 mod config;
 pub mod environment;
@@ -35,6 +36,8 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
+    /// Show, export or rotate the certificate authority that clients trust
+    Ca(ca::CaArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -58,6 +61,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Ca(args) => ca::run(args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
