@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::exit::{Exit, Failure};
-use super::super::flags::ConfigFlags;
-use super::super::output::print;
 use super::open;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::flags::ConfigFlags;
+use crate::cli::output::print;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

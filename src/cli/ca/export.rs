@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::super::exit::{Exit, Failure, OrExit};
-use super::super::flags::ConfigFlags;
-use super::super::output::print;
 use super::open;
 use crate::ca::{Authority, Certificate};
+use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::cli::flags::ConfigFlags;
+use crate::cli::output::print;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

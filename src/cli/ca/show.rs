@@ -3,11 +3,11 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::super::exit::Failure;
-use super::super::flags::ConfigFlags;
-use super::super::output::print;
 use super::open;
 use crate::ca::{Authority, Certificate, print_date};
+use crate::cli::exit::Failure;
+use crate::cli::flags::ConfigFlags;
+use crate::cli::output::print;
 use crate::clock::{Clock, SystemClock};
 use crate::moment::Moment;
 
