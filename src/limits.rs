@@ -128,7 +128,7 @@ pub const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
 /// Life of a leaf certificate from its making. Another is made after two thirds of it.
 pub const LEAF_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Octets of a serial number: 127 random bits, more than the 64 that are asked of public CAs, and
+/// Octets of a serial number: 126 random bits, more than the 64 that are asked of public CAs, and
 /// within the 20 octets of RFC 5280 §4.1.2.2.
 pub const SERIAL_OCTETS: usize = 16;
 

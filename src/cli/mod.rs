@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
 //! an arm of [`run`]. Everything that is said at the end, is said here.
 
+mod ca;
 mod check;
 mod completions;
 mod config;
@@ -39,10 +40,15 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
+<<<<<<< HEAD
     /// Say what robots.txt allows, and by which line
     Check(check::CheckArgs),
     /// Show on scripted sites, without a network, what the proxy does
     Demo(demo::DemoArgs),
+=======
+    /// Show, export or rotate the certificate authority that clients trust
+    Ca(ca::CaArgs),
+>>>>>>> wt-f
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -66,8 +72,12 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+<<<<<<< HEAD
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
+=======
+        Command::Ca(args) => ca::run(args),
+>>>>>>> wt-f
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
