@@ -40,15 +40,12 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
-<<<<<<< HEAD
     /// Say what robots.txt allows, and by which line
     Check(check::CheckArgs),
     /// Show on scripted sites, without a network, what the proxy does
     Demo(demo::DemoArgs),
-=======
     /// Show, export or rotate the certificate authority that clients trust
     Ca(ca::CaArgs),
->>>>>>> wt-f
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -72,12 +69,9 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
-<<<<<<< HEAD
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
-=======
         Command::Ca(args) => ca::run(args),
->>>>>>> wt-f
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
