@@ -115,7 +115,7 @@ openssl.cafile={file}",
     Client {
         names: &["git"],
         help: "\
-git config --global http.sslCAInfo {file}     # or: export GIT_SSL_CAINFO={file}",
+export GIT_SSL_CAINFO={file}      # goes before: git config --global http.sslCAInfo {file}",
     },
     Client {
         names: &["chromium", "chrome", "playwright", "puppeteer"],
