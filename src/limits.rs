@@ -99,6 +99,15 @@ pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
 /// Octets of a malformed line that the answer repeats.
 pub const DETAIL_OCTETS_MAX: usize = 120;
 
+/// Octets of a robots.txt or a URL that a line of `check --batch` may describe.
+pub const BATCH_OCTETS_MAX: u64 = 64 << 20;
+
+/// Octets of a line of `check --batch`: the above in base64, with room for the other members.
+pub const BATCH_LINE_OCTETS_MAX: usize = 96 << 20;
+
+/// Octets of a line in a list of URLs.
+pub const LISTED_URL_OCTETS_MAX: usize = 1 << 20;
+
 /// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
@@ -108,6 +117,9 @@ pub const ORIGINS_COUNTED_MAX: usize = 100_000;
 
 /// How long requests that a command left behind may go on after it has ended.
 pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
+
+/// Requests under way at once on one HTTP/2 connection of a client.
+pub const H2_STREAMS_MAX: u32 = 128;
 
 /// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
 /// has leaked is not good for ever.
@@ -122,7 +134,7 @@ pub const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
 /// Life of a leaf certificate from its making. Another is made after two thirds of it.
 pub const LEAF_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Octets of a serial number: 127 random bits, more than the 64 that are asked of public CAs, and
+/// Octets of a serial number: 126 random bits, more than the 64 that are asked of public CAs, and
 /// within the 20 octets of RFC 5280 §4.1.2.2.
 pub const SERIAL_OCTETS: usize = 16;
 

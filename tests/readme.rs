@@ -69,5 +69,10 @@ fn what_the_readme_names_exists() {
         let found = root.join(format!("tests/{name}.rs")).exists()
             || root.join(format!("tests/{name}/main.rs")).exists();
         assert!(found, "cargo test --test {name}");
+        // `cargo test --test it NAME` runs a module of that name.
+        if let Some(module) = test.strip_prefix("it ") {
+            let module = module.split('`').next().unwrap();
+            assert!(root.join(format!("tests/it/{module}.rs")).exists(), "cargo test --test it {module}");
+        }
     }
 }

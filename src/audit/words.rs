@@ -13,6 +13,9 @@ pub enum Event {
     WouldDeny,
     /// It would have been, but an exemption applies: it was forwarded.
     Exempted,
+    /// A connection was tunnelled although some paths of the host are disallowed: which paths were
+    /// asked for could not be seen.
+    Tunnelled,
 }
 
 /// Why: one word for each basis of a decision.
@@ -29,6 +32,10 @@ pub enum Reason {
     OriginRefused,
     /// Nothing could be decided in time: undecided is denied.
     Undecided,
+    /// Some paths of the host are disallowed, and only the host is known.
+    PathNotSeen,
+    /// What ran inside a CONNECT is neither TLS nor HTTP.
+    TunnelNotHttp,
     /// The request has no User-Agent and `agents.require` is set.
     AgentRequired,
 }

@@ -31,9 +31,9 @@ pub enum Source {
 /// A CA that can sign.
 pub struct Authority {
     certificate: Certificate,
-    /// What stands behind it in its file: the way up to a root, where it is not one itself.
-    above: Vec<Certificate>,
-    previous: Vec<Certificate>,
+    /// What stands behind it in its file: for a root, others that are to be trusted; for a CA below a
+    /// root, the way up.
+    behind: Vec<Certificate>,
     file: PathBuf,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -45,7 +45,8 @@ impl Authority {
             Source::Own(dir) => {
                 let storage = Storage::lock(dir)?;
                 if !storage.holds_ca() {
-                    storage.install(&Root::new(&provider(), now)?)?;
+                    let root = Root::new(&provider(), now)?;
+                    storage.install(&root.certificate_pem, &root.key_pem)?;
                 }
                 Self::stored(&storage, now)
             }
@@ -64,25 +65,21 @@ impl Authority {
     /// its key is gone. An expired CA, or one that cannot be read, is no hindrance.
     pub fn rotate(source: &Source, now: Moment) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
-        let mut trusted: Vec<Certificate> = Vec::new();
-        for file in [storage.certificate(), storage.previous()] {
-            for certificate in certificates(&file).unwrap_or_default() {
-                if !certificate.is_expired(now) && !trusted.contains(&certificate) {
-                    trusted.push(certificate);
-                }
-            }
-        }
+        let mut trusted = certificates(&storage.certificate()).unwrap_or_default();
+        trusted.retain(|certificate| !certificate.is_expired(now));
         trusted.truncate(CA_PREVIOUS_MAX);
-        storage.set_previous(&trusted.iter().map(Certificate::pem).collect::<String>())?;
-        storage.install(&Root::new(&provider(), now)?)?;
+        let root = Root::new(&provider(), now)?;
+        let previous: String = trusted.iter().map(Certificate::pem).collect();
+        storage.install(&(root.certificate_pem + &previous), &root.key_pem)?;
         Self::stored(&storage, now)
     }
 
     /// Ends the overlap of a rotation: only the CA that signs is to be trusted.
     pub fn end_overlap(source: &Source, now: Moment) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
-        storage.set_previous("")?;
-        Self::stored(&storage, now)
+        let authority = Self::stored(&storage, now)?;
+        storage.replace_certificates(&authority.certificate.pem())?;
+        Ok(Self { behind: Vec::new(), ..authority })
     }
 
     /// The CA that signs.
@@ -92,7 +89,7 @@ impl Authority {
 
     /// CAs that signed before and that clients should go on trusting, the latest first.
     pub fn previous(&self) -> &[Certificate] {
-        &self.previous
+        if self.certificate.is_self_issued() { &self.behind } else { &[] }
     }
 
     /// The file of the certificate.
@@ -102,15 +99,18 @@ impl Authority {
 
     /// Everything that clients are to trust, PEM.
     pub fn bundle(&self) -> String {
-        let all = std::iter::once(&self.certificate).chain(&self.above).chain(&self.previous);
-        all.map(Certificate::pem).collect()
+        self.all().map(Certificate::pem).collect()
     }
 
     /// What is sent after a leaf: for a client that knows only the root, the way up to it. A root
     /// itself is not sent; who trusts it has it.
     pub(super) fn chain(&self) -> impl Iterator<Item = CertificateDer<'static>> {
-        let all = std::iter::once(&self.certificate).chain(&self.above);
-        all.filter(|certificate| !certificate.is_self_issued()).map(|certificate| certificate.der().clone())
+        let below_a_root = self.all().filter(|certificate| !certificate.is_self_issued());
+        below_a_root.map(|certificate| certificate.der().clone())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Certificate> {
+        std::iter::once(&self.certificate).chain(&self.behind)
     }
 
     pub(super) fn sign(
@@ -123,17 +123,12 @@ impl Authority {
 
     fn stored(storage: &Storage, now: Moment) -> Result<Self, CaError> {
         let key = storage.key();
-        let mut authority = Self::read(&storage.certificate(), &key, &storage::read_private(&key)?, now)?;
-        let mut previous =
-            if storage.previous().exists() { certificates(&storage.previous())? } else { vec![] };
-        previous.retain(|certificate| *certificate != authority.certificate && !certificate.is_expired(now));
-        authority.previous = previous;
-        Ok(authority)
+        Self::read(&storage.certificate(), &key, &storage::read_private(&key)?, now)
     }
 
     fn read(file: &Path, key_file: &Path, key_pem: &str, now: Moment) -> Result<Self, CaError> {
-        let mut above = certificates(file)?.into_iter();
-        let certificate = above.next().ok_or_else(|| CaError::unusable(file, "no certificate in it"))?;
+        let mut found = certificates(file)?.into_iter();
+        let certificate = found.next().ok_or_else(|| CaError::unusable(file, "no certificate in it"))?;
         let key = key_pair(key_pem).map_err(|reason| CaError::unusable(key_file, reason))?;
         if certificate.x509().public_key().subject_public_key.data != key.public_key_raw() {
             return Err(CaError::Mismatch { certificate: file.to_owned(), key: key_file.to_owned() });
@@ -146,8 +141,8 @@ impl Authority {
         }
         let issuer = Issuer::from_ca_cert_der(certificate.der(), key)
             .map_err(|error| CaError::unusable(file, error))?;
-        let above = above.collect();
-        let authority = Self { certificate, above, previous: Vec::new(), file: file.to_owned(), issuer };
+        let behind = found.filter(|certificate| !certificate.is_expired(now)).collect();
+        let authority = Self { certificate, behind, file: file.to_owned(), issuer };
         authority.check_name(now)?;
         Ok(authority)
     }

@@ -11,6 +11,8 @@ mod leaf;
 mod leaves;
 mod root;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod tickets;
 
 pub use authority::{Authority, Source};

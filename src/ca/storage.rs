@@ -1,6 +1,6 @@
-//! The files of a CA that is ours: `ca.pem`, `ca.key`, and `previous.pem` after a rotation. Whoever
-//! reads or writes them holds the lock, so two programs that start at once make one CA, and what a
-//! crash left half done is finished or taken away before anything is read.
+//! The files of a CA that is ours: `ca.pem`, what clients are to trust, and `ca.key`. Whoever reads or
+//! writes them holds the lock, so two programs that start at once make one CA, and what a crash left
+//! half done is finished or taken away before anything is read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -8,7 +8,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::CaError;
-use super::root::Root;
 
 /// The directory of a CA, locked.
 pub(super) struct Storage {
@@ -43,37 +42,30 @@ impl Storage {
         self.dir.join("ca.key")
     }
 
-    pub fn previous(&self) -> PathBuf {
-        self.dir.join("previous.pem")
-    }
-
     /// Whether there is a CA, or at least part of one: then none is made in its place.
     pub fn holds_ca(&self) -> bool {
         [self.certificate(), self.key()].iter().any(|file| file.symlink_metadata().is_ok())
     }
 
-    /// Puts `root` in the place of what is there. Both files are whole on disk before the first of
+    /// Puts a CA in the place of what is there. Both files are whole on disk before the first of
     /// them takes its name; from then on [`Self::recover`] carries the second one through.
-    pub fn install(&self, root: &Root) -> Result<(), CaError> {
+    pub fn install(&self, certificates: &str, key: &str) -> Result<(), CaError> {
         let [next_certificate, next_key] = self.next();
-        write_new(&next_key, &root.key_pem, 0o600)?;
-        write_new(&next_certificate, &root.certificate_pem, 0o644)?;
+        write_new(&next_key, key, 0o600)?;
+        write_new(&next_certificate, certificates, 0o644)?;
         self.sync()?;
         rename(&next_key, &self.key())?;
         rename(&next_certificate, &self.certificate())?;
         self.sync()
     }
 
-    /// Writes what clients are to trust beside the CA itself, or takes the file away for nothing.
-    pub fn set_previous(&self, pem: &str) -> Result<(), CaError> {
-        if pem.is_empty() {
-            remove(&self.previous())?;
-        } else {
-            let new = self.dir.join("previous.pem.new");
-            remove(&new)?;
-            write_new(&new, pem, 0o644)?;
-            rename(&new, &self.previous())?;
-        }
+    /// Changes what clients are to trust; the key stays.
+    pub fn replace_certificates(&self, certificates: &str) -> Result<(), CaError> {
+        // Not the name that `recover` takes for a whole file.
+        let part = self.dir.join("ca.pem.part");
+        remove(&part)?;
+        write_new(&part, certificates, 0o644)?;
+        rename(&part, &self.certificate())?;
         self.sync()
     }
 

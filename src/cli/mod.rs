@@ -1,9 +1,12 @@
 //! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
 //! an arm of [`run`]. Everything that is said at the end, is said here.
 
+mod ca;
+mod check;
 mod clients;
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod env;
 pub mod environment;
@@ -12,10 +15,12 @@ pub mod flags;
 pub mod logging;
 mod man;
 pub mod output;
+mod paint;
 mod private;
 mod programs;
 mod run;
 mod serve;
+mod span;
 
 use std::process::ExitCode;
 
@@ -46,6 +51,12 @@ enum Command {
     Run(run::RunArgs),
     /// Print the variables that send clients through the proxy
     Env(env::EnvArgs),
+    /// Say what robots.txt allows, and by which line
+    Check(check::CheckArgs),
+    /// Show on scripted sites, without a network, what the proxy does
+    Demo(demo::DemoArgs),
+    /// Show, export or rotate the certificate authority that clients trust
+    Ca(ca::CaArgs),
     /// Find out what stands in the way of a crawl, and which clients follow the variables
     Doctor(doctor::DoctorArgs),
     /// Check, show or print the settings
@@ -74,6 +85,9 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Ca(args) => ca::run(args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

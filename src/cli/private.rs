@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::environment;
 use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, Writer};
 use crate::clock::{Clock, SystemClock};
@@ -39,9 +40,10 @@ impl PrivateProxy {
         settings.clients.open = false;
         settings.clients.allow.clear();
         settings.audit.dir = Some(audit_dir.to_owned());
+        let ca = settings.ca(environment::credentials_directory().as_deref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-        let mut assembly = assemble(&settings, listeners.addresses(), clock)?;
+        let mut assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
         assembly.tally = Arc::new(Tally::of_origins());
         let server = Server::start(listeners, &assembly)?;
         Ok(Self {

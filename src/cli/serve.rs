@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
-use super::logging;
+use super::{environment, logging};
 use crate::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, SetupError, assemble};
 
@@ -17,7 +17,7 @@ use crate::server::{self, Listeners, Server, SetupError, assemble};
 Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
-  HTTP_PROXY=http://127.0.0.1:3128 wget -r http://example.com/
+  http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once.")]
@@ -35,8 +35,9 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     for notice in settings.notices(clock.wall()) {
         warn!("{notice}");
     }
+    let ca = settings.ca(environment::credentials_directory().as_deref());
     let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-    let assembly = assemble(&settings, listeners.addresses(), clock)?;
+    let assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
@@ -81,6 +82,7 @@ impl From<SetupError> for Failure {
     fn from(error: SetupError) -> Self {
         match error {
             SetupError::Audit(error) => error.into(),
+            SetupError::Ca(error) => error.into(),
             SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
         }
     }

@@ -1,7 +1,7 @@
 //! Settings in the words of the modules below, and the profile as the settings make it.
 
 use super::settings::Settings;
-use super::words::{Access, Meaning, Mode, OutageCopy, ProfileName, Roots};
+use super::words::{Access, HttpsMode, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots};
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
 use crate::{egress, proxy};
@@ -78,6 +78,8 @@ same! {
     Access = profile::Access { Allow = Allow, Disallow = Disallow }
     OutageCopy = profile::OutageCopy { Use = Use, Disallow = Disallow }
     Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
+    HttpsMode = proxy::HttpsMode { Intercept = Intercept, Classify = Classify }
+    Mixed = proxy::Mixed { Refuse = Refuse, Tunnel = Tunnel }
     Roots = egress::Roots { System = System, Bundled = Bundled }
 }
 

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::settings::{Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Tls};
 use super::values::{FetchAs, Via};
-use super::words::{LogFormat, LogLevel, Mode, ProfileName, Roots};
+use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, ProfileName, Roots};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -49,7 +49,14 @@ impl Default for Deny {
 
 impl Default for Https {
     fn default() -> Self {
-        Self { ca_cert: None, ca_key: None, leaf_cache: 1024 }
+        Self {
+            mode: HttpsMode::Intercept,
+            tunnel: Vec::new(),
+            mixed: Mixed::Refuse,
+            ca_cert: None,
+            ca_key: None,
+            leaf_cache: 1024,
+        }
     }
 }
 
@@ -69,6 +76,7 @@ impl Default for Egress {
             idle_timeout: Duration::from_secs(30),
             max_per_origin: 256,
             max_idle: 1024,
+            connect_ports: vec![80, 443],
             via: Via::As("courtesy".into()),
         }
     }
@@ -80,6 +88,7 @@ impl Default for Limits {
             max_header_bytes: 64 * KIB,
             max_headers: 100,
             header_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
             body_idle_timeout: Duration::from_mins(1),
             tunnel_idle_timeout: Duration::from_mins(5),
             idle_timeout: Duration::from_mins(1),

@@ -81,8 +81,27 @@ impl Settings {
         proxy::Via::new(pseudonym, mark)
     }
 
+    /// What becomes of a CONNECT.
+    pub fn https(&self) -> proxy::Https {
+        proxy::Https {
+            mode: self.https.mode.into(),
+            tunnel: self.https.tunnel.clone(),
+            mixed: self.https.mixed.into(),
+            ports: self.egress.connect_ports.clone(),
+        }
+    }
+
+    /// The bounds of a client's connection.
+    pub fn limits(&self) -> proxy::Limits {
+        proxy::Limits {
+            deadlines: self.deadlines(),
+            head_max: octets(self.limits.max_header_bytes),
+            fields_max: self.limits.max_headers,
+        }
+    }
+
     /// How long a client may take.
-    pub fn deadlines(&self) -> proxy::Deadlines {
+    fn deadlines(&self) -> proxy::Deadlines {
         proxy::Deadlines {
             idle: self.limits.idle_timeout,
             head: self.limits.header_timeout,

@@ -13,7 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
 use super::values::{FetchAs, Via};
-use super::words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
+use super::words::{
+    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots,
+};
+use crate::proxy::HostPattern;
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -134,6 +137,11 @@ pub struct Deny {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Https {
+    pub mode: HttpsMode,
+    /// Hosts that are tunnelled whatever the mode.
+    pub tunnel: Vec<HostPattern>,
+    /// What becomes of a mixed host in `classify` mode.
+    pub mixed: Mixed,
     /// The certificate of a CA of the operator's own, PEM; absent: one is made in the state directory.
     pub ca_cert: Option<PathBuf>,
     /// Its key; both are set or neither.
@@ -173,6 +181,8 @@ pub struct Egress {
     pub max_per_origin: usize,
     /// Unused connections kept, in all.
     pub max_idle: usize,
+    /// Where CONNECT may go.
+    pub connect_ports: Vec<u16>,
     pub via: Via,
 }
 
@@ -194,6 +204,9 @@ pub struct Limits {
     /// For a client to send a request's head.
     #[serde(with = "units::duration")]
     pub header_timeout: Duration,
+    /// For the first octets inside a CONNECT, and for the TLS handshake.
+    #[serde(with = "units::duration")]
+    pub handshake_timeout: Duration,
     /// Between two pieces of a body, either way.
     #[serde(with = "units::duration")]
     pub body_idle_timeout: Duration,

@@ -166,6 +166,7 @@ fn example() -> Settings {
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
     settings.egress.allow = settings.clients.allow.clone();
     settings.egress.deny = settings.clients.allow.clone();
+    settings.https.tunnel = vec!["example.com".parse().expect("a host")];
     settings.https.ca_cert = Some("ca.pem".into());
     settings.https.ca_key = Some("ca.key".into());
     settings.tls.extra_roots = vec!["root.pem".into()];

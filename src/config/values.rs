@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::glob::Glob;
+use crate::proxy::HostPattern;
 
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +107,16 @@ impl FromStr for Glob {
     }
 }
 
+impl FromStr for HostPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::new(text).ok_or_else(|| {
+            format!("\"{text}\" is no host; write \"example.com\", or \"*.example.com\" for those below it")
+        })
+    }
+}
+
 fn is_token(text: &str, also: &[u8]) -> bool {
     !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || also.contains(&octet))
 }
@@ -126,4 +137,4 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, Via, Token, Glob);
+serde_as_text!(FetchAs, Via, Token, Glob, HostPattern);

@@ -64,6 +64,20 @@ words! {
         Observe = "observe",
     }
 
+    /// How HTTPS is treated.
+    HttpsMode {
+        /// TLS is terminated here, and each request is judged.
+        Intercept = "intercept",
+        /// Whole hosts are judged, and tunnelled or refused.
+        Classify = "classify",
+    }
+
+    /// What becomes of a host of which some paths are disallowed, when paths cannot be seen.
+    Mixed {
+        Refuse = "refuse",
+        Tunnel = "tunnel",
+    }
+
     /// The name of a dialect of robots.txt.
     ProfileName {
         Rfc9309 = "rfc9309",

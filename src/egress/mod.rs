@@ -21,6 +21,7 @@ use http::{Method, Request, Response, request};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -142,6 +143,13 @@ impl Egress {
         self.exchange(sender, request, slot).await.map_err(|unsent| unsent.error)
     }
 
+    /// A connection for a tunnel: to a permitted address, and nothing said on it.
+    pub async fn connect_plain(&self, origin: &Origin) -> Result<TcpStream, Error> {
+        let shared = &self.shared;
+        let addresses = connect::permitted_addresses(origin, &shared.resolver, &shared.policy).await?;
+        connect::connect(addresses, shared.config.connect_timeout).await
+    }
+
     /// An idle connection that is ready for a request.
     async fn idle_connection(&self, origin: &Origin) -> Option<SendRequest<Outgoing>> {
         while let Some(mut sender) = self.pool.take(origin) {
@@ -154,9 +162,8 @@ impl Egress {
 
     async fn connect(&self, origin: &Origin) -> Result<SendRequest<Outgoing>, Error> {
         let shared = &self.shared;
-        let addresses = connect::permitted_addresses(origin, &shared.resolver, &shared.policy).await?;
         let deadline = shared.config.connect_timeout;
-        let stream = connect::connect(addresses, deadline).await?;
+        let stream = self.connect_plain(origin).await?;
         match origin.scheme() {
             Scheme::Https => {
                 let handshake = timeout(deadline, tls::handshake(&shared.tls, origin, stream)).await;
@@ -179,6 +186,7 @@ impl Egress {
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
             .max_headers(config.max_headers)
+            .max_header_size(config.max_header_bytes)
             .max_buf_size(config.max_header_bytes)
             .handshake(io)
             .await
@@ -193,14 +201,16 @@ impl Egress {
     async fn exchange(
         &self,
         mut sender: SendRequest<Outgoing>,
-        request: Request<Outgoing>,
+        mut request: Request<Outgoing>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unsent> {
         let config = &self.shared.config;
         let sent = request.body().completion();
+        let answered = request.body_mut().until_answered();
         match timeout(config.response_timeout, sender.try_send_request(request)).await {
             Ok(Ok(response)) => {
-                let lease = Lease { sender, pool: Arc::downgrade(&self.pool), sent, slot };
+                let lease =
+                    Lease { sender, pool: Arc::downgrade(&self.pool), sent, _answered: answered, slot };
                 Ok(response.map(|body: Incoming| Arriving::new(body, config.body_idle_timeout, lease)))
             }
             Ok(Err(mut failed)) => {

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use super::state::{Absence, AbsenceKind, Copy, Policy};
-use crate::robots::{Directive, Path, Rule};
+use super::state::{Absence, AbsenceKind, Policy};
+use crate::robots::{Directive, Path, RobotsTxt, Rule, WholeSite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -16,6 +16,28 @@ pub enum Verdict {
 pub struct Decision<'a> {
     pub verdict: Verdict,
     pub basis: Basis<'a>,
+}
+
+/// What follows for a whole host, when no path is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostDecision<'a> {
+    /// Every path fares like this.
+    Whole(Decision<'a>),
+    /// Some paths are disallowed to this group, and some are not.
+    Mixed(Named<'a>),
+}
+
+/// What follows for an agent that connects to a host, without telling what it wants there. The
+/// robots.txt itself is left aside.
+pub fn decide_host<'a>(policy: &Policy<'a>, token: Option<&str>) -> HostDecision<'a> {
+    if let Policy::Rules(copy) = *policy
+        && let Some(group) = copy.rules.group(token)
+        && group.whole_site() == WholeSite::Mixed
+    {
+        return HostDecision::Mixed(Named { name: group.name(), line: group.line() });
+    }
+    // All paths fare alike, so any path tells.
+    HostDecision::Whole(decide(policy, token, b"/"))
 }
 
 /// What a verdict rests on.
@@ -52,18 +74,23 @@ pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8
         return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
     }
     match *policy {
-        Policy::Rules(copy) => by_rules(copy, token, path_and_query),
+        Policy::Rules(copy) => by_rules(&copy.rules, token, path_and_query),
         Policy::AllowAll(absence) => Decision { verdict: Verdict::Allow, basis: Basis::of(absence) },
         Policy::DisallowAll(absence) => Decision { verdict: Verdict::Disallow, basis: Basis::of(absence) },
     }
 }
 
-fn by_rules<'a>(copy: &'a Copy, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
-    let Some(group) = copy.rules.group(token) else {
+/// What the file alone says, by the matcher of its dialect.
+pub fn by_rules<'a>(rules: &'a RobotsTxt, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
+    let path = Path::new(path_and_query, rules.dialect());
+    if rules.dialect().robots_txt_always_allowed && path.is_robots_txt() {
+        return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
+    }
+    let Some(group) = rules.group(token) else {
         return Decision { verdict: Verdict::Allow, basis: Basis::NoGroup };
     };
     let named = Named { name: group.name(), line: group.line() };
-    match group.rule_for(&Path::new(path_and_query, copy.rules.dialect())) {
+    match group.rule_for(&path) {
         None => Decision { verdict: Verdict::Allow, basis: Basis::NoRule { group: named } },
         Some(rule) => {
             let verdict = match rule.directive {

@@ -121,6 +121,12 @@ impl Exemptions {
     pub fn find(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> Option<&Exemption> {
         self.0.iter().find(|exemption| exemption.applies(origin, path, agent, now))
     }
+
+    /// The first exemption of a whole origin: where no path is seen, one for some paths is none.
+    pub fn find_for_host(&self, origin: &Origin, agent: Option<&str>, now: Moment) -> Option<&Exemption> {
+        let whole = |exemption: &&Exemption| exemption.paths.0.is_none();
+        self.0.iter().filter(whole).find(|exemption| exemption.applies(origin, b"/", agent, now))
+    }
 }
 
 /// Compared by labels: `notexample.com` is not below `example.com`.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::gate::Draft;
+use super::gate::{Draft, Subject};
 use super::problem::Problem;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::egress::{self, Failure};
 use crate::policy::access::Snapshot;
-use crate::policy::decision::{Basis, Decision};
+use crate::policy::decision::{Basis, Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
 use crate::store::Known;
 use crate::text;
@@ -86,6 +86,14 @@ impl Draft<'_> {
         }
     }
 
+    /// Some paths are disallowed, and it cannot be told whether this is one of them.
+    pub(super) fn path_not_seen(&self, known: &Known, group: Named<'_>) -> Denial {
+        let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
+        denial.record.group = Some(recorded(group));
+        denial.record.robots = Some(self.robots(known, None));
+        denial
+    }
+
     /// The denial that follows from the robots.txt, or from its absence.
     pub(super) fn by_policy(&self, known: &Known, decision: &Decision<'_>) -> Denial {
         let (reason, problem) = match decision.basis {
@@ -100,10 +108,7 @@ impl Draft<'_> {
         denial.cause = absence.map(|absence| absence.cause.to_string());
         denial.retry_after =
             absence.filter(|absence| absence.defers()).map(|absence| self.now.until(absence.next_try));
-        denial.record.group = decision
-            .basis
-            .group()
-            .map(|group| audit::Group { token: group.name.to_owned(), line: group.line });
+        denial.record.group = decision.basis.group().copied().map(recorded);
         denial.record.rule = decision.basis.rule().map(|rule| audit::Rule {
             line: rule.line,
             directive: rule.directive.to_string(),
@@ -117,7 +122,7 @@ impl Draft<'_> {
         let state = known.state();
         let snapshot: Option<&Snapshot> = state.copy().map(|copy| &*copy.snapshot);
         audit::Robots {
-            url: self.target.origin.robots_url(),
+            url: self.subject.origin().robots_url(),
             url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
             status: absence
                 .map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
@@ -132,6 +137,11 @@ impl Draft<'_> {
 
     fn record(&self, reason: Reason) -> Record {
         let octets = |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
+        let url = match self.subject {
+            Subject::Resource(target) => target.to_string(),
+            // As a CONNECT names it.
+            Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
+        };
         Record {
             id: audit::new_id(self.now),
             time: self.now,
@@ -139,19 +149,23 @@ impl Draft<'_> {
             reason,
             client: audit::Client { address: self.ask.client },
             method: Record::text(self.ask.method.as_str().as_bytes()),
-            url: Record::url(self.target.to_string().as_bytes()),
-            origin: self.target.origin.to_string(),
+            url: Record::url(url.as_bytes()),
+            origin: self.subject.origin().to_string(),
             user_agent: octets(self.agent.identification),
             agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
             agent_source: self.agent.source,
-            profile: audit::Profile::of(self.rules.profile(&self.agent, &self.target.origin)),
+            profile: audit::Profile::of(self.rules.profile(&self.agent, self.subject.origin())),
             group: None,
             rule: None,
             robots: None,
             exemption: None,
-            path_seen: true,
+            path_seen: matches!(self.subject, Subject::Resource(_)),
         }
     }
+}
+
+fn recorded(group: Named<'_>) -> audit::Group {
+    audit::Group { token: group.name.to_owned(), line: group.line }
 }
 
 const fn status(state: &RobotsState) -> RobotsStatus {

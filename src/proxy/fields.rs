@@ -1,8 +1,8 @@
 //! What an intermediary does to the fields of a message that passes through (RFC 9110 §7.6).
 
 use http::header::{
-    CONNECTION, Entry, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, COOKIE, Entry, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{Version, header};
 
@@ -74,6 +74,18 @@ fn list_has(value: &HeaderValue, item: &str) -> bool {
 pub fn wanted_upgrade(fields: &HeaderMap) -> Option<HeaderValue> {
     let protocol = fields.get(UPGRADE).filter(|_| connection_names(fields, "upgrade"))?;
     (!list_has(protocol, "h2c")).then(|| protocol.clone())
+}
+
+/// HTTP/2 may carry one cookie a field; before HTTP/1.1 they are joined (RFC 9113 §8.2.3).
+pub fn join_cookies(fields: &mut HeaderMap) {
+    let mut cookies = fields.get_all(COOKIE).iter();
+    if cookies.next().is_none() || cookies.next().is_none() {
+        return;
+    }
+    let all: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..])) {
+        fields.insert(COOKIE, joined);
+    }
 }
 
 /// Whether the client can take trailers (RFC 9110 §10.1.4).

@@ -49,7 +49,7 @@ impl Forwarding {
         client: Client<'_>,
     ) -> Result<Response<Body>, egress::Error> {
         let received = request.version();
-        let protocol = fields::wanted_upgrade(request.headers()).filter(|_| received >= Version::HTTP_11);
+        let protocol = fields::wanted_upgrade(request.headers()).filter(|_| received == Version::HTTP_11);
         let client_side = protocol.is_some().then(|| hyper::upgrade::on(&mut request));
         let (mut parts, body) = request.into_parts();
         let interim = Interim::new(received, client.control, waker().await);
@@ -65,7 +65,13 @@ impl Forwarding {
                 let detail = "the origin switched protocols although nobody asked it to";
                 return Err(egress::Error::new(egress::Failure::Protocol, detail));
             };
-            return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via));
+            return Ok(upgrade::switch(
+                response,
+                client_side,
+                self.tunnel_idle_timeout,
+                &self.via,
+                client.control,
+            ));
         }
         Ok(self.answer(response))
     }
@@ -79,7 +85,7 @@ impl Forwarding {
         received: Version,
     ) -> (Outgoing, Option<oneshot::Sender<()>>) {
         let waits =
-            received >= Version::HTTP_11 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
+            received == Version::HTTP_11 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
         let body = Outgoing::streamed(Unstalled::new(body, self.body_idle_timeout));
         if !waits {
             return (body, None);
@@ -98,6 +104,7 @@ impl Forwarding {
             parts.headers.remove(EXPECT);
         }
         fields::remove_hop_by_hop(&mut parts.headers);
+        fields::join_cookies(&mut parts.headers);
         parts.uri = Uri::from(target.path.clone());
         parts.version = Version::HTTP_11;
         if let Ok(host) = HeaderValue::try_from(target.origin.authority()) {

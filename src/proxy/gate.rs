@@ -9,16 +9,18 @@ use std::time::Duration;
 use http::{HeaderValue, Method, StatusCode};
 use tracing::{error, info};
 
+use super::connect::Mixed;
 pub use super::denial::Denial;
 use super::problem::Problem;
 use super::rules::{Agent, Mode, Rules};
 use super::target::Target;
 use crate::audit::{Event, Reason, Record, Writer};
 use crate::clock::Clock;
-use crate::egress::{self, Failure};
+use crate::egress::{self, Egress, Failure};
 use crate::moment::Moment;
+use crate::origin::Origin;
 use crate::policy::access::Snapshot;
-use crate::policy::decision::{Basis, Decision, Verdict, decide};
+use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::exemption::Exemption;
 use crate::policy::state::{Policy, RobotsState};
 use crate::store::{Known, Store, Undecided};
@@ -38,7 +40,19 @@ impl Permit {
     }
 }
 
-/// What the gate answers.
+/// The right to a tunnel, by what is known of the host as a whole. Nothing but the gate makes one.
+#[derive(Debug)]
+pub struct HostPermit {
+    origin: Origin,
+}
+
+impl HostPermit {
+    pub const fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// What the gate grants.
 #[derive(Debug)]
 pub enum Admission {
     Permit(Permit),
@@ -47,6 +61,11 @@ pub enum Admission {
         snapshot: Arc<Snapshot>,
         age: Duration,
     },
+}
+
+/// What it answers otherwise.
+#[derive(Debug)]
+pub enum No {
     Denial(Box<Denial>),
     /// The robots.txt was not even asked for: the destination is this proxy, or too much is under
     /// way. No finding and no denial, but nothing goes on either.
@@ -72,34 +91,83 @@ pub struct Gate {
 
 impl Gate {
     /// Decides on `target`, and records the decision where it is worth a record.
-    pub async fn admit(&self, target: Target, ask: Ask<'_>) -> Admission {
-        let agent = self.rules.agent(ask.user_agent);
-        let draft = Draft { target: &target, ask, agent, rules: &self.rules, now: self.clock.wall() };
-        if self.rules.agent_required && agent.identification.is_none() {
-            return self.deny(draft.denial(Reason::AgentRequired, Problem::AgentRequired)).await;
-        }
-        let profile = self.rules.profile(&agent, &target.origin);
-        let known = match self.store.known(&target.origin, profile, agent.identification).await {
-            Ok(known) => known,
-            Err(Undecided::Refused(error)) if error.failure != Failure::AddressProhibited => {
-                return Admission::Failed(error);
-            }
-            Err(undecided) => return self.deny(draft.undecided(&undecided)).await,
-        };
+    pub async fn admit(&self, target: Target, ask: Ask<'_>) -> Result<Admission, No> {
+        let draft = self.draft(Subject::Resource(&target), ask);
+        let known = self.known(&draft).await?;
         // The fetch may have taken its time: what follows is judged by the time it ended.
         let draft = Draft { now: self.clock.wall(), ..draft };
         let policy = known.policy(draft.now);
-        let decision = decide(&policy, agent.token, target.path.as_str().as_bytes());
+        let decision = decide(&policy, draft.agent.token, target.path.as_str().as_bytes());
+        if decision.verdict == Verdict::Disallow {
+            self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
+        } else if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
+            return Ok(answer);
+        }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
-        match decision.verdict {
-            Verdict::Allow => match self.robots_txt(&decision, &policy, ask.method, draft.now) {
-                Some(answer) => answer,
-                None => Admission::Permit(Permit { target, in_outage }),
-            },
-            Verdict::Disallow => match self.disallowed(&draft, &known, &decision).await {
-                Some(denial) => Admission::Denial(denial),
-                None => Admission::Permit(Permit { target, in_outage }),
-            },
+        Ok(Admission::Permit(Permit { target, in_outage }))
+    }
+
+    /// Decides on a tunnel to `origin`, of which no path will be seen.
+    pub async fn admit_host(&self, origin: Origin, ask: Ask<'_>, mixed: Mixed) -> Result<HostPermit, No> {
+        let draft = self.draft(Subject::Host(&origin), ask);
+        let known = self.known(&draft).await?;
+        let draft = Draft { now: self.clock.wall(), ..draft };
+        match decide_host(&known.policy(draft.now), draft.agent.token) {
+            HostDecision::Whole(Decision { verdict: Verdict::Allow, .. }) => {}
+            HostDecision::Whole(decision) => {
+                self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
+            }
+            HostDecision::Mixed(group) => {
+                let denial = draft.path_not_seen(&known, group);
+                match mixed {
+                    Mixed::Refuse => self.disallowed(&draft, denial).await?,
+                    Mixed::Tunnel => {
+                        self.record(&Record { event: Event::Tunnelled, ..denial.record }).await;
+                    }
+                }
+            }
+        }
+        Ok(HostPermit { origin })
+    }
+
+    /// Whether `origin` may be contacted at all, by its addresses. A name that cannot be resolved is
+    /// left to whoever asks for something there.
+    pub async fn admit_address(&self, origin: &Origin, ask: Ask<'_>, egress: &Egress) -> Result<(), No> {
+        match egress.permits(origin).await {
+            Err(error) if error.failure == Failure::AddressProhibited => {
+                let draft = self.draft(Subject::Host(origin), ask);
+                Err(self.deny(draft.origin_refused(&error)).await)
+            }
+            Err(error) if error.failure == Failure::Loop => Err(No::Failed(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records that what a client sent inside a CONNECT was neither TLS nor HTTP, and went nowhere.
+    pub async fn record_unknown_speech(&self, origin: &Origin, client: IpAddr) {
+        let ask = Ask { client, method: &Method::CONNECT, user_agent: None };
+        let denial = self.draft(Subject::Host(origin), ask).denial(Reason::TunnelNotHttp, Problem::NotServed);
+        self.record(&denial.record).await;
+    }
+
+    fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
+        let agent = self.rules.agent(ask.user_agent);
+        Draft { subject, ask, agent, rules: &self.rules, now: self.clock.wall() }
+    }
+
+    /// What is known of the origin, under the profile that holds for the agent.
+    async fn known(&self, draft: &Draft<'_>) -> Result<Known, No> {
+        let Draft { agent, subject, rules, .. } = draft;
+        if rules.agent_required && agent.identification.is_none() {
+            return Err(self.deny(draft.denial(Reason::AgentRequired, Problem::AgentRequired)).await);
+        }
+        let profile = rules.profile(agent, subject.origin());
+        match self.store.known(subject.origin(), profile, agent.identification).await {
+            Ok(known) => Ok(known),
+            Err(Undecided::Refused(error)) if error.failure != Failure::AddressProhibited => {
+                Err(No::Failed(error))
+            }
+            Err(undecided) => Err(self.deny(draft.undecided(&undecided)).await),
         }
     }
 
@@ -113,12 +181,9 @@ impl Gate {
     }
 
     /// The way out was refused for a request that was permitted: that is a denial too.
-    pub async fn refuse_origin(&self, target: &Target, ask: Ask<'_>, error: &egress::Error) -> Box<Denial> {
-        let agent = self.rules.agent(ask.user_agent);
-        let draft = Draft { target, ask, agent, rules: &self.rules, now: self.clock.wall() };
-        let denial = draft.origin_refused(error);
-        self.record(&denial.record).await;
-        Box::new(denial)
+    pub async fn refuse_origin(&self, target: &Target, ask: Ask<'_>, error: &egress::Error) -> No {
+        let denial = self.draft(Subject::Resource(target), ask).origin_refused(error);
+        self.deny(denial).await
     }
 
     /// A thousand workers that ask for a robots.txt cost the origin one fetch.
@@ -139,36 +204,35 @@ impl Gate {
         })
     }
 
-    /// `None`: the request goes all the same, by exemption or because the mode only observes.
-    async fn disallowed(
-        &self,
-        draft: &Draft<'_>,
-        known: &Known,
-        decision: &Decision<'_>,
-    ) -> Option<Box<Denial>> {
-        let mut denial = draft.by_policy(known, decision);
-        let path = draft.target.path.as_str().as_bytes();
-        let exemption = self.rules.exemptions.find(&draft.target.origin, path, draft.agent.token, draft.now);
+    /// `Ok`: it goes all the same, by exemption or because the mode only observes.
+    async fn disallowed(&self, draft: &Draft<'_>, mut denial: Denial) -> Result<(), No> {
+        let (origin, token) = (draft.subject.origin(), draft.agent.token);
+        let exemption = match draft.subject {
+            Subject::Resource(target) => {
+                let path = target.path.as_str().as_bytes();
+                self.rules.exemptions.find(origin, path, token, draft.now)
+            }
+            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now),
+        };
         if let Some(exemption) = exemption {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
             if self.record(&denial.record).await {
-                return None;
+                return Ok(());
             }
             denial.record.event = Event::Denied;
-        } else if self.rules.mode(&draft.agent, &draft.target.origin) == Mode::Observe {
+        } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
             denial.record.event = Event::WouldDeny;
             // Who observes wants nothing denied, and the lost record is said by `record`.
             self.record(&denial.record).await;
-            return None;
+            return Ok(());
         }
-        self.record(&denial.record).await;
-        Some(Box::new(denial))
+        Err(self.deny(denial).await)
     }
 
-    async fn deny(&self, denial: Denial) -> Admission {
+    async fn deny(&self, denial: Denial) -> No {
         self.record(&denial.record).await;
-        Admission::Denial(Box::new(denial))
+        No::Denial(Box::new(denial))
     }
 
     /// Whether the record was handed to the operating system. A denial stands without it; the loss
@@ -202,10 +266,27 @@ fn exempted(record: Record, exemption: &Exemption) -> Record {
     Record { event: Event::Exempted, exemption: Some(exemption), ..record }
 }
 
+/// What is decided on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject<'a> {
+    Resource(&'a Target),
+    /// A host as a whole: no path is seen.
+    Host(&'a Origin),
+}
+
+impl<'a> Subject<'a> {
+    pub const fn origin(&self) -> &'a Origin {
+        match self {
+            Self::Resource(target) => &target.origin,
+            Self::Host(origin) => origin,
+        }
+    }
+}
+
 /// What every denial of one request has in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draft<'a> {
-    pub target: &'a Target,
+    pub subject: Subject<'a>,
     pub ask: Ask<'a>,
     pub agent: Agent<'a>,
     pub rules: &'a Rules,

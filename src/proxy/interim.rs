@@ -28,9 +28,10 @@ impl Interim {
     }
 
     /// Has the interim responses to `request` passed on. A 100 lets the held body `go`: the engine
-    /// says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets none.
+    /// says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets
+    /// none, and one of HTTP/2 neither: the engine cannot send them there.
     pub fn pass_on(self, request: &mut Request<Outgoing>, go: Option<oneshot::Sender<()>>) {
-        if self.received < Version::HTTP_11 {
+        if self.received != Version::HTTP_11 {
             return;
         }
         let go = Mutex::new(go);

@@ -3,23 +3,29 @@
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
 //! and no other, and without a [`gate::Permit`] nothing of it leaves.
 
+mod bad_syntax;
 mod body;
+mod channel;
+mod connect;
+mod connection;
 mod denial;
 mod fields;
 mod forward;
 mod gate;
+mod intercept;
 mod interim;
 mod page;
 mod problem;
 mod respond;
+mod rewind;
 mod rules;
 mod tally;
 mod target;
 mod upgrade;
 mod wire;
 
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
@@ -28,19 +34,24 @@ use tracing::debug;
 
 pub use body::Body;
 use body::Exchange;
+pub use channel::{Channel, Scope};
+use connect::Connect;
+pub use connect::{HostPattern, Https, HttpsMode, Mixed};
+pub use connection::{Limits, serve};
 pub use fields::Via;
 use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
-use gate::{Admission, Ask};
+use gate::{Admission, Ask, No};
 pub use problem::{OWN_NAME, Problem};
 use respond::Asked;
-pub use respond::{Refusal, raw_refusal};
+pub use respond::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
 pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
-pub use wire::{Control, Deadlines, Wire};
+pub use wire::Deadlines;
 
+use crate::ca::Leaves;
 use crate::egress::Failure;
 
 /// One worker's proxy.
@@ -49,58 +60,56 @@ pub struct Proxy {
     pub gate: Arc<Gate>,
     pub forwarding: Forwarding,
     pub tally: Arc<Tally>,
-}
-
-/// The connection by which a request came.
-#[derive(Clone, Debug)]
-pub struct Channel {
-    pub client: IpAddr,
-    pub control: Arc<Control>,
+    pub limits: Limits,
+    pub https: Https,
+    /// For the first octets inside a CONNECT, and for the TLS handshake.
+    pub handshake_timeout: Duration,
+    pub leaves: Arc<Leaves>,
 }
 
 /// The answer to a client that is not served at all.
 pub fn turn_away<B>(refusal: &Refusal, request: &Request<B>) -> Response<Body> {
-    let mut response = respond::refused(refusal, &Asked::by(request));
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    response
+    closing(respond::refused(refusal, &Asked::by(request)))
 }
 
 impl Proxy {
     /// Answers one request of `channel`.
-    pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
+    pub async fn handle(self: &Arc<Self>, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
-        let has_body = !request.body().is_end_stream();
-        if has_body {
+        let is_connect = *request.method() == Method::CONNECT;
+        if is_connect || !request.body().is_end_stream() {
             // It may be answered before it is read: a denied upload is an everyday case.
             channel.control.may_leave_unread();
         }
         let response = match self.answer(request, channel).await {
             Ok(response) => response,
-            Err(Stop::Refusal(refusal)) => {
-                debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
-                respond::refused(&refusal, &asked)
-            }
-            Err(Stop::Denial(denial)) => {
-                self.tally.denied(denial.record.reason);
-                respond::denied(&denial, &asked)
+            Err(stop) => {
+                if let Stop::Denial(denial) = &stop {
+                    self.tally.denied(denial.record.reason);
+                }
+                let response = stop.answer(&asked, channel);
+                // What follows a refused CONNECT was meant for a tunnel, not for us.
+                if is_connect { closing(response) } else { response }
             }
         };
         response.map(|body| body.within(exchange))
     }
 
     async fn answer(
-        &self,
+        self: &Arc<Self>,
         mut request: Request<Incoming>,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
         let (parts, body) = request.into_parts();
-        let target = match destination(&parts)? {
+        let destination = destination(&parts, &channel.scope)?;
+        request = Request::from_parts(parts, body);
+        let target = match destination {
             Destination::Resource(target) => target,
+            Destination::Connect => return self.connect(request, channel).await,
             Destination::OwnPage(path) => return Ok(respond::own_page(path.path())),
             Destination::Proxy => return Ok(respond::options()),
         };
-        request = Request::from_parts(parts, body);
         forward::check_expectation(request.headers(), request.version())?;
         if self.forwarding.via.is_looping(request.headers()) {
             return Err(Refusal::looping("the request has been through this proxy before (Via)").into());
@@ -108,10 +117,11 @@ impl Proxy {
         if let Some(answer) = last_forward(&mut request) {
             return Ok(answer);
         }
-        self.decide(request, target, channel).await
+        self.fetch(request, target, channel).await
     }
 
-    async fn decide(
+    /// Decides on a resource, and has it fetched.
+    async fn fetch(
         &self,
         request: Request<Incoming>,
         target: Target,
@@ -120,14 +130,12 @@ impl Proxy {
         self.tally.asked(&target.origin);
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
-        let permit = match self.gate.admit(target, ask).await {
+        let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
                 self.tally.answered_from_copy();
                 return Ok(respond::robots_txt(&snapshot, age));
             }
-            Admission::Denial(denial) => return Err(Stop::Denial(denial)),
-            Admission::Failed(error) => return Err(Refusal::origin(&error).into()),
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
@@ -138,10 +146,41 @@ impl Proxy {
                 Ok(response)
             }
             Err(error) if error.failure == Failure::AddressProhibited => {
-                Err(Stop::Denial(self.gate.refuse_origin(permit.target(), ask, &error).await))
+                Err(self.gate.refuse_origin(permit.target(), ask, &error).await.into())
             }
             Err(error) => Err(Refusal::origin(&error).into()),
         }
+    }
+
+    /// Answers a CONNECT, and says what follows it.
+    async fn connect(
+        self: &Arc<Self>,
+        mut request: Request<Incoming>,
+        channel: &Channel,
+    ) -> Result<Response<Body>, Stop> {
+        let upgrade = hyper::upgrade::on(&mut request);
+        let (parts, _) = request.into_parts();
+        let ask =
+            Ask { client: channel.client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
+        match self.https.connect(&parts, &channel.scope)? {
+            Connect::Intercept(origin) => {
+                let admitted = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await;
+                // What is asked inside counts for itself; without an inside, this was the request.
+                admitted.inspect_err(|_| self.tally.asked(&origin))?;
+                let inside = intercept::sequel(upgrade, origin, channel.clone(), Arc::clone(self));
+                channel.control.follow_with(inside);
+            }
+            Connect::Classify(origin, mixed) => {
+                self.tally.asked(&origin);
+                let permit = self.gate.admit_host(origin, ask, mixed).await?;
+                let stream = self.forwarding.egress.connect_plain(permit.origin()).await;
+                let stream = stream.map_err(|error| Refusal::origin(&error))?;
+                let idle_timeout = self.forwarding.tunnel_idle_timeout;
+                channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
+                self.tally.forwarded();
+            }
+        }
+        Ok(respond::connected())
     }
 }
 
@@ -151,10 +190,36 @@ enum Stop {
     Denial(Box<gate::Denial>),
 }
 
+impl Stop {
+    fn answer(&self, asked: &Asked, channel: &Channel) -> Response<Body> {
+        match self {
+            Self::Refusal(refusal) => {
+                debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
+                respond::refused(refusal, asked)
+            }
+            Self::Denial(denial) => respond::denied(denial, asked),
+        }
+    }
+}
+
 impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
         Self::Refusal(refusal)
     }
+}
+
+impl From<No> for Stop {
+    fn from(no: No) -> Self {
+        match no {
+            No::Denial(denial) => Self::Denial(denial),
+            No::Failed(error) => Self::Refusal(Refusal::origin(&error)),
+        }
+    }
+}
+
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// `Max-Forwards` of TRACE and OPTIONS (RFC 9110 §7.6.2): at zero the request ends here, else it

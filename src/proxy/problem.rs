@@ -15,6 +15,8 @@ pub enum Problem {
     Undecided,
     AgentRequired,
     ClientNotAllowed,
+    PathNotSeen,
+    PortNotAllowed,
     BadRequest,
     NotServed,
     Loop,
@@ -33,7 +35,7 @@ pub struct Row {
 }
 
 impl Problem {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -41,6 +43,8 @@ impl Problem {
         Self::Undecided,
         Self::AgentRequired,
         Self::ClientNotAllowed,
+        Self::PathNotSeen,
+        Self::PortNotAllowed,
         Self::BadRequest,
         Self::NotServed,
         Self::Loop,
@@ -92,6 +96,18 @@ impl Problem {
                 "Not for this client",
                 "The proxy serves loopback and the clients that it is told to serve.",
                 "Have the operator list the client's address block in clients.allow.",
+            ),
+            Self::PathNotSeen => (
+                "path-not-seen",
+                "Paths cannot be seen",
+                "Some paths of this host are disallowed, and in classify mode the proxy cannot see which path is asked for.",
+                "Use the intercept mode, list the host in https.tunnel, or set https.mixed to \"tunnel\".",
+            ),
+            Self::PortNotAllowed => (
+                "port-not-allowed",
+                "Port not allowed",
+                "CONNECT goes only to the ports that it is allowed to go to.",
+                "If it is meant to be reached, list the port in egress.connect_ports.",
             ),
             Self::BadRequest => (
                 "bad-request",

@@ -32,6 +32,7 @@ pub struct Refusal {
     proxy_error: &'static str,
     detail: String,
     retry_after: Option<Duration>,
+    closes: bool,
 }
 
 impl Refusal {
@@ -41,13 +42,14 @@ impl Refusal {
         proxy_error: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None }
+        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None, closes: false }
     }
 
     /// The client's mistake. The connection is closed after it: whoever sends one malformed request
     /// may mean something else by what follows (RFC 9112 §2.2).
     pub fn bad_request(detail: impl Into<String>) -> Self {
-        Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
+        let refusal = Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail);
+        Self { closes: true, ..refusal }
     }
 
     /// As [`Self::bad_request`], with the status that names the part: 408, 414, 431.
@@ -67,6 +69,11 @@ impl Refusal {
 
     pub fn looping(detail: impl Into<String>) -> Self {
         Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
+    }
+
+    pub fn port_not_allowed(port: u16) -> Self {
+        let detail = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
+        Self::new(Problem::PortNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
     }
 
     pub fn client_not_allowed(client: IpAddr) -> Self {
@@ -107,7 +114,7 @@ impl Refusal {
 
     /// Whether nothing more is to be read from the connection.
     pub const fn closes(&self) -> bool {
-        matches!(self.problem, Problem::BadRequest)
+        self.closes
     }
 }
 
@@ -180,6 +187,11 @@ pub fn robots_txt(snapshot: &Snapshot, age: Duration) -> Response<Body> {
     fields.insert(CONTENT_LENGTH, HeaderValue::from(snapshot.body.len()));
     insert(&mut response, PROXY_STATUS, "courtesy; details=\"robots.txt from the copy that decides\"");
     response
+}
+
+/// The connection is made (RFC 9110 §9.3.6): no content, and no fields about any.
+pub fn connected() -> Response<Body> {
+    Response::new(Body::empty())
 }
 
 /// What this proxy can do, for `OPTIONS *` and an exhausted `Max-Forwards` (RFC 9110 §9.3.7).

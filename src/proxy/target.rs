@@ -5,6 +5,7 @@ use http::header::HOST;
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, Version, request};
 
+use super::channel::Scope;
 use super::problem::OWN_NAME;
 use super::respond::Refusal;
 use crate::origin::{Host, Origin, Scheme, UrlError};
@@ -31,18 +32,20 @@ pub enum Destination {
     OwnPage(PathAndQuery),
     /// `OPTIONS *`: about the proxy as a whole (RFC 9110 §9.3.7).
     Proxy,
+    /// A connection to somewhere.
+    Connect,
 }
 
-/// Reads the destination of `request`.
-pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
+/// Reads the destination of `request`, which came by a channel of `scope`.
+pub fn destination(request: &request::Parts, scope: &Scope) -> Result<Destination, Refusal> {
     check_host(request)?;
     if request.method == Method::CONNECT {
-        return Err(Refusal::not_served(
-            "CONNECT is not served yet, so https:// through a tunnel does not work. \
-             Clients that send https:// URLs in absolute form to the proxy are served",
-        ));
+        return Ok(Destination::Connect);
     }
     let uri = &request.uri;
+    if let Scope::Within(origin) = scope {
+        return within(request, origin);
+    }
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return without_authority(request);
     };
@@ -55,14 +58,39 @@ pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
     if matches!(origin.host(), Host::Name(name) if **name == *OWN_NAME) {
         return Ok(Destination::OwnPage(path));
     }
-    // The path begins with "/": `http://a?b` has none, so one is supplied (RFC 9112 §3.2.1).
-    let path = if path.as_str().starts_with('/') {
-        path
-    } else {
-        PathAndQuery::try_from(format!("/{}", path.as_str()))
-            .map_err(|_| Refusal::bad_request("the URL has no valid path"))?
-    };
-    Ok(Destination::Resource(Target { origin, path }))
+    Ok(Destination::Resource(Target { origin, path: with_slash(path)? }))
+}
+
+/// The path begins with "/": `http://a?b` has none, so one is supplied (RFC 9112 §3.2.1).
+fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
+    if path.as_str().starts_with('/') {
+        return Ok(path);
+    }
+    PathAndQuery::try_from(format!("/{}", path.as_str()))
+        .map_err(|_| Refusal::bad_request("the URL has no valid path"))
+}
+
+/// Inside a CONNECT the origin is known. What names another, as target (`:authority` in HTTP/2), by
+/// scheme or as `Host`, is refused: it would be judged as one host and served as another.
+fn within(request: &request::Parts, origin: &Origin) -> Result<Destination, Refusal> {
+    let uri = &request.uri;
+    let same = |authority: &str| Origin::from_authority(origin.scheme(), authority).as_ref() == Ok(origin);
+    let host = request.headers.get(HOST).map(|value| value.to_str().is_ok_and(same));
+    let scheme = uri.scheme_str().map(|scheme| Scheme::parse(scheme) == Ok(origin.scheme()));
+    let authority = uri.authority().map(|authority| same(authority.as_str()));
+    if [host, scheme, authority].contains(&Some(false)) {
+        return Err(Refusal::bad_request(format!(
+            "this connection is for {origin}, and the request names another host or scheme"
+        )));
+    }
+    if uri.path() == "*" && request.method == Method::OPTIONS {
+        return Ok(Destination::Resource(Target {
+            origin: origin.clone(),
+            path: PathAndQuery::from_static("*"),
+        }));
+    }
+    let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    Ok(Destination::Resource(Target { origin: origin.clone(), path: with_slash(path)? }))
 }
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
@@ -70,7 +98,8 @@ pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
 fn check_host(request: &request::Parts) -> Result<(), Refusal> {
     let mut values = request.headers.get_all(HOST).iter();
     match (values.next(), values.next()) {
-        (None, _) if request.version < Version::HTTP_11 => Ok(()),
+        // In HTTP/2 `:authority` stands for it (RFC 9113 §8.3.1).
+        (None, _) if request.version != Version::HTTP_11 => Ok(()),
         (None, _) => Err(Refusal::bad_request("an HTTP/1.1 request must have a Host field (RFC 9112 §3.2)")),
         (Some(_), Some(_)) => {
             Err(Refusal::bad_request("the request has more than one Host field (RFC 9112 §3.2)"))
@@ -122,7 +151,7 @@ mod tests {
             request = request.header(HOST, *host);
         }
         let parts = request.body(()).unwrap().into_parts().0;
-        match destination(&parts) {
+        match destination(&parts, &Scope::Proxy) {
             Ok(Destination::Resource(target)) => Ok(target.to_string()),
             Ok(other) => Ok(format!("{other:?}")),
             Err(refusal) => Err(refusal.status().as_u16()),
@@ -144,9 +173,42 @@ mod tests {
         assert_eq!(of("GET", "ftp://example.com/", &["a"]), Err(501));
         assert_eq!(of("GET", "http://user@example.com/", &["a"]), Err(400));
         assert_eq!(of("GET", "http://127.1/", &["a"]), Err(400));
-        assert_eq!(of("CONNECT", "example.com:443", &["example.com:443"]), Err(501));
+        assert_eq!(of("CONNECT", "example.com:443", &["example.com:443"]).as_deref(), Ok("Connect"));
         assert_eq!(of("OPTIONS", "*", &["a"]).as_deref(), Ok("Proxy"));
         assert!(of("GET", "http://courtesy.internal/", &["x"]).unwrap().starts_with("OwnPage"));
+    }
+
+    #[test]
+    fn inside_a_connect_nothing_names_another_host() {
+        let scope = Scope::Within(Origin::from_authority(Scheme::Https, "example.com").unwrap());
+        let of = |uri: &str, host: Option<&str>, version| {
+            let mut request = Request::builder().uri(uri).version(version);
+            if let Some(host) = host {
+                request = request.header(HOST, host);
+            }
+            let parts = request.body(()).unwrap().into_parts().0;
+            match destination(&parts, &scope) {
+                Ok(Destination::Resource(target)) => Ok(target.to_string()),
+                Ok(other) => panic!("{other:?}"),
+                Err(refusal) => Err(refusal.status().as_u16()),
+            }
+        };
+        let (h1, h2) = (Version::HTTP_11, Version::HTTP_2);
+        let x = || Ok("https://example.com/x".to_owned());
+        assert_eq!(of("/x", Some("Example.com"), h1), x());
+        assert_eq!(of("/x", Some("example.com:443"), h1), x());
+        assert_eq!(of("https://example.com/x", None, h2), x());
+        assert_eq!(of("https://example.com/x", Some("example.com"), h1), x());
+        for (uri, host, version) in [
+            ("/x", Some("other.example"), h1),
+            ("/x", Some("example.com:8443"), h1),
+            ("http://example.com/x", Some("example.com"), h1),
+            ("https://other.example/x", Some("example.com"), h1),
+            ("https://other.example/x", None, h2),
+            ("https://example.com/x", Some("other.example"), h2),
+        ] {
+            assert_eq!(of(uri, host, version), Err(400), "{uri} {host:?}");
+        }
     }
 
     #[test]

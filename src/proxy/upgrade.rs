@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use http::Response;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use super::body::Body;
 use super::fields::{self, Via};
+use super::wire::Control;
 use crate::egress::Arriving;
 use crate::limits::TUNNEL_BUFFER_OCTETS;
 
@@ -24,6 +26,7 @@ pub fn switch(
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,
+    control: &Control,
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
@@ -35,23 +38,35 @@ pub fn switch(
     if let Some(protocol) = protocol {
         parts.headers.insert(UPGRADE, protocol);
     }
-    tokio::spawn(async move {
+    control.follow_with(async move {
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
-            tunnel(client, origin, idle_timeout).await;
+            tunnel(TokioIo::new(client), TokioIo::new(origin), idle_timeout).await;
         }
     });
     Response::from_parts(parts, Body::empty())
 }
 
-async fn tunnel(client: Upgraded, origin: Upgraded, idle_timeout: Duration) {
-    let (from_client, to_client) = tokio::io::split(TokioIo::new(client));
-    let (from_origin, to_origin) = tokio::io::split(TokioIo::new(origin));
+/// A tunnel to an origin that is connected already, once the client has its 200.
+pub async fn blind(client: OnUpgrade, origin: TcpStream, idle_timeout: Duration) {
+    if let Ok(client) = client.await {
+        tunnel(TokioIo::new(client), origin, idle_timeout).await;
+    }
+}
+
+/// Octets both ways, until both sides have ended or neither has said anything for `idle_timeout`.
+async fn tunnel<C, O>(client: C, origin: O, idle_timeout: Duration)
+where
+    C: AsyncRead + AsyncWrite,
+    O: AsyncRead + AsyncWrite,
+{
+    let (from_client, to_client) = tokio::io::split(client);
+    let (from_origin, to_origin) = tokio::io::split(origin);
     // Traffic in one direction keeps the other open: both sides tell when they last moved.
     let (moved, _) = watch::channel(());
     let out = pump(from_client, to_origin, &moved, idle_timeout);
     let back = pump(from_origin, to_client, &moved, idle_timeout);
     if let Err(error) = tokio::try_join!(out, back) {
-        debug!("an upgraded connection ended: {error}");
+        debug!("a tunnel ended: {error}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! responses; and silence where the engine would answer bad syntax with an empty 400, so that the
 //! server can say what was wrong.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,25 +28,56 @@ pub struct Deadlines {
 }
 
 /// What the request handler tells its connection.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Control {
-    exchange: AtomicBool,
+    under_way: AtomicUsize,
     exchanges: AtomicUsize,
     interim: Mutex<BytesMut>,
     has_interim: AtomicBool,
     swallowed: AtomicBool,
     unread: AtomicBool,
+    released: AtomicBool,
+    sequel: Mutex<Option<Sequel>>,
 }
+
+/// What goes on with a connection when it has left HTTP.
+type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Control {
     /// Between `begin_exchange` and `end_exchange` a request is being answered.
     pub fn begin_exchange(&self) {
-        self.exchange.store(true, Ordering::Release);
-        self.exchanges.fetch_add(1, Ordering::Release);
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        self.exchanges.fetch_add(1, Ordering::AcqRel);
     }
 
     pub fn end_exchange(&self) {
-        self.exchange.store(false, Ordering::Release);
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// No request is being answered.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) == 0
+    }
+
+    /// How many requests have come so far.
+    pub fn exchanges(&self) -> usize {
+        self.exchanges.load(Ordering::Acquire)
+    }
+
+    /// What is to follow when the connection has left HTTP, after a 101 or a CONNECT. It runs where
+    /// the connection ran, and is counted and ended with it.
+    pub fn follow_with(&self, sequel: impl Future<Output = ()> + Send + 'static) {
+        *self.sequel.lock().expect("no panic while locked") = Some(Box::pin(sequel));
+        self.released.store(true, Ordering::Release);
+    }
+
+    pub fn take_sequel(&self) -> Option<Sequel> {
+        self.sequel.lock().expect("no panic while locked").take()
+    }
+
+    /// The connection leaves HTTP: deadlines for requests no longer apply.
+    fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
     }
 
     /// Sends the head of an interim response before anything else (RFC 9110 §15.2).
@@ -66,6 +98,12 @@ impl Control {
 
     pub fn may_have_left_unread(&self) -> bool {
         self.unread.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("under_way", &self.under_way).finish_non_exhaustive()
     }
 }
 
@@ -126,7 +164,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     fn swallows(&self, octets: &[u8]) -> bool {
-        let canned = !self.control.exchange.load(Ordering::Acquire) && is_engines_own_error(octets);
+        let canned = self.control.is_idle() && is_engines_own_error(octets);
         if canned {
             self.control.swallowed.store(true, Ordering::Release);
         }
@@ -159,11 +197,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let exchanges = self.control.exchanges.load(Ordering::Acquire);
+        let exchanges = self.control.exchanges();
         if self.exchanges != exchanges {
             (self.exchanges, self.in_head, self.reading) = (exchanges, false, None);
         }
-        if self.control.exchange.load(Ordering::Acquire) {
+        if !self.control.is_idle() || self.control.is_released() {
             return poll;
         }
         match poll {

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::Limits;
 use super::reception::Clients;
 use crate::audit::{OpenError, Writer};
+use crate::ca::{self, CaError, Leaves};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
@@ -20,16 +20,15 @@ use crate::store::Store;
 pub struct Assembly {
     pub workers: usize,
     pub clients: Clients,
-    pub limits: Limits,
     pub drain_timeout: Duration,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
+    pub leaves: Arc<Leaves>,
     gate: Arc<Gate>,
     egress: Arc<egress::Shared>,
     via: Via,
-    body_idle_timeout: Duration,
-    tunnel_idle_timeout: Duration,
+    settings: Settings,
 }
 
 /// Why the settings cannot become a proxy.
@@ -39,18 +38,22 @@ pub enum SetupError {
     Roots(#[from] egress::RootsError),
     #[error(transparent)]
     Audit(#[from] OpenError),
+    #[error(transparent)]
+    Ca(#[from] CaError),
 }
 
-/// Puts the proxy together. `own` are the addresses it listens on: it never connects to them.
+/// Puts the proxy together. `own` are the addresses it listens on: it never connects to them. The
+/// CA is in `ca`, and is made at the first start.
 pub fn assemble(
     settings: &Settings,
     own: Vec<SocketAddr>,
+    ca: ca::Source,
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own)?;
     let store = store(settings, &egress, &clock);
     let audit = Arc::new(Writer::open(&settings.audit_dir())?);
-    let limits = &settings.limits;
+    let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
         clients: Clients {
@@ -58,12 +61,7 @@ pub fn assemble(
             allow: settings.clients.allow.clone(),
             connections_max: settings.clients.max_connections,
         },
-        limits: Limits {
-            deadlines: settings.deadlines(),
-            head_max: usize::try_from(limits.max_header_bytes).unwrap_or(usize::MAX),
-            fields_max: limits.max_headers,
-        },
-        drain_timeout: limits.drain_timeout,
+        drain_timeout: settings.limits.drain_timeout,
         gate: Arc::new(Gate {
             rules: settings.rules(),
             store: Arc::clone(&store),
@@ -73,23 +71,32 @@ pub fn assemble(
         store,
         audit,
         tally: Arc::default(),
+        leaves: Arc::new(leaves),
         egress,
         via: settings.via(mark()),
-        body_idle_timeout: limits.body_idle_timeout,
-        tunnel_idle_timeout: limits.tunnel_idle_timeout,
+        settings: settings.clone(),
     })
 }
 
 impl Assembly {
     /// A proxy of its own for a worker: its idle connections are not shared.
     pub fn proxy(&self) -> Proxy {
+        let limits = &self.settings.limits;
         let forwarding = Forwarding {
             egress: Arc::new(Egress::new(Arc::clone(&self.egress))),
             via: self.via.clone(),
-            body_idle_timeout: self.body_idle_timeout,
-            tunnel_idle_timeout: self.tunnel_idle_timeout,
+            body_idle_timeout: limits.body_idle_timeout,
+            tunnel_idle_timeout: limits.tunnel_idle_timeout,
         };
-        Proxy { gate: Arc::clone(&self.gate), forwarding, tally: Arc::clone(&self.tally) }
+        Proxy {
+            gate: Arc::clone(&self.gate),
+            forwarding,
+            tally: Arc::clone(&self.tally),
+            limits: self.settings.limits(),
+            https: self.settings.https(),
+            handshake_timeout: limits.handshake_timeout,
+            leaves: Arc::clone(&self.leaves),
+        }
     }
 }
 

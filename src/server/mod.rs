@@ -2,8 +2,6 @@
 //! at the end. Each worker is a thread with a runtime of its own; a connection lives and dies there.
 
 mod assemble;
-mod bad_syntax;
-mod connection;
 mod reception;
 mod worker;
 
@@ -17,8 +15,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use assemble::{Assembly, SetupError, assemble};
-pub use connection::Limits;
+pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use reception::Clients;
 use reception::Door;
 use worker::Worker;

@@ -13,10 +13,9 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
 use super::assemble::Assembly;
-use super::connection::{self, Limits};
 use super::reception::Reception;
 use crate::limits::POOL_SWEEP_INTERVAL;
-use crate::proxy::Proxy;
+use crate::proxy::{self, Channel, Proxy};
 
 /// A client that has been let in, on its way to a worker.
 pub type Arrival = (std::net::TcpStream, SocketAddr, Reception);
@@ -34,9 +33,9 @@ impl Worker {
         let (sender, arrivals) = mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let proxy = Arc::new(assembly.proxy());
-        let (limits, drain_timeout) = (assembly.limits, assembly.drain_timeout);
+        let drain_timeout = assembly.drain_timeout;
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            runtime.block_on(serve(arrivals, &proxy, limits, stop, drain_timeout));
+            runtime.block_on(serve(arrivals, &proxy, stop, drain_timeout));
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
@@ -60,7 +59,6 @@ impl Worker {
 async fn serve(
     mut arrivals: mpsc::UnboundedReceiver<Arrival>,
     proxy: &Arc<Proxy>,
-    limits: Limits,
     stop: CancellationToken,
     drain_timeout: Duration,
 ) {
@@ -69,9 +67,8 @@ async fn serve(
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
-                Some((stream, client, reception)) => {
-                    let proxy = Arc::clone(proxy);
-                    connections.spawn(connection::serve(stream, client, reception, proxy, limits, stop.clone()));
+                Some(arrival) => {
+                    connections.spawn(receive(arrival, Arc::clone(proxy), stop.clone()));
                 }
                 None => break,
             },
@@ -83,4 +80,13 @@ async fn serve(
     if timeout(drain_timeout, connections.wait()).await.is_err() {
         warn!(open = connections.len(), "connections were still open after {drain_timeout:?} and are closed");
     }
+}
+
+/// Serves one client that has been let in. The place inside is kept until all is over, what runs
+/// inside a CONNECT included.
+async fn receive((stream, client, reception): Arrival, proxy: Arc<Proxy>, stop: CancellationToken) {
+    let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
+    let channel = Arc::new(Channel::of_client(client.ip(), stop));
+    proxy::serve(stream, channel, proxy, reception.turned_away.clone()).await;
+    drop(reception);
 }

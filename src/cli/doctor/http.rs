@@ -42,10 +42,11 @@ pub fn get(proxy: SocketAddr, url: &str) -> io::Result<Option<Answer>> {
     let mut stream = TcpStream::connect_timeout(&proxy, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let host = url.split('/').nth(2).unwrap_or_default();
-    write!(
-        stream,
+    // In one piece: who does not like its beginning may not wait for its end.
+    let request = format!(
         "GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: courtesy-doctor\r\nConnection: close\r\n\r\n"
-    )?;
+    );
+    stream.write_all(request.as_bytes())?;
     let mut octets = Vec::new();
     // What came before an error, or the end of patience, may be enough.
     let _ = stream.take(ANSWER_OCTETS_MAX).read_to_end(&mut octets);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
+use super::respond::{Refusal, raw_refusal};
+use super::wire::Control;
 use crate::limits::DETAIL_OCTETS_MAX;
-use crate::proxy::{Control, Refusal, raw_refusal};
 
 /// How to answer after the connection ended in `error`; `None` when there is nothing to be said.
 pub fn answer(error: &hyper::Error, control: &Arc<Control>) -> Option<impl FnOnce(&[u8]) -> Vec<u8> + use<>> {

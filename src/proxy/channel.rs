@@ -1,0 +1,39 @@
+//! The connection by which a request came: from whom, and what requests on it may be for.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::wire::Control;
+use crate::origin::Origin;
+
+#[derive(Clone, Debug)]
+pub struct Channel {
+    pub client: IpAddr,
+    pub scope: Scope,
+    pub control: Arc<Control>,
+    /// Cancelled when the request under way is to be the last.
+    pub stop: CancellationToken,
+}
+
+/// What the requests of a connection may be for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Any origin: each request names its own.
+    Proxy,
+    /// The one that the client has connected to through us (RFC 9110 §9.3.6).
+    Within(Origin),
+}
+
+impl Channel {
+    /// A client's own connection to the proxy.
+    pub fn of_client(client: IpAddr, stop: CancellationToken) -> Self {
+        Self { client: client.to_canonical(), scope: Scope::Proxy, control: Arc::default(), stop }
+    }
+
+    /// What runs inside a CONNECT of this channel.
+    pub fn within(&self, origin: Origin) -> Self {
+        Self { scope: Scope::Within(origin), control: Arc::default(), ..self.clone() }
+    }
+}

@@ -1,0 +1,159 @@
+//! What to do with a CONNECT (RFC 9110 §9.3.6): a value first, then a function for each. The
+//! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that octets
+//! sent in hope of a tunnel are never run as requests.
+
+use http::{Method, request};
+
+use super::channel::Scope;
+use super::respond::Refusal;
+use crate::glob::Glob;
+use crate::origin::{Origin, Scheme};
+
+/// What a CONNECT comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connect {
+    /// Terminate TLS here, and judge each request inside.
+    Intercept(Origin),
+    /// Judge the host as a whole, and tunnel or refuse.
+    Classify(Origin, Mixed),
+}
+
+/// How HTTPS is treated when a client connects through us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HttpsMode {
+    #[default]
+    Intercept,
+    Classify,
+}
+
+/// What becomes of a host of which some paths are disallowed, when paths cannot be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mixed {
+    #[default]
+    Refuse,
+    Tunnel,
+}
+
+/// The settings of CONNECT.
+#[derive(Clone, Debug)]
+pub struct Https {
+    pub mode: HttpsMode,
+    /// Hosts that are tunnelled whatever the mode: pinned, or with certificates of clients.
+    pub tunnel: Vec<HostPattern>,
+    pub mixed: Mixed,
+    pub ports: Vec<u16>,
+}
+
+/// A host, or `*.example.com` for those below it: matched by labels, in any case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPattern(Glob);
+
+impl HostPattern {
+    /// `None` where a star stands for less or more than whole labels at the beginning.
+    pub fn new(text: &str) -> Option<Self> {
+        let labels = text.strip_prefix("*.").unwrap_or(text);
+        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._:[]".contains(&octet);
+        let valid = !labels.is_empty() && labels.bytes().all(plain);
+        valid.then(|| Self(Glob::new(text.strip_suffix('.').unwrap_or(text))))
+    }
+
+    /// Whether the host of `origin` is one of these.
+    pub fn matches(&self, origin: &Origin) -> bool {
+        self.0.matches(origin.host().to_string().as_bytes())
+    }
+}
+
+impl std::fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Https {
+    /// Reads the CONNECT in `request`. Inside a CONNECT there is none.
+    pub fn connect(&self, request: &request::Parts, scope: &Scope) -> Result<Connect, Refusal> {
+        debug_assert_eq!(request.method, Method::CONNECT);
+        if *scope != Scope::Proxy {
+            return Err(Refusal::bad_request("a CONNECT inside a CONNECT is not served"));
+        }
+        let origin = authority(request)?;
+        if !self.ports.contains(&origin.port()) {
+            return Err(Refusal::port_not_allowed(origin.port()));
+        }
+        if self.tunnel.iter().any(|host| host.matches(&origin)) {
+            // Listed hosts are tunnelled although paths are not seen: only `Disallow: /` stops them.
+            return Ok(Connect::Classify(origin, Mixed::Tunnel));
+        }
+        Ok(match self.mode {
+            HttpsMode::Intercept => Connect::Intercept(origin),
+            HttpsMode::Classify => Connect::Classify(origin, self.mixed),
+        })
+    }
+}
+
+/// The target, which is host and port and nothing else (RFC 9112 §3.2.3): an empty or missing port
+/// is refused (RFC 9110 §9.3.6).
+fn authority(request: &request::Parts) -> Result<Origin, Refusal> {
+    let uri = &request.uri;
+    let authority = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none());
+    let with_port = authority.filter(|authority| authority.port_u16().is_some());
+    let Some(authority) = with_port else {
+        return Err(Refusal::bad_request(
+            "the target of CONNECT must be a host and a port, as in example.com:443",
+        ));
+    };
+    Origin::from_authority(Scheme::Https, authority.as_str())
+        .map_err(|error| Refusal::bad_request(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn settings(mode: HttpsMode) -> Https {
+        let tunnel = vec![HostPattern::new("*.pinned.example").unwrap()];
+        Https { mode, tunnel, mixed: Mixed::Refuse, ports: vec![80, 443] }
+    }
+
+    fn connect(mode: HttpsMode, target: &str) -> Result<Connect, u16> {
+        let parts = Request::connect(target).body(()).unwrap().into_parts().0;
+        settings(mode).connect(&parts, &Scope::Proxy).map_err(|refusal| refusal.status().as_u16())
+    }
+
+    #[test]
+    fn a_connect_becomes_a_value() {
+        let origin = |authority| Origin::from_authority(Scheme::Https, authority).unwrap();
+        let a = || origin("example.com:443");
+        assert_eq!(connect(HttpsMode::Intercept, "Example.com:443"), Ok(Connect::Intercept(a())));
+        assert_eq!(
+            connect(HttpsMode::Classify, "example.com:443"),
+            Ok(Connect::Classify(a(), Mixed::Refuse))
+        );
+        let pinned = Connect::Classify(origin("a.pinned.example"), Mixed::Tunnel);
+        assert_eq!(connect(HttpsMode::Intercept, "a.pinned.example:443"), Ok(pinned));
+        let parent = Connect::Intercept(origin("pinned.example"));
+        assert_eq!(connect(HttpsMode::Intercept, "pinned.example:443"), Ok(parent));
+    }
+
+    #[test]
+    fn what_cannot_be_an_origin_is_refused() {
+        for target in ["example.com:25", "127.0.0.1:22"] {
+            assert_eq!(connect(HttpsMode::Intercept, target), Err(403), "{target}");
+        }
+        for target in ["example.com", "127.1:443", "user@example.com:443", "example.com:0"] {
+            assert_eq!(connect(HttpsMode::Intercept, target), Err(400), "{target}");
+        }
+        let parts = Request::connect("example.com:443").body(()).unwrap().into_parts().0;
+        let inside = Scope::Within(Origin::from_authority(Scheme::Https, "example.com").unwrap());
+        assert!(settings(HttpsMode::Intercept).connect(&parts, &inside).is_err());
+    }
+
+    #[test]
+    fn a_pattern_is_a_host_or_what_is_below_one() {
+        for text in ["", "*", "*.", "a*b.example", "**.example", "a b"] {
+            assert_eq!(HostPattern::new(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A connection that speaks HTTP to us, from the first octet to the last: a client's own, or what
+//! runs inside a CONNECT of it.
+
+use std::convert::Infallible;
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use super::body::Body;
+use super::channel::Channel;
+use super::respond::Refusal;
+use super::wire::{Deadlines, Wire};
+use super::{Proxy, bad_syntax, turn_away};
+use crate::limits::{H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
+
+/// The bounds of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub deadlines: Deadlines,
+    /// Octets of a request's head.
+    pub head_max: usize,
+    pub fields_max: usize,
+}
+
+/// Serves HTTP/1 on `stream` until either side has had enough of it, or the channel's stop lets the
+/// request under way be the last. With `turned_away`, that is the answer to whatever is asked.
+pub async fn serve<S>(stream: S, channel: Arc<Channel>, proxy: Arc<Proxy>, turned_away: Option<Refusal>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = proxy.limits;
+    let control = Arc::clone(&channel.control);
+    let stop = channel.stop.clone();
+    let turned_away = turned_away.map(Arc::new);
+    let (answering, asked_by) = (Arc::clone(&proxy), Arc::clone(&channel));
+    let service = service_fn(move |request: Request<Incoming>| {
+        answer(request, Arc::clone(&answering), Arc::clone(&asked_by), turned_away.clone())
+    });
+    let wire = Wire::new(stream, Arc::clone(&control), limits.deadlines);
+    let mut connection = http1::Builder::new()
+        .half_close(true)
+        .preserve_header_case(true)
+        // The wire has the deadlines: the engine's own would also count the time between requests.
+        .header_read_timeout(None)
+        .max_headers(limits.fields_max)
+        .max_header_size(limits.head_max)
+        .max_buf_size(limits.head_max)
+        .serve_connection(TokioIo::new(wire), service)
+        .with_upgrades();
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stop.cancelled() => {
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
+        }
+    };
+    let answer = ended.err().and_then(|error| {
+        debug!(client = %channel.client, "a connection ended: {error}");
+        bad_syntax::answer(&error, &control)
+    });
+    match connection.into_parts() {
+        Some(parts) => {
+            let explained = answer.map(|explain| explain(&parts.read_buf));
+            let stream = parts.io.into_inner().into_inner();
+            close(stream, explained, control.may_have_left_unread()).await;
+        }
+        // The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
+        None => {
+            if let Some(next) = control.take_sequel() {
+                next.await;
+            }
+        }
+    }
+}
+
+/// Serves HTTP/2 on `stream`, inside an intercepted connection (RFC 9113).
+pub async fn serve_h2<S>(stream: S, channel: Arc<Channel>, proxy: Arc<Proxy>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = proxy.limits;
+    let (control, stop) = (Arc::clone(&channel.control), channel.stop.clone());
+    let client = channel.client;
+    let service = service_fn(move |request: Request<Incoming>| {
+        answer(request, Arc::clone(&proxy), Arc::clone(&channel), None)
+    });
+    let mut connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(H2_STREAMS_MAX)
+        .max_header_list_size(u32::try_from(limits.head_max).unwrap_or(u32::MAX))
+        .keep_alive_interval(limits.deadlines.idle)
+        .serve_connection(TokioIo::new(stream), service);
+    let idle = async {
+        // The engine has no bound on how long a connection may be without a stream.
+        let mut before = usize::MAX;
+        loop {
+            sleep(limits.deadlines.idle).await;
+            let now = control.exchanges();
+            if control.is_idle() && now == before {
+                return;
+            }
+            before = now;
+        }
+    };
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = async { tokio::select! { () = stop.cancelled() => {}, () = idle => {} } } => {
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%client, "an HTTP/2 connection ended: {error}");
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    proxy: Arc<Proxy>,
+    channel: Arc<Channel>,
+    turned_away: Option<Arc<Refusal>>,
+) -> Result<Response<Body>, Infallible> {
+    Ok(match turned_away {
+        None => proxy.handle(request, &channel).await,
+        Some(refusal) => turn_away(&refusal, &request),
+    })
+}
+
+/// Closes in stages, so that the last answer survives: a reset caused by octets that nobody read
+/// would take it away again (RFC 9112 §9.6).
+async fn close<S>(mut stream: S, answer: Option<Vec<u8>>, maybe_unread: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    if let Some(answer) = &answer {
+        let _ = timeout(LINGER, stream.write_all(answer)).await;
+    }
+    let _ = timeout(LINGER, stream.shutdown()).await;
+    if answer.is_some() || maybe_unread {
+        let _ = timeout(LINGER, discard(&mut stream)).await;
+    }
+}
+
+async fn discard(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut buffer = [0; 4096];
+    let mut left = LINGER_OCTETS_MAX;
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        left = left.saturating_sub(count);
+        if left == 0 {
+            return;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What runs inside a CONNECT. The first octets tell: TLS is terminated with a certificate of our
+//! own, plain HTTP is served as such, anything else is closed and recorded, and never a tunnel.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use rustls::AlertDescription;
+use rustls::server::Acceptor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+use tokio_rustls::LazyConfigAcceptor;
+use tracing::{info, warn};
+
+use super::Proxy;
+use super::channel::Channel;
+use super::connection;
+use super::rewind::Rewind;
+use crate::origin::{Host, Origin, Scheme};
+
+type Inside = Rewind<TokioIo<Upgraded>>;
+
+/// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
+
+/// What a client speaks after its CONNECT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    Tls,
+    Http,
+    Other,
+}
+
+impl Speech {
+    /// By the first octet: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
+    /// method with a letter.
+    const fn by(first: u8) -> Self {
+        match first {
+            0x16 => Self::Tls,
+            b'A'..=b'Z' | b'a'..=b'z' => Self::Http,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What follows a CONNECT to `origin`, once the client has its 200. Boxed, because a request inside
+/// is handled by what handled the CONNECT, and a future cannot contain itself.
+pub fn sequel(
+    upgrade: OnUpgrade,
+    origin: Origin,
+    channel: Channel,
+    proxy: Arc<Proxy>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(run(upgrade, origin, channel, proxy))
+}
+
+async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, proxy: Arc<Proxy>) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let mut stream = TokioIo::new(upgraded);
+    let patience = proxy.handshake_timeout;
+    let mut first = vec![0; 1];
+    if !matches!(timeout(patience, stream.read(&mut first)).await, Ok(Ok(1))) {
+        return;
+    }
+    let speech = Speech::by(first[0]);
+    let stream = Rewind::new(first, stream);
+    match speech {
+        Speech::Tls => tls(stream, origin, &channel, proxy, patience).await,
+        Speech::Http => {
+            let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
+            connection::serve(stream, Arc::new(channel.within(plain)), proxy, None).await;
+        }
+        Speech::Other => proxy.gate.record_unknown_speech(&origin, channel.client).await,
+    }
+}
+
+async fn tls(stream: Inside, origin: Origin, channel: &Channel, proxy: Arc<Proxy>, patience: Duration) {
+    let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
+    let start = match timeout(patience, acceptor).await {
+        Ok(Ok(start)) => start,
+        Ok(Err(error)) => {
+            info!(client = %channel.client, %origin, "no TLS handshake inside CONNECT: {error}");
+            return;
+        }
+        Err(_) => return,
+    };
+    if let Some(name) = start.client_hello().server_name()
+        && !names(origin.host(), name)
+    {
+        // Whoever asks for one host at CONNECT and another in TLS means to go around somebody.
+        warn!(client = %channel.client, %origin, sni = name, "the name in TLS is not the one of CONNECT: refused");
+        let mut stream = start.io;
+        let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
+        return;
+    }
+    let config = match proxy.leaves.server_config(origin.host()).await {
+        Ok(config) => config,
+        Err(error) => {
+            warn!(%origin, "no certificate could be made: {error}");
+            return;
+        }
+    };
+    let stream = match timeout(patience, start.into_stream(config)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return say_why_not(&error, &origin, channel),
+        Err(_) => return,
+    };
+    let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let within = Arc::new(channel.within(origin));
+    if is_h2 {
+        connection::serve_h2(stream, within, proxy).await;
+    } else {
+        connection::serve(stream, within, proxy, None).await;
+    }
+}
+
+/// Whether `sni` is the host of CONNECT. An address has no name in TLS (RFC 6066 §3).
+fn names(host: &Host, sni: &str) -> bool {
+    let sni = sni.strip_suffix('.').unwrap_or(sni);
+    matches!(host, Host::Name(name) if name.eq_ignore_ascii_case(sni))
+}
+
+/// The commonest trouble of a first run is a client that does not trust our CA. It says so in an
+/// alert (RFC 8446 §6.2), and hears from us nothing but the alert; the operator hears the remedy.
+fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let distrusts = matches!(
+        tls,
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::UnknownCA
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::BadCertificate
+        ))
+    );
+    if distrusts {
+        warn!(
+            client = %channel.client, %origin,
+            "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`, or use `courtesy run`"
+        );
+    } else {
+        info!(client = %channel.client, %origin, "the TLS handshake with a client failed: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_octet_tells_what_is_spoken() {
+        assert_eq!(Speech::by(0x16), Speech::Tls);
+        assert_eq!(Speech::by(b'G'), Speech::Http);
+        for other in [0x00, 0x15, 0x80, b' ', b'\r', 0x17] {
+            assert_eq!(Speech::by(other), Speech::Other, "{other:#x}");
+        }
+    }
+
+    #[test]
+    fn the_name_in_tls_is_that_of_connect() {
+        let host = Host::Name("example.com".into());
+        assert!(names(&host, "Example.com") && names(&host, "example.com."));
+        assert!(!names(&host, "www.example.com"));
+        assert!(!names(&Host::V4([127, 0, 0, 1].into()), "127.0.0.1"));
+    }
+}
