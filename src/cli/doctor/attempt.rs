@@ -16,6 +16,7 @@ use super::finding::Finding;
 use super::site::DISALLOWED;
 use super::trial::Trial;
 use crate::config::Settings;
+use crate::origin::Scheme;
 
 /// A Java program is compiled first, a browser unpacks itself.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +42,7 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     async fn finding(&self) -> Finding {
-        let Client { name, programs, probe, remedy, .. } = *self.client;
+        let Client { name, programs, probe, .. } = *self.client;
         let Some(program) = programs.iter().find_map(|program| programs::find(program)) else {
             return Finding::untried(name, "not installed");
         };
@@ -52,22 +53,33 @@ impl Attempt<'_> {
         {
             return Finding::untried(name, "not installed");
         }
-        let word = name.replace(' ', "-");
-        let (allowed, disallowed) = (format!("/{word}"), format!("{DISALLOWED}{word}"));
-        let outcome = self.fetch(&program, &allowed).await;
-        if self.trial.site.visit(&allowed) != Some(true) {
-            return self.did_not_come(&allowed, outcome);
+        for scheme in &self.trial.schemes {
+            if let Some(finding) = self.trouble(&program, *scheme).await {
+                return finding;
+            }
         }
-        // How it takes a 403 is its own affair.
-        let _ = self.fetch(&program, &disallowed).await;
-        match self.trial.site.visit(&disallowed) {
-            None => Finding::well(name, "goes through the proxy, and is denied what is disallowed"),
-            Some(_) => Finding::bad(name, "goes around the proxy when it is denied", remedy),
-        }
+        let schemes =
+            self.trial.schemes.iter().map(|scheme| scheme.as_str()).collect::<Vec<_>>().join(" and ");
+        Finding::well(name, format!("goes through the proxy by {schemes}, and is denied what is disallowed"))
     }
 
-    fn did_not_come(&self, path: &str, outcome: Result<Output, String>) -> Finding {
+    /// What does not work with this scheme, if anything.
+    async fn trouble(&self, program: &Path, scheme: Scheme) -> Option<Finding> {
         let Client { name, remedy, .. } = *self.client;
+        let word = format!("{}-{}", name.replace(' ', "-"), scheme.as_str());
+        let (allowed, disallowed) = (format!("/{word}"), format!("{DISALLOWED}{word}"));
+        let outcome = self.fetch(program, &self.trial.site.url(scheme, &allowed)).await;
+        if self.trial.site.visit(&allowed) != Some(true) {
+            return Some(self.did_not_come(scheme, &allowed, outcome));
+        }
+        // How it takes a 403 is its own affair.
+        let _ = self.fetch(program, &self.trial.site.url(scheme, &disallowed)).await;
+        let around = self.trial.site.visit(&disallowed).is_some();
+        around.then(|| Finding::bad(name, "goes around the proxy when it is denied", remedy))
+    }
+
+    fn did_not_come(&self, scheme: Scheme, path: &str, outcome: Result<Output, String>) -> Finding {
+        let Client { name, remedy, trust, .. } = *self.client;
         if self.trial.site.visit(path).is_some() {
             return Finding::bad(name, "goes around the proxy: it does not follow the variables", remedy);
         }
@@ -75,13 +87,14 @@ impl Attempt<'_> {
             Ok(output) => last_line(&output.stderr),
             Err(error) => error,
         };
-        Finding::bad(name, format!("does not reach the site: {said}"), remedy)
+        let remedy = if scheme == Scheme::Https { trust } else { remedy };
+        Finding::bad(name, format!("does not reach the site by {}: {said}", scheme.as_str()), remedy)
     }
 
-    async fn fetch(&self, program: &Path, path: &str) -> Result<Output, String> {
+    async fn fetch(&self, program: &Path, url: &str) -> Result<Output, String> {
         let scratch = self.trial.scratch.0.to_string_lossy();
         let arguments = self.client.arguments.iter().map(|argument| argument.replace(SCRATCH, &scratch));
-        self.run(program, arguments.chain([self.trial.site.url(path)])).await
+        self.run(program, arguments.chain([url.to_owned()])).await
     }
 
     async fn run(&self, program: &Path, arguments: impl Iterator<Item = String>) -> Result<Output, String> {

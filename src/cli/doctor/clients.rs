@@ -11,6 +11,8 @@ pub struct Client {
     pub probe: &'static [&'static str],
     /// What to do when it goes around the proxy.
     pub remedy: &'static str,
+    /// What to do when it does not trust the proxy's certificate.
+    pub trust: &'static str,
 }
 
 pub const SCRATCH: &str = "SCRATCH";
@@ -37,6 +39,7 @@ pub const CLIENTS: [Client; 7] = [
         arguments: &["-sSf", "-o", "/dev/null"],
         probe: &["--version"],
         remedy: "look for a proxy or noproxy line in ~/.curlrc",
+        trust: "look for a cacert line in ~/.curlrc; CURL_CA_BUNDLE or --cacert must name the bundle",
     },
     Client {
         name: "wget",
@@ -44,6 +47,7 @@ pub const CLIENTS: [Client; 7] = [
         arguments: &["-nv", "-t1", "-O", "/dev/null"],
         probe: &["--version"],
         remedy: "look for use_proxy or no_proxy lines in ~/.wgetrc and /etc/wgetrc",
+        trust: "--ca-certificate, or ca_certificate in the file that WGETRC names, must name the bundle",
     },
     Client {
         name: "python urllib",
@@ -51,6 +55,7 @@ pub const CLIENTS: [Client; 7] = [
         arguments: &["-c", URLLIB],
         probe: &["-c", "import urllib.request, ssl"],
         remedy: "look for a sitecustomize that changes the environment",
+        trust: "SSL_CERT_FILE must name the bundle, before Python starts",
     },
     Client {
         name: "python requests",
@@ -58,6 +63,7 @@ pub const CLIENTS: [Client; 7] = [
         arguments: &["-c", REQUESTS],
         probe: &["-c", "import requests"],
         remedy: "sessions with trust_env = False follow no variable: give them proxies=",
+        trust: "REQUESTS_CA_BUNDLE or verify= must name the bundle; SSL_CERT_FILE is not looked at",
     },
     Client {
         name: "node fetch",
@@ -66,6 +72,7 @@ pub const CLIENTS: [Client; 7] = [
         probe: &["-e", "fetch"],
         remedy: "before 22.21 Node follows no variable: update it, or call undici's \
                  setGlobalDispatcher(new EnvHttpProxyAgent())",
+        trust: "NODE_EXTRA_CA_CERTS must name the certificate, before Node starts",
     },
     Client {
         name: "java",
@@ -73,6 +80,7 @@ pub const CLIENTS: [Client; 7] = [
         arguments: &["SCRATCH/Fetch.java"],
         probe: &["--list-modules"],
         remedy: "give it -Dhttp.proxyHost, -Dhttp.proxyPort and -Dhttp.nonProxyHosts= yourself",
+        trust: "-Djavax.net.ssl.trustStore must name a store with the certificate: keytool -importcert",
     },
     Client {
         name: "chromium",
@@ -89,6 +97,7 @@ pub const CLIENTS: [Client; 7] = [
         ],
         probe: &["--version"],
         remedy: "give it --proxy-server=HOST:PORT; a desktop's own proxy settings go before variables",
+        trust: "its NSS database must have the certificate: certutil -A -t C,, (see courtesy ca install-help chromium)",
     },
 ];
 

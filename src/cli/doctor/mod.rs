@@ -59,7 +59,9 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
         report.add(machine::authority(&settings))?;
         match trial::Trial::begin(&settings) {
             Ok(trial) => {
-                report.add(trial.plain_http())?;
+                for finding in trial.proxy() {
+                    report.add(finding)?;
+                }
                 for finding in attempt::try_all(&trial, &settings, &args.clients)? {
                     report.add(finding)?;
                 }
