@@ -101,7 +101,9 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => return self.connect(request, channel).await,
-            Destination::OwnPage(path) => return Ok(respond::own_page(path.path())),
+            Destination::OwnPage(path) => {
+                return Ok(respond::own_page(path.path(), &self.leaves.authority()));
+            }
             Destination::Proxy => return Ok(respond::options()),
         };
         forward::check_expectation(request.headers(), request.version())?;
