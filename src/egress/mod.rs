@@ -253,6 +253,9 @@ fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
 
 fn exchange_error(error: &hyper::Error) -> Error {
     use std::error::Error as _;
+    if error.is_user() {
+        return request_error(error);
+    }
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     let failure = if error.is_parse_too_large() {
         Failure::HeaderTooLarge
@@ -262,4 +265,19 @@ fn exchange_error(error: &hyper::Error) -> Error {
         Failure::ConnectionTerminated
     };
     Error::new(failure, format!("no valid response from the origin: {error}{cause}"))
+}
+
+/// The request could not be sent whole, because the client's body did not come so.
+fn request_error(error: &hyper::Error) -> Error {
+    use std::error::Error as _;
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    match source {
+        Some(source) if source.kind() == std::io::ErrorKind::TimedOut => {
+            Error::new(Failure::RequestTimeout, format!("the body of the request stalled: {source}"))
+        }
+        _ => Error::new(
+            Failure::RequestIncomplete,
+            "the body of the request is not valid HTTP/1.1, or did not come to its end",
+        ),
+    }
 }
