@@ -17,6 +17,7 @@ mod unstalled;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, Response, request};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -202,6 +203,10 @@ impl Egress {
         let answered = request.body_mut().until_answered();
         match timeout(config.response_timeout, sender.try_send_request(request)).await {
             Ok(Ok(response)) => {
+                if let Some(fault) = framing_fault(response.headers()) {
+                    let detail = format!("no valid response from the origin: {fault}");
+                    return Err(Unsent { error: Error::new(Failure::Protocol, detail), request: None, slot });
+                }
                 let lease =
                     Lease { sender, pool: Arc::downgrade(&self.pool), sent, _answered: answered, slot };
                 Ok(response.map(|body: Incoming| Arriving::new(body, config.body_idle_timeout, lease)))
@@ -249,6 +254,22 @@ fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
     headers.clone_from(request.headers());
     extensions.clone_from(request.extensions());
     Some(Request::from_parts(parts, Outgoing::empty()))
+}
+
+/// What is ambiguous about where a response ends: the engine settles it for itself, but the next
+/// reader might settle it otherwise (RFC 9112 §6.1, §6.3).
+fn framing_fault(fields: &HeaderMap) -> Option<&'static str> {
+    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        if fields.contains_key(CONTENT_LENGTH) {
+            return Some("it has both Content-Length and Transfer-Encoding");
+        }
+        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            return Some("it has a transfer coding besides chunked");
+        }
+    }
+    let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number)).then_some("its Content-Length is no number")
 }
 
 fn exchange_error(error: &hyper::Error) -> Error {
