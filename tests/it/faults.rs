@@ -335,6 +335,38 @@ fn what_is_denied_to_the_way_out_wins_over_what_is_allowed() {
     assert_eq!(origin.log().connections, 0);
 }
 
+/// What two readers could take for different bodies is passed on to neither (RFC 9112 §6.3).
+#[test]
+fn an_answer_whose_end_is_ambiguous_is_not_passed_on() {
+    let chunks = "\r\n5\r\nhello\r\n0\r\n\r\n";
+    let cases = [
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n{chunks}"),
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 15\r\n{chunks}"),
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n{chunks}"),
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n{chunks}"),
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n{chunks}"),
+        format!("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n{chunks}"),
+        "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nhi".to_owned(),
+        "HTTP/1.1 200 OK\r\nX: a\r\n folded\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        "HTTP/1.1 200 OK\r\nX: a\rContent-Length: 9\r\nContent-Length: 0\r\n\r\n".to_owned(),
+    ];
+    let mut origin = Origin::start();
+    for (number, octets) in cases.iter().enumerate() {
+        let script = Script::default().send(octets).close();
+        origin =
+            origin.on(&format!("/{number}"), script.clone()).on(&format!("o{number}/robots.txt"), script);
+    }
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    for (number, octets) in cases.iter().enumerate() {
+        let response = client.get(&origin.url(&format!("/{number}")));
+        assert_eq!(response.status(), 502, "{octets:?}: {}", response.text());
+        response.assert_error(502, "http_protocol_error");
+        let denied = client.get(&origin.named(&format!("o{number}"), "/page"));
+        assert_eq!((denied.status(), denied.reason().as_str()), (403, "robots_unreachable"), "{octets:?}");
+    }
+}
+
 /// The wrong answers of one origin are no other origin's business.
 #[test]
 fn a_broken_origin_leaves_the_clients_connection_in_order() {
