@@ -1,7 +1,7 @@
 //! The life of one request: where it is for, whether it may go, there and back.
 //!
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
-//! and no other, and without a [`gate::Permit`] nothing of it leaves.
+//! and no other, and without a `Permit` nothing of it leaves.
 
 mod body;
 mod denial;
