@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::{environment, logging};
+use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, SetupError, assemble};
 
@@ -20,7 +21,9 @@ Examples:
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
-requests under way finish (limits.drain_timeout); a second one ends at once.")]
+requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA.
+
+For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
 pub struct ServeArgs {
     #[command(flatten)]
     config: ConfigFlags,
@@ -47,11 +50,12 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let mut signals = runtime.block_on(async { Signals::new() })?;
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
-    let name = runtime.block_on(signals.next());
+    say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
+    let name = runtime.block_on(signals.end(|| reload(&assembly.leaves)));
     info!("{name}: finishing the requests under way, at most {:?}", settings.limits.drain_timeout);
     // A second signal does not wait for the drain.
     std::thread::spawn(move || {
-        runtime.block_on(signals.next());
+        runtime.block_on(signals.end(|| ()));
         std::process::exit(130);
     });
     server.stop();
@@ -59,21 +63,51 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The signals that end the proxy.
+/// Takes up a CA that `courtesy ca rotate` has made. With another that cannot be used, the one in
+/// use goes on signing.
+fn reload(leaves: &Leaves) {
+    match leaves.reload() {
+        Ok(true) => say_ca(leaves, "another CA signs from now on"),
+        Ok(false) => info!("SIGHUP: the CA is the same"),
+        Err(error) => error!("SIGHUP: the CA stays as it was: {error}"),
+    }
+}
+
+fn say_ca(leaves: &Leaves, what: &str) {
+    let authority = leaves.authority();
+    let certificate = authority.certificate();
+    info!(
+        subject = certificate.subject(),
+        sha256 = certificate.fingerprint(),
+        file = %authority.file().display(),
+        "{what}"
+    );
+}
+
+/// The signals that the proxy answers.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
 }
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+    /// Waits for a signal that ends the proxy; `reload` answers each HUP before that.
+    async fn end(&mut self, reload: impl Fn()) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hang_up.recv() => reload(),
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The life of one request: where it is for, whether it may go, there and back.
 //!
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
-//! and no other, and without a [`gate::Permit`] nothing of it leaves.
+//! and no other, and without a `Permit` nothing of it leaves.
 
 mod bad_syntax;
 mod body;
@@ -107,7 +107,9 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => return self.connect(request, channel).await,
-            Destination::OwnPage(path) => return Ok(respond::own_page(path.path())),
+            Destination::OwnPage(path) => {
+                return Ok(respond::own_page(path.path(), &self.leaves.authority()));
+            }
             Destination::Proxy => return Ok(respond::options()),
         };
         forward::check_expectation(request.headers(), request.version())?;
@@ -139,7 +141,9 @@ impl Proxy {
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
-        self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        if !matches!(&forwarded, Err(error) if error.failure.is_clients()) {
+            self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        }
         match forwarded {
             Ok(response) => {
                 self.tally.forwarded();

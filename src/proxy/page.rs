@@ -40,8 +40,21 @@ fn push_row(name: &str, value: &str, rows: &mut String) {
     let _ = write!(rows, "<tr><th>{}</th><td><code>{}</code></td></tr>", escape(name), escape(value));
 }
 
+/// What makes each client trust a CA in the file ca.pem.
+const CLIENTS: [(&str, &str); 9] = [
+    ("curl", "curl --cacert ca.pem, or CURL_CA_BUNDLE"),
+    ("wget", "wget --ca-certificate=ca.pem, or SSL_CERT_FILE with a bundle"),
+    ("Python requests, httpx", "REQUESTS_CA_BUNDLE, SSL_CERT_FILE with a bundle"),
+    ("Scrapy, aiohttp", "SSL_CERT_FILE with a bundle"),
+    ("Node", "NODE_EXTRA_CA_CERTS=ca.pem, and NODE_USE_ENV_PROXY=1 for its fetch"),
+    ("Go", "SSL_CERT_FILE with a bundle"),
+    ("git", "GIT_SSL_CAINFO with a bundle"),
+    ("Java", "keytool -importcert into a trust store, -Djavax.net.ssl.trustStore"),
+    ("Chromium", "certutil -A -t C,, into the user's NSS store; start it with --disable-quic"),
+];
+
 /// The proxy's own pages: what it is, and one for each problem type.
-pub fn own(path: &str) -> (StatusCode, String) {
+pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
     if let Some(found) = path.strip_prefix("/problems/").and_then(Problem::named) {
         let row = found.row();
         let body =
@@ -62,10 +75,20 @@ pub fn own(path: &str) -> (StatusCode, String) {
             escape(row.meaning)
         );
     }
+    let mut clients = String::new();
+    for (client, how) in CLIENTS {
+        push_row(client, how, &mut clients);
+    }
     let body = format!(
         "<p>This is a crawler politeness proxy: it obeys robots.txt (RFC 9309) for whoever asks through it. \
          What a site's robots.txt disallows is answered with 403 here, and recorded; everything else passes.</p>\
-         <p>To use it, set <code>HTTP_PROXY</code> to its address.</p>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>"
+         <h2>To use it</h2>\n\
+         <p>Set <code>http_proxy</code> and <code>https_proxy</code> to its address (with <code>http://</code>), \
+         or start a crawler with <code>courtesy run -- COMMAND</code>, which sets all that is needed.</p>\n\
+         <p>For HTTPS a client has to trust the proxy's CA: <a href=\"/ca.pem\">ca.pem</a>, \
+         <a href=\"/ca.der\">ca.der</a> (SHA-256 <code>{}</code>).</p>\n\
+         <table>{clients}</table>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>",
+        escape(fingerprint)
     );
     (StatusCode::OK, document("courtesy", &body))
 }
@@ -112,8 +135,8 @@ mod tests {
     fn every_problem_has_its_page() {
         for problem in Problem::ALL {
             let path = problem.uri().strip_prefix("http://courtesy.internal").unwrap().to_owned();
-            assert_eq!(own(&path).0, StatusCode::OK, "{path}");
+            assert_eq!(own(&path, "").0, StatusCode::OK, "{path}");
         }
-        assert_eq!(own("/problems/x").0, StatusCode::NOT_FOUND);
+        assert_eq!(own("/problems/x", "").0, StatusCode::NOT_FOUND);
     }
 }

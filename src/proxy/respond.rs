@@ -19,6 +19,7 @@ use super::fields::PROXY_STATUS;
 use super::gate::Denial;
 use super::page;
 use super::problem::Problem;
+use crate::ca::Authority;
 use crate::egress;
 use crate::policy::access::Snapshot;
 
@@ -87,12 +88,17 @@ impl Refusal {
         Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
     }
 
-    /// The side that failed is the origin's.
+    /// An exchange with the origin that failed: the origin's doing, but for a request body that did
+    /// not come whole.
     pub fn origin(error: &egress::Error) -> Self {
         use egress::Failure;
         let proxy_error = error.failure.proxy_error();
         match error.failure {
             Failure::Loop => Self::looping(error.detail.clone()),
+            Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
+            Failure::RequestTimeout => {
+                Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())
+            }
             Failure::ConnectionLimit => Self::busy(error.detail.clone()),
             Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
                 Problem::OriginTimeout,
@@ -210,12 +216,22 @@ pub fn trace_ends_here() -> Response<Body> {
     response
 }
 
-/// A page of the proxy itself.
-pub fn own_page(path: &str) -> Response<Body> {
-    let (status, html) = page::own(path);
-    let mut response = Response::new(Body::own(html));
+/// A page of the proxy itself, or the certificate of its CA.
+pub fn own_page(path: &str, authority: &Authority) -> Response<Body> {
+    let (status, content_type, content) = match path {
+        "/ca.pem" => (StatusCode::OK, "application/x-pem-file", Bytes::from(authority.bundle())),
+        "/ca.der" => {
+            let der = Bytes::copy_from_slice(authority.certificate().der());
+            (StatusCode::OK, "application/pkix-cert", der)
+        }
+        path => {
+            let (status, html) = page::own(path, &authority.certificate().fingerprint());
+            (status, "text/html; charset=utf-8", Bytes::from(html))
+        }
+    };
+    let mut response = Response::new(Body::own(content));
     *response.status_mut() = status;
-    insert(&mut response, CONTENT_TYPE, "text/html; charset=utf-8");
+    insert(&mut response, CONTENT_TYPE, content_type);
     insert(&mut response, PROXY_STATUS, "courtesy");
     finish(&mut response, None);
     response
