@@ -14,6 +14,7 @@ use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
 use super::values::{FetchAs, Via};
 use super::words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
+use crate::origin::Host;
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -136,6 +137,9 @@ pub struct Tls {
     pub roots: Roots,
     /// Files of further certificate authorities, PEM.
     pub extra_roots: Vec<PathBuf>,
+    /// Hosts whose certificates are not verified.
+    #[serde(with = "units::hosts")]
+    pub insecure_origins: Vec<Host>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -155,7 +159,7 @@ pub struct Egress {
     /// How long an unused connection to an origin is kept.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Connections to one origin at one time.
+    /// Requests under way to one origin at one time.
     #[serde(with = "units::count")]
     pub max_per_origin: usize,
     /// Unused connections kept, in all.

@@ -167,6 +167,7 @@ fn example() -> Settings {
     settings.egress.allow = settings.clients.allow.clone();
     settings.egress.deny = settings.clients.allow.clone();
     settings.tls.extra_roots = vec!["root.pem".into()];
+    settings.tls.insecure_origins = vec![origin.host().clone()];
     settings.agents.rules = vec![AgentRule {
         matches: "*".parse().expect("a pattern"),
         token: Some(token.clone()),
