@@ -132,6 +132,15 @@ pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
 /// Octets of a malformed line that the answer repeats.
 pub const DETAIL_OCTETS_MAX: usize = 120;
 
+/// Octets of a robots.txt or a URL that a line of `check --batch` may describe.
+pub const BATCH_OCTETS_MAX: u64 = 64 << 20;
+
+/// Octets of a line of `check --batch`: the above in base64, with room for the other members.
+pub const BATCH_LINE_OCTETS_MAX: usize = 96 << 20;
+
+/// Octets of a line in a list of URLs.
+pub const LISTED_URL_OCTETS_MAX: usize = 1 << 20;
+
 /// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;

@@ -1,15 +1,19 @@
-//! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
-//! an arm of [`run`]. Everything that is said at the end, is said here.
+//! The command line: one file per subcommand. A new one is its module, a variant of `Command` and
+//! an arm of `run`. Everything that is said at the end, is said here.
 
+mod check;
 mod completions;
 mod config;
+mod demo;
 pub mod environment;
 pub mod exit;
 pub mod flags;
 pub mod logging;
 mod man;
 pub mod output;
+mod paint;
 mod serve;
+mod span;
 
 use std::process::ExitCode;
 
@@ -35,6 +39,10 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
+    /// Say what robots.txt allows, and by which line
+    Check(check::CheckArgs),
+    /// Show on scripted sites, without a network, what the proxy does
+    Demo(demo::DemoArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -58,6 +66,8 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

@@ -17,7 +17,7 @@ use crate::server::{self, Listeners, Server, SetupError, assemble};
 Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
-  HTTP_PROXY=http://127.0.0.1:3128 wget -r http://example.com/
+  http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once.")]

@@ -1,6 +1,7 @@
 //! The bodies of both directions: what goes out to an origin, and what comes back with the
 //! connection that brings it.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,8 +18,18 @@ use tokio::time::timeout;
 use super::pool::Lease;
 use super::unstalled::Unstalled;
 
-/// Waits for a signal, or for so long that it will not come.
-type Hold = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Waits until the origin wants the body, or has answered without it.
+type Hold = Pin<Box<dyn Future<Output = Wanted> + Send>>;
+
+/// What a held body is to do.
+enum Wanted {
+    Body,
+    /// The origin has given its final answer: the body is never asked for.
+    Nothing,
+}
+
+/// Held by whoever has the answer; its drop tells a body that was not wanted that all is over.
+pub type Answered = oneshot::Sender<Infallible>;
 
 /// A request body on its way out.
 #[derive(Default)]
@@ -26,6 +37,9 @@ pub struct Outgoing {
     body: Option<Unstalled>,
     /// With `Expect: 100-continue`, the body is not asked for before the origin wants it.
     hold: Option<Hold>,
+    /// Not wanted: the request stays incomplete while its answer is read, and ends with it.
+    unwanted: bool,
+    answered: Option<oneshot::Receiver<Infallible>>,
     complete: Arc<AtomicBool>,
 }
 
@@ -38,16 +52,28 @@ impl Outgoing {
     /// A client's body, streamed as it comes.
     pub fn streamed(body: Unstalled) -> Self {
         let complete = Arc::new(AtomicBool::new(body.is_end_stream()));
-        Self { body: Some(body), hold: None, complete }
+        Self { body: Some(body), complete, ..Self::default() }
     }
 
-    /// Holds the body back until `go` is sent or dropped, at most for `patience`: an origin that
-    /// does not know the expectation says nothing, and waits for the body (RFC 9110 §10.1.1).
+    /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
+    /// the expectation says nothing, and waits for the body. When `go` is dropped, a final answer
+    /// came, and the body is not sent any more (RFC 9110 §10.1.1).
     pub fn held_until(mut self, go: oneshot::Receiver<()>, patience: Duration) -> Self {
         self.hold = Some(Box::pin(async move {
-            let _ = timeout(patience, go).await;
+            match timeout(patience, go).await {
+                Ok(Err(_)) => Wanted::Nothing,
+                Ok(Ok(())) | Err(_) => Wanted::Body,
+            }
         }));
         self
+    }
+
+    /// For a body that is held, what is to be kept with the answer.
+    pub(super) fn until_answered(&mut self) -> Option<Answered> {
+        self.hold.as_ref()?;
+        let (answered, over) = oneshot::channel();
+        self.answered = Some(over);
+        Some(answered)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -75,8 +101,14 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Some(go) = &mut self.hold {
-            ready!(go.as_mut().poll(cx));
+            self.unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
             self.hold = None;
+        }
+        if self.unwanted {
+            if let Some(answered) = &mut self.answered {
+                let _ = ready!(Pin::new(answered).poll(cx));
+            }
+            return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
         }
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(&mut *body).poll_frame(cx));

@@ -47,7 +47,7 @@ impl Link {
             }
             Self::Http2(stream) => {
                 // Interim responses do not come through here. Whoever waits for a 100 must not take
-                // the loss of its listener for one.
+                // the loss of its listener for the final answer.
                 let _listener = request.extensions().clone();
                 http2::to_http2(&mut request, origin);
                 stream.sender.try_send_request(request).await
@@ -176,6 +176,7 @@ impl Egress {
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
             .max_headers(config.max_headers)
+            .max_header_size(config.max_header_bytes)
             .max_buf_size(config.max_header_bytes)
             .handshake(io)
             .await

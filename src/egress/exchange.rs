@@ -42,11 +42,12 @@ impl Egress {
         &self,
         mut connection: Connection,
         origin: &Origin,
-        request: Request<Outgoing>,
+        mut request: Request<Outgoing>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unanswered> {
         let config = &self.shared.config;
         let sent = request.body().completion();
+        let answer = request.body_mut().until_answered();
         let answered = timeout(config.response_timeout, connection.link.send(origin, request)).await;
         let error = match answered {
             Ok(Ok(response)) if response.headers().len() > config.max_headers => {
@@ -55,7 +56,7 @@ impl Egress {
             }
             Ok(Ok(response)) => {
                 let link = connection.proven();
-                let lease = Lease { link, pool: Arc::downgrade(&self.pool), sent, slot };
+                let lease = Lease { link, pool: Arc::downgrade(&self.pool), sent, _answered: answer, slot };
                 return Ok(response.map(|body| Arriving::new(body, config.body_idle_timeout, lease)));
             }
             Ok(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),

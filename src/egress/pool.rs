@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::client::conn::http1::SendRequest;
 
-use super::body::Outgoing;
+use super::body::{Answered, Outgoing};
 use super::dial::Link;
 use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
@@ -42,6 +42,7 @@ pub struct Lease {
     pub(super) pool: Weak<Pool>,
     /// Whether the request has been sent whole: a connection with an unfinished upload is not reused.
     pub(super) sent: Arc<AtomicBool>,
+    pub(super) _answered: Option<Answered>,
     pub(super) slot: Slot,
 }
 

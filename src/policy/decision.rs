@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use super::state::{Absence, AbsenceKind, Copy, Policy};
-use crate::robots::{Directive, Path, Rule};
+use super::state::{Absence, AbsenceKind, Policy};
+use crate::robots::{Directive, Path, RobotsTxt, Rule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -52,18 +52,23 @@ pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8
         return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
     }
     match *policy {
-        Policy::Rules(copy) => by_rules(copy, token, path_and_query),
+        Policy::Rules(copy) => by_rules(&copy.rules, token, path_and_query),
         Policy::AllowAll(absence) => Decision { verdict: Verdict::Allow, basis: Basis::of(absence) },
         Policy::DisallowAll(absence) => Decision { verdict: Verdict::Disallow, basis: Basis::of(absence) },
     }
 }
 
-fn by_rules<'a>(copy: &'a Copy, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
-    let Some(group) = copy.rules.group(token) else {
+/// What the file alone says, by the matcher of its dialect.
+pub fn by_rules<'a>(rules: &'a RobotsTxt, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
+    let path = Path::new(path_and_query, rules.dialect());
+    if rules.dialect().robots_txt_always_allowed && path.is_robots_txt() {
+        return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
+    }
+    let Some(group) = rules.group(token) else {
         return Decision { verdict: Verdict::Allow, basis: Basis::NoGroup };
     };
     let named = Named { name: group.name(), line: group.line() };
-    match group.rule_for(&Path::new(path_and_query, copy.rules.dialect())) {
+    match group.rule_for(&path) {
         None => Decision { verdict: Verdict::Allow, basis: Basis::NoRule { group: named } },
         Some(rule) => {
             let verdict = match rule.directive {

@@ -15,7 +15,7 @@ use super::rules::{Agent, Mode, Rules};
 use super::target::Target;
 use crate::audit::{Event, Reason, Record, Writer};
 use crate::clock::Clock;
-use crate::egress;
+use crate::egress::{self, Failure};
 use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, Verdict, decide};
@@ -48,6 +48,9 @@ pub enum Admission {
         age: Duration,
     },
     Denial(Box<Denial>),
+    /// The robots.txt was not even asked for: the destination is this proxy, or too much is under
+    /// way. No finding and no denial, but nothing goes on either.
+    Failed(egress::Error),
 }
 
 /// Who wants what.
@@ -78,6 +81,9 @@ impl Gate {
         let profile = self.rules.profile(&agent, &target.origin);
         let known = match self.store.known(&target.origin, profile, agent.identification).await {
             Ok(known) => known,
+            Err(Undecided::Refused(error)) if error.failure != Failure::AddressProhibited => {
+                return Admission::Failed(error);
+            }
             Err(undecided) => return self.deny(draft.undecided(&undecided)).await,
         };
         // The fetch may have taken its time: what follows is judged by the time it ended.

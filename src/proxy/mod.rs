@@ -1,7 +1,7 @@
 //! The life of one request: where it is for, whether it may go, there and back.
 //!
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
-//! and no other, and without a [`gate::Permit`] nothing of it leaves.
+//! and no other, and without a `Permit` nothing of it leaves.
 
 mod body;
 mod denial;
@@ -67,27 +67,31 @@ impl Proxy {
     pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
-        let has_body = !request.body().is_end_stream();
-        let answer = match self.answer(request, channel).await {
-            Ok(answer) => answer,
+        if !request.body().is_end_stream() || *request.method() == Method::CONNECT {
+            // It may be answered before it is read: a denied upload is an everyday case.
+            channel.control.may_leave_unread();
+        }
+        let response = match self.answer(request, channel).await {
+            Ok(response) => response,
             Err(Stop::Refusal(refusal)) => {
                 debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
-                Answer::own(respond::refused(&refusal, &asked))
+                respond::refused(&refusal, &asked)
             }
-            Err(Stop::Denial(denial)) => Answer::own(respond::denied(&denial, &asked)),
+            Err(Stop::Denial(denial)) => respond::denied(&denial, &asked),
         };
-        if answer.own && has_body {
-            channel.control.leave_unread();
-        }
-        answer.response.map(|body| body.within(exchange))
+        response.map(|body| body.within(exchange))
     }
 
-    async fn answer(&self, mut request: Request<Incoming>, channel: &Channel) -> Result<Answer, Stop> {
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        channel: &Channel,
+    ) -> Result<Response<Body>, Stop> {
         let (parts, body) = request.into_parts();
         let target = match destination(&parts)? {
             Destination::Resource(target) => target,
-            Destination::OwnPage(path) => return Ok(Answer::own(respond::own_page(path.path()))),
-            Destination::Proxy => return Ok(Answer::own(respond::options())),
+            Destination::OwnPage(path) => return Ok(respond::own_page(path.path())),
+            Destination::Proxy => return Ok(respond::options()),
         };
         request = Request::from_parts(parts, body);
         forward::check_expectation(request.headers(), request.version())?;
@@ -95,7 +99,7 @@ impl Proxy {
             return Err(Refusal::looping("the request has been through this proxy before (Via)").into());
         }
         if let Some(answer) = last_forward(&mut request) {
-            return Ok(Answer::own(answer));
+            return Ok(answer);
         }
         self.decide(request, target, channel).await
     }
@@ -105,38 +109,27 @@ impl Proxy {
         request: Request<Incoming>,
         target: Target,
         channel: &Channel,
-    ) -> Result<Answer, Stop> {
+    ) -> Result<Response<Body>, Stop> {
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
-                return Ok(Answer::own(respond::robots_txt(&snapshot, age)));
+                return Ok(respond::robots_txt(&snapshot, age));
             }
             Admission::Denial(denial) => return Err(Stop::Denial(denial)),
+            Admission::Failed(error) => return Err(Refusal::origin(&error).into()),
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
         match forwarded {
-            Ok(response) => Ok(Answer { response, own: false }),
+            Ok(response) => Ok(response),
             Err(error) if error.failure == Failure::AddressProhibited => {
                 Err(Stop::Denial(self.gate.refuse_origin(permit.target(), ask, &error).await))
             }
             Err(error) => Err(Refusal::origin(&error).into()),
         }
-    }
-}
-
-/// A response, and whether the proxy made it itself.
-struct Answer {
-    response: Response<Body>,
-    own: bool,
-}
-
-impl Answer {
-    fn own(response: Response<Body>) -> Self {
-        Self { response, own: true }
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Destination {
 pub fn destination(request: &request::Parts) -> Result<Destination, Refusal> {
     check_host(request)?;
     if request.method == Method::CONNECT {
-        return Err(Refusal::not_served(
+        return Err(Refusal::tunnel_not_served(
             "CONNECT is not served yet, so https:// through a tunnel does not work. \
              Clients that send https:// URLs in absolute form to the proxy are served",
         ));

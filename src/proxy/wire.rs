@@ -59,12 +59,12 @@ impl Control {
         self.swallowed.load(Ordering::Acquire)
     }
 
-    /// The last request was answered before its body was read.
-    pub fn leave_unread(&self) {
+    /// A request with a body has come, which may be answered before it is read.
+    pub fn may_leave_unread(&self) {
         self.unread.store(true, Ordering::Release);
     }
 
-    pub fn left_unread(&self) -> bool {
+    pub fn may_have_left_unread(&self) -> bool {
         self.unread.load(Ordering::Acquire)
     }
 }

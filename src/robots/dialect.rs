@@ -46,6 +46,8 @@ pub struct Dialect {
     pub line_limit: Option<usize>,
     /// Octets of the file that are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit cuts is dropped.
     pub size_limit: usize,
+    /// Whether that limit is for whoever fetches the file, and the matcher itself has none.
+    pub size_limit_is_the_fetchers: bool,
 }
 
 /// What of a user-agent line is compared with a crawler's product token, in any case.
@@ -138,6 +140,7 @@ impl Dialect {
         index_allows_directory: false,
         line_limit: None,
         size_limit: 500 * 1024,
+        size_limit_is_the_fetchers: false,
     };
 
     /// Google's published matcher.
@@ -153,6 +156,7 @@ impl Dialect {
         index_allows_directory: true,
         // A buffer of eight times the longest URL of its day, less the NUL that ends a C string.
         line_limit: Some(2083 * 8 - 1),
+        size_limit_is_the_fetchers: true,
         ..Dialect::RFC9309
     };
 
@@ -181,4 +185,10 @@ impl Dialect {
         removes_dot_segments: false,
         ..Dialect::RFC9309
     };
+
+    /// The matcher by itself, for a file that was not fetched but given (D-SIZE).
+    pub fn of_matcher(&self) -> Dialect {
+        let size_limit = if self.size_limit_is_the_fetchers { usize::MAX } else { self.size_limit };
+        Dialect { size_limit, ..self.clone() }
+    }
 }

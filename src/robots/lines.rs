@@ -30,10 +30,7 @@ pub(super) enum Key<'a> {
 }
 
 /// The lines of `body` that are parsed, numbered from 1. CR, LF and CR LF end a line (RFC 9309 §2.2, `EOL`).
-pub(super) fn lines<'a>(
-    body: &'a [u8],
-    dialect: &Dialect,
-) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+pub fn lines<'a>(body: &'a [u8], dialect: &Dialect) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
     let mut rest = Some(without_byte_order_mark(within_size(body, dialect), dialect));
     let lines = std::iter::from_fn(move || {
         let octets = rest?;

@@ -33,6 +33,7 @@ mod tests;
 
 pub use dialect::{AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several};
 pub use group::{Group, WholeSite};
+pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
 pub use path::{Path, path_of_url};
 

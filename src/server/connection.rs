@@ -53,6 +53,7 @@ pub async fn serve(
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_headers(limits.fields_max)
+        .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max)
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
@@ -70,7 +71,7 @@ pub async fn serve(
     // `None` after an upgrade: then the stream belongs to the tunnel.
     let Some(parts) = connection.into_parts() else { return };
     let explained = answer.map(|explain| explain(&parts.read_buf));
-    close(parts.io.into_inner().into_inner(), explained, control.left_unread()).await;
+    close(parts.io.into_inner().into_inner(), explained, control.may_have_left_unread()).await;
 }
 
 async fn answer(
@@ -87,12 +88,12 @@ async fn answer(
 
 /// Closes in stages, so that the last answer survives: a reset caused by octets that nobody read
 /// would take it away again (RFC 9112 §9.6).
-async fn close(mut stream: TcpStream, answer: Option<Vec<u8>>, unread: bool) {
+async fn close(mut stream: TcpStream, answer: Option<Vec<u8>>, maybe_unread: bool) {
     if let Some(answer) = &answer {
         let _ = timeout(LINGER, stream.write_all(answer)).await;
     }
     let _ = stream.shutdown().await;
-    if answer.is_some() || unread {
+    if answer.is_some() || maybe_unread {
         let _ = timeout(LINGER, discard(&mut stream)).await;
     }
 }

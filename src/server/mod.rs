@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use assemble::{Assembly, SetupError, assemble};
+pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use connection::Limits;
 pub use reception::Clients;
 use reception::Door;

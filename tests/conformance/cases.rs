@@ -71,9 +71,8 @@ impl Case {
 pub fn dialect(profile: &str) -> Dialect {
     match profile {
         "rfc9309" => Dialect::RFC9309,
-        // The matcher as a library has no limit; the product limits what it fetches.
-        "google" => Dialect { size_limit: usize::MAX, ..Dialect::GOOGLE },
-        "google-2019" => Dialect { size_limit: usize::MAX, ..Dialect::GOOGLE_2019 },
+        "google" => Dialect::GOOGLE.of_matcher(),
+        "google-2019" => Dialect::GOOGLE_2019.of_matcher(),
         "draft-rep-00" => Dialect::DRAFT_REP_00,
         "koster-1996" => Dialect::KOSTER_1996,
         other => panic!("no dialect for the profile {other}"),

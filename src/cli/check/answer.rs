@@ -1,0 +1,199 @@
+//! An answer as data: one value that the terminal explains and JSON Lines print. The names in JSON
+//! are a public interface.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::audit::{Group, Record, print_time};
+use crate::egress::Failure;
+use crate::moment::Moment;
+use crate::policy::access::Snapshot;
+use crate::policy::decision::{self, Decision, Verdict};
+use crate::policy::state::RobotsState;
+use crate::robots::{self, Directive};
+use crate::store::Undecided;
+use crate::text;
+
+/// Octets of a line of a robots.txt that are shown.
+const SHOWN_OCTETS_MAX: usize = 160;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Allow,
+    Disallow,
+    /// robots.txt cannot be had, so nobody can say; the proxy denies for now.
+    Undecided,
+}
+
+/// The part of an answer that depends on rules, agent and path alone.
+#[derive(Debug, Serialize)]
+pub struct Ruling {
+    pub decision: Outcome,
+    /// Of the rule that decided.
+    pub line: Option<u32>,
+    pub basis: Basis,
+}
+
+/// What an outcome rests on. `reason` is a word of [`decision::Basis`], or `origin_refused` or
+/// `undecided` where nothing could be asked.
+#[derive(Debug, Serialize)]
+pub struct Basis {
+    pub reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directive: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// In words, where it is no rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Answer {
+    pub url: String,
+    #[serde(flatten)]
+    pub ruling: Ruling,
+    /// The product token.
+    pub agent: Option<String>,
+    pub profile: &'static str,
+    pub robots: Robots,
+    /// The setting by which the proxy forwards what is not allowed here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub let_through: Option<String>,
+}
+
+/// The robots.txt that an answer rests on, and how current it is.
+#[derive(Debug, Default, Serialize)]
+pub struct Robots {
+    pub url: String,
+    pub url_reached: Option<String>,
+    pub sha256: Option<String>,
+    pub fetched_at: Option<String>,
+    /// The answer holds until then; the file is asked for again after it.
+    pub current_until: Option<String>,
+    /// Whether the file is longer than what is read of it.
+    pub cut: bool,
+    /// Where the whole file was not understood, what it seems to be instead.
+    #[serde(skip)]
+    pub oddity: Option<String>,
+    #[serde(skip)]
+    pub age: Option<Duration>,
+    #[serde(skip)]
+    pub current_for: Option<Duration>,
+    /// The deciding line and its neighbours, numbered.
+    #[serde(skip)]
+    pub excerpt: Vec<(u32, String)>,
+}
+
+impl Ruling {
+    pub fn of(decision: &Decision<'_>) -> Self {
+        let rule = decision.basis.rule();
+        let outcome = match (decision.verdict, decision.basis) {
+            (Verdict::Allow, _) => Outcome::Allow,
+            (_, decision::Basis::Unreachable(_) | decision::Basis::LongUnreachable(_)) => Outcome::Undecided,
+            (Verdict::Disallow, _) => Outcome::Disallow,
+        };
+        Self {
+            decision: outcome,
+            line: rule.map(|rule| rule.line),
+            basis: Basis {
+                reason: decision.basis.word(),
+                group: decision
+                    .basis
+                    .group()
+                    .map(|group| Group { token: group.name.into(), line: group.line }),
+                directive: rule.map(|rule| match rule.directive {
+                    Directive::Allow => "allow",
+                    Directive::Disallow => "disallow",
+                }),
+                pattern: rule.map(|rule| Record::pattern(rule.pattern)),
+                cause: decision.basis.absence().map(|absence| printable(&absence.cause.to_string())),
+            },
+        }
+    }
+
+    /// Nothing could be found out.
+    pub fn undecided(why: &Undecided) -> Self {
+        let reason = match why {
+            Undecided::Refused(error) if error.failure == Failure::AddressProhibited => "origin_refused",
+            _ => "undecided",
+        };
+        let cause = Some(printable(&why.to_string()));
+        let basis = Basis { reason, group: None, directive: None, pattern: None, cause };
+        Self { decision: Outcome::Undecided, line: None, basis }
+    }
+}
+
+impl Robots {
+    /// Of what the store knows.
+    pub fn of(url: String, state: &RobotsState, line: Option<u32>, now: Moment) -> Self {
+        let until = state.next_try();
+        let timing = Self {
+            url,
+            current_until: until.map(print_time),
+            current_for: until.map(|until| now.until(until)),
+            ..Self::default()
+        };
+        match state.copy() {
+            None => timing,
+            Some(copy) => Self {
+                oddity: oddity(&copy.rules, copy.snapshot.content_type.as_ref()),
+                ..timing.with(&copy.snapshot, copy.rules.dialect(), line, now)
+            },
+        }
+    }
+
+    fn with(self, snapshot: &Snapshot, dialect: &robots::Dialect, line: Option<u32>, now: Moment) -> Self {
+        let url_reached = text::url(snapshot.url.as_bytes(), crate::limits::RECORD_URL_OCTETS_MAX);
+        Self {
+            url_reached: Some(url_reached).filter(|reached| *reached != self.url),
+            sha256: Some(text::hex(&snapshot.sha256)),
+            fetched_at: Some(print_time(snapshot.fetched_at)),
+            cut: snapshot.cut,
+            age: Some(now.since(snapshot.fetched_at)),
+            excerpt: line.map(|line| excerpt(&snapshot.body, dialect, line)).unwrap_or_default(),
+            ..self
+        }
+    }
+
+    /// Of a file that was given.
+    pub fn given(name: &str, body: &[u8], rules: &robots::RobotsTxt, line: Option<u32>) -> Self {
+        Self {
+            url: printable(name),
+            sha256: Some(text::sha256_hex(body)),
+            oddity: oddity(rules, None),
+            excerpt: line.map(|line| excerpt(body, rules.dialect(), line)).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+}
+
+/// The deciding line with the one before and the one after it.
+fn excerpt(body: &[u8], dialect: &robots::Dialect, line: u32) -> Vec<(u32, String)> {
+    robots::lines(body, dialect)
+        .skip_while(|(number, _)| number + 1 < line)
+        .take_while(|(number, _)| *number <= line + 1)
+        .map(|(number, octets)| (number, text::text(octets.trim_ascii_end(), SHOWN_OCTETS_MAX)))
+        .collect()
+}
+
+/// A file in which nothing was understood is most often a page of the site.
+fn oddity(rules: &robots::RobotsTxt, content_type: Option<&http::HeaderValue>) -> Option<String> {
+    let ignored = rules.ignored_count();
+    let odd = rules.rule_count() == 0 && ignored > 0;
+    odd.then(|| {
+        let lines = if ignored == 1 { "1 line is".into() } else { format!("{ignored} lines are") };
+        let served = content_type.map_or_else(String::new, |content_type| {
+            format!("; it is served as {}", text::text(content_type.as_bytes(), SHOWN_OCTETS_MAX))
+        });
+        format!("the file has no rules, and {lines} none of a robots.txt{served}")
+    })
+}
+
+pub fn printable(words: &str) -> String {
+    text::text(words.as_bytes(), 1024)
+}

@@ -1,0 +1,185 @@
+//! `check --batch`: JSON Lines in, JSON Lines out, in order, for other programs and for test suites.
+//! A line that cannot be read is answered as such and costs nothing else.
+
+use std::borrow::Cow;
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::agent::{Agent, AgentKind};
+use super::answer::{Answer, Robots, Ruling};
+use super::conveyor::{Conveyor, Slot, Told};
+use super::feed::{Feed, Next};
+use super::octets::Octets;
+use super::offline::{Library, ruling};
+use super::{Defaults, LazyOnline};
+use crate::cli::exit::Failure;
+use crate::config::ProfileName;
+use crate::limits::BATCH_LINE_OCTETS_MAX;
+
+/// One line of input. Members that are not ours are left alone, so that test cases can be fed as
+/// they are.
+#[derive(Deserialize)]
+struct Question<'a> {
+    #[serde(default)]
+    id: Value,
+    /// Without any of these three the robots.txt is fetched.
+    #[serde(borrow)]
+    robots: Option<Cow<'a, str>>,
+    robots_b64: Option<Cow<'a, str>>,
+    robots_parts: Option<Vec<(Cow<'a, str>, u64)>>,
+    agent: Option<Cow<'a, str>>,
+    agent_kind: Option<AgentKind>,
+    #[serde(borrow)]
+    url: Option<Cow<'a, str>>,
+    url_b64: Option<Cow<'a, str>>,
+    url_parts: Option<Vec<(Cow<'a, str>, u64)>>,
+    profile: Option<ProfileName>,
+}
+
+/// What can be told of a line whose other members are wrong.
+#[derive(Default, Deserialize)]
+struct OnlyId {
+    #[serde(default)]
+    id: Value,
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    id: &'a Value,
+    #[serde(flatten)]
+    ruling: &'a Ruling,
+    /// Where it was fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    robots: Option<&'a Robots>,
+}
+
+#[derive(Serialize)]
+struct Complaint<'a> {
+    id: &'a Value,
+    error: &'a str,
+}
+
+/// Why a line has no answer: because of what is in it, or because nothing can be fetched at all.
+enum Trouble {
+    Line(String),
+    Setup(Failure),
+}
+
+/// Answers every line of `input` on `output`.
+pub fn run(
+    input: impl Read,
+    output: impl Write,
+    defaults: &Defaults,
+    online: &LazyOnline,
+) -> Result<(), Failure> {
+    let mut feed = Feed::new(input, BATCH_LINE_OCTETS_MAX);
+    let mut conveyor = Conveyor::new(output);
+    let mut library = Library::new();
+    loop {
+        if !feed.has_line() {
+            conveyor.settle()?;
+        }
+        let slot = match feed.next()? {
+            Next::End => return Ok(conveyor.settle()?),
+            Next::Line(line) if line.trim_ascii().is_empty() => continue,
+            Next::Line(line) => answer(line, defaults, online, &mut library)?,
+            Next::TooLong => {
+                complain(&Value::Null, &format!("the line is longer than {BATCH_LINE_OCTETS_MAX} octets"))
+            }
+        };
+        conveyor.push(slot)?;
+    }
+}
+
+fn answer(
+    line: &[u8],
+    defaults: &Defaults,
+    online: &LazyOnline,
+    library: &mut Library,
+) -> Result<Slot<()>, Failure> {
+    let question: Question<'_> = match serde_json::from_slice(line) {
+        Ok(question) => question,
+        Err(error) => {
+            let OnlyId { id } = serde_json::from_slice(line).unwrap_or_default();
+            return Ok(complain(&id, &format!("the line cannot be read: {error}")));
+        }
+    };
+    match question.answer(defaults, online, library) {
+        Ok(slot) => Ok(slot),
+        Err(Trouble::Line(error)) => Ok(complain(&question.id, &error)),
+        Err(Trouble::Setup(failure)) => Err(failure),
+    }
+}
+
+impl Question<'_> {
+    fn answer(
+        &self,
+        defaults: &Defaults,
+        online: &LazyOnline,
+        library: &mut Library,
+    ) -> Result<Slot<()>, Trouble> {
+        let url = self.url().read()?.ok_or_else(|| "there is no url".to_owned())?;
+        let agent = match &self.agent {
+            Some(agent) => Agent::new(agent, self.agent_kind),
+            None => defaults.agent.clone(),
+        };
+        if let Some(robots) = self.robots().read()? {
+            let profile = self.profile.or(defaults.profile).unwrap_or(defaults.configured_profile);
+            let rules = library.read(&robots, profile);
+            return Ok(reply(&self.id, &ruling(&rules, agent.token(), &url), None));
+        }
+        let id = self.id.clone();
+        let tell = move |answer: Answer| told(&id, &answer.ruling, Some(&answer.robots));
+        let profile = self.profile.or(defaults.profile);
+        Ok(Slot::Coming(online.get().map_err(Trouble::Setup)?.ask(&url, &agent, profile, tell)?))
+    }
+
+    fn robots(&self) -> Octets<'_> {
+        Octets {
+            name: "robots",
+            text: self.robots.as_deref(),
+            base64: self.robots_b64.as_deref(),
+            parts: self.robots_parts.as_deref(),
+        }
+    }
+
+    fn url(&self) -> Octets<'_> {
+        Octets {
+            name: "url",
+            text: self.url.as_deref(),
+            base64: self.url_b64.as_deref(),
+            parts: self.url_parts.as_deref(),
+        }
+    }
+}
+
+fn reply(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Slot<()> {
+    Slot::Ready(told(id, ruling, robots))
+}
+
+fn told(id: &Value, ruling: &Ruling, robots: Option<&Robots>) -> Told<()> {
+    line(&Reply { id, ruling, robots })
+}
+
+fn complain(id: &Value, error: &str) -> Slot<()> {
+    Slot::Ready(line(&Complaint { id, error }))
+}
+
+fn line(value: &impl Serialize) -> Told<()> {
+    let text = serde_json::to_string(value).expect("answers are plain values");
+    Told { text: text + "\n", note: () }
+}
+
+impl From<String> for Trouble {
+    fn from(complaint: String) -> Self {
+        Self::Line(complaint)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Setup(error.into())
+    }
+}

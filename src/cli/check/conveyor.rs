@@ -1,0 +1,85 @@
+//! Answers in the order of the questions, worked out beside each other: a bounded number is under
+//! way, and the first of them is waited for when there is no more room.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+/// Answers under way at one time. Most wait for robots.txt files of different origins.
+const UNDER_WAY_MAX: usize = 64;
+
+/// What is to be printed, and what is to be remembered of it.
+pub struct Told<T> {
+    pub text: String,
+    pub note: T,
+}
+
+pub enum Slot<T> {
+    Ready(Told<T>),
+    Coming(Receiver<Told<T>>),
+}
+
+pub struct Conveyor<W, T> {
+    slots: VecDeque<Slot<T>>,
+    out: W,
+    notes: Vec<T>,
+}
+
+impl<W: Write, T: PartialEq> Conveyor<W, T> {
+    pub fn new(out: W) -> Self {
+        Self { slots: VecDeque::new(), out, notes: Vec::new() }
+    }
+
+    /// Text before all answers.
+    pub fn head(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Takes the next one, and prints what is ready.
+    pub fn push(&mut self, slot: Slot<T>) -> io::Result<()> {
+        self.slots.push_back(slot);
+        while let Some(slot) = self.slots.pop_front() {
+            match slot {
+                Slot::Ready(told) => self.print(told)?,
+                Slot::Coming(receiver) => match receiver.try_recv() {
+                    Ok(told) => self.print(told)?,
+                    Err(TryRecvError::Empty) if self.slots.len() < UNDER_WAY_MAX => {
+                        self.slots.push_front(Slot::Coming(receiver));
+                        return Ok(());
+                    }
+                    Err(_) => self.wait(&receiver)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints all that is under way, and sees to it that it is read.
+    pub fn settle(&mut self) -> io::Result<()> {
+        while let Some(slot) = self.slots.pop_front() {
+            match slot {
+                Slot::Ready(told) => self.print(told)?,
+                Slot::Coming(receiver) => self.wait(&receiver)?,
+            }
+        }
+        self.out.flush()
+    }
+
+    /// Every note that was given, once.
+    pub fn notes(&self) -> &[T] {
+        &self.notes
+    }
+
+    fn wait(&mut self, receiver: &Receiver<Told<T>>) -> io::Result<()> {
+        // Who sends nothing has panicked: the answers after it would stand in the wrong place.
+        let told = receiver.recv().map_err(|_| io::Error::other("an answer was lost"))?;
+        self.print(told)
+    }
+
+    fn print(&mut self, told: Told<T>) -> io::Result<()> {
+        if !self.notes.contains(&told.note) {
+            self.notes.push(told.note);
+        }
+        self.out.write_all(told.text.as_bytes())
+    }
+}

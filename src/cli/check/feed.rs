@@ -1,0 +1,81 @@
+//! Lines from a stream, each bounded, with a way to tell whether the next one would have to be
+//! waited for: that is when answers must be on their way.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Octets read at once.
+const BUFFER_OCTETS: usize = 64 << 10;
+
+pub struct Feed<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+    line_max: usize,
+}
+
+/// What comes next.
+pub enum Next<'a> {
+    Line(&'a [u8]),
+    /// A line beyond the bound; it has been skipped.
+    TooLong,
+    End,
+}
+
+impl<R: Read> Feed<R> {
+    pub fn new(stream: R, line_max: usize) -> Self {
+        Self { reader: BufReader::with_capacity(BUFFER_OCTETS, stream), line: Vec::new(), line_max }
+    }
+
+    /// Whether the next line has come already, so that asking for it waits for nobody.
+    pub fn has_line(&self) -> bool {
+        memchr::memchr(b'\n', self.reader.buffer()).is_some()
+    }
+
+    /// The next line, without its end. The last one need not have one.
+    pub fn next(&mut self) -> io::Result<Next<'_>> {
+        self.line.clear();
+        let mut length = 0;
+        loop {
+            let octets = match self.reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                octets => octets?,
+            };
+            if octets.is_empty() && length == 0 {
+                return Ok(Next::End);
+            }
+            let end = memchr::memchr(b'\n', octets);
+            let part = &octets[..end.unwrap_or(octets.len())];
+            length += part.len();
+            if length <= self.line_max {
+                self.line.extend_from_slice(part);
+            }
+            let taken = end.map_or(octets.len(), |end| end + 1);
+            self.reader.consume(taken);
+            if end.is_some() || taken == 0 {
+                break;
+            }
+        }
+        if length > self.line_max {
+            return Ok(Next::TooLong);
+        }
+        Ok(Next::Line(self.line.strip_suffix(b"\r").unwrap_or(&self.line)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_bounded_and_the_last_needs_no_end() {
+        let mut feed = Feed::new(&b"a\r\n\n12345\nlast"[..], 4);
+        let mut seen = Vec::new();
+        loop {
+            match feed.next().unwrap() {
+                Next::Line(line) => seen.push(String::from_utf8_lossy(line).into_owned()),
+                Next::TooLong => seen.push("too long".into()),
+                Next::End => break,
+            }
+        }
+        assert_eq!(seen, ["a", "", "too long", "last"]);
+    }
+}

@@ -1,0 +1,61 @@
+//! A robots.txt given as a file: `check --robots FILE`.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Defaults;
+use super::answer::{Answer, Robots, printable};
+use super::offline::{Library, ruling};
+use crate::audit::Record;
+use crate::cli::exit::{Exit, Failure};
+use crate::config::ProfileName;
+use crate::limits::BATCH_OCTETS_MAX;
+use crate::robots::RobotsTxt;
+
+pub struct Given {
+    name: String,
+    body: Vec<u8>,
+    profile: ProfileName,
+    rules: Arc<RobotsTxt>,
+}
+
+impl Given {
+    /// Reads `file`, or standard input where it is `-`.
+    pub fn read(file: &Path, defaults: &Defaults) -> Result<Self, Failure> {
+        let (name, body) = if file.as_os_str() == "-" {
+            ("standard input".to_owned(), read_bounded(io::stdin().lock()))
+        } else {
+            (file.display().to_string(), std::fs::File::open(file).and_then(read_bounded))
+        };
+        let body = body.map_err(|error| Failure {
+            exit: Exit::InputOutput,
+            error: anyhow::Error::new(error).context(format!("cannot read {}", printable(&name))),
+        })?;
+        let profile = defaults.profile.unwrap_or(defaults.configured_profile);
+        let rules = Library::new().read(&body, profile);
+        Ok(Self { name, body, profile, rules })
+    }
+
+    pub fn answer(&self, url: &[u8], token: Option<&str>) -> Answer {
+        let ruling = ruling(&self.rules, token, url);
+        let robots = Robots::given(&self.name, &self.body, &self.rules, ruling.line);
+        Answer {
+            url: Record::url(url),
+            ruling,
+            agent: token.map(printable),
+            profile: self.profile.as_str(),
+            robots,
+            let_through: None,
+        }
+    }
+}
+
+fn read_bounded(stream: impl Read) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    stream.take(BATCH_OCTETS_MAX + 1).read_to_end(&mut body)?;
+    if body.len() as u64 > BATCH_OCTETS_MAX {
+        return Err(io::Error::other(format!("it is longer than {BATCH_OCTETS_MAX} octets")));
+    }
+    Ok(body)
+}

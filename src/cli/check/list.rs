@@ -1,0 +1,144 @@
+//! `check` about URLs, from the command line or one a line from standard input: answers in their
+//! order, for people or as JSON Lines, and one exit code over all of them.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use serde_json::json;
+
+use super::agent::AgentKind;
+use super::answer::{Answer, Outcome, printable};
+use super::conveyor::{Conveyor, Slot, Told};
+use super::explain;
+use super::feed::{Feed, Next};
+use super::given::Given;
+use super::{CheckArgs, Defaults, LazyOnline, usage};
+use crate::audit::Record;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::paint::Paint;
+use crate::limits::LISTED_URL_OCTETS_MAX;
+
+/// What a URL came to. `None`: it is no URL.
+type Note = Option<Outcome>;
+
+pub fn run(
+    args: &CheckArgs,
+    output: impl Write,
+    defaults: &Defaults,
+    online: &LazyOnline,
+) -> Result<Exit, Failure> {
+    let reads_urls = args.reads_urls();
+    if reads_urls && args.reads_robots() {
+        usage("standard input can be the robots.txt or the list of URLs, not both");
+    }
+    if let Err(complaint) = defaults.agent.identification() {
+        usage(&complaint);
+    }
+    let given = args.robots.as_deref().map(|file| Given::read(file, defaults)).transpose()?;
+    let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
+    let asker = Asker { defaults, online, given, form };
+    let mut conveyor = Conveyor::new(output);
+    if let Form::Text(paint) = form {
+        conveyor.head(&asker.introduction(paint))?;
+    }
+    if reads_urls {
+        asker.read_list(&mut conveyor)?;
+    } else {
+        for url in &args.urls {
+            conveyor.push(asker.ask(url.as_bytes())?)?;
+        }
+    }
+    conveyor.settle()?;
+    Ok(exit_code(conveyor.notes()))
+}
+
+/// The worst of them, in the order of what the caller has to do about it.
+fn exit_code(notes: &[Note]) -> Exit {
+    let has = |note: Note| notes.contains(&note);
+    if has(None) {
+        Exit::Usage
+    } else if has(Some(Outcome::Disallow)) {
+        Exit::No
+    } else if has(Some(Outcome::Undecided)) {
+        Exit::Undecided
+    } else {
+        Exit::Done
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Text(Paint),
+    Json,
+}
+
+struct Asker<'a> {
+    defaults: &'a Defaults,
+    online: &'a LazyOnline,
+    given: Option<Given>,
+    form: Form,
+}
+
+impl Asker<'_> {
+    /// As whom, where that is not what was typed.
+    fn introduction(&self, paint: Paint) -> String {
+        let agent = &self.defaults.agent;
+        if agent.kind() == AgentKind::Token {
+            return String::new();
+        }
+        let text = printable(agent.text());
+        let line = match agent.token() {
+            Some(token) => format!("as {}, from the User-Agent \"{text}\"", printable(token)),
+            None => format!("as nobody in particular: the User-Agent \"{text}\" names no product"),
+        };
+        format!("{}\n", paint.faint(line))
+    }
+
+    fn read_list(&self, conveyor: &mut Conveyor<impl Write, Note>) -> Result<(), Failure> {
+        let mut feed = Feed::new(io::stdin().lock(), LISTED_URL_OCTETS_MAX);
+        loop {
+            if !feed.has_line() {
+                conveyor.settle()?;
+            }
+            let slot = match feed.next()? {
+                Next::End => return Ok(()),
+                Next::Line(line) if line.trim_ascii().is_empty() => continue,
+                Next::Line(line) => self.ask(line.trim_ascii())?,
+                Next::TooLong => self.refuse(
+                    b"a line",
+                    &format!("it is longer than {LISTED_URL_OCTETS_MAX} octets, so it has been skipped"),
+                ),
+            };
+            conveyor.push(slot)?;
+        }
+    }
+
+    fn ask(&self, url: &[u8]) -> Result<Slot<Note>, Failure> {
+        let Defaults { agent, profile, .. } = self.defaults;
+        let form = self.form;
+        if let Some(given) = &self.given {
+            return Ok(Slot::Ready(form.tell(&given.answer(url, agent.token()))));
+        }
+        let asked = self.online.get()?.ask(url, agent, *profile, move |answer| form.tell(&answer));
+        Ok(asked.map_or_else(|why| self.refuse(url, &why), Slot::Coming))
+    }
+
+    fn refuse(&self, url: &[u8], why: &str) -> Slot<Note> {
+        let (url, why) = (Record::url(url), printable(why));
+        let text = match self.form {
+            Form::Text(paint) => explain::refused(&url, &why, paint),
+            Form::Json => format!("{}\n", json!({ "url": url, "error": why })),
+        };
+        Slot::Ready(Told { text, note: None })
+    }
+}
+
+impl Form {
+    fn tell(self, answer: &Answer) -> Told<Note> {
+        let text = match self {
+            Self::Text(paint) => explain::explain(answer, paint),
+            Self::Json => serde_json::to_string(answer).expect("answers are plain values") + "\n",
+        };
+        Told { text, note: Some(answer.ruling.decision) }
+    }
+}

@@ -1,0 +1,62 @@
+//! Questions about a robots.txt that is given: no network, and what the file says by its dialect's
+//! matcher, without what a proxy adds to it.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use lru::LruCache;
+use sha2::{Digest, Sha256};
+
+use super::answer::Ruling;
+use crate::config::ProfileName;
+use crate::policy::decision::by_rules;
+use crate::policy::profile::Profile;
+use crate::robots::{Dialect, RobotsTxt, path_of_url};
+
+/// Files that are kept parsed. Questions about one file mostly follow each other.
+const FILES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
+
+/// Octets that the parsed files may take; the one in use counts too, but is never dropped.
+const OCTETS_MAX: usize = 64 << 20;
+
+/// Parsed files by content and dialect.
+pub struct Library {
+    files: LruCache<([u8; 32], Dialect), Arc<RobotsTxt>>,
+    octets: usize,
+}
+
+impl Library {
+    pub fn new() -> Self {
+        Self { files: LruCache::new(FILES_MAX), octets: 0 }
+    }
+
+    /// The file as the matcher of `profile` reads it.
+    pub fn read(&mut self, body: &[u8], profile: ProfileName) -> Arc<RobotsTxt> {
+        let dialect = dialect(profile);
+        let key = (Sha256::digest(body).into(), dialect);
+        if let Some(known) = self.files.get(&key) {
+            return Arc::clone(known);
+        }
+        let read = Arc::new(RobotsTxt::parse(body, &key.1));
+        self.octets += read.weight();
+        if let Some((_, gone)) = self.files.push(key, Arc::clone(&read)) {
+            self.octets -= gone.weight();
+        }
+        while self.octets > OCTETS_MAX {
+            let Some((_, gone)) = self.files.pop_lru() else { break };
+            self.octets -= gone.weight();
+        }
+        read
+    }
+}
+
+/// Without the limit on what is fetched: a file that is given is judged as it is.
+fn dialect(profile: ProfileName) -> Dialect {
+    let profile = Profile::named(profile.as_str()).expect("the names are those of the table");
+    profile.dialect.of_matcher()
+}
+
+/// What the file says of a URL, or of a path and query.
+pub fn ruling(rules: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Ruling {
+    Ruling::of(&by_rules(rules, token, &path_of_url(url)))
+}

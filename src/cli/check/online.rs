@@ -1,0 +1,152 @@
+//! Questions whose robots.txt is fetched: through the proxy's own store, way out and settings, so
+//! that the answer is the one the proxy would give.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use tokio::runtime::Runtime;
+
+use super::agent::{Agent, AgentKind};
+use super::answer::{Answer, Outcome, Robots, Ruling, printable};
+use crate::audit::Record;
+use crate::cli::exit::Failure;
+use crate::clock::{Clock, SystemClock};
+use crate::config::{ProfileName, Settings};
+use crate::moment::Moment;
+use crate::origin::{Origin, Scheme, UrlError, split_url};
+use crate::policy::decision::decide;
+use crate::policy::profile::Profile;
+use crate::proxy::{Mode, Rules};
+use crate::server::{self, SetupError};
+use crate::store::{Known, Store};
+
+pub struct Online {
+    settings: Settings,
+    rules: Arc<Rules>,
+    store: Arc<Store>,
+    /// Made once each: the store knows a profile by its identity.
+    profiles: RefCell<HashMap<&'static str, Arc<Profile>>>,
+    /// Last, so that the tasks it runs end before what they use.
+    runtime: Runtime,
+}
+
+/// A question that can be asked: everything in it has been understood.
+struct Question {
+    url: Vec<u8>,
+    origin: Origin,
+    path: Vec<u8>,
+    agent: Agent,
+    /// Instead of the one that the settings give.
+    profile: Option<Arc<Profile>>,
+}
+
+impl Online {
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let egress = server::way_out(settings, Vec::new()).map_err(SetupError::from)?;
+        // A thread of its own: fetches go on while we wait for the next question.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        Ok(Self {
+            settings: settings.clone(),
+            rules: Arc::new(settings.rules()),
+            store: server::store(settings, &egress, &clock),
+            profiles: RefCell::default(),
+            runtime,
+        })
+    }
+
+    /// Begins to answer; what `tell` makes of the answer is to be received. Or says at once why the
+    /// question cannot be asked.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        url: &[u8],
+        agent: &Agent,
+        profile: Option<ProfileName>,
+        tell: impl FnOnce(Answer) -> T + Send + 'static,
+    ) -> Result<Receiver<T>, String> {
+        let (origin, path) = split(url).map_err(|error| error.to_string())?;
+        agent.identification()?;
+        let question = Question {
+            url: url.to_vec(),
+            origin,
+            path: path.into_owned(),
+            agent: agent.clone(),
+            profile: profile.map(|name| self.profile(name)),
+        };
+        let (sender, receiver) = channel();
+        let (store, rules) = (Arc::clone(&self.store), Arc::clone(&self.rules));
+        self.runtime.spawn(async move {
+            // The receiver is gone when nobody reads the output any more.
+            let _ = sender.send(tell(question.answer(&store, &rules).await));
+        });
+        Ok(receiver)
+    }
+
+    fn profile(&self, name: ProfileName) -> Arc<Profile> {
+        let mut profiles = self.profiles.borrow_mut();
+        let profile = profiles.entry(name.as_str()).or_insert_with(|| Arc::new(self.settings.profile(name)));
+        Arc::clone(profile)
+    }
+}
+
+/// As the proxy has it: an origin can have a scheme that it does not serve.
+fn split(url: &[u8]) -> Result<(Origin, std::borrow::Cow<'_, [u8]>), UrlError> {
+    let (origin, path) = split_url(url)?;
+    match origin.scheme() {
+        Scheme::Http | Scheme::Https => Ok((origin, path)),
+        other => Err(UrlError::Scheme(other.as_str().into())),
+    }
+}
+
+impl Question {
+    async fn answer(&self, store: &Arc<Store>, rules: &Rules) -> Answer {
+        let identification = self.agent.identification().ok();
+        let agent = rules.agent(identification.as_ref());
+        let token = match self.agent.kind() {
+            AgentKind::Token => self.agent.token(),
+            // A configured rule may know better than the User-Agent says.
+            AgentKind::Header => agent.token,
+        };
+        let profile = self.profile.as_ref().unwrap_or_else(|| rules.profile(&agent, &self.origin));
+        let known = store.known(&self.origin, profile, identification.as_ref()).await;
+        let now = SystemClock.wall();
+        let (ruling, robots) = match &known {
+            Ok(known) => self.decided(known, token, now),
+            Err(undecided) => (Ruling::undecided(undecided), self.robots_unknown()),
+        };
+        let let_through = match ruling.decision {
+            // Where nothing is known, nothing is let through either.
+            Outcome::Allow => None,
+            _ if known.is_err() => None,
+            _ => self.let_through(rules, rules.mode(&agent, &self.origin), token, now),
+        };
+        Answer {
+            url: Record::url(&self.url),
+            ruling,
+            agent: token.map(printable),
+            profile: profile.name,
+            robots,
+            let_through,
+        }
+    }
+
+    fn decided(&self, known: &Known, token: Option<&str>, now: Moment) -> (Ruling, Robots) {
+        let ruling = Ruling::of(&decide(&known.policy(now), token, &self.path));
+        let robots = Robots::of(self.origin.robots_url(), known.state(), ruling.line, now);
+        (ruling, robots)
+    }
+
+    /// What the operator has set over the robots.txt.
+    fn let_through(&self, rules: &Rules, mode: Mode, token: Option<&str>, now: Moment) -> Option<String> {
+        let exemption = rules.exemptions.find(&self.origin, &self.path, token, now);
+        exemption
+            .map(|exemption| format!("an exemption by {}: {}", exemption.by, exemption.reason))
+            .or_else(|| (mode == Mode::Observe).then(|| "the mode \"observe\"".into()))
+    }
+
+    fn robots_unknown(&self) -> Robots {
+        Robots { url: self.origin.robots_url(), ..Robots::default() }
+    }
+}

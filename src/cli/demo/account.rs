@@ -1,0 +1,147 @@
+//! The account of what happens, for people or as JSON Lines, and the tally of what was expected:
+//! every mark that is shown was checked.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::cli::paint::Paint;
+
+/// Columns that the account keeps to.
+const WIDTH: usize = 88;
+
+pub struct Account<W> {
+    out: W,
+    form: Form,
+    scene: u32,
+    expected: u32,
+    kept: u32,
+}
+
+#[derive(Clone, Copy)]
+pub enum Form {
+    Text(Paint),
+    Json,
+}
+
+impl<W: Write> Account<W> {
+    pub const fn new(out: W, form: Form) -> Self {
+        Self { out, form, scene: 0, expected: 0, kept: 0 }
+    }
+
+    /// A new part of the story.
+    pub fn scene(&mut self, title: &str, story: &str) -> io::Result<()> {
+        self.scene += 1;
+        let number = self.scene;
+        match self.form {
+            Form::Json => self.event(&json!({ "event": "scene", "scene": number, "title": title })),
+            Form::Text(paint) => {
+                writeln!(self.out, "\n{}", paint.strong(format!("{number}  {title}")))?;
+                self.paragraph(3, story)
+            }
+        }
+    }
+
+    /// Words between the events.
+    pub fn say(&mut self, words: &str) -> io::Result<()> {
+        match self.form {
+            Form::Json => Ok(()),
+            Form::Text(_) => self.paragraph(3, words),
+        }
+    }
+
+    /// Lines as they are: a robots.txt, a table.
+    pub fn show(&mut self, lines: &[String]) -> io::Result<()> {
+        let Form::Text(paint) = self.form else { return Ok(()) };
+        lines.iter().try_for_each(|line| match line.as_str() {
+            "" => writeln!(self.out),
+            line => writeln!(self.out, "     {}", paint.faint(line)),
+        })
+    }
+
+    /// Something that was expected, and whether it is so. `result` stands at the right; `details`
+    /// below it.
+    pub fn check(&mut self, holds: bool, what: &str, result: &str, details: &[String]) -> io::Result<()> {
+        self.expected += 1;
+        self.kept += u32::from(holds);
+        let paint = match self.form {
+            Form::Json => {
+                let event = json!({
+                    "event": "check", "scene": self.scene, "what": what, "result": result,
+                    "details": details, "as_expected": holds,
+                });
+                return self.event(&event);
+            }
+            Form::Text(paint) => paint,
+        };
+        let mark = if holds { paint.good("✓") } else { paint.bad("✗") };
+        let gap = WIDTH.saturating_sub(5 + what.chars().count() + result.chars().count()).max(2);
+        writeln!(self.out, "   {mark} {what}{}{}", " ".repeat(gap), paint.strong(result))?;
+        details.iter().try_for_each(|detail| self.paragraph(7, detail))
+    }
+
+    /// Whether everything was as expected.
+    pub fn summary(&mut self) -> io::Result<bool> {
+        let (kept, expected) = (self.kept, self.expected);
+        let all = kept == expected;
+        match self.form {
+            Form::Json => {
+                self.event(&json!({ "event": "summary", "as_expected": kept, "of": expected }))?;
+            }
+            Form::Text(paint) => {
+                let line = format!("{kept} of {expected} as expected");
+                writeln!(self.out, "\n{}", if all { paint.good(line) } else { paint.bad(line) })?;
+            }
+        }
+        self.out.flush()?;
+        Ok(all)
+    }
+
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        writeln!(self.out, "{event}")?;
+        self.out.flush()
+    }
+
+    fn paragraph(&mut self, indent: usize, words: &str) -> io::Result<()> {
+        let Form::Text(paint) = self.form else { return Ok(()) };
+        for line in wrapped(words, WIDTH - indent) {
+            writeln!(self.out, "{}{}", " ".repeat(indent), paint.faint(line))?;
+        }
+        self.out.flush()
+    }
+}
+
+/// Broken at blanks. A word that is longer than a line has one for itself.
+fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let line = lines.last_mut().expect("there is one from the start");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            let _ = write!(line, " {word}");
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_expected_is_marked_and_counted() {
+        let mut octets = Vec::new();
+        let mut account = Account::new(&mut octets, Form::Text(Paint::OFF));
+        account.check(true, "one", "1", &[]).unwrap();
+        account.check(false, "two", "3", &["a word ".repeat(20)]).unwrap();
+        assert!(!account.summary().unwrap());
+        let text = String::from_utf8(octets).unwrap();
+        assert!(text.contains("✓ one") && text.contains("✗ two"), "{text}");
+        assert!(text.ends_with("\n1 of 2 as expected\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+}

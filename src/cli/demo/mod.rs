@@ -1,0 +1,93 @@
+//! `courtesy demo`: the real proxy before scripted sites on loopback, and an account of what it
+//! does with a crawler's requests. Needs no network and leaves nothing behind.
+
+mod account;
+mod crawler;
+mod month;
+mod origin;
+mod scenes;
+mod stage;
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::exit::{Exit, Failure};
+use super::paint::Paint;
+use account::{Account, Form};
+use stage::Stage;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Every line with a mark was checked: ✓ as expected, ✗ not. Ends with 0 when all were, else with 1.")]
+pub struct DemoArgs {
+    /// Print one JSON object for each event
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &DemoArgs) -> Result<Exit, Failure> {
+    let form = if args.json { Form::Json } else { Form::Text(Paint::for_stdout()) };
+    let mut stage = Stage::set(Account::new(io::stdout().lock(), form))?;
+    match play(&mut stage) {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => Ok(Exit::No),
+        // Whoever reads the account has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
+    stage.account.say(&format!(
+        "A crawler that knows nothing of robots.txt, the proxy that obeys it for the crawler (on \
+         {}), and some sites: all on this machine, so the sites' names stand for addresses.",
+        stage.proxy
+    ))?;
+    scenes::rules(stage)?;
+    scenes::missing(stage)?;
+    scenes::down(stage)?;
+    scenes::slow(stage)?;
+    scenes::moved(stage)?;
+    scenes::huge(stage)?;
+    scenes::page(stage)?;
+    scenes::recovery(stage)?;
+    month::outage(stage)?;
+    record(stage)?;
+    stage.account.summary()
+}
+
+/// What is left for the auditor.
+fn record(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "The record",
+        "Each 403 above left one line in the audit log, written before the answer was sent.",
+    )?;
+    let (records, denied) = (stage.records(), stage.denied);
+    let numbers = records.iter().filter_map(|record| record["seq"].as_u64());
+    let complete = records.len() == denied && numbers.eq(1..=denied as u64);
+    let result = format!("{} records", records.len());
+    let what = format!("{denied} refusals, numbered from 1 without a gap");
+    stage.account.check(complete, &what, &result, &[])?;
+    if let Some(Value::Object(first)) = records.first() {
+        stage.account.say("The first of them, with what is null left out:")?;
+        let lines: Vec<String> = members(first).iter().map(|line| stage.named(line)).collect();
+        stage.account.show(&lines)?;
+    }
+    Ok(())
+}
+
+/// A line for each member, and for each of the members of an object.
+fn members(record: &Map<String, Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, value) in record.iter().filter(|(_, value)| !value.is_null()) {
+        match value {
+            Value::Object(inner) => {
+                lines.extend(members(inner).into_iter().map(|line| format!("{name}.{line}")))
+            }
+            _ => lines.push(format!("{name}: {value}")),
+        }
+    }
+    lines
+}

@@ -1,0 +1,115 @@
+//! A scripted origin on loopback: each path has its answer, any other is a page. It remembers what
+//! it was asked for, because what never reached it is the point. Its threads end with the process.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What an origin answers.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    status: &'static str,
+    fields: String,
+    body: Vec<u8>,
+    delay: Duration,
+}
+
+impl Reply {
+    pub fn new(status: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, fields: String::new(), body: body.into(), delay: Duration::ZERO }
+    }
+
+    pub fn rules(body: impl Into<Vec<u8>>) -> Self {
+        Self::new("200 OK", body).with("Content-Type", "text/plain")
+    }
+
+    pub fn unavailable() -> Self {
+        Self::new("503 Service Unavailable", "come back later\n")
+    }
+
+    pub fn redirect(status: &'static str, to: &str) -> Self {
+        Self::new(status, "").with("Location", to)
+    }
+
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.fields += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    fn octets(&self) -> Vec<u8> {
+        let Self { status, fields, body, .. } = self;
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        [head.as_bytes(), body].concat()
+    }
+}
+
+pub struct Origin {
+    pub name: &'static str,
+    pub address: SocketAddr,
+    script: Arc<Mutex<Script>>,
+}
+
+#[derive(Default)]
+struct Script {
+    replies: HashMap<String, Reply>,
+    asked: HashMap<String, u32>,
+}
+
+impl Origin {
+    /// Begins to listen, with `robots` as its robots.txt.
+    pub fn start(name: &'static str, robots: Reply) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let origin = Self { name, address: listener.local_addr()?, script: Arc::default() };
+        origin.answers("/robots.txt", robots);
+        let script = Arc::clone(&origin.script);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let script = Arc::clone(&script);
+                std::thread::spawn(move || serve(stream, &script));
+            }
+        });
+        Ok(origin)
+    }
+
+    /// From now on.
+    pub fn answers(&self, path: &str, reply: Reply) {
+        lock(&self.script).replies.insert(path.to_owned(), reply);
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// How often it has been asked for `path`.
+    pub fn asked(&self, path: &str) -> u32 {
+        lock(&self.script).asked.get(path).copied().unwrap_or(0)
+    }
+}
+
+fn serve(mut stream: TcpStream, script: &Mutex<Script>) -> io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let request_line = lines.next().transpose()?.unwrap_or_default();
+    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
+    let path = request_line.split(' ').nth(1).unwrap_or_default();
+    let reply = {
+        let mut script = lock(script);
+        *script.asked.entry(path.to_owned()).or_default() += 1;
+        let page = || Reply::new("200 OK", "a page\n");
+        script.replies.get(path).cloned().unwrap_or_else(page)
+    };
+    std::thread::sleep(reply.delay);
+    stream.write_all(&reply.octets())
+}
+
+fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
+    script.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,161 @@
+//! The scenes with pages and rules: what each kind of site makes of a crawler's requests.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::crawler;
+use super::origin::Reply;
+use super::stage::{CRAWLER, Expect, Stage};
+use crate::limits::ROBOTS_TXT_OCTETS;
+
+use Expect::{Denied, Forwarded};
+
+const BY_RULE: &str = "disallow_rule";
+const UNREACHABLE: &str = "robots_unreachable";
+
+const SHOP: &str = "\
+User-agent: *
+Disallow: /private/
+Allow: /private/press/
+Disallow: /*.pdf$
+
+User-agent: GreedyBot
+Disallow: /
+";
+
+pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "A site with rules",
+        "The longest pattern that matches decides; * stands for anything, $ for the end. A crawler \
+         with a group of its own follows only that.",
+    )?;
+    let shop = stage.site("shop.example", Reply::rules(SHOP))?;
+    let numbered = (1..).zip(SHOP.lines());
+    stage.account.show(
+        &numbered
+            .map(|(number, line)| format!("{number} │ {line}").trim_end().to_owned())
+            .collect::<Vec<_>>(),
+    )?;
+    stage.visit(&shop, "/shoes", Forwarded)?;
+    stage.visit(&shop, "/private/staff", Denied(BY_RULE, Some(2)))?;
+    stage.visit(&shop, "/private/press/2026", Forwarded)?;
+    stage.visit(&shop, "/catalogue.pdf", Denied(BY_RULE, Some(4)))?;
+    stage.visit(&shop, "/catalogue.pdf?page=1", Forwarded)?;
+    stage.visit_as("GreedyBot", "GreedyBot/2.1", &shop, "/shoes", Denied(BY_RULE, Some(7)))?;
+    let own = stage.get(&shop, "/robots.txt", CRAWLER)?;
+    let once = own.status == 200 && shop.asked("/robots.txt") == 1;
+    let fetches = format!("{} fetch", shop.asked("/robots.txt"));
+    stage.account.check(
+        once,
+        "seven requests, one of them for robots.txt itself, cost the site",
+        &fetches,
+        &[],
+    )
+}
+
+pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage
+        .account
+        .scene("No robots.txt", "404 says that there are no rules: all is allowed (RFC 9309 §2.3.1.3).")?;
+    let open = stage.site("open.example", Reply::new("404 Not Found", "no such file\n"))?;
+    stage.visit(&open, "/anything", Forwarded).map(drop)
+}
+
+pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "A site that is down",
+        "503 says nothing about the rules, so all is denied until they can be had (§2.3.1.4), and \
+         the crawler hears when to come back.",
+    )?;
+    let down = stage.site("down.example", Reply::unavailable().with("Retry-After", "120"))?;
+    let answer = stage.visit(&down, "/page", Denied(UNREACHABLE, None))?;
+    let wait = answer.field("retry-after").unwrap_or("nothing").to_owned();
+    stage.account.check(wait == "120", "the 403 passes on the site's Retry-After", &format!("{wait} s"), &[])
+}
+
+pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    const CRAWLERS: usize = 20;
+    stage.account.scene(
+        "A slow site, and twenty crawlers at once",
+        "All of them wait for the same fetch of its robots.txt.",
+    )?;
+    let robots = Reply::rules("User-agent: *\nDisallow: /private/\n").after(Duration::from_millis(700));
+    let slow = stage.site("slow.example", robots)?;
+    let proxy = stage.proxy;
+    let visit = |number: usize| crawler::get(proxy, &slow.url(&format!("/page/{number}")), CRAWLER);
+    let served = std::thread::scope(|scope| {
+        let visits: Vec<_> = (0..CRAWLERS).map(|number| scope.spawn(move || visit(number))).collect();
+        let answers = visits.into_iter().filter_map(|visit| visit.join().ok()?.ok());
+        answers.filter(|answer| answer.status == 200).count()
+    });
+    let fetches = slow.asked("/robots.txt");
+    stage.account.check(served == CRAWLERS, "pages for", &format!("{served} of {CRAWLERS} crawlers"), &[])?;
+    stage.account.check(fetches == 1, "robots.txt was asked for", &times(fetches), &[])
+}
+
+pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "A robots.txt behind redirects",
+        "Up to five are followed, to other sites too; the rules are those of the site that was \
+         asked (§2.3.1.2), and of no other.",
+    )?;
+    let new = stage.site("new.example", Reply::new("404 Not Found", ""))?;
+    let old = stage.site("old.example", Reply::redirect("301 Moved Permanently", &new.url("/moved.txt")))?;
+    new.answers("/moved.txt", Reply::redirect("302 Found", &new.url("/rules.txt")));
+    new.answers("/rules.txt", Reply::rules("User-agent: *\nDisallow: /archive/\n"));
+    stage.account.show(&["old.example/robots.txt → new.example/moved.txt → new.example/rules.txt".into()])?;
+    let denied = stage.visit(&old, "/archive/1", Denied(BY_RULE, Some(2)))?;
+    let record = denied.field("courtesy-record").and_then(|id| stage.record(id)).unwrap_or_default();
+    let reached = record["robots"]["url_reached"].as_str().unwrap_or("nowhere").to_owned();
+    let holds = reached == new.url("/rules.txt");
+    let reached = stage.named(&reached);
+    stage.account.check(holds, "the record says where the rules were found", &reached, &[])?;
+    stage.visit(&new, "/archive/1", Forwarded).map(drop)
+}
+
+pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "A robots.txt without end",
+        "500 KiB are read, as RFC 9309 §2.5 asks at least; the rules beyond are not, and cost nobody memory.",
+    )?;
+    let padding = "# nothing to see here\n";
+    let body = format!(
+        "User-agent: *\nDisallow: /early/\n{}Disallow: /late/\n",
+        padding.repeat(2 * ROBOTS_TXT_OCTETS / padding.len())
+    );
+    let huge = stage.site("huge.example", Reply::rules(body))?;
+    stage.visit(&huge, "/early/1", Denied(BY_RULE, Some(2)))?;
+    stage.visit(&huge, "/late/1", Forwarded).map(drop)
+}
+
+pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "A page where robots.txt should be",
+        "Nothing in it is a rule, so nothing is disallowed; what is understood counts (§2.3.1.5).",
+    )?;
+    let html = Reply::new("200 OK", "<!doctype html>\n<title>Welcome</title>\n<p>Disallow nothing.</p>\n");
+    let page = stage.site("page.example", html.with("Content-Type", "text/html"))?;
+    stage.visit(&page, "/", Forwarded).map(drop)
+}
+
+pub fn recovery(stage: &mut Stage<impl Write>) -> io::Result<()> {
+    stage.account.scene(
+        "A site that comes back",
+        "A failure is remembered for 30 s, then for longer: a site in trouble is not asked for each \
+         request. The proxy's clock is moved by hand here.",
+    )?;
+    let back = stage.site("back.example", Reply::unavailable())?;
+    stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
+    stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
+    let fetches = back.asked("/robots.txt");
+    stage.account.check(fetches == 1, "two requests, but robots.txt was asked for", &times(fetches), &[])?;
+    stage.account.say("30 seconds later the site is up again.")?;
+    back.answers("/robots.txt", Reply::rules("User-agent: *\nDisallow: /private/\n"));
+    stage.later(Duration::from_secs(30));
+    stage.visit(&back, "/page", Forwarded)?;
+    stage.visit(&back, "/private/1", Denied(BY_RULE, Some(2))).map(drop)
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
+}

@@ -1,0 +1,184 @@
+//! The stage: the real proxy on a free port, with a clock that can be moved and its state in a
+//! directory of its own, and the names that the sites of the demo go by.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::account::Account;
+use super::crawler::{self, Answer};
+use super::origin::{Origin, Reply};
+use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::clock::{Clock, ManualClock, SystemClock};
+use crate::config::{Roots, Settings};
+use crate::server::{Listeners, Server, assemble};
+
+/// The crawler of the demo, where it matters which.
+pub const CRAWLER: &str = "ExampleBot/1.0 (+https://crawler.example/bot)";
+
+pub struct Stage<W> {
+    pub account: Account<W>,
+    pub proxy: SocketAddr,
+    /// Requests that were answered 403.
+    pub denied: usize,
+    clock: Arc<ManualClock>,
+    names: Vec<(String, &'static str)>,
+    audit_dir: PathBuf,
+    // In this order: the proxy stops before its directory goes.
+    _server: Server,
+    _dir: TemporaryDir,
+}
+
+/// What a request is expected to come to.
+#[derive(Clone, Copy, Debug)]
+pub enum Expect {
+    /// It reaches the origin, and the page comes back.
+    Forwarded,
+    /// It does not; the reason, and the line of the rule where it is one.
+    Denied(&'static str, Option<u64>),
+}
+
+impl<W: Write> Stage<W> {
+    /// With default settings, whatever is configured on this machine, and loopback opened.
+    pub fn set(account: Account<W>) -> Result<Self, Failure> {
+        let dir = TemporaryDir::new()?;
+        let mut settings = Settings { state_dir: dir.0.clone(), workers: Some(2), ..Settings::default() };
+        settings.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+        settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
+        settings.tls.roots = Roots::Bundled;
+        let clock = ManualClock::starting_at(SystemClock.wall());
+        let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
+        let assembly = assemble(&settings, listeners.addresses(), Arc::clone(&clock) as Arc<dyn Clock>)?;
+        let server = Server::start(listeners, &assembly)?;
+        Ok(Self {
+            account,
+            proxy: server.addresses()[0],
+            denied: 0,
+            clock,
+            names: Vec::new(),
+            audit_dir: settings.audit_dir(),
+            _server: server,
+            _dir: dir,
+        })
+    }
+
+    /// A new site with this robots.txt, introduced by name.
+    pub fn site(&mut self, name: &'static str, robots: Reply) -> io::Result<Origin> {
+        let origin = Origin::start(name, robots)?;
+        self.names.push((origin.address.to_string(), name));
+        self.account.show(&[format!("{name} → {}", origin.address)])?;
+        Ok(origin)
+    }
+
+    /// The proxy's clock goes on.
+    pub fn later(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// The crawler asks for a page, and it comes as expected or it is marked.
+    pub fn visit(&mut self, origin: &Origin, path: &str, expect: Expect) -> io::Result<Answer> {
+        self.visit_as("ExampleBot", CRAWLER, origin, path, expect)
+    }
+
+    pub fn visit_as(
+        &mut self,
+        who: &str,
+        user_agent: &str,
+        origin: &Origin,
+        path: &str,
+        expect: Expect,
+    ) -> io::Result<Answer> {
+        let before = origin.asked(path);
+        let answer = self.get(origin, path, user_agent)?;
+        let reached = origin.asked(path) > before;
+        let record = answer.field("courtesy-record").and_then(|id| self.record(id));
+        let holds = expect.is_met(&answer, record.as_ref(), reached);
+        let mut details = Vec::new();
+        if answer.status != 200 {
+            details.extend(answer.problem()["detail"].as_str().map(|detail| self.named(detail)));
+            details.extend(record.as_ref().map(audit_line));
+        }
+        if !holds {
+            details.push(format!("expected: {expect:?}"));
+        }
+        let result = format!("{} {}", answer.status, if reached { "forwarded" } else { "denied" });
+        self.account.check(holds, &format!("{who} asks {} for {path}", origin.name), &result, &details)?;
+        Ok(answer)
+    }
+
+    /// One request through the proxy, without an account of it.
+    pub fn get(&mut self, origin: &Origin, path: &str, user_agent: &str) -> io::Result<Answer> {
+        let answer = crawler::get(self.proxy, &origin.url(path), user_agent)?;
+        self.denied += usize::from(answer.status == 403);
+        Ok(answer)
+    }
+
+    /// The record of that id, from the file on disk.
+    pub fn record(&self, id: &str) -> Option<Value> {
+        self.records().into_iter().find(|record| record["id"] == id)
+    }
+
+    /// Everything that the proxy has recorded, in the order of its numbers.
+    pub fn records(&self) -> Vec<Value> {
+        let files =
+            std::fs::read_dir(&self.audit_dir).into_iter().flatten().flatten().map(|file| file.path());
+        let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+        let texts: Vec<String> = logs.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+        let lines = texts.iter().flat_map(|text| text.lines());
+        let mut records: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        records.sort_by_key(|record| record["seq"].as_u64());
+        records
+    }
+
+    /// With the names of the sites in place of their addresses.
+    pub fn named(&self, text: &str) -> String {
+        self.names.iter().fold(text.to_owned(), |text, (address, name)| text.replace(address, name))
+    }
+}
+
+impl Expect {
+    /// Whether the answer and the record say so, and the origin saw what it was to see.
+    fn is_met(self, answer: &Answer, record: Option<&Value>, reached: bool) -> bool {
+        match self {
+            Self::Forwarded => answer.status == 200 && reached,
+            Self::Denied(reason, line) => {
+                let same =
+                    |value: &Value| value["reason"] == reason && value["rule"]["line"].as_u64() == line;
+                answer.status == 403 && !reached && same(&answer.problem()) && record.is_some_and(same)
+            }
+        }
+    }
+}
+
+/// The gist of a record on one line.
+fn audit_line(record: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or("none").to_owned();
+    let digest: String = word(&record["robots"]["sha256"]).chars().take(12).collect();
+    let version = if digest == "none" { String::new() } else { format!(" · sha256 {digest}…") };
+    let line = record["rule"]["line"].as_u64().map(|line| format!(" · line {line}")).unwrap_or_default();
+    let (reason, seq) = (word(&record["reason"]), &record["seq"]);
+    format!("audit record {seq}: {} · {reason}{line}{version}", word(&record["event"]))
+}
+
+/// A directory for this run alone, gone when it is over.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    fn new() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("courtesy-demo-{}", ulid::Ulid::new()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        let path: &Path = &self.0;
+        let _ = std::fs::remove_dir_all(path);
+    }
+}

@@ -1,0 +1,45 @@
+//! Colour and weight, for terminals only, and not where NO_COLOR is set.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, stdout};
+
+use super::environment;
+
+/// Paints, or leaves everything as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    #[cfg(test)]
+    pub const OFF: Self = Self { on: false };
+
+    pub fn for_stdout() -> Self {
+        Self { on: stdout().is_terminal() && !environment::is_set("NO_COLOR") }
+    }
+
+    pub fn good(self, text: impl Display) -> String {
+        self.with("32", text)
+    }
+
+    pub fn bad(self, text: impl Display) -> String {
+        self.with("31", text)
+    }
+
+    pub fn doubtful(self, text: impl Display) -> String {
+        self.with("33", text)
+    }
+
+    pub fn strong(self, text: impl Display) -> String {
+        self.with("1", text)
+    }
+
+    pub fn faint(self, text: impl Display) -> String {
+        self.with("2", text)
+    }
+
+    fn with(self, code: &str, text: impl Display) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}

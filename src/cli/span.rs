@@ -1,0 +1,41 @@
+//! Lengths of time as people say them: "45 s", "2 min", "23 h 58 min", "30 d".
+
+use std::time::Duration;
+
+/// The largest unit and the next, where there is any of it; nothing finer.
+pub fn span(duration: Duration) -> String {
+    // To the nearest second: what was fetched 40 ms ago is current for a whole day.
+    let seconds = (duration + Duration::from_millis(500)).as_secs();
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let first = parts.iter().position(|(count, _)| *count > 0).unwrap_or(parts.len() - 1);
+    let (count, unit) = parts[first];
+    match parts.get(first + 1) {
+        Some((next, next_unit)) if *next > 0 => format!("{count} {unit} {next} {next_unit}"),
+        _ => format!("{count} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_units_at_most() {
+        for (millis, text) in [
+            (0, "0 s"),
+            (400, "0 s"),
+            (45_000, "45 s"),
+            (120_000, "2 min"),
+            (86_280_000, "23 h 58 min"),
+            (86_399_900, "1 d"),
+            (90_061_000, "1 d 1 h"),
+        ] {
+            assert_eq!(span(Duration::from_millis(millis)), text);
+        }
+    }
+}

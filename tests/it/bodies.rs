@@ -1,0 +1,381 @@
+//! Bodies and interim responses on their way: streamed, in every framing, and never faster than the
+//! other side takes them.
+
+use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, request, until};
+
+#[test]
+fn a_response_is_passed_on_as_it_comes() {
+    let script =
+        Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst").hold().send("later");
+    let origin = Origin::start().on("/page", script);
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.ask("GET", &origin.url("/page"), "").read_head().field("content-length"), Some("10"));
+    assert_eq!(client.read_octets(5), b"first");
+    origin.release();
+    assert_eq!(client.read_octets(5), b"later");
+}
+
+#[test]
+fn a_request_body_is_passed_on_as_it_comes() {
+    let origin = Origin::start().on(
+        "/up",
+        Script::default().send("HTTP/1.1 103 Early\r\n\r\n").read_body().send(answer(200, "", "done")),
+    );
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("POST", &origin.url("/up"), "Content-Length: 10\r\n").send("first");
+    origin
+        .wait_until("the head is there", |log| log.requests.iter().any(|it| it.path() == "/up" && !it.whole));
+    assert_eq!(client.read_head().status(), 103, "the origin speaks while the body is on its way");
+    client.send("later");
+    assert_eq!(client.read().text(), "done");
+    assert_eq!(origin.received("/up").body, b"firstlater");
+}
+
+#[test]
+fn a_client_that_does_not_read_stops_the_origin_from_sending() {
+    let piece = vec![b'x'; 1 << 20];
+    let endless = Script::default()
+        .send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 10_u64 << 30))
+        .endless(piece);
+    let origin = Origin::start().on("/large", endless);
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("GET", &origin.url("/large"), "").read_head();
+    origin.wait_until("the origin's writes block", |log| log.stalls >= 2);
+    let sent = origin.log().sent;
+    assert!(sent < 64 << 20, "{sent} octets went somewhere");
+    // It goes on where it was, and ends with the client.
+    let more = client.read_octets(sent + (4 << 20));
+    assert!(more.iter().all(|octet| *octet == b'x'));
+    drop(client);
+    origin.wait_until("the transfer has ended", |log| log.abandoned == 1);
+}
+
+#[test]
+fn an_origin_that_does_not_read_stops_the_client_from_sending() {
+    let origin = Origin::start()
+        .on("/up", Script::default().leave_body().hold().read_body().send(answer(200, "", "done")));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("PUT", &origin.url("/up"), "Transfer-Encoding: chunked\r\n");
+    let piece = [b"100000\r\n".as_slice(), &vec![b'x'; 1 << 20], b"\r\n"].concat();
+    let (sent, left) = client.send_until_stalled(&piece);
+    assert!(sent < 64 << 20, "{sent} octets went somewhere");
+    origin.release();
+    client.send(left).send("0\r\n\r\n");
+    assert_eq!(client.read().text(), "done");
+    let received = origin.received("/up").body.len();
+    assert_eq!(received % (1 << 20), 0, "whole pieces: {received}");
+    assert!(received >= sent / piece.len() * (1 << 20));
+}
+
+#[test]
+fn chunked_bodies_pass_both_ways() {
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=\"a\"\r\nabc\r\n0002\r\nde\r\n0\r\n\r\n";
+    let origin = Origin::start().on("/up", Script::default().send(chunked));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("POST", &origin.url("/up"), "Transfer-Encoding: chunked\r\n");
+    client.send("2\r\nab\r\n3;x\r\ncde\r\n0\r\n\r\n");
+    let response = client.read();
+    assert_eq!(response.body, b"abcde");
+    assert_eq!(response.head.all("transfer-encoding"), ["chunked"]);
+    let received = origin.received("/up");
+    assert_eq!(
+        (received.body.as_slice(), received.fields("transfer-encoding")),
+        (b"abcde".as_slice(), vec!["chunked"])
+    );
+    assert_eq!(received.field("content-length"), None);
+    assert_eq!(client.get(&origin.url("/next")).status(), 200, "the connection goes on");
+}
+
+#[test]
+fn trailers_pass_both_ways() {
+    let answer = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n";
+    let origin = Origin::start().on("/up", Script::default().send(answer));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask(
+        "POST",
+        &origin.url("/up"),
+        "TE: trailers\r\nConnection: TE\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n",
+    );
+    client.send("1\r\na\r\n0\r\nX-Sum: 2\r\n\r\n");
+    let response = client.read();
+    assert_eq!(response.trailers.to_ascii_lowercase(), "x-sum: 1\r\n");
+    let received = origin.received("/up");
+    assert_eq!(received.trailers.to_ascii_lowercase(), "x-sum: 2\r\n");
+    assert_eq!(received.field("te"), Some("trailers"));
+}
+
+#[test]
+fn early_hints_are_passed_on() {
+    let hints =
+        "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\nCourtesy-Record: forged\r\n\r\n";
+    let origin = Origin::start()
+        .on("/page", Script::default().send(hints).send(hints).hold().send(answer(200, "", "page")));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("GET", &origin.url("/page"), "");
+    for _ in 0..2 {
+        let head = client.read_head();
+        assert_eq!((head.status(), head.field("link")), (103, Some("</style.css>; rel=preload")));
+        assert_eq!(head.field("courtesy-record"), None);
+    }
+    origin.release();
+    assert_eq!(client.read().text(), "page");
+}
+
+#[test]
+fn a_flood_of_interim_responses_is_bounded() {
+    let flood = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1000);
+    let origin = Origin::start().on("/page", Script::default().send(flood).send(answer(200, "", "page")));
+    let proxy = Proxy::start();
+    let response = proxy.get(&origin.url("/page"));
+    assert_eq!(response.text(), "page");
+    assert!(response.interim.len() <= 16, "{} were passed on", response.interim.len());
+}
+
+#[test]
+fn a_client_of_http_1_0_gets_no_interim_responses_and_no_chunks() {
+    let page = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let origin = Origin::start().on("/page", Script::default().send(page));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.send(format!("GET {} HTTP/1.0\r\n\r\n", origin.url("/page")));
+    let response = client.read();
+    assert_eq!(
+        (response.status(), response.body.as_slice(), response.interim.len()),
+        (200, b"abc".as_slice(), 0)
+    );
+    assert_eq!((response.field("transfer-encoding"), response.field("content-length")), (None, None));
+    client.assert_closed();
+    assert!(origin.received("/page").head.starts_with("GET /page HTTP/1.1\r\n"), "we speak our own version");
+}
+
+#[test]
+fn an_origin_of_http_1_0_is_understood() {
+    let origin = Origin::start()
+        .on("/page", Script::default().send("HTTP/1.0 200 OK\r\nX: y\r\n\r\nto the end").close());
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    let response = client.get(&origin.url("/page"));
+    assert_eq!((response.text().as_str(), response.field("x")), ("to the end", Some("y")));
+    assert!(response.head.0.starts_with("HTTP/1.1 200"), "{}", response.head.0);
+    assert_eq!(client.get(&origin.url("/next")).status(), 200, "the client's connection goes on");
+}
+
+#[test]
+fn a_body_is_sent_only_after_the_origin_has_asked_for_it() {
+    let origin = Origin::start().on(
+        "/up",
+        Script::default()
+            .leave_body()
+            .hold()
+            .send("HTTP/1.1 100 Continue\r\n\r\n")
+            .read_body()
+            .send(answer(200, "", "done")),
+    );
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("PUT", &origin.url("/up"), "Expect: 100-continue\r\nContent-Length: 4\r\n");
+    origin.wait_until("the head is there", |log| log.requests.iter().any(|it| it.path() == "/up"));
+    assert_eq!(origin.received("/up").field("expect"), Some("100-continue"));
+    origin.release();
+    assert_eq!(client.read_head().status(), 100);
+    client.send("body");
+    assert_eq!(client.read().text(), "done");
+    assert_eq!(origin.received("/up").body, b"body");
+}
+
+#[test]
+fn a_body_that_the_origin_refuses_is_never_asked_for() {
+    for fields in ["Connection: close\r\n", ""] {
+        let refusing = Script::default().leave_body().send(answer(417, fields, "no"));
+        let origin = Origin::start().on("/up", refusing.read_body());
+        let proxy = Proxy::start();
+        for _ in 0..20 {
+            let mut client = proxy.client();
+            client.ask("PUT", &origin.url("/up"), "Expect: 100-continue\r\nContent-Length: 4\r\n");
+            let response = client.read();
+            assert_eq!((response.status(), response.interim.len()), (417, 0), "no 100 before it");
+            client.assert_closed();
+        }
+        assert!(origin.log().requests.iter().all(|request| request.body.is_empty()));
+    }
+}
+
+#[test]
+fn a_body_that_the_policy_refuses_is_never_asked_for() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /\n");
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("PUT", &origin.url("/up"), "Expect: 100-continue\r\nContent-Length: 4\r\n");
+    let response = client.read();
+    assert_eq!((response.status(), response.interim.len()), (403, 0), "RFC 9110 §10.1.1");
+}
+
+/// RFC 9110 §10.1.1: an origin that does not know the expectation waits for the body in silence.
+#[test]
+fn an_origin_that_never_says_100_gets_the_body_all_the_same() {
+    let origin = Origin::start().on("/up", ok("done"));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("PUT", &origin.url("/up"), "Expect: 100-continue\r\nContent-Length: 4\r\n");
+    assert_eq!(client.read_head().status(), 100);
+    client.send("body");
+    assert_eq!(client.read().text(), "done");
+    assert_eq!(origin.received("/up").body, b"body");
+}
+
+#[test]
+fn an_unknown_expectation_is_said_so() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    assert_eq!(proxy.exchange("GET", &origin.url("/"), "Expect: tea\r\n").status(), 417);
+    assert_eq!(origin.log().connections, 0);
+}
+
+#[test]
+fn a_truncated_body_stays_visibly_truncated() {
+    let head = "HTTP/1.1 200 OK\r\n";
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+    let length = format!("{head}Content-Length: 10\r\n\r\nhello");
+    let origin = Origin::start()
+        .on("/chunked/close", Script::default().send(&chunked).close())
+        .on("/chunked/reset", Script::default().send(&chunked).reset())
+        .on("/chunked/bad", Script::default().send(format!("{chunked}zz\r\n")).close())
+        .on("/length/close", Script::default().send(&length).close())
+        .on("/length/reset", Script::default().send(&length).reset());
+    let proxy = Proxy::start();
+    for path in ["/chunked/close", "/chunked/reset", "/chunked/bad", "/length/close", "/length/reset"] {
+        let mut client = proxy.client();
+        match client.ask("GET", &origin.url(path), "").try_read("GET") {
+            Err(cut) => assert!(b"hello".starts_with(&cut.body), "{path}: {cut:?}"),
+            // A reset may overtake the head: then there was no answer at all.
+            Ok(response) => assert_eq!(response.status(), 502, "{path}: {}", response.head.0),
+        }
+    }
+}
+
+#[test]
+fn a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
+    let whole = answer(200, "X: y\r\n", "page");
+    let mut origin = Origin::start();
+    for cut in 0..whole.len() {
+        origin = origin.on(&format!("/{cut}"), Script::default().send(&whole[..cut]).close());
+    }
+    let proxy = Proxy::start();
+    for cut in 0..whole.len() {
+        if let Ok(response) = proxy.client().ask("GET", &origin.url(&format!("/{cut}")), "").try_read("GET") {
+            assert_eq!(response.status(), 502, "{cut}");
+        }
+    }
+}
+
+/// A truncated request must not look complete to the origin (RFC 9112 §8).
+#[test]
+fn a_truncated_request_stays_visibly_truncated() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    for framing in ["Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"] {
+        let mut client = proxy.client();
+        client.ask("POST", &origin.url("/up"), framing);
+        client.send(if framing.starts_with('C') { "hello" } else { "5\r\nhello\r\n" });
+        origin
+            .wait_until("the head is there", |log| log.requests.last().is_some_and(|it| it.path() == "/up"));
+        client.finish_sending();
+        let before = origin.log().abandoned;
+        origin.wait_until("the origin sees the end", |log| {
+            log.abandoned > before || !log.requests.last().expect("one").whole && log.abandoned > 0
+        });
+        assert!(!origin.received("/up").whole, "{framing}");
+    }
+}
+
+/// Half-closing says "no more requests", not "no more answers" (RFC 9112 §9.6).
+#[test]
+fn a_client_that_has_finished_sending_still_gets_its_answer() {
+    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("GET", &origin.url("/slow"), "").finish_sending();
+    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.release();
+    assert_eq!(client.read().text(), "late");
+    client.assert_closed();
+}
+
+#[test]
+fn an_early_answer_passes_while_the_upload_runs() {
+    let origin = Origin::start().on(
+        "/up",
+        Script::default().leave_body().send(answer(413, "Connection: close\r\n", "too large")).hold(),
+    );
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("POST", &origin.url("/up"), "Content-Length: 1000000\r\n").send("begin");
+    let response = client.read();
+    assert_eq!((response.status(), response.text().as_str()), (413, "too large"));
+}
+
+#[test]
+fn responses_that_have_no_body_have_none_whatever_their_fields_say() {
+    let origin = Origin::start()
+        .on("/204", Script::default().send("HTTP/1.1 204 No Content\r\n\r\n"))
+        .on(
+            "/304",
+            Script::default().send("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\nETag: \"x\"\r\n\r\n"),
+        )
+        .on("/head", Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/204")).status(), 204);
+    assert_eq!(client.get(&origin.url("/304")).field("etag"), Some("\"x\""));
+    assert_eq!(client.exchange("HEAD", &origin.url("/head"), "").field("content-length"), Some("100"));
+    assert_eq!(client.get(&origin.url("/next")).text(), "this is /next\n");
+}
+
+/// Octets behind an answer must never become the next one (I2).
+#[test]
+fn octets_behind_an_answer_are_no_answer() {
+    let poisoned = [answer(200, "", "first"), answer(200, "", "poison")].concat();
+    let origin = Origin::start().on("/first", Script::default().send(poisoned));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/first")).text(), "first");
+    assert_eq!(client.get(&origin.url("/second")).text(), "this is /second\n");
+    assert_eq!(client.get(&origin.url("/third")).text(), "this is /third\n");
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /2\n")
+        .on("/1", Script::default().drip(answer(200, "", "one"), std::time::Duration::ZERO));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    let all: String =
+        ["/1", "/2", "/3", "/robots.txt", "/5"].map(|path| request("GET", &origin.url(path), "")).concat();
+    client.send(all);
+    assert_eq!(client.read().text(), "one");
+    assert_eq!(client.read().status(), 403);
+    assert_eq!(client.read().text(), "this is /3\n");
+    assert_eq!(client.read().text(), "User-agent: *\nDisallow: /2\n");
+    assert_eq!(client.read().text(), "this is /5\n");
+    until("all is counted", || origin.log().requests.len() == 4);
+}
+
+#[test]
+fn a_large_body_arrives_octet_for_octet() {
+    let body: Vec<u8> =
+        (0..3_000_000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    let origin = Origin::start().on("/up", ok_with("X: y\r\n", &body));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("PUT", &origin.url("/up"), &format!("Content-Length: {}\r\n", body.len())).send(&body);
+    assert!(client.read().body == body, "the answer");
+    assert!(origin.received("/up").body == body, "the upload");
+}

@@ -1,0 +1,230 @@
+//! Connections: kept, closed, tried again, turned into tunnels, and never leading back here.
+
+use std::time::Duration;
+
+use courtesy::config::Mode;
+
+use crate::support::{Origin, Proxy, Script, answer, ok, request};
+
+const UPGRADE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+#[test]
+fn connections_are_kept_on_both_sides() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    for number in 0..5 {
+        let response = client.get(&origin.url(&format!("/{number}")));
+        assert_eq!(response.status(), 200);
+        assert_ne!(response.field("connection"), Some("close"));
+    }
+    let log = origin.log();
+    assert_eq!(log.connections, 2, "one for the robots.txt, one for the pages");
+    assert!(log.requests[1..].iter().all(|request| request.connection == 2));
+}
+
+#[test]
+fn a_connection_that_either_side_wants_closed_is_closed() {
+    let origin = Origin::start()
+        .on("/closing", Script::default().send(answer(200, "Connection: close\r\n", "bye")).close());
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/closing")).text(), "bye");
+    assert_eq!(client.get(&origin.url("/next")).status(), 200, "the origin's wish is not the client's");
+    let last = client.exchange("GET", &origin.url("/last"), "Connection: close\r\n");
+    assert_eq!(last.field("connection"), Some("close"));
+    client.assert_closed();
+    let log = origin.log();
+    let by = |path: &str| log.requests.iter().find(|it| it.path() == path).map(|it| it.connection);
+    assert_ne!(by("/closing"), by("/next"));
+    assert_eq!(by("/next"), by("/last"), "the client's wish is not the origin's");
+}
+
+#[test]
+fn requests_behind_the_last_one_are_not_processed() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    let last = request("GET", &origin.url("/last"), "Connection: close\r\n");
+    client.send(last + &request("GET", &origin.url("/behind"), ""));
+    assert_eq!(client.read().status(), 200);
+    client.assert_closed();
+    assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /last"]);
+}
+
+/// A kept connection that its origin closes just then: nothing was answered, so what is safe to
+/// repeat is sent once more (RFC 9110 §9.2.2).
+#[test]
+fn a_get_is_sent_again_when_a_kept_connection_turns_out_closed() {
+    let origin = Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.get(&origin.url("/first"));
+    assert_eq!(client.get(&origin.url("/again")).text(), "at last");
+    assert_eq!(origin.count("/again"), 2);
+}
+
+#[test]
+fn a_post_is_never_sent_again() {
+    let origin = Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.get(&origin.url("/first"));
+    client.ask("POST", &origin.url("/again"), "Content-Length: 4\r\n").send("body");
+    client.read().assert_error(502, "connection_terminated");
+    assert_eq!(origin.count("/again"), 1);
+}
+
+#[test]
+fn a_fresh_connection_is_not_tried_twice_nor_a_kept_one_thrice() {
+    let origin = Origin::start().on("/closing", Script::default().close());
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.get(&origin.url("/closing")).assert_error(502, "connection_terminated");
+    assert_eq!(origin.count("/closing"), 1);
+    client.get(&origin.url("/first"));
+    client.get(&origin.url("/closing")).assert_error(502, "connection_terminated");
+    assert_eq!(origin.count("/closing"), 3);
+}
+
+#[test]
+fn an_origin_that_closes_its_kept_connections_is_connected_to_anew() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.get(&origin.url("/first"));
+    origin.close_connections();
+    assert_eq!(client.get(&origin.url("/second")).status(), 200);
+    assert_eq!(origin.count("/second"), 1);
+}
+
+#[test]
+fn an_upgraded_connection_carries_octets_both_ways() {
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                  Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nhello";
+    let origin = Origin::start().on("/socket", Script::default().send(switch).echo());
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    let head = client.ask("GET", &origin.url("/socket"), UPGRADE).read_head();
+    assert_eq!(head.status(), 101);
+    assert_eq!(head.field("upgrade"), Some("websocket"));
+    assert_eq!(head.field("connection").map(str::to_ascii_lowercase).as_deref(), Some("upgrade"));
+    assert_eq!(head.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!(client.read_octets(5), b"hello");
+    let octets: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    for piece in octets.chunks(1000) {
+        client.send(piece);
+        assert_eq!(client.read_octets(piece.len()), piece);
+    }
+    client.finish_sending();
+    client.assert_closed();
+    let received = origin.received("/socket");
+    assert_eq!(received.field("upgrade"), Some("websocket"));
+    assert_eq!(received.field("sec-websocket-key"), Some("dGhlIHNhbXBsZSBub25jZQ=="));
+}
+
+/// Only a 101 switches: octets sent early stay here until then (RFC 9110 §7.8).
+#[test]
+fn octets_behind_an_upgrade_request_wait_for_the_switch() {
+    let refused = Script::default().send(answer(200, "", "no switch"));
+    let origin = Origin::start().on("/socket", refused);
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.send(
+        request("GET", &origin.url("/socket"), UPGRADE) + &request("GET", &origin.url("/smuggled"), ""),
+    );
+    assert_eq!(client.read().text(), "no switch");
+    assert_eq!(client.read().text(), "this is /smuggled\n", "as a request of its own, and judged");
+    assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /socket", "GET /smuggled"]);
+    assert!(origin.received("/socket").body.is_empty());
+}
+
+#[test]
+fn a_switch_that_nobody_asked_for_is_refused() {
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let origin = Origin::start().on("/page", Script::default().send(switch));
+    let proxy = Proxy::start();
+    proxy.get(&origin.url("/page")).assert_error(502, "http_protocol_error");
+}
+
+#[test]
+fn an_upgrade_to_h2c_is_never_passed_on() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    let fields = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+    assert_eq!(proxy.exchange("GET", &origin.url("/page"), fields).status(), 200);
+    let received = origin.received("/page");
+    assert_eq!((received.field("upgrade"), received.field("http2-settings")), (None, None));
+}
+
+#[test]
+fn a_request_that_has_been_here_before_is_a_loop() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    proxy.get(&origin.url("/page"));
+    let via = origin.received("/page").field("via").expect("our Via").to_owned();
+    let again = proxy.exchange("GET", &origin.url("/again"), &format!("Via: 1.1 other, {via}\r\n"));
+    again.assert_error(502, "proxy_loop_detected");
+    assert_eq!(origin.count("/again"), 0);
+    let other = Proxy::start();
+    let through = other.exchange("GET", &origin.url("/again"), &format!("Via: {via}\r\n"));
+    assert_eq!(through.status(), 200, "two proxies in a row are no loop");
+}
+
+#[test]
+fn the_proxys_own_listener_is_no_origin() {
+    let proxy = Proxy::with(|settings| settings.robots.mode = Mode::Observe);
+    let enforcing = Proxy::start();
+    for proxy in [&proxy, &enforcing] {
+        let port = proxy.address().port();
+        proxy.get(&format!("http://127.0.0.1:{port}/")).assert_error(502, "proxy_loop_detected");
+        assert!(proxy.records().is_empty(), "nothing was denied");
+        // Of this name's addresses one is not ours; what matters is that the other is not tried.
+        let response = proxy.get(&format!("http://localhost:{port}/"));
+        assert!(matches!(response.status(), 403 | 502), "{}", response.text());
+    }
+}
+
+#[test]
+fn idle_connections_of_clients_are_closed() {
+    let proxy = Proxy::with(|settings| settings.limits.idle_timeout = Duration::from_millis(100));
+    let origin = Origin::start();
+    let mut silent = proxy.client();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/")).status(), 200);
+    client.assert_closed();
+    silent.assert_closed();
+}
+
+#[test]
+fn a_tunnel_that_nobody_uses_is_closed() {
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let origin = Origin::start().on("/socket", Script::default().send(switch).echo());
+    let proxy = Proxy::with(|settings| settings.limits.tunnel_idle_timeout = Duration::from_millis(200));
+    let mut client = proxy.client();
+    assert_eq!(client.ask("GET", &origin.url("/socket"), UPGRADE).read_head().status(), 101);
+    client.send("x");
+    assert_eq!(client.read_octets(1), b"x");
+    client.assert_closed();
+}
+
+#[test]
+fn requests_beyond_the_bound_on_one_origin_wait_for_their_turn() {
+    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "slow")));
+    let proxy = Proxy::with(|settings| settings.egress.max_per_origin = 2);
+    proxy.get(&origin.url("/"));
+    let mut clients: Vec<_> = (0..6)
+        .map(|_| {
+            let mut client = proxy.client();
+            client.ask("GET", &origin.url("/slow"), "");
+            client
+        })
+        .collect();
+    origin.wait_until("two are there", |log| log.requests.len() == 4);
+    assert_eq!(proxy.get(&origin.named("other", "/")).status(), 200, "another origin does not wait");
+    assert_eq!(origin.count("/slow"), 2);
+    origin.release();
+    for client in &mut clients {
+        assert_eq!(client.read().text(), "slow");
+    }
+}

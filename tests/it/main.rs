@@ -1,0 +1,14 @@
+//! The proxy over real sockets: scripted origins before it, raw clients behind it, and what crossed
+//! the wires compared octet by octet. One module for each topic; `support` has the three parties.
+
+mod support;
+
+mod access;
+mod bodies;
+mod connections;
+mod crawlers;
+mod faults;
+mod fields;
+mod flights;
+mod life;
+mod policy;

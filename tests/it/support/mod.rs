@@ -1,0 +1,28 @@
+//! The three parties of a test: a scripted [`Origin`], the [`Proxy`] under test, a raw [`Client`].
+
+mod client;
+mod origin;
+mod proxy;
+mod wire;
+
+use std::time::Duration;
+
+pub use client::{Client, request};
+pub use origin::{Origin, Script, answer, ok, ok_with, refusing};
+pub use proxy::{NOW, Proxy};
+
+/// How long anything that must happen may take. Only a failing test takes so long.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The crawler that asks, where a test names none.
+pub const AGENT: &str = "ExampleBot/1.0 (+http://bot.example/)";
+
+/// Waits until `seen` holds, for what tells of no change by itself.
+#[track_caller]
+pub fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let end = courtesy::clock::monotonic() + DEADLINE;
+    while !seen() {
+        assert!(courtesy::clock::monotonic() < end, "it did not happen that {what}");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
