@@ -16,7 +16,7 @@ use webpki::EndEntityCert;
 /// What the library's error does not tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
-    #[error("it is self-signed")]
+    #[error("it is self-signed, and no known issuer vouches for it")]
     SelfSigned,
     #[error("its issuer is unknown, and the origin sent no certificate of the issuer: its chain is broken")]
     ChainBroken,
