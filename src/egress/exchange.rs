@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use h2::Reason;
-use http::header::UPGRADE;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::{Method, Request, Response, request};
 use hyper::client::conn::TrySendError;
 use tokio::time::timeout;
@@ -53,6 +53,9 @@ impl Egress {
             Ok(Ok(response)) if response.headers().len() > config.max_headers => {
                 let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);
                 Error::new(Failure::HeaderTooLarge, detail)
+            }
+            Ok(Ok(response)) if let Some(fault) = framing_fault(response.headers()) => {
+                Error::new(Failure::Protocol, format!("no valid response from the origin: {fault}"))
             }
             Ok(Ok(response)) => {
                 let link = connection.proven();
@@ -125,6 +128,22 @@ fn again(error: &hyper::Error, closed_before: bool) -> Again {
     }
 }
 
+/// What is ambiguous about where a response ends: the engine settles it for itself, but the next
+/// reader might settle it otherwise (RFC 9112 §6.1, §6.3).
+fn framing_fault(fields: &HeaderMap) -> Option<&'static str> {
+    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        if fields.contains_key(CONTENT_LENGTH) {
+            return Some("it has both Content-Length and Transfer-Encoding");
+        }
+        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            return Some("it has a transfer coding besides chunked");
+        }
+    }
+    let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number)).then_some("its Content-Length is no number")
+}
+
 /// Whether it is the connection that failed, and not only the stream.
 fn ends_the_connection(error: &hyper::Error) -> bool {
     !http2_error(error).is_some_and(h2::Error::is_reset)
@@ -145,6 +164,9 @@ fn exchange_error(origin: &Origin, error: &hyper::Error, asked: bool) -> Error {
     if let Some(rustls::Error::AlertReceived(alert)) = io_error(error).and_then(tls_error) {
         return if asked { client_certificate(origin) } else { alert_received(origin, *alert) };
     }
+    if error.is_user() {
+        return request_error(error);
+    }
     let failure = failure(error);
     if asked && failure == Failure::ConnectionTerminated {
         return client_certificate(origin);
@@ -164,4 +186,17 @@ fn failure(error: &hyper::Error) -> Failure {
 
 fn io_error(error: &hyper::Error) -> Option<&io::Error> {
     error.source().and_then(|source| source.downcast_ref())
+}
+
+/// The request could not be sent whole, because the client's body did not come so.
+fn request_error(error: &hyper::Error) -> Error {
+    match io_error(error) {
+        Some(source) if source.kind() == io::ErrorKind::TimedOut => {
+            Error::new(Failure::RequestTimeout, format!("the body of the request stalled: {source}"))
+        }
+        _ => Error::new(
+            Failure::RequestIncomplete,
+            "the body of the request is not valid HTTP, or did not come to its end",
+        ),
+    }
 }

@@ -122,7 +122,9 @@ impl Proxy {
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
-        self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        if !matches!(&forwarded, Err(error) if error.failure.is_clients()) {
+            self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        }
         match forwarded {
             Ok(response) => Ok(response),
             Err(error) if error.failure == Failure::AddressProhibited => {
