@@ -26,7 +26,7 @@
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
-//! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, pool |
+//! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
 //! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |
 //! | [`audit`] | the denial record and its writer |

@@ -28,6 +28,39 @@ pub const DNS_ADDRESSES_MAX: usize = 16;
 /// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
 pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
+/// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
+pub const TLS_SESSIONS_MAX: usize = 1024;
+
+/// Exchanges on one HTTP/2 connection at one time: what RFC 9113 §6.5.2 advises origins to allow at
+/// the least. One more gets another connection.
+pub const HTTP2_STREAMS_MAX: usize = 100;
+
+/// Octets that an origin may send on one stream before they are read (RFC 9113 §5.2): what a slow
+/// client makes us hold.
+pub const HTTP2_STREAM_WINDOW_OCTETS: u32 = 256 << 10;
+
+/// The same for a whole connection: room for every stream, so that slow readers never stop the
+/// others (RFC 9113 §5.2.2).
+pub const HTTP2_CONNECTION_WINDOW_OCTETS: u32 = HTTP2_STREAM_WINDOW_OCTETS * HTTP2_STREAMS_MAX as u32;
+
+/// Octets of one request's body that wait to be sent.
+pub const HTTP2_SEND_BUFFER_OCTETS: usize = 64 << 10;
+
+/// Streams that we have reset and still ignore frames of (RFC 9113 §5.4.2): all clients of a
+/// connection may leave at once.
+pub const HTTP2_RESET_STREAMS_MAX: usize = HTTP2_STREAMS_MAX;
+
+/// Malformed answers on one connection before it is closed.
+pub const HTTP2_MALFORMED_MAX: usize = 100;
+
+/// Silence after which an origin with open streams is asked for a sign of life (RFC 9113 §6.7), and
+/// how long it has for it: many exchanges hang on one connection.
+pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(15);
+pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Origins remembered as speaking HTTP/1.1 only: nobody waits to share a connection to them.
+pub const HTTP1_ORIGINS_MAX: usize = 4096;
+
 /// The longest gap between two failed tries that still counts as one outage observed: who did not
 /// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
 pub const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);

@@ -102,7 +102,8 @@ impl Assembly {
 
 /// What a command that fetches needs besides settings: the way out, as the proxy has it.
 pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::Shared>, egress::RootsError> {
-    let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?;
+    let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?
+        .without_verification_for(&settings.tls.insecure_origins);
     let policy = AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
     Ok(egress::Shared::new(settings.egress(), policy, tls))
 }
