@@ -16,7 +16,7 @@ use tracing::debug;
 
 use super::body::Body;
 use super::channel::Channel;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use super::wire::{Deadlines, Wire};
 use super::{Proxy, bad_syntax, turn_away};
 use crate::limits::{H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};

@@ -13,12 +13,12 @@ use hyper::body::{Body as _, Incoming};
 use tokio::sync::oneshot;
 
 use super::body::Body;
+use super::control::Control;
 use super::fields::{self, Via};
 use super::gate::Permit;
 use super::interim::Interim;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use super::upgrade;
-use super::wire::Control;
 use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
 use crate::limits::CONTINUE_WAIT;
 

@@ -7,7 +7,7 @@ use http::{Method, Version, request};
 
 use super::channel::Scope;
 use super::problem::OWN_NAME;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use crate::origin::{Host, Origin, Scheme, UrlError};
 
 /// A resource of an origin: what is judged and, unchanged, what is sent.
