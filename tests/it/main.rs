@@ -10,5 +10,6 @@ mod crawlers;
 mod faults;
 mod fields;
 mod flights;
+mod https;
 mod life;
 mod policy;

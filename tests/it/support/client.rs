@@ -1,13 +1,15 @@
 //! A client that sends exactly what it is told, and reads answers as strictly as their framing.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::wire::{Wire, values};
-use super::{AGENT, DEADLINE};
+use super::{AGENT, DEADLINE, tls};
 
 /// A write that takes longer has stalled: nobody reads.
 const STALL: Duration = Duration::from_millis(300);
@@ -15,6 +17,8 @@ const STALL: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Client {
     wire: Wire,
+    /// Where it is connected to through the proxy.
+    within: Option<String>,
 }
 
 /// A head as it came.
@@ -44,22 +48,56 @@ impl Client {
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         stream.set_write_timeout(Some(DEADLINE)).expect("a deadline");
         stream.set_nodelay(true).expect("an option");
-        Self { wire: Wire::new(stream) }
+        Self { wire: Wire::new(Box::new(stream)), within: None }
+    }
+
+    /// Asks for a tunnel, and has it.
+    #[track_caller]
+    pub fn tunnel(mut self, authority: &str) -> Self {
+        let head = self.send(connect(authority, "")).read_head();
+        assert_eq!(head.status(), 200, "{}", head.0);
+        Self { within: Some(authority.to_owned()), ..self }
+    }
+
+    /// Speaks TLS from here on. `name` is whom the certificate must be for and, unless it is an
+    /// address, what the handshake asks for.
+    pub fn secured(self, config: Arc<ClientConfig>, name: &str) -> io::Result<Self> {
+        assert!(!self.wire.has_buffered(), "the proxy spoke first");
+        let stream = tls::connect(config, name, self.wire.stream.tcp().try_clone()?)?;
+        Ok(Self { wire: Wire::new(stream), ..self })
+    }
+
+    /// The connection itself.
+    pub fn into_tcp(self) -> TcpStream {
+        assert!(!self.wire.has_buffered(), "more octets than the answer");
+        self.wire.stream.tcp().try_clone().expect("a descriptor")
+    }
+
+    /// Octets for the connection below TLS.
+    pub fn send_below(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
+        self.wire.stream.tcp().write_all(octets.as_ref()).expect("the proxy reads");
+        self
     }
 
     pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
-        self.wire.stream.write_all(octets.as_ref()).expect("the proxy reads");
+        self.try_send(octets).expect("the proxy reads");
         self
     }
 
     /// Sends what the proxy may well not read to the end.
     pub fn try_send(&mut self, octets: impl AsRef<[u8]>) -> io::Result<()> {
-        self.wire.stream.write_all(octets.as_ref())
+        self.wire.stream.write_all(octets.as_ref())?;
+        self.wire.stream.flush()
     }
 
-    /// Sends a request in absolute-form, with more field lines, each ending in CRLF.
+    /// Sends a request in absolute-form or, in a tunnel, in origin-form for a path; with more field
+    /// lines, each ending in CRLF.
     pub fn ask(&mut self, method: &str, url: &str, fields: &str) -> &mut Self {
-        self.send(request(method, url, fields))
+        let request = match &self.within {
+            Some(authority) if url.starts_with('/') => request_to(authority, method, url, fields),
+            _ => request(method, url, fields),
+        };
+        self.send(request)
     }
 
     /// One exchange.
@@ -156,7 +194,7 @@ impl Client {
     /// Sends `piece` again and again until nobody takes it for a while. Returns how many octets went,
     /// and what is left of the last piece.
     pub fn send_until_stalled<'a>(&mut self, piece: &'a [u8]) -> (usize, &'a [u8]) {
-        self.wire.stream.set_write_timeout(Some(STALL)).expect("a deadline");
+        self.wire.stream.tcp().set_write_timeout(Some(STALL)).expect("a deadline");
         let mut sent = 0;
         loop {
             let left = &piece[sent % piece.len()..];
@@ -164,7 +202,7 @@ impl Client {
                 Ok(count) => sent += count,
                 Err(error) => {
                     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-                    self.wire.stream.set_write_timeout(Some(DEADLINE)).expect("a deadline");
+                    self.wire.stream.tcp().set_write_timeout(Some(DEADLINE)).expect("a deadline");
                     return (sent, left);
                 }
             }
@@ -173,18 +211,26 @@ impl Client {
 
     /// Says that no more will come, and stays to listen.
     pub fn finish_sending(&mut self) {
-        self.wire.stream.shutdown(Shutdown::Write).expect("an open connection");
+        self.wire.stream.finish().expect("an open connection");
     }
 }
 
 /// A request in absolute-form. `fields` may bring its own User-Agent and Host.
 pub fn request(method: &str, url: &str, fields: &str) -> String {
+    request_to(url.split('/').nth(2).unwrap_or_default(), method, url, fields)
+}
+
+/// A CONNECT, with more field lines.
+pub fn connect(authority: &str, fields: &str) -> String {
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{fields}\r\n")
+}
+
+fn request_to(authority: &str, method: &str, target: &str, fields: &str) -> String {
     let lower = format!("\r\n{}", fields.to_ascii_lowercase());
-    let authority = url.split('/').nth(2).unwrap_or_default();
     let host = if lower.contains("\r\nhost:") { String::new() } else { format!("Host: {authority}\r\n") };
     let agent =
         if lower.contains("\r\nuser-agent:") { String::new() } else { format!("User-Agent: {AGENT}\r\n") };
-    format!("{method} {url} HTTP/1.1\r\n{host}{agent}{fields}\r\n")
+    format!("{method} {target} HTTP/1.1\r\n{host}{agent}{fields}\r\n")
 }
 
 impl Head {

@@ -1,13 +1,16 @@
 //! The three parties of a test: a scripted [`Origin`], the [`Proxy`] under test, a raw [`Client`].
 
 mod client;
+mod h2;
 mod origin;
 mod proxy;
+pub mod tls;
 mod wire;
 
 use std::time::Duration;
 
-pub use client::{Client, request};
+pub use client::{Client, connect, request};
+pub use h2::H2;
 pub use origin::{Origin, Script, answer, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};
 

@@ -1,0 +1,145 @@
+//! TLS for origins and clients: a certificate authority for origins that lives as long as the test
+//! process, and streams that look like any other to those who speak HTTP on them.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, LazyLock};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{
+    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig, ServerConnection,
+    SideData, StreamOwned,
+};
+
+use super::NOW;
+use super::wire::Stream;
+
+/// What an origin's certificate is for, besides 127.0.0.1.
+pub const NAMES: [&str; 4] = ["localhost", "a.localhost", "b.localhost", "c.localhost"];
+
+/// Who vouches for every origin of this process, and what they all show.
+struct Origins {
+    ca: String,
+    config: Arc<ServerConfig>,
+}
+
+static ORIGINS: LazyLock<Origins> = LazyLock::new(|| {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&key).expect("a certificate").pem();
+    let issuer = Issuer::from_params(&params, key);
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(NAMES.map(str::to_owned)).expect("names");
+    params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .expect("a certificate with its key");
+    Origins { ca, config: Arc::new(config) }
+});
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// The CA of all origins, PEM.
+pub fn origins_ca() -> &'static str {
+    &ORIGINS.ca
+}
+
+pub fn origin_config() -> Arc<ServerConfig> {
+    Arc::clone(&ORIGINS.config)
+}
+
+/// The host of an authority.
+pub fn host(authority: &str) -> &str {
+    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+}
+
+/// A client that trusts these certificates, at the time of the test, and remembers no session.
+pub fn trusting(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate.expect("PEM")).expect("a certificate");
+    }
+    let mut config = ClientConfig::builder_with_details(provider(), Arc::new(TestTime))
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+/// The client's clock shows what the proxy's does when a test begins.
+#[derive(Debug)]
+struct TestTime;
+
+impl TimeProvider for TestTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(std::time::Duration::from_millis(NOW.millis())))
+    }
+}
+
+pub fn server_name(name: &str) -> ServerName<'static> {
+    ServerName::try_from(name.to_owned()).expect("a name or an address")
+}
+
+/// The client's side, with the handshake done.
+pub fn connect(config: Arc<ClientConfig>, name: &str, mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+    let mut connection = ClientConnection::new(config, server_name(name)).map_err(io::Error::other)?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    Ok(Box::new(StreamOwned::new(connection, stream)))
+}
+
+/// The origin's side; the handshake comes with the first octets.
+pub fn accept(config: &Arc<ServerConfig>, stream: TcpStream) -> Box<dyn Stream> {
+    let connection = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
+    Box::new(StreamOwned::new(connection, stream))
+}
+
+/// The first flight of a client, as octets.
+pub fn client_hello(config: Arc<ClientConfig>, name: &str) -> Vec<u8> {
+    let mut octets = Vec::new();
+    let mut connection = ClientConnection::new(config, server_name(name)).expect("a sound configuration");
+    connection.write_tls(&mut octets).expect("a vector takes everything");
+    octets
+}
+
+impl<C, S> Stream for StreamOwned<C, TcpStream>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + std::fmt::Debug + Send,
+    S: SideData,
+{
+    fn tcp(&self) -> &TcpStream {
+        &self.sock
+    }
+
+    fn has_ended(&mut self) -> io::Result<bool> {
+        if self.sock.has_ended()? {
+            return Ok(true);
+        }
+        // What is there may be the end of TLS. The library takes no more than it can hold.
+        let _ = self.conn.read_tls(&mut self.sock);
+        let state = self.conn.process_new_packets().map_err(io::Error::other)?;
+        Ok(state.peer_has_closed())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.conn.send_close_notify();
+        io::Write::flush(self)
+    }
+}
