@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub use client::{Client, connect, request};
 pub use h2::H2;
-pub use origin::{Origin, Script, answer, ok, ok_with, refusing};
+pub use origin::{Log, Origin, Received, Script, answer, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};
 
 /// How long anything that must happen may take. Only a failing test takes so long.

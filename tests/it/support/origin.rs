@@ -496,6 +496,7 @@ impl Shared {
             self.write(wire, &octet)?;
             octet.clear();
         }
+        let _ = wire.stream.finish();
         Err(ErrorKind::UnexpectedEof.into())
     }
 

@@ -1,7 +1,8 @@
 //! TLS for origins and clients: a certificate authority for origins that lives as long as the test
 //! process, and streams that look like any other to those who speak HTTP on them.
 
-use std::io;
+use std::fmt::Debug;
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
@@ -102,13 +103,13 @@ pub fn connect(config: Arc<ClientConfig>, name: &str, mut stream: TcpStream) -> 
     while connection.is_handshaking() {
         connection.complete_io(&mut stream)?;
     }
-    Ok(Box::new(StreamOwned::new(connection, stream)))
+    Ok(Box::new(Secured(StreamOwned::new(connection, stream))))
 }
 
 /// The origin's side; the handshake comes with the first octets.
 pub fn accept(config: &Arc<ServerConfig>, stream: TcpStream) -> Box<dyn Stream> {
     let connection = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
-    Box::new(StreamOwned::new(connection, stream))
+    Box::new(Secured(StreamOwned::new(connection, stream)))
 }
 
 /// The first flight of a client, as octets.
@@ -119,27 +120,72 @@ pub fn client_hello(config: Arc<ClientConfig>, name: &str) -> Vec<u8> {
     octets
 }
 
-impl<C, S> Stream for StreamOwned<C, TcpStream>
+/// TLS on a connection. The library's own stream reads while it cannot write, and never tells that
+/// a write has stalled.
+#[derive(Debug)]
+struct Secured<C>(StreamOwned<C, TcpStream>)
 where
-    C: DerefMut + Deref<Target = ConnectionCommon<S>> + std::fmt::Debug + Send,
+    C: Debug;
+
+impl<C, S> Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
+    S: SideData,
+{
+    fn write_pending(&mut self) -> io::Result<()> {
+        while self.0.conn.wants_write() {
+            self.0.conn.write_tls(&mut self.0.sock)?;
+        }
+        Ok(())
+    }
+}
+
+impl<C, S> Read for Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
+    S: SideData,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<C, S> Write for Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
+    S: SideData,
+{
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.write_pending()?;
+        self.0.conn.writer().write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_pending()
+    }
+}
+
+impl<C, S> Stream for Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug + Send,
     S: SideData,
 {
     fn tcp(&self) -> &TcpStream {
-        &self.sock
+        &self.0.sock
     }
 
     fn has_ended(&mut self) -> io::Result<bool> {
-        if self.sock.has_ended()? {
+        if self.0.sock.has_ended()? {
             return Ok(true);
         }
         // What is there may be the end of TLS. The library takes no more than it can hold.
-        let _ = self.conn.read_tls(&mut self.sock);
-        let state = self.conn.process_new_packets().map_err(io::Error::other)?;
+        let _ = self.0.conn.read_tls(&mut self.0.sock);
+        let state = self.0.conn.process_new_packets().map_err(io::Error::other)?;
         Ok(state.peer_has_closed())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.conn.send_close_notify();
-        io::Write::flush(self)
+        self.0.conn.send_close_notify();
+        self.write_pending()
     }
 }
