@@ -5,6 +5,7 @@ mod support;
 
 mod access;
 mod bodies;
+mod connect;
 mod connections;
 mod crawlers;
 mod faults;

@@ -63,20 +63,39 @@ impl Client {
     /// address, what the handshake asks for.
     pub fn secured(self, config: Arc<ClientConfig>, name: &str) -> io::Result<Self> {
         assert!(!self.wire.has_buffered(), "the proxy spoke first");
-        let stream = tls::connect(config, name, self.wire.stream.tcp().try_clone()?)?;
+        self.resumed(tls::Handshake::new(config, name))
+    }
+
+    /// Asks for a tunnel and begins TLS in one go, without waiting for the answer.
+    pub fn tunnel_in_hope(mut self, authority: &str, config: Arc<ClientConfig>) -> io::Result<Self> {
+        let mut handshake = tls::Handshake::new(config, tls::host(authority));
+        self.send([connect(authority, "").as_bytes(), &handshake.hello()].concat());
+        assert_eq!(self.read_head().status(), 200);
+        let stream = self.wire.stream.tcp().try_clone()?;
+        let stream = handshake.finish(self.wire.take_buffered(), stream)?;
+        Ok(Self { wire: Wire::new(stream), within: Some(authority.to_owned()) })
+    }
+
+    /// Goes on with a handshake whose first flight has been sent.
+    pub fn resumed(self, handshake: tls::Handshake) -> io::Result<Self> {
+        let stream = handshake.finish(Vec::new(), self.wire.stream.tcp().try_clone()?)?;
         Ok(Self { wire: Wire::new(stream), ..self })
+    }
+
+    /// Everything up to the end of the stream.
+    #[track_caller]
+    pub fn read_rest(&mut self) -> Vec<u8> {
+        let mut octets = Vec::new();
+        match self.wire.rest(&mut octets) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("still open: {error}"),
+            _ => octets,
+        }
     }
 
     /// The connection itself.
     pub fn into_tcp(self) -> TcpStream {
         assert!(!self.wire.has_buffered(), "more octets than the answer");
         self.wire.stream.tcp().try_clone().expect("a descriptor")
-    }
-
-    /// Octets for the connection below TLS.
-    pub fn send_below(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
-        self.wire.stream.tcp().write_all(octets.as_ref()).expect("the proxy reads");
-        self
     }
 
     pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {

@@ -13,8 +13,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
 use rustls::{
-    ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig, ServerConnection,
-    SideData, StreamOwned,
+    AlertDescription, ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig, ServerConnection,
+    SideData, StreamOwned, SupportedProtocolVersion,
 };
 
 use super::NOW;
@@ -69,12 +69,21 @@ pub fn host(authority: &str) -> &str {
 
 /// A client that trusts these certificates, at the time of the test, and remembers no session.
 pub fn trusting(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
+    trusting_at(rustls::DEFAULT_VERSIONS, pem, alpn)
+}
+
+/// The same, for these versions of TLS only.
+pub fn trusting_at(
+    versions: &[&'static SupportedProtocolVersion],
+    pem: &str,
+    alpn: &[&str],
+) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         roots.add(certificate.expect("PEM")).expect("a certificate");
     }
     let mut config = ClientConfig::builder_with_details(provider(), Arc::new(TestTime))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .expect("versions of TLS")
         .with_root_certificates(roots)
         .with_no_client_auth();
@@ -97,27 +106,48 @@ pub fn server_name(name: &str) -> ServerName<'static> {
     ServerName::try_from(name.to_owned()).expect("a name or an address")
 }
 
-/// The client's side, with the handshake done.
-pub fn connect(config: Arc<ClientConfig>, name: &str, mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
-    let mut connection = ClientConnection::new(config, server_name(name)).map_err(io::Error::other)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut stream)?;
+/// A client's handshake, before its end.
+#[derive(Debug)]
+pub struct Handshake(ClientConnection);
+
+impl Handshake {
+    pub fn new(config: Arc<ClientConfig>, name: &str) -> Self {
+        Self(ClientConnection::new(config, server_name(name)).expect("a sound configuration"))
     }
-    Ok(Box::new(Secured(StreamOwned::new(connection, stream))))
+
+    /// The first flight.
+    pub fn hello(&mut self) -> Vec<u8> {
+        let mut octets = Vec::new();
+        self.0.write_tls(&mut octets).expect("a vector takes everything");
+        octets
+    }
+
+    /// Goes on over `stream`, of which these octets have been read already.
+    pub fn finish(mut self, read: Vec<u8>, mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+        let mut read = read.as_slice();
+        while !read.is_empty() {
+            self.0.read_tls(&mut read)?;
+            self.0.process_new_packets().map_err(io::Error::other)?;
+        }
+        while self.0.is_handshaking() {
+            self.0.complete_io(&mut stream)?;
+        }
+        Ok(Box::new(Secured(StreamOwned::new(self.0, stream))))
+    }
+}
+
+/// The alert that the other side ended a handshake with.
+pub fn alert(error: &io::Error) -> Option<AlertDescription> {
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::AlertReceived(alert) => Some(*alert),
+        _ => None,
+    }
 }
 
 /// The origin's side; the handshake comes with the first octets.
 pub fn accept(config: &Arc<ServerConfig>, stream: TcpStream) -> Box<dyn Stream> {
     let connection = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
     Box::new(Secured(StreamOwned::new(connection, stream)))
-}
-
-/// The first flight of a client, as octets.
-pub fn client_hello(config: Arc<ClientConfig>, name: &str) -> Vec<u8> {
-    let mut octets = Vec::new();
-    let mut connection = ClientConnection::new(config, server_name(name)).expect("a sound configuration");
-    connection.write_tls(&mut octets).expect("a vector takes everything");
-    octets
 }
 
 /// TLS on a connection. The library's own stream reads while it cannot write, and never tells that

@@ -48,6 +48,11 @@ impl Wire {
         !self.buffer.is_empty()
     }
 
+    /// What has been read too early.
+    pub fn take_buffered(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
     /// A head with its empty line; `None` at the end of the stream.
     pub fn head(&mut self) -> io::Result<Option<String>> {
         let mut from = 0;
