@@ -49,7 +49,8 @@ fn plain_http_inside_is_judged() {
 fn what_is_neither_tls_nor_http_goes_nowhere() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |_| {});
-    let spoken: [&[u8]; 4] = [b"\0\0\0\x08\x04\xd2\x16\x2f", b"\r\n\r\n", b"\x80\x2e\x01\x03\x01", b"\x17\x03\x03"];
+    let spoken: [&[u8]; 4] =
+        [b"\0\0\0\x08\x04\xd2\x16\x2f", b"\r\n\r\n", b"\x80\x2e\x01\x03\x01", b"\x17\x03\x03"];
     for octets in spoken {
         let mut client = proxy.client().tunnel(&origin.authority());
         client.send(octets);

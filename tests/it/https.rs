@@ -195,7 +195,11 @@ fn trailers_pass_both_ways() {
     let origin = Origin::secure().on("/up", Script::default().send(answer));
     let proxy = Proxy::before(&[&origin], |_| {});
     let mut client = proxy.https(&origin.authority());
-    client.ask("POST", "/up", "TE: trailers\r\nConnection: TE\r\nTransfer-Encoding: chunked\r\nTrailer: X-Up\r\n");
+    client.ask(
+        "POST",
+        "/up",
+        "TE: trailers\r\nConnection: TE\r\nTransfer-Encoding: chunked\r\nTrailer: X-Up\r\n",
+    );
     client.send("1\r\nb\r\n0\r\nX-Up: 2\r\n\r\n");
     assert_eq!(client.read().trailers.to_ascii_lowercase(), "x-sum: 1\r\n");
     assert_eq!(origin.received("/up").trailers.to_ascii_lowercase(), "x-up: 2\r\n");
@@ -212,7 +216,8 @@ fn an_upgrade_works_inside_the_tunnel_and_is_judged_there() {
     let origin =
         Origin::secure().robots(RULES).on("/socket", Script::default().send(switch).send("hello").echo());
     let proxy = Proxy::before(&[&origin], |_| {});
-    let fields = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let fields =
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let mut client = proxy.https(&origin.authority());
     assert_eq!(client.exchange("GET", "/private/socket", fields).status(), 403);
     let head = client.ask("GET", "/socket", fields).read_head();

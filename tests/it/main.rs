@@ -5,6 +5,7 @@ mod support;
 
 mod access;
 mod bodies;
+mod classify;
 mod connect;
 mod connections;
 mod crawlers;
@@ -13,4 +14,5 @@ mod fields;
 mod flights;
 mod https;
 mod life;
+mod mint;
 mod policy;

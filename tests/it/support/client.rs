@@ -1,7 +1,7 @@
 //! A client that sends exactly what it is told, and reads answers as strictly as their framing.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -226,6 +226,11 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Ends the connection below TLS in this direction, and stays to listen.
+    pub fn finish_sending_below(&mut self) {
+        self.wire.stream.tcp().shutdown(Shutdown::Write).expect("an open connection");
     }
 
     /// Says that no more will come, and stays to listen.

@@ -12,8 +12,8 @@ use courtesy::clock::monotonic;
 use rustls::ServerConfig;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::{DEADLINE, tls};
 use super::wire::{Wire, values};
+use super::{DEADLINE, tls};
 
 /// A write that takes longer has stalled: nobody reads.
 const STALL: Duration = Duration::from_millis(200);
