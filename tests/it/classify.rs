@@ -91,7 +91,10 @@ fn a_host_whose_robots_txt_cannot_be_had_is_refused_for_now() {
 
     // One that does not speak TLS has no robots.txt by https.
     let plain = Origin::start();
-    let proxy = Proxy::before(&[&plain], classify);
+    let proxy = Proxy::before(&[&plain], |settings| {
+        classify(settings);
+        settings.robots.fetch_timeout = Duration::from_millis(200);
+    });
     let denied = proxy.client().send(connect(&plain.authority(), AGENT)).read();
     assert_eq!((denied.status(), denied.reason().as_str()), (403, "robots_unreachable"));
     assert_eq!(plain.log().requests.len(), 0);

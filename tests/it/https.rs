@@ -1,7 +1,7 @@
 //! HTTPS that is intercepted: what runs inside a tunnel takes the same path as any request, over
 //! HTTP/1.1 and HTTP/2 alike.
 
-use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, request, until};
+use crate::support::{Client, Origin, Proxy, Script, answer, ok, ok_with, request, until};
 
 const RULES: &str = "# rules\nUser-agent: *\nDisallow: /private/\n";
 
@@ -423,4 +423,106 @@ fn forged_words_of_ours_do_not_pass() {
     let proxy = Proxy::before(&[&origin], |_| {});
     let response = proxy.h2(&origin.authority()).get("/forged");
     assert_eq!((response.field("proxy-status"), response.field("courtesy-record")), (None, None));
+}
+
+/// A field as HPACK writes it without any table (RFC 7541 §6.2.2).
+fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let length = |octets: &[u8]| u8::try_from(octets.len()).expect("a short text");
+    [&[0, length(name)], name, &[length(value)], value].concat()
+}
+
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&[0, length[0], length[1], kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// What becomes of one request, field by field and octet by octet: its status, if it has an answer.
+fn outcome(client: &mut Client, fields: &[(&[u8], &[u8])], data: &[u8]) -> Option<u16> {
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let block: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.send(frame(4, 0, 0, b""));
+    client.send(frame(1, END_HEADERS | if data.is_empty() { END_STREAM } else { 0 }, 1, &block));
+    if !data.is_empty() {
+        let _ = client.try_send(frame(0, END_STREAM, 1, data));
+    }
+    loop {
+        let head = client.try_read_octets(9)?;
+        let payload = client.try_read_octets(usize::from(u16::from_be_bytes([head[1], head[2]])))?;
+        match (head[3], head[8]) {
+            // RFC 7541 Appendix A: the statuses with a place in the table.
+            (1, 1) if payload[0] == 0x88 => return Some(200),
+            (1, 1) if payload[0] == 0x8c => return Some(400),
+            (1, 1) => panic!("another answer: {}", payload.escape_ascii()),
+            (3, 1) | (7, _) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// RFC 9113 §8.1.1, §8.2, §8.3, §10.3: what is malformed is never made HTTP/1.1 of.
+#[test]
+fn a_malformed_request_by_http_2_does_not_pass() {
+    type Field<'a> = (&'a [u8], &'a [u8]);
+    let origin = Origin::secure().robots(RULES);
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    let method: Field = (b":method", b"GET");
+    let scheme: Field = (b":scheme", b"https");
+    let path: Field = (b":path", b"/page");
+    let host: Field = (b":authority", authority.as_bytes());
+    let forged = format!("user@{authority}");
+    let of = |fields: &[Field], data: &[u8]| {
+        let tunnel = proxy.client().tunnel(&authority);
+        let mut client = tunnel.secured(proxy.trusted(&["h2"]), "127.0.0.1").expect("a handshake");
+        outcome(&mut client, fields, data)
+    };
+    let with = |more: Field| of(&[method, scheme, path, host, more], b"");
+    assert_eq!(of(&[method, scheme, path, host], b""), Some(200));
+    assert_eq!(of(&[method, scheme, path], b""), Some(200), "the tunnel has told the host");
+    assert_eq!(with((b"content-length", b"0")), Some(200));
+    let reached = origin.request_lines().len();
+    for more in [
+        (b"connection".as_slice(), b"close".as_slice()),
+        (b"transfer-encoding", b"chunked"),
+        (b"upgrade", b"websocket"),
+        (b"X-Upper", b"1"),
+        (b"x y", b"1"),
+        (b"", b"1"),
+        (b"x-a", b"1\r\nGET /private/ HTTP/1.1"),
+        (b"x-a", b"1\n"),
+        (b"x-a", b"\0"),
+        (b"host", b"other.example"),
+        (b"content-length", b"5"),
+        (b"content-length", b"x"),
+        (b":path", b"/private/"),
+        (b":authority", b"other.example"),
+        (b":unknown", b"1"),
+    ] {
+        let outcome = with(more);
+        assert!(matches!(outcome, None | Some(400)), "{outcome:?}: {}", more.0.escape_ascii());
+    }
+    for fields in [
+        vec![scheme, path, host],
+        vec![method, path, host],
+        vec![method, scheme, host],
+        vec![method, scheme, (b":path".as_slice(), b"".as_slice()), host],
+        vec![method, scheme, (b":path", b"/a b\r\nX: y"), host],
+        vec![method, scheme, path, (b":authority", forged.as_bytes())],
+        vec![method, (b":scheme", b"http"), path, host],
+        vec![(b"x-a", b"1"), method, scheme, path, host],
+    ] {
+        let outcome = of(&fields, b"");
+        assert!(matches!(outcome, None | Some(400)), "{outcome:?}: {fields:?}");
+    }
+    assert_eq!(origin.request_lines().len(), reached, "{:?}", origin.request_lines());
+
+    // A body of another length than told may begin, but never looks complete.
+    let post: Field = (b":method", b"POST");
+    for data in [b"123".as_slice(), b"1234567"] {
+        let outcome = of(&[post, scheme, path, host, (b"content-length", b"5")], data);
+        assert!(matches!(outcome, None | Some(400)), "{outcome:?}");
+    }
+    assert!(origin.log().requests.iter().all(|it| it.line() != "POST /page" || !it.whole));
 }

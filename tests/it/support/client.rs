@@ -178,6 +178,18 @@ impl Client {
         octets
     }
 
+    /// So many octets, unless the connection ends before.
+    #[track_caller]
+    pub fn try_read_octets(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut octets = Vec::new();
+        match self.wire.exactly(count, &mut octets) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("still open: {error}")
+            }
+            result => result.is_ok().then_some(octets),
+        }
+    }
+
     fn try_head(&mut self) -> io::Result<Head> {
         self.wire.head()?.map(Head).ok_or_else(|| ErrorKind::UnexpectedEof.into())
     }

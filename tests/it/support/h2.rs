@@ -39,8 +39,10 @@ pub struct Feed(UnboundedReceiver<Bytes>);
 pub struct Stream {
     /// The body; `None` once it has ended.
     pub body: Option<UnboundedSender<Bytes>>,
-    response: JoinHandle<hyper::Result<http::Response<Incoming>>>,
+    response: Answering,
 }
+
+type Answering = JoinHandle<hyper::Result<http::Response<Incoming>>>;
 
 /// A whole answer.
 #[derive(Debug)]
@@ -96,13 +98,7 @@ impl H2 {
     #[track_caller]
     pub fn send(&self, request: http::request::Builder) -> Stream {
         let (body, feed) = unbounded_channel();
-        let request = request.body(Feed(feed)).expect("a request");
-        let mut sender = self.sender.clone();
-        let response = self.runtime.spawn(async move {
-            sender.ready().await?;
-            sender.send_request(request).await
-        });
-        Stream { body: Some(body), response }
+        Stream { body: Some(body), response: self.spawn(request, Feed(feed)) }
     }
 
     /// Sends a request without a body.
@@ -110,13 +106,7 @@ impl H2 {
     pub fn ask(&self, request: http::request::Builder) -> Stream {
         let (body, feed) = unbounded_channel();
         drop(body);
-        let request = request.body(Feed(feed)).expect("a request");
-        let mut sender = self.sender.clone();
-        let response = self.runtime.spawn(async move {
-            sender.ready().await?;
-            sender.send_request(request).await
-        });
-        Stream { body: None, response }
+        Stream { body: None, response: self.spawn(request, Feed(feed)) }
     }
 
     /// One exchange.
@@ -128,12 +118,6 @@ impl H2 {
     #[track_caller]
     pub fn head(&self, stream: Stream) -> http::Response<Incoming> {
         self.wait(stream.response).expect("no panic").expect("an answer")
-    }
-
-    /// Waits for an answer that may well be a failure.
-    #[track_caller]
-    pub fn try_head(&self, stream: Stream) -> hyper::Result<http::Response<Incoming>> {
-        self.wait(stream.response).expect("no panic")
     }
 
     #[track_caller]
@@ -149,6 +133,15 @@ impl H2 {
     pub fn piece(&self, response: &mut http::Response<Incoming>) -> Option<Bytes> {
         let frame = self.wait(response.frame())?.expect("a piece");
         frame.into_data().ok()
+    }
+
+    fn spawn(&self, request: http::request::Builder, body: Feed) -> Answering {
+        let request = request.body(body).expect("a request");
+        let mut sender = self.sender.clone();
+        self.runtime.spawn(async move {
+            sender.ready().await?;
+            sender.send_request(request).await
+        })
     }
 
     /// Waits until the proxy has ended the connection.
