@@ -23,6 +23,11 @@ use crate::origin::{Host, Origin, Scheme};
 
 type Inside = Rewind<TokioIo<Upgraded>>;
 
+/// Octets that are read before it is decided what they are. The first alone would tell, but the
+/// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
+/// would wait for an end that other protocols never send.
+const FIRST_OCTETS_MAX: usize = 4096;
+
 /// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
@@ -61,10 +66,9 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, proxy: Arc<Pr
     let Ok(upgraded) = upgrade.await else { return };
     let mut stream = TokioIo::new(upgraded);
     let patience = proxy.handshake_timeout;
-    let mut first = vec![0; 1];
-    if !matches!(timeout(patience, stream.read(&mut first)).await, Ok(Ok(1))) {
-        return;
-    }
+    let mut first = vec![0; FIRST_OCTETS_MAX];
+    let Ok(Ok(count @ 1..)) = timeout(patience, stream.read(&mut first)).await else { return };
+    first.truncate(count);
     let speech = Speech::by(first[0]);
     let stream = Rewind::new(first, stream);
     match speech {
