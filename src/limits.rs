@@ -112,6 +112,12 @@ pub const LISTED_URL_OCTETS_MAX: usize = 1 << 20;
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
 
+/// Distinct origins that the summary of one run counts.
+pub const ORIGINS_COUNTED_MAX: usize = 100_000;
+
+/// How long requests that a command left behind may go on after it has ended.
+pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
+
 /// Requests under way at once on one HTTP/2 connection of a client.
 pub const H2_STREAMS_MAX: u32 = 128;
 
@@ -134,3 +140,6 @@ pub const SERIAL_OCTETS: usize = 16;
 
 /// Leaf certificates being made at once: each is some ten microseconds of one core.
 pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
+
+/// Days before the end of a CA from which on `courtesy doctor` asks for another.
+pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;

@@ -16,6 +16,6 @@ mod tests;
 mod tickets;
 
 pub use authority::{Authority, Source};
-pub use certificate::{Certificate, print_date};
+pub use certificate::{Certificate, pem, print_date};
 pub use error::{CaError, MintError};
 pub use leaves::{Leaves, Stats};

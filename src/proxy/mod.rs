@@ -19,6 +19,7 @@ mod problem;
 mod respond;
 mod rewind;
 mod rules;
+mod tally;
 mod target;
 mod upgrade;
 mod wire;
@@ -46,6 +47,7 @@ pub use problem::{OWN_NAME, Problem};
 use respond::Asked;
 pub use respond::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
+pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
 pub use wire::Deadlines;
 
@@ -57,6 +59,7 @@ use crate::egress::Failure;
 pub struct Proxy {
     pub gate: Arc<Gate>,
     pub forwarding: Forwarding,
+    pub tally: Arc<Tally>,
     pub limits: Limits,
     pub https: Https,
     /// For the first octets inside a CONNECT, and for the TLS handshake.
@@ -82,6 +85,9 @@ impl Proxy {
         let response = match self.answer(request, channel).await {
             Ok(response) => response,
             Err(stop) => {
+                if let Stop::Denial(denial) = &stop {
+                    self.tally.denied(denial.record.reason);
+                }
                 let response = stop.answer(&asked, channel);
                 // What follows a refused CONNECT was meant for a tunnel, not for us.
                 if is_connect { closing(response) } else { response }
@@ -123,17 +129,24 @@ impl Proxy {
         target: Target,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
+        self.tally.asked(&target.origin);
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
-            Admission::RobotsTxt { snapshot, age } => return Ok(respond::robots_txt(&snapshot, age)),
+            Admission::RobotsTxt { snapshot, age } => {
+                self.tally.answered_from_copy();
+                return Ok(respond::robots_txt(&snapshot, age));
+            }
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
         match forwarded {
-            Ok(response) => Ok(response),
+            Ok(response) => {
+                self.tally.forwarded();
+                Ok(response)
+            }
             Err(error) if error.failure == Failure::AddressProhibited => {
                 Err(self.gate.refuse_origin(permit.target(), ask, &error).await.into())
             }
@@ -153,16 +166,20 @@ impl Proxy {
             Ask { client: channel.client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
         match self.https.connect(&parts, &channel.scope)? {
             Connect::Intercept(origin) => {
-                self.gate.admit_address(&origin, ask, &self.forwarding.egress).await?;
+                let admitted = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await;
+                // What is asked inside counts for itself; without an inside, this was the request.
+                admitted.inspect_err(|_| self.tally.asked(&origin))?;
                 let inside = intercept::sequel(upgrade, origin, channel.clone(), Arc::clone(self));
                 channel.control.follow_with(inside);
             }
             Connect::Classify(origin, mixed) => {
+                self.tally.asked(&origin);
                 let permit = self.gate.admit_host(origin, ask, mixed).await?;
                 let stream = self.forwarding.egress.connect_plain(permit.origin()).await;
                 let stream = stream.map_err(|error| Refusal::origin(&error))?;
                 let idle_timeout = self.forwarding.tunnel_idle_timeout;
                 channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
+                self.tally.forwarded();
             }
         }
         Ok(respond::connected())
