@@ -40,12 +40,15 @@
 //! ```text
 //! server      accept, who is let in, limits
 //!   proxy::handle
-//!     target      absolute-form → Destination
+//!     target      absolute-form, CONNECT, or what runs inside one → Destination
 //!     rules       User-Agent → agent, profile, mode
 //!     gate        store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
 //!                 policy::decide       ── disallow ─▶ audit.write ─▶ respond::denied
 //!     forward     Permit → egress → response, streamed
 //! ```
+//!
+//! A CONNECT becomes a value first (`proxy/connect.rs`). What runs inside an intercepted one re-enters
+//! the same `handle`, by a channel whose scope is that one origin.
 //!
 //! # Invariants
 //!

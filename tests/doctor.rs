@@ -50,7 +50,8 @@ fn wget_follows_the_variables_and_all_is_well() {
     assert_eq!(code, Some(0), "{findings:?}");
     assert!(findings.iter().all(|finding| finding["state"] == "well"), "{findings:?}");
     finding(&findings, "certificate authority");
-    finding(&findings, "wget");
+    let (_, said) = finding(&findings, "wget");
+    assert_eq!(said, "goes through the proxy by http and https, and is denied what is disallowed");
 }
 
 #[test]

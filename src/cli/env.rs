@@ -18,10 +18,11 @@ Examples:
   eval \"docker run $(courtesy env --shell docker) IMAGE\"
   courtesy env --shell json | jq -r '.[] | [.name, .who] | @tsv'
 
-The address is the one that `courtesy serve` would listen on. NO_PROXY is set to nothing, because an
-inherited list would lead a crawler around the proxy. Variables that name a certificate authority are
-there as soon as HTTPS is intercepted; the files they name are kept in `clients` under the state
-directory.
+The address is the one that `courtesy serve` would listen on. NO_PROXY is set to nothing, because
+an inherited list would lead a crawler around the proxy. Where HTTPS is intercepted, other
+variables let clients trust the certificate authority that does it: the one in the state directory,
+so name the directory of the proxy that is served. The files they name are in `clients` there;
+bundles have the system's authorities, too.
 
 Not every client follows variables: `courtesy doctor` tries those that are installed.")]
 pub struct EnvArgs {

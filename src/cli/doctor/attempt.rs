@@ -1,7 +1,7 @@
 //! Each client of this machine, tried: with the variables of `courtesy env` it fetches a page that is
 //! allowed and one that is not. The site knows what came, and which way.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -42,25 +42,24 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     async fn finding(&self) -> Finding {
-        let Client { name, programs, probe, .. } = *self.client;
-        let Some(program) = programs.iter().find_map(|program| programs::find(program)) else {
-            return Finding::untried(name, "not installed");
-        };
-        if !self
-            .run(&program, probe.iter().map(ToString::to_string))
-            .await
-            .is_ok_and(|it| it.status.success())
-        {
-            return Finding::untried(name, "not installed");
-        }
+        let name = self.client.name;
+        let Some(program) = self.program().await else { return Finding::untried(name, "not installed") };
         for scheme in &self.trial.schemes {
             if let Some(finding) = self.trouble(&program, *scheme).await {
                 return finding;
             }
         }
-        let schemes =
-            self.trial.schemes.iter().map(|scheme| scheme.as_str()).collect::<Vec<_>>().join(" and ");
+        let schemes: Vec<_> = self.trial.schemes.iter().map(|scheme| scheme.as_str()).collect();
+        let schemes = schemes.join(" and ");
         Finding::well(name, format!("goes through the proxy by {schemes}, and is denied what is disallowed"))
+    }
+
+    /// The program, if it is there with all that it needs.
+    async fn program(&self) -> Option<PathBuf> {
+        let program = self.client.programs.iter().find_map(|program| programs::find(program))?;
+        let probe = self.client.probe.iter().map(ToString::to_string);
+        let probed = self.run(&program, probe).await.ok()?;
+        probed.status.success().then_some(program)
     }
 
     /// What does not work with this scheme, if anything.
@@ -101,6 +100,7 @@ impl Attempt<'_> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
+        command.envs(["NO_PROXY", "no_proxy"].map(|name| (name, self.client.no_proxy)));
         match timeout(PATIENCE, command.output()).await {
             Ok(output) => output.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no end after {PATIENCE:?}")),

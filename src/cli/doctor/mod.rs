@@ -28,14 +28,14 @@ Examples:
 not well. Clients are given the variables of `courtesy env` and asked for two pages of a site that
 lives for the occasion on loopback: one that its robots.txt allows and one that it does not.")]
 pub struct DoctorArgs {
+    /// Try only these clients, as in: curl python node [default: all that are installed]
+    #[arg(value_name = "CLIENT", value_parser = clients::name)]
+    clients: Vec<String>,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     config: ConfigFlags,
-    /// Try only these clients, as in: curl python node [default: all that are installed]
-    #[arg(value_name = "CLIENT", value_parser = clients::name)]
-    clients: Vec<String>,
 }
 
 pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {

@@ -30,15 +30,18 @@ Examples:
   courtesy run --allow-private -- python3 crawl.py --depth 3
   courtesy run --summary json --summary-file run.json -- scrapy crawl news
 
-The command is started with the variables of `courtesy env`; a client that follows none of them goes
-around the proxy, and the summary shows no requests then. Signals are passed on, and courtesy ends
-with the command's own code: 128 and the signal's number when a signal ended it, 127 when there is no
-such command, 126 when it cannot be executed.
+The command is started with the variables of `courtesy env`; a client that follows none of them
+goes around the proxy, and the summary shows no requests then. Signals are passed on, and courtesy
+ends with the command's own code: 128 and the signal's number when a signal ended it, 127 when
+there is no such command, 126 when it cannot be executed.
 
 Each run keeps its records in runs/ID/audit under the state directory, whatever audit.dir says, so
-that it works beside `courtesy serve`. Nothing removes them: those older than thirty days go with
+that it works beside `courtesy serve`. Nothing removes them; those older than thirty days go with
   find ~/.local/state/courtesy/runs -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -r {} +")]
 pub struct RunArgs {
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<std::ffi::OsString>,
     /// The sum of the run, on standard error when the command has ended
     #[arg(long, value_enum, default_value_t)]
     summary: Form,
@@ -53,9 +56,6 @@ pub struct RunArgs {
     verbose: bool,
     #[command(flatten)]
     config: ConfigFlags,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    command: Vec<std::ffi::OsString>,
 }
 
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
