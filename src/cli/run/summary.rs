@@ -36,8 +36,8 @@ impl Summary {
     fn text(&self) -> String {
         let Account { counts, audit, records } = &self.account;
         if counts.requests == 0 {
-            return "courtesy: no request came this way. Not every client follows the proxy variables: \
-                    see courtesy doctor\n"
+            return "courtesy: no request came this way. Not every client follows the proxy variables, or \
+                    trusts the certificate authority: see courtesy doctor\n"
                 .into();
         }
         let more = if counts.origins == ORIGINS_COUNTED_MAX { "at least " } else { "" };
