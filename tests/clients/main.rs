@@ -4,7 +4,10 @@
 
 mod support;
 
+mod chromium;
 mod compiled;
 mod curl;
+mod git;
 mod node;
 mod python;
+mod strict;

@@ -4,7 +4,7 @@
 use crate::support::{Run, Site, apt, node_24, with_modules};
 
 fn node() -> String {
-    apt("node", "nodejs", &["--version"])
+    apt("node", "nodejs")
 }
 
 #[test]

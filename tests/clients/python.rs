@@ -39,9 +39,17 @@ fn aiohttp() {
 fn scrapy() {
     let (site, python) = (Site::start(), python("scrapy"));
     let run = Run::of(&site);
-    let urls = format!("SITE={}", site.four().join(" "));
-    let command = [&*python, "-m", "scrapy", "runspider", &program("spider.py"), "--loglevel=ERROR"];
-    let settings = ["DOWNLOAD_VERIFY_CERTIFICATES=True", "TELNETCONSOLE_ENABLED=False", &urls];
-    let settings = settings.iter().flat_map(|setting| ["-s", setting]);
-    run.four_by(run.client(command.into_iter().chain(settings)), "Scrapy/");
+    let command = |urls: &[String]| -> Vec<String> {
+        let command = [&*python, "-m", "scrapy", "runspider", &program("spider.py"), "--loglevel=ERROR"];
+        let settings =
+            ["DOWNLOAD_VERIFY_CERTIFICATES=True", "RETRY_ENABLED=False", "TELNETCONSOLE_ENABLED=False"];
+        let settings = settings.map(str::to_owned).into_iter().chain([format!("SITE={}", urls.join(" "))]);
+        command
+            .map(str::to_owned)
+            .into_iter()
+            .chain(settings.flat_map(|setting| ["-s".into(), setting]))
+            .collect()
+    };
+    run.four_by(run.client(command(&site.four())), "Scrapy/");
+    run.assert_verifies(command(&[site.url("https", "/page")]));
 }

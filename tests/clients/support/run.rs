@@ -17,6 +17,20 @@ use super::site::{Seen, Site, WELCOME};
 /// Only a client that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(75);
 
+/// The variables by which clients trust the proxy.
+const TRUST: [&str; 6] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "WGETRC",
+    "GIT_SSL_CAINFO",
+];
+
+/// What the proxy says of a client that refuses its certificate by an alert. wget, Node and aiohttp
+/// send none: they close the connection.
+pub const DISTRUST: &str = "the client does not trust the proxy's CA";
+
 /// A run of a client, before it and after it. Its directory is the client's home, and is gone when
 /// this is dropped.
 pub struct Run<'a> {
@@ -99,11 +113,29 @@ impl<'a> Run<'a> {
         lines.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
     }
 
-    /// Runs a client that asks for the URLs after its arguments, and looks as [`Self::four_by`] does.
+    /// Runs a client that asks for the URLs after its arguments, and looks as [`Self::four_by`] does;
+    /// and shows that it was the variables that made it trust the proxy.
     #[track_caller]
-    pub fn four(&self, client: impl IntoIterator<Item = impl Into<String>>, user_agent: &str) -> Vec<Answer> {
-        let client = client.into_iter().map(Into::into).chain(self.site.four());
-        self.four_by(self.client(client), user_agent)
+    pub fn four<S: Into<String>>(
+        &self,
+        client: impl IntoIterator<Item = S>,
+        user_agent: &str,
+    ) -> Vec<Answer> {
+        let client: Vec<String> = client.into_iter().map(Into::into).collect();
+        let answers = self.four_by(self.client(client.iter().cloned().chain(self.site.four())), user_agent);
+        self.assert_verifies(client.into_iter().chain([self.site.url("https", "/page")]));
+        answers
+    }
+
+    /// The client, led here but told of no authority, refuses the proxy's certificate.
+    #[track_caller]
+    pub fn assert_verifies(&self, client: impl IntoIterator<Item = String>) -> Ended {
+        let seen = self.site.seen();
+        let without = TRUST.iter().flat_map(|name| ["-u", name]).map(str::to_owned);
+        let ended = self.client(["env".to_owned()].into_iter().chain(without).chain(client));
+        assert!(answers(&ended.stdout).is_empty(), "{ended:#?}");
+        assert_eq!(self.site.seen(), seen, "a client that distrusts the proxy asks for nothing");
+        ended
     }
 
     /// What a client that asked for [`Site::four`] got, what the site saw and what the records say,
