@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{DISTRUST, Run, Site, WELCOME, answers, apt, assert_denied, end, with_modules};
+use crate::support::{DISTRUST, Run, Site, WELCOME, answers, apt, assert_denied, end, node, with_modules};
 
 /// The trust that a user gives: once, with certutil.
 #[track_caller]
@@ -26,13 +26,12 @@ fn trust(run: &Run<'_>) {
 #[test]
 fn chromium() {
     apt("chromium", "chromium");
-    let node = apt("node", "nodejs");
     let site = Site::start();
     let run = Run::of(&site).option("--no-proxy=<-loopback>");
     trust(&run);
     let urls = [&site.four()[..], &["/page", "/private/page"].map(|path| site.other_url("https", path))];
     let urls = urls.concat();
-    let client = [node, with_modules("chromium.mjs", run.directory())];
+    let client = [node(), with_modules("chromium.mjs", run.directory())];
     let ended = run.client(client.into_iter().chain(urls.clone()));
     let answers = answers(&ended.stdout);
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
@@ -58,10 +57,10 @@ fn chromium() {
 #[test]
 fn chromium_without_trust() {
     apt("chromium", "chromium");
-    let node = apt("node", "nodejs");
     let site = Site::start();
     let run = Run::of(&site).option("--no-proxy=<-loopback>");
-    let ended = run.client([node, with_modules("chromium.mjs", run.directory()), site.url("https", "/page")]);
+    let ended =
+        run.client([node(), with_modules("chromium.mjs", run.directory()), site.url("https", "/page")]);
     assert!(ended.stderr.contains("ERR_CERT_AUTHORITY_INVALID"), "{ended:#?}");
     assert!(ended.stderr.contains(DISTRUST), "{ended:#?}");
     assert_eq!(site.seen(), [], "nothing was asked for");

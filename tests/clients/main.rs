@@ -11,3 +11,4 @@ mod git;
 mod node;
 mod python;
 mod strict;
+mod table;

@@ -1,51 +1,54 @@
-//! Clients of Node. Before 22.21 it follows no variable by itself, so what is tried with the system's
-//! Node takes an agent; what is tried without one takes a Node that is new enough, from npm.
+//! Clients of Node.
 
-use crate::support::{Run, Site, apt, node_24, with_modules};
+use crate::support::{Run, Site, node, with_modules};
 
-fn node() -> String {
-    apt("node", "nodejs")
+/// Node as it was before 22.21, when it followed no variable: the others are still there.
+const OLD: [&str; 3] = ["env", "-u", "NODE_USE_ENV_PROXY"];
+
+fn old_node() -> impl Iterator<Item = String> {
+    OLD.map(str::to_owned).into_iter().chain([node()])
 }
 
 #[test]
 fn node_fetch() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four([node_24(), with_modules("fetch.mjs", run.directory())], "node");
+    run.four([node(), with_modules("fetch.mjs", run.directory())], "node");
 }
 
 #[test]
 fn undici_env_http_proxy_agent() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four([node(), with_modules("undici_env.mjs", run.directory())], "undici");
+    run.four(old_node().chain([with_modules("undici_env.mjs", run.directory())]), "undici");
 }
 
-/// The way for `fetch` where Node is too old to follow the variables.
+/// The way for `fetch` where Node is too old.
 #[test]
 fn undici_proxy_agent() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four([node(), with_modules("undici_fetch.mjs", run.directory())], "undici");
+    run.four(old_node().chain([with_modules("undici_fetch.mjs", run.directory())]), "undici");
 }
 
 #[test]
 fn axios() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four([node(), with_modules("axios.mjs", run.directory())], "axios/");
+    run.four(old_node().chain([with_modules("axios.mjs", run.directory())]), "axios/");
 }
 
 #[test]
 fn got() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four([node_24(), with_modules("got.mjs", run.directory())], "got ");
+    run.four([node(), with_modules("got.mjs", run.directory())], "got ");
 }
 
 #[test]
 fn got_with_agents() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four([node(), with_modules("got.mjs", run.directory()), "--agents".into()], "got ");
+    let got = [with_modules("got.mjs", run.directory()), "--agents".into()];
+    run.four(old_node().chain(got), "got ");
 }

@@ -7,6 +7,6 @@ mod run;
 mod site;
 
 pub use answer::answers;
-pub use programs::{apt, node_24, program, python, with_modules};
+pub use programs::{apt, node, program, python, with_modules};
 pub use run::{DISTRUST, Run, assert_denied, end};
 pub use site::{Site, WELCOME};

