@@ -37,7 +37,7 @@ fn curl_without_trust() {
     let curl = apt("curl", "curl");
     let site = Site::start();
     let run = Run::of(&site);
-    let ended = run.assert_verifies([curl, "-sS".into(), site.url("https", "/page")].into_iter());
+    let ended = run.assert_verifies([curl, "-sS".into(), site.url("https", "/page")]);
     assert_eq!(ended.code, Some(60));
     assert!(ended.stderr.contains(DISTRUST), "{ended:#?}");
 }
