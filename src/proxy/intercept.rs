@@ -128,7 +128,8 @@ fn names(host: &Host, sni: &str) -> bool {
 }
 
 /// The commonest trouble of a first run is a client that does not trust our CA. It says so in an
-/// alert (RFC 8446 §6.2), and hears from us nothing but the alert; the operator hears the remedy.
+/// alert (RFC 8446 §6.2), or leaves without a word, as Node and asyncio do; the operator hears the
+/// remedy.
 fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let distrusts = matches!(
@@ -143,6 +144,12 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
         warn!(
             client = %channel.client, %origin,
             "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`, or use `courtesy run`"
+        );
+    } else if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
+        warn!(
+            client = %channel.client, %origin,
+            "the client left when it was shown the proxy's certificate; it may not trust the proxy's CA: see \
+             `courtesy ca install-help`, or use `courtesy run`"
         );
     } else {
         info!(client = %channel.client, %origin, "the TLS handshake with a client failed: {error}");
