@@ -367,7 +367,7 @@ fn an_origin_that_cannot_prove_who_it_is_gets_nothing() {
     let denied = client.get("/page");
     denied.assert_error(403, "http_request_denied");
     assert_eq!(denied.reason(), "robots_unreachable");
-    assert!(denied.text().contains("its issuer is unknown"), "{}", denied.text());
+    assert!(denied.text().contains("no known issuer vouches for it"), "{}", denied.text());
     assert_eq!(origin.log().requests.len(), 0);
 }
 
