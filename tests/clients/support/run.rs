@@ -78,7 +78,10 @@ impl<'a> Run<'a> {
     /// A command of this run, without `courtesy run`: in the environment that the client will have.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().env("PATH", path()).env("LC_ALL", "C.UTF-8").env("HOME", self.directory());
+        command.env_clear().env("PATH", path()).env("LC_ALL", "C.UTF-8");
+        command.env("HOME", self.directory()).env("TMPDIR", self.directory());
+        // The sources are not the place for what Python compiles of them.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.current_dir(self.directory());
         command
     }
