@@ -67,7 +67,12 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, proxy: Arc<Pr
     let mut stream = TokioIo::new(upgraded);
     let patience = proxy.handshake_timeout;
     let mut first = vec![0; FIRST_OCTETS_MAX];
-    let Ok(Ok(count @ 1..)) = timeout(patience, stream.read(&mut first)).await else { return };
+    let read = tokio::select! {
+        read = timeout(patience, stream.read(&mut first)) => read,
+        // Nothing is under way yet that should be let end.
+        () = channel.stop.cancelled() => return,
+    };
+    let Ok(Ok(count @ 1..)) = read else { return };
     first.truncate(count);
     let speech = Speech::by(first[0]);
     let stream = Rewind::new(first, stream);

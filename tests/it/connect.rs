@@ -101,6 +101,21 @@ fn a_client_that_says_nothing_or_half_a_word_is_not_waited_for() {
 }
 
 #[test]
+fn a_tunnel_in_which_nothing_was_said_yet_does_not_keep_the_proxy() {
+    let origin = Origin::secure();
+    let mut proxy = Proxy::before(&[&origin], |settings| {
+        settings.limits.handshake_timeout = Duration::from_mins(1);
+        settings.limits.drain_timeout = Duration::from_mins(1);
+    });
+    let mut silent = proxy.client().tunnel(&origin.authority());
+    std::thread::scope(|scope| {
+        let stopping = scope.spawn(|| proxy.stop());
+        silent.assert_closed();
+        stopping.join().expect("it stops");
+    });
+}
+
+#[test]
 fn a_connect_inside_a_tunnel_is_refused() {
     let origin = Origin::secure();
     let plain = Origin::start();
