@@ -41,11 +41,15 @@ enum Speech {
 
 impl Speech {
     /// By the first octet: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
-    /// method with a letter.
-    const fn by(first: u8) -> Self {
+    /// method with a letter. Other protocols do too (`EHLO`, `SSH-2.0`), but their first line does
+    /// not end as a request line does (RFC 9112 §3).
+    fn by(first: &[u8]) -> Self {
         match first {
-            0x16 => Self::Tls,
-            b'A'..=b'Z' | b'a'..=b'z' => Self::Http,
+            [0x16, ..] => Self::Tls,
+            [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|octet| *octet == b'\n') {
+                Some(end) if memchr::memmem::find(&first[..end], b" HTTP/1.").is_none() => Self::Other,
+                _ => Self::Http,
+            },
             _ => Self::Other,
         }
     }
@@ -74,7 +78,7 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, proxy: Arc<Pr
     };
     let Ok(Ok(count @ 1..)) = read else { return };
     first.truncate(count);
-    let speech = Speech::by(first[0]);
+    let speech = Speech::by(&first);
     let stream = Rewind::new(first, stream);
     match speech {
         Speech::Tls => tls(stream, origin, &channel, proxy, patience).await,
@@ -166,11 +170,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_octet_tells_what_is_spoken() {
-        assert_eq!(Speech::by(0x16), Speech::Tls);
-        assert_eq!(Speech::by(b'G'), Speech::Http);
-        for other in [0x00, 0x15, 0x80, b' ', b'\r', 0x17] {
-            assert_eq!(Speech::by(other), Speech::Other, "{other:#x}");
+    fn the_first_octets_tell_what_is_spoken() {
+        assert_eq!(Speech::by(b"\x16\x03"), Speech::Tls);
+        for http in ["G", "GET /", "GET / HTTP/1.1\r\nHost: a\r\n"] {
+            assert_eq!(Speech::by(http.as_bytes()), Speech::Http, "{http}");
+        }
+        for other in [
+            "\0",
+            "\x15",
+            " ",
+            "\r\n",
+            "\x17",
+            "EHLO x\r\n",
+            "SSH-2.0-x\r\n",
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        ] {
+            assert_eq!(Speech::by(other.as_bytes()), Speech::Other, "{other:?}");
         }
     }
 
