@@ -1,5 +1,5 @@
-//! The command line: one file per subcommand. A new one is its module, a variant of [`Command`] and
-//! an arm of [`run`]. Everything that is said at the end, is said here.
+//! The command line: one file per subcommand. A new one is its module, a variant of `Command` and
+//! an arm of `run`. Everything that is said at the end, is said here.
 
 mod ca;
 mod check;

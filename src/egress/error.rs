@@ -16,6 +16,10 @@ pub enum Failure {
     ConnectionTimeout,
     /// Closed or reset before an answer came.
     ConnectionTerminated,
+    /// The body of the request broke off, or its framing did: the client's doing.
+    RequestIncomplete,
+    /// The body of the request did not come in time: the client's doing.
+    RequestTimeout,
     /// The bound on connections to this origin was reached and none came free in time.
     ConnectionLimit,
     TlsCertificate,
@@ -31,6 +35,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the side that failed is the client's, so that nothing was learnt of the origin.
+    pub const fn is_clients(self) -> bool {
+        matches!(self, Self::RequestIncomplete | Self::RequestTimeout)
+    }
+
     /// The proxy error type of RFC 9209 §2.3.
     pub const fn proxy_error(self) -> &'static str {
         match self {
@@ -42,6 +51,7 @@ impl Failure {
             Self::ConnectionRefused => "connection_refused",
             Self::ConnectionTimeout => "connection_timeout",
             Self::ConnectionTerminated => "connection_terminated",
+            Self::RequestIncomplete | Self::RequestTimeout => "http_request_error",
             Self::ConnectionLimit => "connection_limit_reached",
             Self::TlsCertificate => "tls_certificate_error",
             Self::TlsProtocol => "tls_protocol_error",

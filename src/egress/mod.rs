@@ -17,6 +17,7 @@ mod unstalled;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, Response, request};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -209,6 +210,10 @@ impl Egress {
         let answered = request.body_mut().until_answered();
         match timeout(config.response_timeout, sender.try_send_request(request)).await {
             Ok(Ok(response)) => {
+                if let Some(fault) = framing_fault(response.headers()) {
+                    let detail = format!("no valid response from the origin: {fault}");
+                    return Err(Unsent { error: Error::new(Failure::Protocol, detail), request: None, slot });
+                }
                 let lease =
                     Lease { sender, pool: Arc::downgrade(&self.pool), sent, _answered: answered, slot };
                 Ok(response.map(|body: Incoming| Arriving::new(body, config.body_idle_timeout, lease)))
@@ -258,8 +263,27 @@ fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
     Some(Request::from_parts(parts, Outgoing::empty()))
 }
 
+/// What is ambiguous about where a response ends: the engine settles it for itself, but the next
+/// reader might settle it otherwise (RFC 9112 §6.1, §6.3).
+fn framing_fault(fields: &HeaderMap) -> Option<&'static str> {
+    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        if fields.contains_key(CONTENT_LENGTH) {
+            return Some("it has both Content-Length and Transfer-Encoding");
+        }
+        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            return Some("it has a transfer coding besides chunked");
+        }
+    }
+    let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number)).then_some("its Content-Length is no number")
+}
+
 fn exchange_error(error: &hyper::Error) -> Error {
     use std::error::Error as _;
+    if error.is_user() {
+        return request_error(error);
+    }
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     let failure = if error.is_parse_too_large() {
         Failure::HeaderTooLarge
@@ -269,4 +293,19 @@ fn exchange_error(error: &hyper::Error) -> Error {
         Failure::ConnectionTerminated
     };
     Error::new(failure, format!("no valid response from the origin: {error}{cause}"))
+}
+
+/// The request could not be sent whole, because the client's body did not come so.
+fn request_error(error: &hyper::Error) -> Error {
+    use std::error::Error as _;
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    match source {
+        Some(source) if source.kind() == std::io::ErrorKind::TimedOut => {
+            Error::new(Failure::RequestTimeout, format!("the body of the request stalled: {source}"))
+        }
+        _ => Error::new(
+            Failure::RequestIncomplete,
+            "the body of the request is not valid HTTP/1.1, or did not come to its end",
+        ),
+    }
 }

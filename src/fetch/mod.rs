@@ -186,7 +186,11 @@ fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
         Failure::Dns | Failure::DnsTimeout => NetworkFailure::Dns,
         Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
         Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
-        Failure::ConnectionTerminated | Failure::Incomplete => NetworkFailure::CutShort,
+        // Its request has no body that could be incomplete.
+        Failure::ConnectionTerminated
+        | Failure::RequestIncomplete
+        | Failure::RequestTimeout
+        | Failure::Incomplete => NetworkFailure::CutShort,
         Failure::TlsCertificate | Failure::TlsProtocol => NetworkFailure::Tls,
         Failure::Protocol | Failure::HeaderTooLarge => NetworkFailure::InvalidResponse,
     };

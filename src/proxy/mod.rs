@@ -1,7 +1,7 @@
 //! The life of one request: where it is for, whether it may go, there and back.
 //!
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
-//! and no other, and without a [`gate::Permit`] nothing of it leaves.
+//! and no other, and without a `Permit` nothing of it leaves.
 
 mod bad_syntax;
 mod body;
@@ -131,7 +131,9 @@ impl Proxy {
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
-        self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        if !matches!(&forwarded, Err(error) if error.failure.is_clients()) {
+            self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
+        }
         match forwarded {
             Ok(response) => Ok(response),
             Err(error) if error.failure == Failure::AddressProhibited => {

@@ -88,12 +88,17 @@ impl Refusal {
         Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
     }
 
-    /// The side that failed is the origin's.
+    /// An exchange with the origin that failed: the origin's doing, but for a request body that did
+    /// not come whole.
     pub fn origin(error: &egress::Error) -> Self {
         use egress::Failure;
         let proxy_error = error.failure.proxy_error();
         match error.failure {
             Failure::Loop => Self::looping(error.detail.clone()),
+            Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
+            Failure::RequestTimeout => {
+                Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())
+            }
             Failure::ConnectionLimit => Self::busy(error.detail.clone()),
             Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
                 Problem::OriginTimeout,

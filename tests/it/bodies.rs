@@ -266,12 +266,21 @@ fn a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
     let whole = answer(200, "X: y\r\n", "page");
     let mut origin = Origin::start();
     for cut in 0..whole.len() {
-        origin = origin.on(&format!("/{cut}"), Script::default().send(&whole[..cut]).close());
+        let begun = Script::default().send(&whole[..cut]);
+        origin = origin.on(&format!("/{cut}/close"), begun.clone().close());
+        origin = origin.on(&format!("/{cut}/reset"), begun.reset());
     }
     let proxy = Proxy::start();
     for cut in 0..whole.len() {
-        if let Ok(response) = proxy.client().ask("GET", &origin.url(&format!("/{cut}")), "").try_read("GET") {
-            assert_eq!(response.status(), 502, "{cut}");
+        for path in [format!("/{cut}/close"), format!("/{cut}/reset")] {
+            let mut client = proxy.client();
+            match client.ask("GET", &origin.url(&path), "").try_read("GET") {
+                Ok(response) => {
+                    assert_eq!(response.status(), 502, "{path}");
+                    assert_eq!(client.get(&origin.url("/next")).status(), 200, "{path}");
+                }
+                Err(_) => client.assert_closed(),
+            }
         }
     }
 }
@@ -349,6 +358,56 @@ fn octets_behind_an_answer_are_no_answer() {
     assert_eq!(client.get(&origin.url("/first")).text(), "first");
     assert_eq!(client.get(&origin.url("/second")).text(), "this is /second\n");
     assert_eq!(client.get(&origin.url("/third")).text(), "this is /third\n");
+}
+
+/// The same, when they come late: the connection has gone back to the others by then.
+#[test]
+fn octets_that_an_idle_connection_brings_are_no_answer() {
+    let late = Script::default().send(answer(200, "", "first")).hold().send(answer(200, "", "poison"));
+    let origin = Origin::start().on("/first", late);
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/first")).text(), "first");
+    let sent = origin.log().sent;
+    origin.release();
+    origin.wait_until("the octets are sent", |log| log.sent > sent);
+    assert_eq!(client.get(&origin.url("/second")).text(), "this is /second\n");
+    assert_eq!(client.get(&origin.url("/third")).text(), "this is /third\n");
+}
+
+/// Octets of a body that nobody read must never become a request (I1).
+#[test]
+fn the_body_of_a_request_that_was_answered_early_is_no_request() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /no\n").on(
+        "/refused",
+        Script::default().leave_body().send(answer(413, "Connection: close\r\n", "")).close(),
+    );
+    let proxy = Proxy::start();
+    let smuggled = request("GET", &origin.url("/smuggled"), "");
+    for path in ["/no", "/refused"] {
+        for expect in ["", "Expect: 100-continue\r\n"] {
+            for framing in
+                [format!("Content-Length: {}\r\n", smuggled.len()), "Transfer-Encoding: chunked\r\n".into()]
+            {
+                let mut client = proxy.client();
+                // At once, as a client does that does not wait to be asked.
+                let head = request("POST", &origin.url(path), &format!("{expect}{framing}"));
+                client.send(format!("{head}{smuggled}"));
+                let status = client.read().status();
+                assert!(status >= 400, "{status}");
+                // The connection may go on or be closed, but only with what is a request.
+                let _ = client.try_send(request("GET", &origin.url("/next"), ""));
+                if let Ok(response) = client.try_read("GET") {
+                    assert!(
+                        response.status() == 400 || response.text() == "this is /next\n",
+                        "{}",
+                        response.text()
+                    );
+                }
+            }
+        }
+    }
+    assert_eq!(origin.count("/smuggled"), 0);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_fetch_outlives_all_who_wait_for_it() {
 
 #[test]
 fn origins_that_stall_delay_no_other() {
-    let stalling = Origin::start().on("/robots.txt", Script::default().hold());
+    let stalling = Origin::start().on("/robots.txt", held(""));
     let other = Origin::with_robots("User-agent: *\nDisallow: /no\n");
     let proxy = Proxy::start();
     let _waiting: Vec<_> = (0..40)

@@ -12,3 +12,4 @@ mod fields;
 mod flights;
 mod life;
 mod policy;
+mod tls;

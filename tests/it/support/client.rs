@@ -134,7 +134,7 @@ impl Client {
             return self.wire.chunked(body);
         }
         match head.field("content-length") {
-            Some(length) => self.wire.exactly(length.parse().expect("a number"), body)?,
+            Some(length) => self.wire.exactly(length.parse().map_err(io::Error::other)?, body)?,
             None => self.wire.rest(body)?,
         }
         Ok(String::new())

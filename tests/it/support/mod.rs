@@ -3,6 +3,7 @@
 mod client;
 mod origin;
 mod proxy;
+mod tls;
 mod wire;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 pub use client::{Client, request};
 pub use origin::{Origin, Script, answer, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};
+pub use tls::{End, TlsFront, params};
 
 /// How long anything that must happen may take. Only a failing test takes so long.
 pub const DEADLINE: Duration = Duration::from_secs(20);
