@@ -87,6 +87,7 @@ impl Proxy {
                 if is_connect { closing(response) } else { response }
             }
         };
+        channel.control.has_answered();
         response.map(|body| body.within(exchange))
     }
 
