@@ -62,6 +62,13 @@ impl Refusal {
         Self::new(Problem::NotServed, StatusCode::NOT_IMPLEMENTED, "http_request_error", detail)
     }
 
+    /// A transfer coding other than `chunked` (RFC 9112 §6.1). Where such a body ends is not ours to
+    /// say, so the connection is closed.
+    pub fn unknown_coding() -> Self {
+        let detail = "the only transfer coding served is \"chunked\"";
+        Self { closes: true, ..Self::not_served(detail) }
+    }
+
     /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
     pub fn expectation_failed() -> Self {
         let detail = "the only expectation served is \"100-continue\"";
