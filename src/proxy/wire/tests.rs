@@ -79,7 +79,7 @@ async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
     let (wire, _, mut client) = wire(64);
     let service = service_fn(|request: Request<Incoming>| async {
         tokio::spawn(request.into_body().collect());
-        Ok::<_, Infallible>(Response::new(Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
+        Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
     });
     let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), service);
     let serving = tokio::spawn(serving);
