@@ -65,6 +65,15 @@ fn a_file_that_cannot_be_used_ends_in_78() {
 }
 
 #[test]
+fn an_address_in_use_is_said_once() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = fails(&mut courtesy(&["serve", "--listen", &address]), 69);
+    assert!(said.contains(&format!("cannot listen on {address}: ")), "{said}");
+    assert_eq!(said.matches("in use").count(), 1, "{said}");
+}
+
+#[test]
 fn a_mistaken_variable_ends_in_78() {
     let said = fails(courtesy(&["config", "check"]).env("COURTESY_ROBOTS_PROFILE", "google"), 78);
     assert!(said.contains("$COURTESY_ROBOTS_PROFILE: "), "{said}");

@@ -11,6 +11,9 @@ use crate::policy::exemption::Paths;
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
 
+/// Room for the request line of 8000 octets that RFC 9112 §3 asks for. The engine panics on less.
+const HEADER_SIZE_MIN: u64 = 8 << 10;
+
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
     let place = &place;
@@ -34,6 +37,10 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if settings.robots.max_size < ROBOTS_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.robots.max_size));
         complain("robots.max_size", problem, Some("RFC 9309 §2.5 asks for at least 500KiB".into()));
+    }
+    if settings.limits.max_header_bytes < HEADER_SIZE_MIN {
+        let problem = format!("{} is too little", print_size(&settings.limits.max_header_bytes));
+        complain("limits.max_header_bytes", problem, Some("it takes at least 8KiB".into()));
     }
 }
 

@@ -117,6 +117,10 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "[robots]\nmax_size = \"100KiB\"",
             "courtesy.toml:2: robots.max_size: 100KiB is too little; RFC 9309 §2.5 asks for at least 500KiB",
         ),
+        (
+            "[limits]\nmax_header_bytes = \"4KiB\"",
+            "courtesy.toml:2: limits.max_header_bytes: 4KiB is too little; it takes at least 8KiB",
+        ),
         ("robots = 5", "courtesy.toml:1: robots: expected a table, found the number 5"),
         (
             "[listen]\nproxy = \"127.0.0.1:3128\"",

@@ -15,6 +15,7 @@ pub struct Control {
     interim: Mutex<BytesMut>,
     has_interim: AtomicBool,
     swallowed: AtomicBool,
+    answered: AtomicBool,
     unread: AtomicBool,
     released: AtomicBool,
     sequel: Mutex<Option<Sequel>>,
@@ -64,6 +65,21 @@ impl Control {
     pub fn send_interim(&self, head: &[u8]) {
         self.interim().extend_from_slice(head);
         self.has_interim.store(true, Ordering::Release);
+    }
+
+    /// The engine has been given a response: what it writes next begins with that.
+    pub fn has_answered(&self) {
+        self.answered.store(true, Ordering::Release);
+    }
+
+    /// The engine writes the response that it was given.
+    pub fn note_answer_written(&self) {
+        self.answered.store(false, Ordering::Release);
+    }
+
+    /// What the engine writes now is nobody's answer but its own.
+    pub fn owes_nothing(&self) -> bool {
+        self.is_idle() && !self.answered.load(Ordering::Acquire)
     }
 
     pub fn has_interim(&self) -> bool {

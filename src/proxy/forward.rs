@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, UPGRADE};
+use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{Request, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::oneshot;
@@ -135,6 +135,18 @@ impl Forwarding {
         self.via.append(&mut parts.headers, parts.version);
         parts.version = Version::HTTP_11;
         Response::from_parts(parts, Body::origin(body))
+    }
+}
+
+/// A transfer coding is undone here, hop by hop: one that we do not know would be taken off a body
+/// that still has it (RFC 9112 §6.1).
+pub fn check_coding(fields: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+    let is_known = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    if codings.next().is_none_or(is_known) && codings.next().is_none() {
+        Ok(())
+    } else {
+        Err(Refusal::unknown_coding())
     }
 }
 

@@ -152,7 +152,7 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     if distrusts {
         warn!(
             client = %channel.client, %origin,
-            "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`, or use `courtesy run`"
+            "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`"
         );
     } else if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
         warn!(

@@ -96,6 +96,7 @@ impl Proxy {
                 if is_connect { closing(response) } else { response }
             }
         };
+        channel.control.has_answered();
         response.map(|body| body.within(exchange))
     }
 
@@ -115,6 +116,7 @@ impl Proxy {
             }
             Destination::Proxy => return Ok(respond::options()),
         };
+        forward::check_coding(request.headers())?;
         forward::check_expectation(request.headers(), request.version())?;
         if self.forwarding.via.is_looping(request.headers()) {
             return Err(Refusal::looping("the request has been through this proxy before (Via)").into());

@@ -61,13 +61,15 @@ pub fn destination(request: &request::Parts, scope: &Scope) -> Result<Destinatio
     Ok(Destination::Resource(Target { origin, path: with_slash(path)? }))
 }
 
-/// The path begins with "/": `http://a?b` has none, so one is supplied (RFC 9112 §3.2.1).
+/// The path begins with "/": `http://a?b` has none, so one is supplied (RFC 9112 §3.2.1). Anything
+/// else, such as the "*" of another method than OPTIONS, is not mended (RFC 9112 §3).
 fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
-    if path.as_str().starts_with('/') {
-        return Ok(path);
+    let invalid = || Refusal::bad_request("the URL has no valid path");
+    match path.as_str() {
+        text if text.starts_with('/') => Ok(path),
+        text if text.starts_with('?') => PathAndQuery::try_from(format!("/{text}")).map_err(|_| invalid()),
+        _ => Err(invalid()),
     }
-    PathAndQuery::try_from(format!("/{}", path.as_str()))
-        .map_err(|_| Refusal::bad_request("the URL has no valid path"))
 }
 
 /// Inside a CONNECT the origin is known. What names another, as target (`:authority` in HTTP/2), by
@@ -220,6 +222,7 @@ mod tests {
         for (uri, host, version) in [
             ("/x", Some("other.example"), h1),
             ("/x", Some("example.com:8443"), h1),
+            ("*", Some("example.com"), h1),
             ("http://example.com/x", Some("example.com"), h1),
             ("https://other.example/x", Some("example.com"), h1),
             ("https://other.example/x", None, h2),

@@ -28,7 +28,7 @@ pub struct Listeners(Vec<TcpListener>);
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}")]
 pub struct BindError {
     pub address: SocketAddr,
     pub source: io::Error,

@@ -143,6 +143,23 @@ fn what_this_proxy_does_not_serve_is_told_so() {
     }
 }
 
+/// The body would reach the origin still coded, with nothing that says so.
+#[test]
+fn a_transfer_coding_besides_chunked_is_not_served() {
+    let origin = Origin::start();
+    let proxy = Proxy::start();
+    for codings in ["gzip, chunked", "chunked, chunked", "gzip\r\nTransfer-Encoding: chunked"] {
+        let mut client = proxy.client();
+        client.ask("POST", &origin.url("/up"), &format!("Transfer-Encoding: {codings}\r\n"));
+        let _ = client.try_send("0\r\n\r\n");
+        let refused = client.read();
+        refused.assert_error(501, "http_request_error");
+        assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("chunked")));
+        client.assert_closed();
+    }
+    assert_eq!(origin.count("/up"), 0);
+}
+
 /// Optimistic octets behind a refused CONNECT are never run as a request.
 #[test]
 fn a_refused_connect_closes_the_connection() {

@@ -1,0 +1,104 @@
+use std::convert::Infallible;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::*;
+
+const CANNED: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\ndate: Mon\r\n\r\n";
+
+/// A wire that takes `room` octets before the client has to read.
+fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
+    let (stream, client) = duplex(room);
+    let control = Arc::<Control>::default();
+    let long = Duration::from_secs(60);
+    let deadlines = Deadlines { idle: long, head: long, write: long };
+    (Wire::new(stream, Arc::clone(&control), deadlines), control, client)
+}
+
+async fn all(mut client: DuplexStream) -> String {
+    let mut octets = String::new();
+    client.read_to_string(&mut octets).await.unwrap();
+    octets
+}
+
+/// Lets everything on this runtime do what it can.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn only_the_engines_own_answer_is_held_back() {
+    assert!(is_engines_own_error(CANNED));
+    for ours in [
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nvia: 1.1 courtesy\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n",
+        "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n",
+    ] {
+        assert!(!is_engines_own_error(ours.as_bytes()), "{ours}");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_looks_like_the_engines_own_is_written() {
+    let (mut wire, control, client) = wire(1024);
+    control.has_answered();
+    wire.write_all(CANNED).await.unwrap();
+    wire.write_all(CANNED).await.unwrap();
+    assert!(control.swallowed(), "the second is nobody's");
+    drop(wire);
+    assert_eq!(all(client).await.as_bytes(), CANNED);
+}
+
+/// I2: no octets of one exchange ever become part of another.
+#[tokio::test]
+async fn an_interim_response_never_comes_between_the_octets_of_another() {
+    let (mut wire, control, mut client) = wire(8);
+    control.send_interim(b"103 ");
+    wire.flush().await.unwrap();
+    assert_eq!(wire.write(b"response").await.unwrap(), 4);
+    control.send_interim(b"103 ");
+    let read = tokio::spawn(async move {
+        let mut octets = [0; 16];
+        client.read_exact(&mut octets).await.unwrap();
+        (client, octets)
+    });
+    wire.write_all(b"onse").await.unwrap();
+    wire.flush().await.unwrap();
+    control.send_interim(b"102 ");
+    wire.write_all(b"next").await.unwrap();
+    drop(wire);
+    let (client, octets) = read.await.unwrap();
+    assert_eq!((&octets[..], all(client).await.as_str()), (&b"103 response102 "[..], "next"));
+}
+
+/// The answer came before the upload was over, and the client reads it only after its next
+/// request.
+#[tokio::test]
+async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
+    let (wire, _, mut client) = wire(64);
+    let service = service_fn(|request: Request<Incoming>| async {
+        tokio::spawn(request.into_body().collect());
+        Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
+    });
+    let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), service);
+    let serving = tokio::spawn(serving);
+    client.write_all(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n1").await.unwrap();
+    settle().await;
+    client.write_all(b"2GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    settle().await;
+    let mut answers = Vec::new();
+    while answers.iter().filter(|octet| **octet == b'A').count() < 400 {
+        let read = client.read_buf(&mut answers);
+        let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+        assert!(matches!(read, Ok(Ok(1..))), "{read:?} after {}", answers.escape_ascii());
+    }
+    serving.abort();
+}
