@@ -26,7 +26,7 @@
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
-//! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, pool |
+//! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
 //! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |
 //! | [`audit`] | the denial record and its writer |
@@ -40,12 +40,15 @@
 //! ```text
 //! server      accept, who is let in, limits
 //!   proxy::handle
-//!     target      absolute-form → Destination
+//!     target      absolute-form, CONNECT, or what runs inside one → Destination
 //!     rules       User-Agent → agent, profile, mode
 //!     gate        store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
 //!                 policy::decide       ── disallow ─▶ audit.write ─▶ respond::denied
 //!     forward     Permit → egress → response, streamed
 //! ```
+//!
+//! A CONNECT becomes a value first (`proxy/connect.rs`). What runs inside an intercepted one re-enters
+//! the same `handle`, by a channel whose scope is that one origin.
 //!
 //! # Invariants
 //!

@@ -28,6 +28,39 @@ pub const DNS_ADDRESSES_MAX: usize = 16;
 /// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
 pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
+/// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
+pub const TLS_SESSIONS_MAX: usize = 1024;
+
+/// Exchanges on one HTTP/2 connection at one time: what RFC 9113 §6.5.2 advises origins to allow at
+/// the least. One more gets another connection.
+pub const HTTP2_STREAMS_MAX: usize = 100;
+
+/// Octets that an origin may send on one stream before they are read (RFC 9113 §5.2): what a slow
+/// client makes us hold.
+pub const HTTP2_STREAM_WINDOW_OCTETS: u32 = 256 << 10;
+
+/// The same for a whole connection: room for every stream, so that slow readers never stop the
+/// others (RFC 9113 §5.2.2).
+pub const HTTP2_CONNECTION_WINDOW_OCTETS: u32 = HTTP2_STREAM_WINDOW_OCTETS * HTTP2_STREAMS_MAX as u32;
+
+/// Octets of one request's body that wait to be sent.
+pub const HTTP2_SEND_BUFFER_OCTETS: usize = 64 << 10;
+
+/// Streams that we have reset and still ignore frames of (RFC 9113 §5.4.2): all clients of a
+/// connection may leave at once.
+pub const HTTP2_RESET_STREAMS_MAX: usize = HTTP2_STREAMS_MAX;
+
+/// Malformed answers on one connection before it is closed.
+pub const HTTP2_MALFORMED_MAX: usize = 100;
+
+/// Silence after which an origin with open streams is asked for a sign of life (RFC 9113 §6.7), and
+/// how long it has for it: many exchanges hang on one connection.
+pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(15);
+pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Origins remembered as speaking HTTP/1.1 only: nobody waits to share a connection to them.
+pub const HTTP1_ORIGINS_MAX: usize = 4096;
+
 /// The longest gap between two failed tries that still counts as one outage observed: who did not
 /// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
 pub const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
@@ -112,6 +145,12 @@ pub const LISTED_URL_OCTETS_MAX: usize = 1 << 20;
 /// a thread that serves nobody.
 pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
 
+/// Distinct origins that the summary of one run counts.
+pub const ORIGINS_COUNTED_MAX: usize = 100_000;
+
+/// How long requests that a command left behind may go on after it has ended.
+pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
+
 /// Requests under way at once on one HTTP/2 connection of a client.
 pub const H2_STREAMS_MAX: u32 = 128;
 
@@ -134,3 +173,6 @@ pub const SERIAL_OCTETS: usize = 16;
 
 /// Leaf certificates being made at once: each is some ten microseconds of one core.
 pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
+
+/// Days before the end of a CA from which on `courtesy doctor` asks for another.
+pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;

@@ -13,4 +13,4 @@ mod writer;
 pub use record::{Client, Entry, Exemption, Group, Profile, Record, Robots, Rule, new_id};
 pub use time::print as print_time;
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
-pub use writer::{Health, OpenError, WriteError, Writer, Written};
+pub use writer::{FILE_NAME, Health, OpenError, WriteError, Writer, Written};

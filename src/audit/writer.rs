@@ -15,7 +15,8 @@ use super::journal::{Journal, private};
 use super::record::{Entry, Record};
 use crate::limits::RECORDS_WAITING_MAX;
 
-const FILE_NAME: &str = "denials.jsonl";
+/// The file of records, in its directory.
+pub const FILE_NAME: &str = "denials.jsonl";
 const TORN_NAME: &str = "denials.torn";
 const LOCK_NAME: &str = "lock";
 

@@ -69,11 +69,7 @@ impl Certificate {
     }
 
     pub fn pem(&self) -> String {
-        let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
-        for line in STANDARD.encode(&self.der).as_bytes().chunks(64) {
-            let _ = writeln!(pem, "{}", String::from_utf8_lossy(line));
-        }
-        pem + "-----END CERTIFICATE-----\n"
+        pem(&self.der)
     }
 
     /// Whether it names itself as its issuer, as a root does.
@@ -98,6 +94,15 @@ impl Certificate {
     pub(super) fn x509(&self) -> X509Certificate<'_> {
         x509(&self.der).expect("it was parsed before")
     }
+}
+
+/// Any certificate as text.
+pub fn pem(der: &[u8]) -> String {
+    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
+    for line in STANDARD.encode(der).as_bytes().chunks(64) {
+        let _ = writeln!(pem, "{}", String::from_utf8_lossy(line));
+    }
+    pem + "-----END CERTIFICATE-----\n"
 }
 
 fn x509(der: &[u8]) -> Result<X509Certificate<'_>, String> {

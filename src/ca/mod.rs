@@ -14,8 +14,10 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod tickets;
+mod trust;
 
 pub use authority::{Authority, Source};
-pub use certificate::{Certificate, print_date};
+pub use certificate::{Certificate, pem, print_date};
 pub use error::{CaError, MintError};
 pub use leaves::{Leaves, Stats};
+pub use trust::{CLIENTS, Client};

@@ -17,5 +17,11 @@ pub fn credentials_directory() -> Option<PathBuf> {
 
 /// Whether a variable is there and not empty, as NO_COLOR asks.
 pub fn is_set(name: &str) -> bool {
-    variables().iter().any(|(variable, value)| variable == name && !value.is_empty())
+    variable(name).is_some()
+}
+
+/// One variable, if it is there and not empty.
+pub fn variable(name: &str) -> Option<String> {
+    let found = variables().into_iter().find(|(variable, _)| variable == name);
+    found.map(|(_, value)| value).filter(|value| !value.is_empty())
 }

@@ -10,21 +10,23 @@ use crate::config::Refusal;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done; `check`: allowed.
-    Done = 0,
+    Done,
     /// A clean no: `check`: disallowed.
-    No = 1,
+    No,
     /// The command line was not understood.
-    Usage = 2,
+    Usage,
     /// `check`: robots.txt could not be had.
-    Undecided = 3,
+    Undecided,
     /// A needed thing is not there: an address in use, a store that is locked.
-    Unavailable = 69,
+    Unavailable,
     /// Input or output.
-    InputOutput = 74,
+    InputOutput,
     /// Permission.
-    Permission = 77,
+    Permission,
     /// The configuration cannot be used.
-    Configuration = 78,
+    Configuration,
+    /// `run`: what the command itself ended with.
+    Command(u8),
 }
 
 /// An error on its way to standard error, with the code it ends in.
@@ -45,9 +47,25 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
     }
 }
 
+impl Exit {
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::No => 1,
+            Self::Usage => 2,
+            Self::Undecided => 3,
+            Self::Unavailable => 69,
+            Self::InputOutput => 74,
+            Self::Permission => 77,
+            Self::Configuration => 78,
+            Self::Command(code) => code,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.code())
     }
 }
 

@@ -3,9 +3,12 @@
 
 mod ca;
 mod check;
+mod clients;
 mod completions;
 mod config;
 mod demo;
+mod doctor;
+mod env;
 pub mod environment;
 pub mod exit;
 pub mod flags;
@@ -13,6 +16,9 @@ pub mod logging;
 mod man;
 pub mod output;
 mod paint;
+mod private;
+mod programs;
+mod run;
 mod serve;
 mod span;
 
@@ -30,7 +36,8 @@ use exit::{Exit, Failure};
 #[command(name = "courtesy", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Exit codes: 0 done (check: allowed) · 1 no (check: disallowed) · 2 usage · 3 check: undecided ·
-69 a needed thing is not there · 74 input or output · 77 permission · 78 configuration")]
+69 a needed thing is not there · 74 input or output · 77 permission · 78 configuration.
+`run` ends as the command does.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -40,12 +47,18 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
+    /// Run a command, with every request of it through a proxy of its own
+    Run(run::RunArgs),
+    /// Print the variables that send clients through the proxy
+    Env(env::EnvArgs),
     /// Say what robots.txt allows, and by which line
     Check(check::CheckArgs),
     /// Show on scripted sites, without a network, what the proxy does
     Demo(demo::DemoArgs),
     /// Show, export or rotate the certificate authority that clients trust
     Ca(ca::CaArgs),
+    /// Find out what stands in the way of a crawl, and which clients follow the variables
+    Doctor(doctor::DoctorArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -69,6 +82,9 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Env(args) => env::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Ca(args) => ca::run(args),

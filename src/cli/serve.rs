@@ -39,6 +39,10 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         warn!("{notice}");
     }
     let ca = settings.ca(environment::credentials_directory().as_deref());
+    if environment::is_set("SSL_CERT_FILE") {
+        // Set to make clients trust us, it is also where the system's roots are then looked for.
+        warn!("SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file");
+    }
     let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
     let assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
     info!(

@@ -62,7 +62,7 @@ impl Default for Https {
 
 impl Default for Tls {
     fn default() -> Self {
-        Self { roots: Roots::System, extra_roots: Vec::new() }
+        Self { roots: Roots::System, extra_roots: Vec::new(), insecure_origins: Vec::new() }
     }
 }
 

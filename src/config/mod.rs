@@ -29,7 +29,9 @@ pub use settings::{
 };
 pub use show::Effective;
 pub use values::{FetchAs, Token, Via};
-pub use words::{Access, LogFormat, LogLevel, Meaning, Mode, OutageCopy, ProfileName, Roots};
+pub use words::{
+    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots,
+};
 
 /// The commented file: every setting with its default and a sentence.
 pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

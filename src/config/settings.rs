@@ -16,6 +16,7 @@ use super::values::{FetchAs, Via};
 use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots,
 };
+use crate::origin::Host;
 use crate::proxy::HostPattern;
 
 /// All settings, effective and checked.
@@ -157,6 +158,9 @@ pub struct Tls {
     pub roots: Roots,
     /// Files of further certificate authorities, PEM.
     pub extra_roots: Vec<PathBuf>,
+    /// Hosts whose certificates are not verified.
+    #[serde(with = "units::hosts")]
+    pub insecure_origins: Vec<Host>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,7 +180,7 @@ pub struct Egress {
     /// How long an unused connection to an origin is kept.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Connections to one origin at one time.
+    /// Requests under way to one origin at one time.
     #[serde(with = "units::count")]
     pub max_per_origin: usize,
     /// Unused connections kept, in all.

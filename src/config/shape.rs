@@ -170,6 +170,7 @@ fn example() -> Settings {
     settings.https.ca_cert = Some("ca.pem".into());
     settings.https.ca_key = Some("ca.key".into());
     settings.tls.extra_roots = vec!["root.pem".into()];
+    settings.tls.insecure_origins = vec![origin.host().clone()];
     settings.agents.rules = vec![AgentRule {
         matches: "*".parse().expect("a pattern"),
         token: Some(token.clone()),

@@ -12,7 +12,7 @@ use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
 use crate::moment::Moment;
-use crate::origin::{Origin, split_url};
+use crate::origin::{Host, Origin, Scheme, split_url};
 use crate::policy::exemption::OriginPattern;
 
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -81,6 +81,15 @@ pub fn parse_origin(text: &str) -> Result<Origin, String> {
     }
 }
 
+pub fn parse_host(text: &str) -> Result<Host, String> {
+    // A port would be ignored, and whoever writes one means it.
+    let has_port = text.contains(':') && !text.ends_with(']');
+    match Origin::from_authority(Scheme::Https, text) {
+        Ok(origin) if !has_port => Ok(origin.host().clone()),
+        _ => Err(format!("\"{text}\" is not a host; write \"example.com\" or \"192.0.2.7\", without a port")),
+    }
+}
+
 pub fn parse_origin_pattern(text: &str) -> Result<OriginPattern, String> {
     match text.starts_with("*.") {
         true => OriginPattern::parse(text).map_err(|error| error.to_string()),
@@ -125,6 +134,18 @@ mod tests {
         assert_eq!(print_date(&parse_date(date).unwrap()), date);
         for text in ["https://example.com", "*.example.com", "http://[::1]:8080"] {
             assert_eq!(print_origin_pattern(&parse_origin_pattern(text).unwrap()), text);
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_without_port() {
+        for (text, host) in
+            [("Example.COM.", "example.com"), ("192.0.2.7", "192.0.2.7"), ("[2001:DB8::1]", "[2001:db8::1]")]
+        {
+            assert_eq!(parse_host(text).unwrap().to_string(), host);
+        }
+        for text in ["example.com:8443", "[::1]:443", "https://example.com", "", "a b"] {
+            assert!(parse_host(text).is_err(), "{text}");
         }
     }
 

@@ -7,11 +7,11 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
 use super::spelling::{
-    parse_block, parse_date, parse_duration, parse_origin, parse_origin_pattern, parse_size, parse_status,
-    print_date, print_duration, print_origin_pattern, print_size,
+    parse_block, parse_date, parse_duration, parse_host, parse_origin, parse_origin_pattern, parse_size,
+    parse_status, print_date, print_duration, print_origin_pattern, print_size,
 };
 use crate::moment::Moment;
-use crate::origin::Origin;
+use crate::origin::{Host, Origin};
 use crate::policy::exemption::OriginPattern;
 
 macro_rules! unit {
@@ -55,6 +55,20 @@ pub mod blocks {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         texts.iter().map(|text| parse_block(text)).collect::<Result<_, _>>().map_err(de::Error::custom)
+    }
+}
+
+/// A list of hosts, names or addresses.
+pub mod hosts {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(hosts: &[Host], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(hosts.iter().map(ToString::to_string))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Host>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| parse_host(text)).collect::<Result<_, _>>().map_err(de::Error::custom)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The way out: resolve, keep only permitted addresses, connect to exactly those, speak HTTP/1.1.
+//! The way out: resolve, keep only permitted addresses, connect to exactly those, speak the version
+//! of HTTP that the origin prefers.
 //!
 //! Promises: no connection to an address that the policy refuses, by whatever name; bounds on
 //! connections in use and idle; a request is sent a second time only when that is safe
@@ -7,33 +8,37 @@
 mod address;
 mod body;
 mod connect;
+mod dial;
 mod error;
+mod exchange;
+mod http2;
+mod multiplexed;
 mod pool;
 mod resolve;
 mod slots;
 mod tls;
+mod tls_words;
+mod trust;
 mod unstalled;
+mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
-use http::{Method, Request, Response, request};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+use http::header::UPGRADE;
+use http::{Request, Response};
 
-use crate::origin::{Origin, Scheme};
+use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use body::{Arriving, Outgoing};
 pub use error::{Error, Failure};
-use pool::{Lease, Pool};
+use exchange::Again;
+use pool::Pool;
 use resolve::Resolver;
-use slots::{Slot, Slots};
-pub use tls::{Roots, RootsError, connector as tls_connector};
+use slots::Slots;
+use tls::Versions;
+pub use tls::{Tls, connector as tls_connector};
+pub use trust::{Roots, RootsError};
 pub use unstalled::Unstalled;
 
 /// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.
@@ -54,7 +59,7 @@ pub struct Shared {
     config: Config,
     policy: AddressPolicy,
     resolver: Resolver,
-    tls: TlsConnector,
+    tls: Tls,
     slots: Arc<Slots>,
 }
 
@@ -65,7 +70,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub fn new(config: Config, policy: AddressPolicy, tls: TlsConnector) -> Arc<Self> {
+    pub fn new(config: Config, policy: AddressPolicy, tls: Tls) -> Arc<Self> {
         let slots = Slots::new(config.max_per_origin);
         Arc::new(Self { config, policy, resolver: Resolver::new(), tls, slots })
     }
@@ -106,206 +111,37 @@ impl Egress {
     }
 
     /// Sends one request to `origin` and returns the head of the answer, its body still to come.
-    /// The request is in origin-form, with the `Host` that the caller derived from `origin`.
+    /// The request is in origin-form, with the `Host` that the caller derived from `origin`. It is
+    /// sent a second time at most, and only when that is safe.
     pub async fn send(
         &self,
         origin: &Origin,
         request: Request<Outgoing>,
     ) -> Result<Response<Arriving>, Error> {
         let slot = self.shared.slots.acquire(origin, self.shared.config.connect_timeout).await?;
-        let request = match self.idle_connection(origin).await {
-            None => request,
-            Some(sender) => {
-                let spare = spare(&request);
-                match self.exchange(sender, request, slot).await {
-                    Ok(response) => return Ok(response),
-                    Err(Unsent { slot, request: Some(request), .. }) => {
-                        return self.send_anew(origin, *request, slot).await;
-                    }
-                    Err(Unsent { slot, error, .. }) => match spare {
-                        Some(request) if error.failure == Failure::ConnectionTerminated => {
-                            return self.send_anew(origin, request, slot).await;
-                        }
-                        _ => return Err(error),
-                    },
-                }
-            }
+        // HTTP/2 has no upgrades (RFC 9113 §8.6).
+        let versions = match request.headers().contains_key(UPGRADE) {
+            true => Versions::Http1,
+            false => Versions::Any,
         };
-        self.send_anew(origin, request, slot).await
-    }
-
-    async fn send_anew(
-        &self,
-        origin: &Origin,
-        request: Request<Outgoing>,
-        slot: Slot,
-    ) -> Result<Response<Arriving>, Error> {
-        let sender = self.connect(origin).await?;
-        self.exchange(sender, request, slot).await.map_err(|unsent| unsent.error)
-    }
-
-    /// A connection for a tunnel: to a permitted address, and nothing said on it.
-    pub async fn connect_plain(&self, origin: &Origin) -> Result<TcpStream, Error> {
-        let shared = &self.shared;
-        let addresses = connect::permitted_addresses(origin, &shared.resolver, &shared.policy).await?;
-        connect::connect(addresses, shared.config.connect_timeout).await
-    }
-
-    /// An idle connection that is ready for a request.
-    async fn idle_connection(&self, origin: &Origin) -> Option<SendRequest<Outgoing>> {
-        while let Some(mut sender) = self.pool.take(origin) {
-            if sender.ready().await.is_ok() {
-                return Some(sender);
-            }
-        }
-        None
-    }
-
-    async fn connect(&self, origin: &Origin) -> Result<SendRequest<Outgoing>, Error> {
-        let shared = &self.shared;
-        let deadline = shared.config.connect_timeout;
-        let stream = self.connect_plain(origin).await?;
-        match origin.scheme() {
-            Scheme::Https => {
-                let handshake = timeout(deadline, tls::handshake(&shared.tls, origin, stream)).await;
-                let stream = handshake.map_err(|_| {
-                    let detail = format!("the TLS handshake with {origin} took longer than {deadline:?}");
-                    Error::new(Failure::ConnectionTimeout, detail)
-                })??;
-                self.speak(TokioIo::new(stream)).await
-            }
-            Scheme::Http => self.speak(TokioIo::new(stream)).await,
-            Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
-        }
-    }
-
-    async fn speak<I>(&self, io: I) -> Result<SendRequest<Outgoing>, Error>
-    where
-        I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-    {
-        let config = &self.shared.config;
-        let (sender, connection) = http1::Builder::new()
-            .preserve_header_case(true)
-            .max_headers(config.max_headers)
-            .max_header_size(config.max_header_bytes)
-            .max_buf_size(config.max_header_bytes)
-            .handshake(io)
-            .await
-            .map_err(|error| exchange_error(&error))?;
-        // The connection runs until either side closes it; its errors reach the exchange in use.
-        tokio::spawn(async move {
-            let _ = connection.with_upgrades().await;
-        });
-        Ok(sender)
-    }
-
-    async fn exchange(
-        &self,
-        mut sender: SendRequest<Outgoing>,
-        mut request: Request<Outgoing>,
-        slot: Slot,
-    ) -> Result<Response<Arriving>, Unsent> {
-        let config = &self.shared.config;
-        let sent = request.body().completion();
-        let answered = request.body_mut().until_answered();
-        match timeout(config.response_timeout, sender.try_send_request(request)).await {
-            Ok(Ok(response)) => {
-                if let Some(fault) = framing_fault(response.headers()) {
-                    let detail = format!("no valid response from the origin: {fault}");
-                    return Err(Unsent { error: Error::new(Failure::Protocol, detail), request: None, slot });
-                }
-                let lease =
-                    Lease { sender, pool: Arc::downgrade(&self.pool), sent, _answered: answered, slot };
-                Ok(response.map(|body: Incoming| Arriving::new(body, config.body_idle_timeout, lease)))
-            }
-            Ok(Err(mut failed)) => {
-                let request = failed.take_message().map(Box::new);
-                Err(Unsent { error: exchange_error(failed.error()), request, slot })
-            }
-            Err(_) => {
-                let detail = format!("no response within {:?}", config.response_timeout);
-                Err(Unsent { error: Error::new(Failure::ResponseTimeout, detail), request: None, slot })
-            }
-        }
+        let connection = self.connection(origin, versions).await?;
+        let spare = exchange::spare(&request);
+        let unanswered = match self.exchange(connection, origin, request, slot).await {
+            Ok(response) => return Ok(response),
+            Err(unanswered) => unanswered,
+        };
+        let (request, versions) = match (unanswered.unsent, spare, unanswered.again) {
+            (Some(unsent), _, _) => (*unsent, versions),
+            (None, Some(spare), Again::Yes(versions)) => (spare, versions),
+            _ => return Err(unanswered.error),
+        };
+        let connection = self.fresh(origin, versions).await?;
+        let answer = self.exchange(connection, origin, request, unanswered.slot).await;
+        answer.map_err(|unanswered| unanswered.error)
     }
 
     /// Closes idle connections whose time is over.
     pub fn sweep(&self) {
         self.pool.sweep();
-    }
-}
-
-/// An exchange without an answer. The request is there when nothing of it was sent.
-struct Unsent {
-    error: Error,
-    request: Option<Box<Request<Outgoing>>>,
-    slot: Slot,
-}
-
-/// A second copy of a request that may be sent again when a kept connection turns out closed
-/// before anything was answered: idempotent (RFC 9110 §9.2.2) and without a body.
-fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
-    let safe_to_repeat = matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
-    );
-    if !safe_to_repeat || !request.body().is_empty() || request.headers().contains_key(http::header::UPGRADE)
-    {
-        return None;
-    }
-    let (mut parts, ()) = Request::new(()).into_parts();
-    let request::Parts { method, uri, version, headers, extensions, .. } = &mut parts;
-    method.clone_from(request.method());
-    uri.clone_from(request.uri());
-    *version = request.version();
-    headers.clone_from(request.headers());
-    extensions.clone_from(request.extensions());
-    Some(Request::from_parts(parts, Outgoing::empty()))
-}
-
-/// What is ambiguous about where a response ends: the engine settles it for itself, but the next
-/// reader might settle it otherwise (RFC 9112 §6.1, §6.3).
-fn framing_fault(fields: &HeaderMap) -> Option<&'static str> {
-    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
-    if let Some(coding) = codings.next() {
-        if fields.contains_key(CONTENT_LENGTH) {
-            return Some("it has both Content-Length and Transfer-Encoding");
-        }
-        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
-            return Some("it has a transfer coding besides chunked");
-        }
-    }
-    let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
-    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number)).then_some("its Content-Length is no number")
-}
-
-fn exchange_error(error: &hyper::Error) -> Error {
-    use std::error::Error as _;
-    if error.is_user() {
-        return request_error(error);
-    }
-    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    let failure = if error.is_parse_too_large() {
-        Failure::HeaderTooLarge
-    } else if error.is_parse() {
-        Failure::Protocol
-    } else {
-        Failure::ConnectionTerminated
-    };
-    Error::new(failure, format!("no valid response from the origin: {error}{cause}"))
-}
-
-/// The request could not be sent whole, because the client's body did not come so.
-fn request_error(error: &hyper::Error) -> Error {
-    use std::error::Error as _;
-    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
-    match source {
-        Some(source) if source.kind() == std::io::ErrorKind::TimedOut => {
-            Error::new(Failure::RequestTimeout, format!("the body of the request stalled: {source}"))
-        }
-        _ => Error::new(
-            Failure::RequestIncomplete,
-            "the body of the request is not valid HTTP/1.1, or did not come to its end",
-        ),
     }
 }

@@ -1,5 +1,5 @@
-//! Idle connections to origins, kept for the next request. One pool for each worker: a connection
-//! lives and dies on the runtime that made it.
+//! Connections to origins, kept for the next request: idle ones of HTTP/1.1, shared ones of HTTP/2.
+//! One pool for each worker: a connection lives and dies on the runtime that made it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use hyper::client::conn::http1::SendRequest;
 
 use super::body::{Answered, Outgoing};
+use super::dial::Link;
+use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
 use crate::clock;
 use crate::origin::Origin;
@@ -24,6 +26,7 @@ pub struct Bounds {
 pub struct Pool {
     bounds: Bounds,
     idle: Mutex<Idle>,
+    pub(super) multiplexed: Table,
 }
 
 #[derive(Debug, Default)]
@@ -32,10 +35,10 @@ struct Idle {
     count: usize,
 }
 
-/// A connection in use for one exchange, and the slot that permits it.
+/// A connection, or a stream of one, in use for one exchange, and the slot that permits it.
 #[derive(Debug)]
 pub struct Lease {
-    pub(super) sender: SendRequest<Outgoing>,
+    pub(super) link: Link,
     pub(super) pool: Weak<Pool>,
     /// Whether the request has been sent whole: a connection with an unfinished upload is not reused.
     pub(super) sent: Arc<AtomicBool>,
@@ -44,20 +47,26 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Back to the pool when the connection can serve another exchange.
+    /// Back to the pool when the connection can serve another exchange. A shared one is there.
     pub fn give_back(self) {
-        if !self.sent.load(Ordering::Acquire) || self.sender.is_closed() {
+        let Link::Http1(sender) = self.link else { return };
+        if !self.sent.load(Ordering::Acquire) || sender.is_closed() {
             return;
         }
         if let Some(pool) = self.pool.upgrade() {
-            pool.put(self.slot.origin(), self.sender);
+            pool.put(self.slot.origin(), sender);
         }
     }
 }
 
 impl Pool {
     pub fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, idle: Mutex::default() })
+        Arc::new(Self { bounds, idle: Mutex::default(), multiplexed: Table::new() })
+    }
+
+    /// Whether a connection can outlive its exchange here.
+    pub const fn keeps(&self) -> bool {
+        self.bounds.idle_max > 0
     }
 
     /// The connection to `origin` that became idle last and has not idled too long.
@@ -81,14 +90,11 @@ impl Pool {
     }
 
     fn put(&self, origin: &Origin, sender: SendRequest<Outgoing>) {
-        let now = clock::monotonic();
-        let mut idle = self.idle.lock().expect("no panic while locked");
-        if idle.count >= self.bounds.idle_max {
-            idle.sweep(now, self.bounds.idle_timeout);
-        }
-        if idle.count >= self.bounds.idle_max {
+        if !self.has_room() {
             return;
         }
+        let now = clock::monotonic();
+        let mut idle = self.idle.lock().expect("no panic while locked");
         idle.count += 1;
         match idle.by_origin.get_mut(origin) {
             Some(connections) => connections.push_back((sender, now)),
@@ -98,10 +104,32 @@ impl Pool {
         }
     }
 
+    /// Keeps a connection that can be shared, as long as there is room for it.
+    pub fn share(&self, origin: &Origin, connection: &Multiplexed) {
+        if self.has_room() {
+            self.multiplexed.opened(origin, Some(connection));
+        } else {
+            self.multiplexed.failed(origin);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        if self.kept() < self.bounds.idle_max {
+            return true;
+        }
+        self.sweep();
+        self.kept() < self.bounds.idle_max
+    }
+
+    fn kept(&self) -> usize {
+        self.idle.lock().expect("no panic while locked").count + self.multiplexed.len()
+    }
+
     /// Closes what has idled too long, or was closed by its origin.
     pub fn sweep(&self) {
-        let mut idle = self.idle.lock().expect("no panic while locked");
-        idle.sweep(clock::monotonic(), self.bounds.idle_timeout);
+        let (now, timeout) = (clock::monotonic(), self.bounds.idle_timeout);
+        self.idle.lock().expect("no panic while locked").sweep(now, timeout);
+        self.multiplexed.sweep(now, timeout);
     }
 }
 

@@ -1,113 +1,148 @@
-//! TLS towards origins: one verifier, no way around it. Certificate trouble is told in words.
+//! TLS towards origins: the client configurations, and the handshake that chooses the version of
+//! HTTP. Certificates are verified; only for a host that the operator listed are they not.
 
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::ClientConfig;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tracing::warn;
 
 use super::error::{Error, Failure};
+use super::tls_words::handshake_error;
+use super::trust::{Roots, RootsError};
+use super::verify::{NoCertificate, Unverified, Verifier};
+use crate::limits::TLS_SESSIONS_MAX;
 use crate::origin::{Host, Origin};
 
-/// Where trust in origins' certificates comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Roots {
-    /// The platform's store; the bundled roots when it has none.
-    #[default]
-    System,
-    /// Mozilla's roots as built in.
-    Bundled,
+const H2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// The versions of HTTP that a request may go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versions {
+    /// Whichever the origin prefers.
+    Any,
+    /// An upgrade is asked for, or the origin wants it so.
+    Http1,
 }
 
-/// A root file that cannot be used, by name.
-#[derive(Debug, thiserror::Error)]
-#[error("tls.extra_roots: {}: {reason}", file.display())]
-pub struct RootsError {
-    pub file: PathBuf,
-    pub reason: String,
+/// How TLS is spoken to origins.
+pub struct Tls {
+    verified: Connectors,
+    unverified: Connectors,
+    insecure: HashSet<Host>,
+    /// Hosts of `insecure` of which the log has not yet told.
+    untold: Mutex<HashSet<Host>>,
 }
 
-/// The one client configuration: the provider is named here and nowhere else, so that no stray
+struct Connectors {
+    any: TlsConnector,
+    http1: TlsConnector,
+}
+
+/// A connection that has been secured.
+pub struct Secured {
+    pub stream: TlsStream<TcpStream>,
+    pub http2: bool,
+    /// Whether the origin asked for a client certificate. It may do without, or say only later that
+    /// it does not (RFC 8446 §4.4.2.4).
+    pub asked: bool,
+}
+
+/// The client configurations: the provider is named here and nowhere else, so that no stray
 /// feature of a dependency can change it.
-pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<TlsConnector, RootsError> {
-    let mut store = RootCertStore::empty();
-    if roots == Roots::System {
-        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    if store.is_empty() {
-        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
-    for file in extra {
-        add_file(&mut store, file).map_err(|reason| RootsError { file: file.clone(), reason })?;
-    }
+pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider supports TLS 1.2 and 1.3")
-        .with_root_certificates(store)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
+    let roots = Arc::new(roots.with(extra)?);
+    let webpki = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+        .build()
+        .expect("there are roots, and no revocation lists that could be wrong");
+    let unverified = Unverified(provider.signature_verification_algorithms);
+    Ok(Tls {
+        verified: Connectors::new(&provider, Arc::new(Verifier(webpki))),
+        unverified: Connectors::new(&provider, Arc::new(unverified)),
+        insecure: HashSet::new(),
+        untold: Mutex::default(),
+    })
 }
 
-fn add_file(store: &mut RootCertStore, file: &std::path::Path) -> Result<(), String> {
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())?;
-    let mut found = false;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        store.add(certificate).map_err(|error| error.to_string())?;
-        found = true;
+impl Connectors {
+    fn new(provider: &Arc<CryptoProvider>, verifier: Arc<dyn ServerCertVerifier>) -> Self {
+        let mut config = ClientConfig::builder_with_provider(Arc::clone(provider))
+            .with_safe_default_protocol_versions()
+            .expect("the provider supports TLS 1.2 and 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(NoCertificate));
+        // Sessions are kept by server name, and each verifier has its own: none is resumed for
+        // another host, nor one that was not verified where one must be.
+        config.resumption = Resumption::in_memory_sessions(TLS_SESSIONS_MAX);
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        let http1 = TlsConnector::from(Arc::new(config.clone()));
+        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        Self { any: TlsConnector::from(Arc::new(config)), http1 }
     }
-    if found { Ok(()) } else { Err("no certificate in PEM form in it".into()) }
 }
 
-/// The handshake with `origin`, whose name (or address) the certificate must carry.
-pub async fn handshake(
-    connector: &TlsConnector,
-    origin: &Origin,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, Error> {
-    let name = match origin.host() {
+impl Tls {
+    /// Certificates of `hosts` are not verified.
+    #[must_use]
+    pub fn without_verification_for(mut self, hosts: &[Host]) -> Self {
+        self.insecure = hosts.iter().cloned().collect();
+        self.untold = Mutex::new(self.insecure.clone());
+        self
+    }
+
+    fn connector(&self, host: &Host, versions: Versions) -> &TlsConnector {
+        let connectors = if self.insecure.contains(host) {
+            self.tell_once(host);
+            &self.unverified
+        } else {
+            &self.verified
+        };
+        match versions {
+            Versions::Any => &connectors.any,
+            Versions::Http1 => &connectors.http1,
+        }
+    }
+
+    fn tell_once(&self, host: &Host) {
+        if self.untold.lock().expect("no panic while locked").remove(host) {
+            warn!(%host, "the certificate of this host is not verified (tls.insecure_origins)");
+        }
+    }
+
+    /// The handshake with `origin`, whose name (or address) the certificate must carry.
+    pub async fn handshake(
+        &self,
+        origin: &Origin,
+        stream: TcpStream,
+        versions: Versions,
+    ) -> Result<Secured, Error> {
+        let name = server_name(origin.host())?;
+        let connect = self.connector(origin.host(), versions).connect(name, stream);
+        let (connected, asked) = NoCertificate::noting(connect).await;
+        let stream = connected.map_err(|error| handshake_error(origin, &error, asked))?;
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+        Ok(Secured { stream, http2, asked })
+    }
+}
+
+/// An address is checked against the certificate and never sent as a name (RFC 6066 §3).
+fn server_name(host: &Host) -> Result<ServerName<'static>, Error> {
+    match host {
         Host::Name(name) => ServerName::try_from(name.to_string())
-            .map_err(|_| Error::new(Failure::TlsProtocol, format!("{name} cannot be a TLS server name")))?,
-        Host::V4(address) => ServerName::from(std::net::IpAddr::V4(*address)),
-        Host::V6(address) => ServerName::from(std::net::IpAddr::V6(*address)),
-    };
-    connector.connect(name, stream).await.map_err(|error| handshake_error(origin, &error))
-}
-
-fn handshake_error(origin: &Origin, error: &std::io::Error) -> Error {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
-        Some(rustls::Error::InvalidCertificate(reason)) => {
-            let detail =
-                format!("the certificate of {origin} is not accepted: {}", certificate_words(reason));
-            Error::new(Failure::TlsCertificate, detail)
-        }
-        Some(other) => {
-            Error::new(Failure::TlsProtocol, format!("the TLS handshake with {origin} failed: {other}"))
-        }
-        None => Error::new(
-            Failure::ConnectionTerminated,
-            format!("the connection to {origin} ended during the TLS handshake: {error}"),
-        ),
-    }
-}
-
-fn certificate_words(reason: &CertificateError) -> String {
-    match reason {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".into(),
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "it is not valid yet".into()
-        }
-        CertificateError::UnknownIssuer => "its issuer is unknown".into(),
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it is for another name".into()
-        }
-        other => format!("{other:?}"),
+            .map_err(|_| Error::new(Failure::TlsProtocol, format!("{name} cannot be a TLS server name"))),
+        Host::V4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
+        Host::V6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
     }
 }

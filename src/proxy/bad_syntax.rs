@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::respond::{Refusal, raw_refusal};
-use super::wire::Control;
+use super::control::Control;
+use super::refusal::Refusal;
+use super::respond::raw_refusal;
 use crate::limits::DETAIL_OCTETS_MAX;
 
 /// How to answer after the connection ended in `error`; `None` when there is nothing to be said.

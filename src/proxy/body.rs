@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::wire::Control;
+use super::control::Control;
 use crate::egress::Arriving;
 
 /// Holds the connection in its exchange until the body has been taken or dropped.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::wire::Control;
+use super::control::Control;
 use crate::origin::Origin;
 
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 use http::{Method, request};
 
 use super::channel::Scope;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use crate::glob::Glob;
 use crate::origin::{Origin, Scheme};
 

@@ -2,13 +2,13 @@
 //! runs inside a CONNECT of it.
 
 use std::convert::Infallible;
-
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
@@ -16,7 +16,7 @@ use tracing::debug;
 
 use super::body::Body;
 use super::channel::Channel;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use super::wire::{Deadlines, Wire};
 use super::{Proxy, bad_syntax, turn_away};
 use crate::limits::{H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
@@ -41,7 +41,12 @@ where
     let stop = channel.stop.clone();
     let turned_away = turned_away.map(Arc::new);
     let (answering, asked_by) = (Arc::clone(&proxy), Arc::clone(&channel));
+    let upgrade = Arc::new(Mutex::new(None));
+    let last_upgrade = Arc::clone(&upgrade);
     let service = service_fn(move |request: Request<Incoming>| {
+        if let Some(wanted) = request.extensions().get::<OnUpgrade>() {
+            *last_upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted.clone());
+        }
         answer(request, Arc::clone(&answering), Arc::clone(&asked_by), turned_away.clone())
     });
     let wire = Wire::new(stream, Arc::clone(&control), limits.deadlines);
@@ -73,11 +78,18 @@ where
             close(stream, explained, control.may_have_left_unread()).await;
         }
         // The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
-        None => {
-            if let Some(next) = control.take_sequel() {
-                next.await;
+        None => match control.take_sequel() {
+            Some(next) => next.await,
+            // Or a request only asked for that: the engine lets go of the connection all the same.
+            None => {
+                let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(unused) = unused
+                    && let Ok(stream) = unused.await
+                {
+                    close(TokioIo::new(stream), None, control.may_have_left_unread()).await;
+                }
             }
-        }
+        },
     }
 }
 

@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::gate::{Draft, Subject};
+use super::gate::Ask;
 use super::problem::Problem;
+use super::rules::{Agent, Rules};
+use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::egress::{self, Failure};
+use crate::moment::Moment;
+use crate::origin::Origin;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
-use crate::store::Known;
+use crate::store::{Known, Undecided};
 use crate::text;
 
 /// A refused request, recorded.
@@ -65,7 +69,43 @@ impl Denial {
     }
 }
 
+/// What is decided on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject<'a> {
+    Resource(&'a Target),
+    /// A host as a whole: no path is seen.
+    Host(&'a Origin),
+}
+
+impl<'a> Subject<'a> {
+    pub const fn origin(&self) -> &'a Origin {
+        match self {
+            Self::Resource(target) => &target.origin,
+            Self::Host(origin) => origin,
+        }
+    }
+}
+
+/// What every denial of one request has in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draft<'a> {
+    pub subject: Subject<'a>,
+    pub ask: Ask<'a>,
+    pub agent: Agent<'a>,
+    pub rules: &'a Rules,
+    pub now: Moment,
+}
+
 impl Draft<'_> {
+    pub(super) fn undecided(&self, undecided: &Undecided) -> Denial {
+        match undecided {
+            Undecided::Refused(error) => self.origin_refused(error),
+            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => {
+                self.denial(Reason::Undecided, Problem::Undecided)
+            }
+        }
+    }
+
     /// A denial without more to say than its reason.
     pub(super) fn denial(&self, reason: Reason, problem: Problem) -> Denial {
         Denial {

@@ -13,12 +13,12 @@ use hyper::body::{Body as _, Incoming};
 use tokio::sync::oneshot;
 
 use super::body::Body;
+use super::control::Control;
 use super::fields::{self, Via};
 use super::gate::Permit;
 use super::interim::Interim;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use super::upgrade;
-use super::wire::Control;
 use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
 use crate::limits::CONTINUE_WAIT;
 
@@ -146,7 +146,7 @@ pub fn check_coding(fields: &HeaderMap) -> Result<(), Refusal> {
     if codings.next().is_none_or(is_known) && codings.next().is_none() {
         Ok(())
     } else {
-        Err(Refusal::unknown_coding())
+        Err(Refusal::bad_request("the only transfer coding served is \"chunked\" (RFC 9112 §6.1)"))
     }
 }
 

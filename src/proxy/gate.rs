@@ -11,8 +11,9 @@ use tracing::{error, info};
 
 use super::connect::Mixed;
 pub use super::denial::Denial;
+use super::denial::{Draft, Subject};
 use super::problem::Problem;
-use super::rules::{Agent, Mode, Rules};
+use super::rules::{Mode, Rules};
 use super::target::Target;
 use crate::audit::{Event, Reason, Record, Writer};
 use crate::clock::Clock;
@@ -264,42 +265,4 @@ fn exempted(record: Record, exemption: &Exemption) -> Record {
         until: exemption.until,
     };
     Record { event: Event::Exempted, exemption: Some(exemption), ..record }
-}
-
-/// What is decided on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Subject<'a> {
-    Resource(&'a Target),
-    /// A host as a whole: no path is seen.
-    Host(&'a Origin),
-}
-
-impl<'a> Subject<'a> {
-    pub const fn origin(&self) -> &'a Origin {
-        match self {
-            Self::Resource(target) => &target.origin,
-            Self::Host(origin) => origin,
-        }
-    }
-}
-
-/// What every denial of one request has in common.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Draft<'a> {
-    pub subject: Subject<'a>,
-    pub ask: Ask<'a>,
-    pub agent: Agent<'a>,
-    pub rules: &'a Rules,
-    pub now: Moment,
-}
-
-impl Draft<'_> {
-    fn undecided(&self, undecided: &Undecided) -> Denial {
-        match undecided {
-            Undecided::Refused(error) => self.origin_refused(error),
-            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => {
-                self.denial(Reason::Undecided, Problem::Undecided)
-            }
-        }
-    }
 }

@@ -23,6 +23,11 @@ use crate::origin::{Host, Origin, Scheme};
 
 type Inside = Rewind<TokioIo<Upgraded>>;
 
+/// Octets that are read before it is decided what they are. The first alone would tell, but the
+/// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
+/// would wait for an end that other protocols never send.
+const FIRST_OCTETS_MAX: usize = 4096;
+
 /// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
@@ -61,10 +66,14 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, proxy: Arc<Pr
     let Ok(upgraded) = upgrade.await else { return };
     let mut stream = TokioIo::new(upgraded);
     let patience = proxy.handshake_timeout;
-    let mut first = vec![0; 1];
-    if !matches!(timeout(patience, stream.read(&mut first)).await, Ok(Ok(1))) {
-        return;
-    }
+    let mut first = vec![0; FIRST_OCTETS_MAX];
+    let read = tokio::select! {
+        read = timeout(patience, stream.read(&mut first)) => read,
+        // Nothing is under way yet that should be let end.
+        () = channel.stop.cancelled() => return,
+    };
+    let Ok(Ok(count @ 1..)) = read else { return };
+    first.truncate(count);
     let speech = Speech::by(first[0]);
     let stream = Rewind::new(first, stream);
     match speech {
@@ -124,7 +133,8 @@ fn names(host: &Host, sni: &str) -> bool {
 }
 
 /// The commonest trouble of a first run is a client that does not trust our CA. It says so in an
-/// alert (RFC 8446 §6.2), and hears from us nothing but the alert; the operator hears the remedy.
+/// alert (RFC 8446 §6.2), or leaves without a word, as Node and asyncio do; the operator hears the
+/// remedy.
 fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let distrusts = matches!(
@@ -139,6 +149,12 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
         warn!(
             client = %channel.client, %origin,
             "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`"
+        );
+    } else if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
+        warn!(
+            client = %channel.client, %origin,
+            "the client left when it was shown the proxy's certificate; it may not trust the proxy's CA: see \
+             `courtesy ca install-help`, or use `courtesy run`"
         );
     } else {
         info!(client = %channel.client, %origin, "the TLS handshake with a client failed: {error}");

@@ -9,8 +9,8 @@ use http::header::HeaderMap;
 use http::{Request, StatusCode, Version};
 use tokio::sync::oneshot;
 
+use super::control::Control;
 use super::fields;
-use super::wire::Control;
 use crate::egress::Outgoing;
 use crate::limits::INTERIM_RESPONSES_MAX;
 

@@ -8,17 +8,21 @@ mod body;
 mod channel;
 mod connect;
 mod connection;
+mod control;
 mod denial;
 mod fields;
+mod form;
 mod forward;
 mod gate;
 mod intercept;
 mod interim;
 mod page;
 mod problem;
+mod refusal;
 mod respond;
 mod rewind;
 mod rules;
+mod tally;
 mod target;
 mod upgrade;
 mod wire;
@@ -38,14 +42,15 @@ use connect::Connect;
 pub use connect::{HostPattern, Https, HttpsMode, Mixed};
 pub use connection::{Limits, serve};
 pub use fields::Via;
+use form::Asked;
 use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
 use gate::{Admission, Ask, No};
 pub use problem::{OWN_NAME, Problem};
-use respond::Asked;
-pub use respond::Refusal;
+pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
+pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
 pub use wire::Deadlines;
 
@@ -57,6 +62,7 @@ use crate::egress::Failure;
 pub struct Proxy {
     pub gate: Arc<Gate>,
     pub forwarding: Forwarding,
+    pub tally: Arc<Tally>,
     pub limits: Limits,
     pub https: Https,
     /// For the first octets inside a CONNECT, and for the TLS handshake.
@@ -82,12 +88,15 @@ impl Proxy {
         let response = match self.answer(request, channel).await {
             Ok(response) => response,
             Err(stop) => {
+                if let Stop::Denial(denial) = &stop {
+                    self.tally.denied(denial.record.reason);
+                }
                 let response = stop.answer(&asked, channel);
                 // What follows a refused CONNECT was meant for a tunnel, not for us.
                 if is_connect { closing(response) } else { response }
             }
         };
-        channel.control.has_answered();
+        channel.control.note_answer();
         response.map(|body| body.within(exchange))
     }
 
@@ -125,11 +134,15 @@ impl Proxy {
         target: Target,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
+        self.tally.asked(&target.origin);
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
-            Admission::RobotsTxt { snapshot, age } => return Ok(respond::robots_txt(&snapshot, age)),
+            Admission::RobotsTxt { snapshot, age } => {
+                self.tally.answered_from_copy();
+                return Ok(respond::robots_txt(&snapshot, age));
+            }
         };
         let client = Client { address: channel.client, control: &channel.control };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
@@ -137,7 +150,10 @@ impl Proxy {
             self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
         }
         match forwarded {
-            Ok(response) => Ok(response),
+            Ok(response) => {
+                self.tally.forwarded();
+                Ok(response)
+            }
             Err(error) if error.failure == Failure::AddressProhibited => {
                 Err(self.gate.refuse_origin(permit.target(), ask, &error).await.into())
             }
@@ -157,16 +173,20 @@ impl Proxy {
             Ask { client: channel.client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
         match self.https.connect(&parts, &channel.scope)? {
             Connect::Intercept(origin) => {
-                self.gate.admit_address(&origin, ask, &self.forwarding.egress).await?;
+                let admitted = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await;
+                // What is asked inside counts for itself; without an inside, this was the request.
+                admitted.inspect_err(|_| self.tally.asked(&origin))?;
                 let inside = intercept::sequel(upgrade, origin, channel.clone(), Arc::clone(self));
                 channel.control.follow_with(inside);
             }
             Connect::Classify(origin, mixed) => {
+                self.tally.asked(&origin);
                 let permit = self.gate.admit_host(origin, ask, mixed).await?;
                 let stream = self.forwarding.egress.connect_plain(permit.origin()).await;
                 let stream = stream.map_err(|error| Refusal::origin(&error))?;
                 let idle_timeout = self.forwarding.tunnel_idle_timeout;
                 channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
+                self.tally.forwarded();
             }
         }
         Ok(respond::connected())

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::problem::{OWN_NAME, Problem};
+use crate::ca::CLIENTS;
 
 /// A problem as a page.
 pub fn problem(problem: Problem, detail: &str, members: &Map<String, Value>) -> String {
@@ -40,19 +41,6 @@ fn push_row(name: &str, value: &str, rows: &mut String) {
     let _ = write!(rows, "<tr><th>{}</th><td><code>{}</code></td></tr>", escape(name), escape(value));
 }
 
-/// What makes each client trust a CA in the file ca.pem.
-const CLIENTS: [(&str, &str); 9] = [
-    ("curl", "curl --cacert ca.pem, or CURL_CA_BUNDLE"),
-    ("wget", "wget --ca-certificate=ca.pem, or SSL_CERT_FILE with a bundle"),
-    ("Python requests, httpx", "REQUESTS_CA_BUNDLE, SSL_CERT_FILE with a bundle"),
-    ("Scrapy, aiohttp", "SSL_CERT_FILE with a bundle"),
-    ("Node", "NODE_EXTRA_CA_CERTS=ca.pem, and NODE_USE_ENV_PROXY=1 for its fetch"),
-    ("Go", "SSL_CERT_FILE with a bundle"),
-    ("git", "GIT_SSL_CAINFO with a bundle"),
-    ("Java", "keytool -importcert into a trust store, -Djavax.net.ssl.trustStore"),
-    ("Chromium", "certutil -A -t C,, into the user's NSS store; start it with --disable-quic"),
-];
-
 /// The proxy's own pages: what it is, and one for each problem type.
 pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
     if let Some(found) = path.strip_prefix("/problems/").and_then(Problem::named) {
@@ -76,17 +64,19 @@ pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
         );
     }
     let mut clients = String::new();
-    for (client, how) in CLIENTS {
-        push_row(client, how, &mut clients);
+    for client in CLIENTS {
+        let help = escape(&client.help.replace("{file}", "ca.pem"));
+        let _ = write!(clients, "<dt>{}</dt><dd><pre>{help}</pre></dd>", client.names.join(", "));
     }
     let body = format!(
         "<p>This is a crawler politeness proxy: it obeys robots.txt (RFC 9309) for whoever asks through it. \
          What a site's robots.txt disallows is answered with 403 here, and recorded; everything else passes.</p>\
          <h2>To use it</h2>\n\
-         <p>Set <code>http_proxy</code> and <code>https_proxy</code> to its address (with <code>http://</code>).</p>\n\
+         <p>Set <code>http_proxy</code> and <code>https_proxy</code> to its address (with <code>http://</code>), \
+         or start a crawler with <code>courtesy run -- COMMAND</code>, which sets all that is needed.</p>\n\
          <p>For HTTPS a client has to trust the proxy's CA: <a href=\"/ca.pem\">ca.pem</a>, \
          <a href=\"/ca.der\">ca.der</a> (SHA-256 <code>{}</code>).</p>\n\
-         <table>{clients}</table>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>",
+         <dl>{clients}</dl>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>",
         escape(fingerprint)
     );
     (StatusCode::OK, document("courtesy", &body))
@@ -96,7 +86,7 @@ fn document(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>\n\
          <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;padding:0 1em}}\
-         th{{text-align:left;padding-right:1em;font-weight:normal;color:#555}}code{{overflow-wrap:anywhere}}</style>\n\
+         th{{text-align:left;padding-right:1em;font-weight:normal;color:#555}}code,pre{{overflow-wrap:anywhere;white-space:pre-wrap}}</style>\n\
          <h1>{0}</h1>\n{body}\n</html>\n",
         escape(title)
     )

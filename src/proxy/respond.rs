@@ -2,134 +2,27 @@
 //! robots.txt, the proxy's own pages. Each error is a problem (RFC 9457) with a `Proxy-Status`
 //! (RFC 9209), as JSON, HTML or text by `Accept`.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, RETRY_AFTER,
+    AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
 };
-use http::{Method, Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::body::Body;
 use super::fields::PROXY_STATUS;
+use super::form::{Asked, Form};
 use super::gate::Denial;
 use super::page;
 use super::problem::Problem;
+use super::refusal::Refusal;
 use crate::ca::Authority;
-use crate::egress;
 use crate::policy::access::Snapshot;
 
 const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
-
-/// An answer that is no denial: somebody made a mistake, or something failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    problem: Problem,
-    status: StatusCode,
-    proxy_error: &'static str,
-    detail: String,
-    retry_after: Option<Duration>,
-    closes: bool,
-}
-
-impl Refusal {
-    fn new(
-        problem: Problem,
-        status: StatusCode,
-        proxy_error: &'static str,
-        detail: impl Into<String>,
-    ) -> Self {
-        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None, closes: false }
-    }
-
-    /// The client's mistake. The connection is closed after it: whoever sends one malformed request
-    /// may mean something else by what follows (RFC 9112 §2.2).
-    pub fn bad_request(detail: impl Into<String>) -> Self {
-        let refusal = Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail);
-        Self { closes: true, ..refusal }
-    }
-
-    /// As [`Self::bad_request`], with the status that names the part: 408, 414, 431.
-    pub fn bad_request_as(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, ..Self::bad_request(detail) }
-    }
-
-    pub fn not_served(detail: impl Into<String>) -> Self {
-        Self::new(Problem::NotServed, StatusCode::NOT_IMPLEMENTED, "http_request_error", detail)
-    }
-
-    /// A transfer coding other than `chunked` (RFC 9112 §6.1). Where such a body ends is not ours to
-    /// say, so the connection is closed.
-    pub fn unknown_coding() -> Self {
-        let detail = "the only transfer coding served is \"chunked\"";
-        Self { closes: true, ..Self::not_served(detail) }
-    }
-
-    /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
-    pub fn expectation_failed() -> Self {
-        let detail = "the only expectation served is \"100-continue\"";
-        Self { status: StatusCode::EXPECTATION_FAILED, ..Self::not_served(detail) }
-    }
-
-    pub fn looping(detail: impl Into<String>) -> Self {
-        Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
-    }
-
-    pub fn port_not_allowed(port: u16) -> Self {
-        let detail = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
-        Self::new(Problem::PortNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
-    }
-
-    pub fn client_not_allowed(client: IpAddr) -> Self {
-        let detail = format!("{client} may not use this proxy: list its block in clients.allow");
-        Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
-    }
-
-    pub fn busy(detail: impl Into<String>) -> Self {
-        let refusal =
-            Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
-        Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
-    }
-
-    /// An exchange with the origin that failed: the origin's doing, but for a request body that did
-    /// not come whole.
-    pub fn origin(error: &egress::Error) -> Self {
-        use egress::Failure;
-        let proxy_error = error.failure.proxy_error();
-        match error.failure {
-            Failure::Loop => Self::looping(error.detail.clone()),
-            Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
-            Failure::RequestTimeout => {
-                Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())
-            }
-            Failure::ConnectionLimit => Self::busy(error.detail.clone()),
-            Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
-                Problem::OriginTimeout,
-                StatusCode::GATEWAY_TIMEOUT,
-                proxy_error,
-                error.detail.clone(),
-            ),
-            _ => Self::new(Problem::OriginFailed, StatusCode::BAD_GATEWAY, proxy_error, error.detail.clone()),
-        }
-    }
-
-    pub const fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    pub fn detail(&self) -> &str {
-        &self.detail
-    }
-
-    /// Whether nothing more is to be read from the connection.
-    pub const fn closes(&self) -> bool {
-        self.closes
-    }
-}
 
 /// The answer to a refused request.
 pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
@@ -295,72 +188,9 @@ fn insert(response: &mut Response<Body>, name: HeaderName, value: &str) {
     }
 }
 
-/// What of a request shapes the answer to it.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    form: Form,
-    only_head: bool,
-}
-
-impl Asked {
-    pub fn by<B>(request: &Request<B>) -> Self {
-        Self { form: preferred(request.headers()), only_head: *request.method() == Method::HEAD }
-    }
-
-    /// By a request that could not be read.
-    const UNREADABLE: Self = Self { form: Form::Json, only_head: false };
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Json,
-    Html,
-    Text,
-}
-
-/// What the client prefers of what we have (RFC 9110 §12.5.1). JSON for whoever names none of the
-/// three: programs send `*/*`, people's browsers name HTML.
-fn preferred(fields: &HeaderMap) -> Form {
-    let mut best = (Form::Json, 0.0_f32);
-    for value in fields.get_all(ACCEPT) {
-        for range in String::from_utf8_lossy(value.as_bytes()).split(',') {
-            let mut parts = range.split(';').map(str::trim);
-            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
-                "application/problem+json" | "application/json" => Form::Json,
-                "text/html" | "application/xhtml+xml" => Form::Html,
-                "text/plain" => Form::Text,
-                _ => continue,
-            };
-            let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
-            if let Ok(quality) = quality
-                && quality > best.1
-            {
-                best = (form, quality);
-            }
-        }
-    }
-    best.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_form_follows_accept() {
-        for (accept, form) in [
-            ("", Form::Json),
-            ("*/*", Form::Json),
-            ("text/html,application/xhtml+xml,*/*;q=0.8", Form::Html),
-            ("text/plain", Form::Text),
-            ("text/html;q=0.5, application/json", Form::Json),
-            ("text/html;q=0", Form::Json),
-            ("text/html;q=x, text/plain;q=0.1", Form::Text),
-        ] {
-            let fields = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(preferred(&fields), form, "{accept}");
-        }
-    }
 
     #[test]
     fn a_retry_is_never_asked_for_too_early() {

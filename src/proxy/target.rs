@@ -7,7 +7,7 @@ use http::{Method, Version, request};
 
 use super::channel::Scope;
 use super::problem::OWN_NAME;
-use super::respond::Refusal;
+use super::refusal::Refusal;
 use crate::origin::{Host, Origin, Scheme, UrlError};
 
 /// A resource of an origin: what is judged and, unchanged, what is sent.
@@ -128,10 +128,26 @@ fn without_authority(request: &request::Parts) -> Result<Destination, Refusal> {
     if request.uri.path() == "*" && request.method == Method::OPTIONS {
         return Ok(Destination::Proxy);
     }
+    if request.uri.path() == "/" && request.method == Method::GET && names_this_machine(request) {
+        // A person who opens the proxy's address in a browser.
+        return Ok(Destination::OwnPage(PathAndQuery::from_static("/")));
+    }
     Err(Refusal::bad_request(
         "this is a proxy: the request line must have an absolute URL, as in \"GET http://example.com/ HTTP/1.1\". \
          Set the client's HTTP_PROXY to this address instead of requesting from it",
     ))
+}
+
+/// Whether `Host` is an address or this machine, as a listener is named; a site's name is not.
+fn names_this_machine(request: &request::Parts) -> bool {
+    let host = request.headers.get(HOST).and_then(|value| value.to_str().ok());
+    match host.map(|host| Origin::from_authority(Scheme::Http, host)) {
+        Some(Ok(origin)) => match origin.host() {
+            Host::Name(name) => **name == *"localhost",
+            Host::V4(_) | Host::V6(_) => true,
+        },
+        _ => false,
+    }
 }
 
 fn refuse_url(error: &UrlError) -> Refusal {
@@ -171,7 +187,9 @@ mod tests {
 
     #[test]
     fn what_is_no_proxy_request_is_refused() {
-        assert_eq!(of("GET", "/metrics", &["a"]), Err(400));
+        assert_eq!(of("GET", "/metrics", &["127.0.0.1:3128"]), Err(400));
+        assert_eq!(of("GET", "/", &["example.com"]), Err(400));
+        assert!(of("GET", "/", &["127.0.0.1:3128"]).unwrap().starts_with("OwnPage"));
         assert_eq!(of("GET", "ftp://example.com/", &["a"]), Err(501));
         assert_eq!(of("GET", "http://user@example.com/", &["a"]), Err(400));
         assert_eq!(of("GET", "http://127.1/", &["a"]), Err(400));

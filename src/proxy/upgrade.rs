@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use super::body::Body;
+use super::control::Control;
 use super::fields::{self, Via};
-use super::wire::Control;
 use crate::egress::Arriving;
 use crate::limits::TUNNEL_BUFFER_OCTETS;
 

@@ -6,18 +6,17 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+
+use super::control::Control;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -28,92 +27,6 @@ pub struct Deadlines {
     pub head: Duration,
     /// Without reading anything of a response.
     pub write: Duration,
-}
-
-/// What the request handler tells its connection.
-#[derive(Default)]
-pub struct Control {
-    under_way: AtomicUsize,
-    exchanges: AtomicUsize,
-    interim: Mutex<BytesMut>,
-    has_interim: AtomicBool,
-    swallowed: AtomicBool,
-    answered: AtomicBool,
-    unread: AtomicBool,
-    released: AtomicBool,
-    sequel: Mutex<Option<Sequel>>,
-}
-
-/// What goes on with a connection when it has left HTTP.
-type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-impl Control {
-    /// Between `begin_exchange` and `end_exchange` a request is being answered.
-    pub fn begin_exchange(&self) {
-        self.under_way.fetch_add(1, Ordering::AcqRel);
-        self.exchanges.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub fn end_exchange(&self) {
-        self.under_way.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// No request is being answered.
-    pub fn is_idle(&self) -> bool {
-        self.under_way.load(Ordering::Acquire) == 0
-    }
-
-    /// How many requests have come so far.
-    pub fn exchanges(&self) -> usize {
-        self.exchanges.load(Ordering::Acquire)
-    }
-
-    /// What is to follow when the connection has left HTTP, after a 101 or a CONNECT. It runs where
-    /// the connection ran, and is counted and ended with it.
-    pub fn follow_with(&self, sequel: impl Future<Output = ()> + Send + 'static) {
-        *self.sequel.lock().expect("no panic while locked") = Some(Box::pin(sequel));
-        self.released.store(true, Ordering::Release);
-    }
-
-    pub fn take_sequel(&self) -> Option<Sequel> {
-        self.sequel.lock().expect("no panic while locked").take()
-    }
-
-    /// The connection leaves HTTP: deadlines for requests no longer apply.
-    fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
-    }
-
-    /// Sends the head of an interim response before anything else (RFC 9110 §15.2).
-    pub fn send_interim(&self, head: &[u8]) {
-        self.interim.lock().expect("no panic while locked").extend_from_slice(head);
-        self.has_interim.store(true, Ordering::Release);
-    }
-
-    /// The engine has been given a response: what it writes next begins with that.
-    pub fn has_answered(&self) {
-        self.answered.store(true, Ordering::Release);
-    }
-
-    /// The engine's own answer to bad syntax was held back: somebody else has to answer.
-    pub fn swallowed(&self) -> bool {
-        self.swallowed.load(Ordering::Acquire)
-    }
-
-    /// A request with a body has come, which may be answered before it is read.
-    pub fn may_leave_unread(&self) {
-        self.unread.store(true, Ordering::Release);
-    }
-
-    pub fn may_have_left_unread(&self) -> bool {
-        self.unread.load(Ordering::Acquire)
-    }
-}
-
-impl fmt::Debug for Control {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Control").field("under_way", &self.under_way).finish_non_exhaustive()
-    }
 }
 
 /// The stream of one client.
@@ -178,18 +91,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// still holds the end of the response before: an interim response has no place in there, and
     /// is dropped, as a hint may be (RFC 9110 §15.2).
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.control.has_interim.load(Ordering::Acquire) {
+        while self.control.has_interim() {
             let control = Arc::clone(&self.control);
-            let mut interim = control.interim.lock().expect("no panic while locked");
+            let mut interim = control.interim();
             if !self.between_messages {
                 interim.clear();
-                self.control.has_interim.store(false, Ordering::Release);
+                control.note_interim_left(false);
                 break;
             }
             let poll = Pin::new(&mut self.stream).poll_write(cx, &interim);
             let written = ready!(self.watch_write(cx, poll))?;
             interim.advance(written);
-            self.control.has_interim.store(!interim.is_empty(), Ordering::Release);
+            control.note_interim_left(!interim.is_empty());
         }
         Poll::Ready(Ok(()))
     }
@@ -203,16 +116,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.between_messages = false;
         self.blocked |= poll.is_pending();
         if poll.is_ready() {
-            self.control.answered.store(false, Ordering::Release);
+            self.control.note_answer_begun();
         }
         self.watch_write(cx, poll)
     }
 
     fn swallows(&self, octets: &[u8]) -> bool {
-        let nobodys = self.control.is_idle() && !self.control.answered.load(Ordering::Acquire);
+        let nobodys = self.control.is_idle() && !self.control.has_answer();
         let canned = nobodys && is_engines_own_error(octets);
         if canned {
-            self.control.swallowed.store(true, Ordering::Release);
+            self.control.swallow();
         }
         canned
     }

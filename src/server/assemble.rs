@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
 use crate::fetch::RobotsFetcher;
-use crate::proxy::{Forwarding, Gate, Proxy, Via};
+use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
 
 /// Everything that the workers share, and the settings they need.
@@ -23,6 +23,7 @@ pub struct Assembly {
     pub drain_timeout: Duration,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
+    pub tally: Arc<Tally>,
     pub leaves: Arc<Leaves>,
     gate: Arc<Gate>,
     egress: Arc<egress::Shared>,
@@ -69,6 +70,7 @@ pub fn assemble(
         }),
         store,
         audit,
+        tally: Arc::default(),
         leaves: Arc::new(leaves),
         egress,
         via: settings.via(mark()),
@@ -89,6 +91,7 @@ impl Assembly {
         Proxy {
             gate: Arc::clone(&self.gate),
             forwarding,
+            tally: Arc::clone(&self.tally),
             limits: self.settings.limits(),
             https: self.settings.https(),
             handshake_timeout: limits.handshake_timeout,
@@ -99,7 +102,8 @@ impl Assembly {
 
 /// What a command that fetches needs besides settings: the way out, as the proxy has it.
 pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::Shared>, egress::RootsError> {
-    let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?;
+    let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?
+        .without_verification_for(&settings.tls.insecure_origins);
     let policy = AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
     Ok(egress::Shared::new(settings.egress(), policy, tls))
 }

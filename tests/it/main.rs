@@ -5,11 +5,15 @@ mod support;
 
 mod access;
 mod bodies;
+mod classify;
+mod connect;
 mod connections;
 mod crawlers;
 mod faults;
 mod fields;
 mod flights;
+mod https;
 mod life;
+mod mint;
 mod policy;
 mod tls;

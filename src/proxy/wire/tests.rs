@@ -42,7 +42,7 @@ fn only_the_engines_own_answer_is_held_back() {
 #[tokio::test]
 async fn a_response_that_looks_like_the_engines_own_is_written() {
     let (mut wire, control, client) = wire(1024);
-    control.has_answered();
+    control.note_answer();
     wire.write_all(CANNED).await.unwrap();
     wire.write_all(CANNED).await.unwrap();
     assert!(control.swallowed(), "the second is nobody's");

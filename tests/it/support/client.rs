@@ -2,12 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::wire::{Wire, values};
-use super::{AGENT, DEADLINE};
+use super::{AGENT, DEADLINE, tls};
 
 /// A write that takes longer has stalled: nobody reads.
 const STALL: Duration = Duration::from_millis(300);
@@ -15,6 +17,8 @@ const STALL: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct Client {
     wire: Wire,
+    /// Where it is connected to through the proxy.
+    within: Option<String>,
 }
 
 /// A head as it came.
@@ -44,22 +48,75 @@ impl Client {
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         stream.set_write_timeout(Some(DEADLINE)).expect("a deadline");
         stream.set_nodelay(true).expect("an option");
-        Self { wire: Wire::new(stream) }
+        Self { wire: Wire::new(Box::new(stream)), within: None }
+    }
+
+    /// Asks for a tunnel, and has it.
+    #[track_caller]
+    pub fn tunnel(mut self, authority: &str) -> Self {
+        let head = self.send(connect(authority, "")).read_head();
+        assert_eq!(head.status(), 200, "{}", head.0);
+        Self { within: Some(authority.to_owned()), ..self }
+    }
+
+    /// Speaks TLS from here on. `name` is whom the certificate must be for and, unless it is an
+    /// address, what the handshake asks for.
+    pub fn secured(self, config: Arc<ClientConfig>, name: &str) -> io::Result<Self> {
+        assert!(!self.wire.has_buffered(), "the proxy spoke first");
+        self.resumed(tls::Handshake::new(config, name))
+    }
+
+    /// Asks for a tunnel and begins TLS in one go, without waiting for the answer.
+    pub fn tunnel_in_hope(mut self, authority: &str, config: Arc<ClientConfig>) -> io::Result<Self> {
+        let mut handshake = tls::Handshake::new(config, tls::host(authority));
+        self.send([connect(authority, "").as_bytes(), &handshake.hello()].concat());
+        assert_eq!(self.read_head().status(), 200);
+        let stream = self.wire.stream.tcp().try_clone()?;
+        let stream = handshake.finish(self.wire.take_buffered(), stream)?;
+        Ok(Self { wire: Wire::new(stream), within: Some(authority.to_owned()) })
+    }
+
+    /// Goes on with a handshake whose first flight has been sent.
+    pub fn resumed(self, handshake: tls::Handshake) -> io::Result<Self> {
+        let stream = handshake.finish(Vec::new(), self.wire.stream.tcp().try_clone()?)?;
+        Ok(Self { wire: Wire::new(stream), ..self })
+    }
+
+    /// Everything up to the end of the stream.
+    #[track_caller]
+    pub fn read_rest(&mut self) -> Vec<u8> {
+        let mut octets = Vec::new();
+        match self.wire.rest(&mut octets) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("still open: {error}"),
+            _ => octets,
+        }
+    }
+
+    /// The connection itself.
+    pub fn into_tcp(self) -> TcpStream {
+        assert!(!self.wire.has_buffered(), "more octets than the answer");
+        self.wire.stream.tcp().try_clone().expect("a descriptor")
     }
 
     pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
-        self.wire.stream.write_all(octets.as_ref()).expect("the proxy reads");
+        self.try_send(octets).expect("the proxy reads");
         self
     }
 
     /// Sends what the proxy may well not read to the end.
     pub fn try_send(&mut self, octets: impl AsRef<[u8]>) -> io::Result<()> {
-        self.wire.stream.write_all(octets.as_ref())
+        self.wire.stream.write_all(octets.as_ref())?;
+        self.wire.stream.flush()
     }
 
-    /// Sends a request in absolute-form, with more field lines, each ending in CRLF.
+    /// Sends a request in absolute-form or, in a tunnel, in origin-form for a path; with more field
+    /// lines, each ending in CRLF.
     pub fn ask(&mut self, method: &str, url: &str, fields: &str) -> &mut Self {
-        self.send(request(method, url, fields))
+        let request = match &self.within {
+            Some(authority) if url.starts_with('/') => request_to(authority, method, url, fields),
+            _ => request(method, url, fields),
+        };
+        self.send(request)
     }
 
     /// One exchange.
@@ -121,6 +178,18 @@ impl Client {
         octets
     }
 
+    /// So many octets, unless the connection ends before.
+    #[track_caller]
+    pub fn try_read_octets(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut octets = Vec::new();
+        match self.wire.exactly(count, &mut octets) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("still open: {error}")
+            }
+            result => result.is_ok().then_some(octets),
+        }
+    }
+
     fn try_head(&mut self) -> io::Result<Head> {
         self.wire.head()?.map(Head).ok_or_else(|| ErrorKind::UnexpectedEof.into())
     }
@@ -156,7 +225,7 @@ impl Client {
     /// Sends `piece` again and again until nobody takes it for a while. Returns how many octets went,
     /// and what is left of the last piece.
     pub fn send_until_stalled<'a>(&mut self, piece: &'a [u8]) -> (usize, &'a [u8]) {
-        self.wire.stream.set_write_timeout(Some(STALL)).expect("a deadline");
+        self.wire.stream.tcp().set_write_timeout(Some(STALL)).expect("a deadline");
         let mut sent = 0;
         loop {
             let left = &piece[sent % piece.len()..];
@@ -164,27 +233,40 @@ impl Client {
                 Ok(count) => sent += count,
                 Err(error) => {
                     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-                    self.wire.stream.set_write_timeout(Some(DEADLINE)).expect("a deadline");
+                    self.wire.stream.tcp().set_write_timeout(Some(DEADLINE)).expect("a deadline");
                     return (sent, left);
                 }
             }
         }
     }
 
+    /// Ends the connection below TLS in this direction, and stays to listen.
+    pub fn finish_sending_below(&mut self) {
+        self.wire.stream.tcp().shutdown(Shutdown::Write).expect("an open connection");
+    }
+
     /// Says that no more will come, and stays to listen.
     pub fn finish_sending(&mut self) {
-        self.wire.stream.shutdown(Shutdown::Write).expect("an open connection");
+        self.wire.stream.finish().expect("an open connection");
     }
 }
 
 /// A request in absolute-form. `fields` may bring its own User-Agent and Host.
 pub fn request(method: &str, url: &str, fields: &str) -> String {
+    request_to(url.split('/').nth(2).unwrap_or_default(), method, url, fields)
+}
+
+/// A CONNECT, with more field lines.
+pub fn connect(authority: &str, fields: &str) -> String {
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{fields}\r\n")
+}
+
+fn request_to(authority: &str, method: &str, target: &str, fields: &str) -> String {
     let lower = format!("\r\n{}", fields.to_ascii_lowercase());
-    let authority = url.split('/').nth(2).unwrap_or_default();
     let host = if lower.contains("\r\nhost:") { String::new() } else { format!("Host: {authority}\r\n") };
     let agent =
         if lower.contains("\r\nuser-agent:") { String::new() } else { format!("User-Agent: {AGENT}\r\n") };
-    format!("{method} {url} HTTP/1.1\r\n{host}{agent}{fields}\r\n")
+    format!("{method} {target} HTTP/1.1\r\n{host}{agent}{fields}\r\n")
 }
 
 impl Head {

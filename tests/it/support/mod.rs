@@ -1,17 +1,20 @@
 //! The three parties of a test: a scripted [`Origin`], the [`Proxy`] under test, a raw [`Client`].
 
 mod client;
+mod h2;
 mod origin;
 mod proxy;
-mod tls;
+pub mod tls;
+mod tls_front;
 mod wire;
 
 use std::time::Duration;
 
-pub use client::{Client, request};
-pub use origin::{Origin, Script, answer, ok, ok_with, refusing};
+pub use client::{Client, connect, request};
+pub use h2::H2;
+pub use origin::{Log, Origin, Received, Script, answer, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};
-pub use tls::{End, TlsFront, params};
+pub use tls_front::{End, TlsFront, params};
 
 /// How long anything that must happen may take. Only a failing test takes so long.
 pub const DEADLINE: Duration = Duration::from_secs(20);

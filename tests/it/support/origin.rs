@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use courtesy::clock::monotonic;
+use rustls::ServerConfig;
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::DEADLINE;
 use super::wire::{Wire, values};
+use super::{DEADLINE, tls};
 
 /// A write that takes longer has stalled: nobody reads.
 const STALL: Duration = Duration::from_millis(200);
@@ -31,6 +32,7 @@ pub struct Origin {
 
 #[derive(Debug, Default)]
 struct Shared {
+    tls: Option<Arc<ServerConfig>>,
     routes: Mutex<HashMap<String, VecDeque<Script>>>,
     log: Mutex<Log>,
     changed: Condvar,
@@ -80,6 +82,7 @@ enum Step {
     Hold,
     Echo,
     Close,
+    Cut,
     Reset,
 }
 
@@ -123,6 +126,11 @@ impl Script {
         self.then(Step::Close)
     }
 
+    /// Ends the connection, but not TLS on it.
+    pub fn cut(self) -> Self {
+        self.then(Step::Cut)
+    }
+
     /// Ends the connection with a reset.
     pub fn reset(self) -> Self {
         self.then(Step::Reset)
@@ -161,9 +169,18 @@ pub fn refusing() -> (Socket, SocketAddr) {
 impl Origin {
     /// An origin that answers every path with itself, and `/robots.txt` with 404.
     pub fn start() -> Self {
+        Self::serving(None)
+    }
+
+    /// The same over TLS, for 127.0.0.1 and the names in [`tls::NAMES`].
+    pub fn secure() -> Self {
+        Self::serving(Some(tls::origin_config()))
+    }
+
+    fn serving(tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("a bound address");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { tls, ..Shared::default() });
         let acceptor = std::thread::spawn({
             let shared = Arc::clone(&shared);
             move || shared.accept(&listener)
@@ -173,7 +190,11 @@ impl Origin {
 
     /// An origin with this robots.txt.
     pub fn with_robots(robots_txt: &str) -> Self {
-        Self::start().on("/robots.txt", ok_with("Content-Type: text/plain\r\n", robots_txt))
+        Self::start().robots(robots_txt)
+    }
+
+    pub fn robots(self, robots_txt: &str) -> Self {
+        self.on("/robots.txt", ok_with("Content-Type: text/plain\r\n", robots_txt))
     }
 
     /// What follows a request for `path`, as `/page` or, for one name only, `name/page`.
@@ -193,7 +214,13 @@ impl Origin {
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        let scheme = if self.shared.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.address)
+    }
+
+    /// Its address as the target of a CONNECT.
+    pub fn authority(&self) -> String {
+        self.address.to_string()
     }
 
     /// A URL of the origin `name.localhost`, which this one answers for too.
@@ -302,7 +329,10 @@ impl Shared {
             self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(number, clone);
             let shared = Arc::clone(self);
             let thread = std::thread::spawn(move || {
-                let mut wire = Wire::new(stream);
+                let mut wire = Wire::new(match &shared.tls {
+                    Some(config) => tls::accept(config, stream),
+                    None => Box::new(stream),
+                });
                 // Ends with the connection, whoever ended it.
                 let _ = shared.serve(&mut wire, number);
                 shared.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
@@ -312,8 +342,8 @@ impl Shared {
     }
 
     fn serve(&self, wire: &mut Wire, connection: usize) -> io::Result<()> {
-        wire.stream.set_nodelay(true)?;
-        wire.stream.set_write_timeout(Some(STALL))?;
+        wire.stream.tcp().set_nodelay(true)?;
+        wire.stream.tcp().set_write_timeout(Some(STALL))?;
         while let Some(head) = wire.head()? {
             let received =
                 Received { connection, head, body: Vec::new(), trailers: String::new(), whole: false };
@@ -377,9 +407,13 @@ impl Shared {
                 Step::LeaveBody => {}
                 Step::Hold => self.hold(wire)?,
                 Step::Echo => self.echo(wire)?,
-                Step::Close => return Err(ErrorKind::Other.into()),
+                Step::Close => {
+                    wire.stream.finish()?;
+                    return Err(ErrorKind::Other.into());
+                }
+                Step::Cut => return Err(ErrorKind::Other.into()),
                 Step::Reset => {
-                    SockRef::from(&wire.stream).set_linger(Some(Duration::ZERO))?;
+                    SockRef::from(wire.stream.tcp()).set_linger(Some(Duration::ZERO))?;
                     return Err(ErrorKind::Other.into());
                 }
             }
@@ -405,8 +439,17 @@ impl Shared {
     }
 
     fn write(&self, wire: &mut Wire, mut octets: &[u8]) -> io::Result<()> {
-        while !octets.is_empty() {
-            match wire.stream.write(octets) {
+        let mut flushed = false;
+        while !octets.is_empty() || !flushed {
+            let written = if octets.is_empty() {
+                wire.stream.flush().map(|()| {
+                    flushed = true;
+                    0
+                })
+            } else {
+                wire.stream.write(octets)
+            };
+            match written {
                 Ok(count) => {
                     octets = &octets[count..];
                     self.note(|log| log.sent += count);
@@ -426,7 +469,7 @@ impl Shared {
     }
 
     fn hold(&self, wire: &mut Wire) -> io::Result<()> {
-        wire.stream.set_read_timeout(Some(LOOK))?;
+        wire.stream.tcp().set_read_timeout(Some(LOOK))?;
         loop {
             let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
             if log.over {
@@ -434,13 +477,13 @@ impl Shared {
             }
             if log.releases > 0 {
                 drop(log);
-                return wire.stream.set_read_timeout(None);
+                return wire.stream.tcp().set_read_timeout(None);
             }
             drop(log);
-            match wire.stream.peek(&mut [0]) {
-                Ok(0) => return Err(self.left(ErrorKind::UnexpectedEof.into())),
+            match wire.stream.has_ended() {
+                Ok(true) => return Err(self.left(ErrorKind::UnexpectedEof.into())),
                 // Something came that is read later: only time can tell.
-                Ok(_) => self.pause(LOOK)?,
+                Ok(false) => self.pause(LOOK)?,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(self.left(error)),
             }
@@ -453,6 +496,7 @@ impl Shared {
             self.write(wire, &octet)?;
             octet.clear();
         }
+        let _ = wire.stream.finish();
         Err(ErrorKind::UnexpectedEof.into())
     }
 

@@ -4,15 +4,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use courtesy::ca::{Leaves, Source};
 use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
 use courtesy::moment::Moment;
 use courtesy::server::{Listeners, Server, assemble};
 use courtesy::store::{Stats, Store};
+use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::client::{Client, Response};
+use super::{H2, Origin, tls};
 
 /// When every test begins: 2026-01-01.
 pub const NOW: Moment = Moment::from_millis(1_767_225_600_000);
@@ -23,6 +26,8 @@ pub struct Proxy {
     pub clock: Arc<ManualClock>,
     address: SocketAddr,
     store: Arc<Store>,
+    pub leaves: Arc<Leaves>,
+    pub ca: Source,
     server: Option<Server>,
     state: TempDir,
 }
@@ -37,8 +42,29 @@ impl Proxy {
         Self::at((Ipv4Addr::LOCALHOST, 0).into(), edit)
     }
 
+    /// One that lets CONNECT go to these origins, and trusts their certificates.
+    pub fn before(origins: &[&Origin], edit: impl FnOnce(&mut Settings)) -> Self {
+        Self::with(|settings| {
+            settings.egress.connect_ports.extend(origins.iter().map(|origin| origin.address().port()));
+            let file = settings.state_dir.join("origins.pem");
+            std::fs::write(&file, tls::origins_ca()).expect("a directory that can be written to");
+            settings.tls.extra_roots.push(file);
+            edit(settings);
+        })
+    }
+
     pub fn at(listening: SocketAddr, edit: impl FnOnce(&mut Settings)) -> Self {
-        let state = TempDir::new().expect("a directory");
+        Self::on(TempDir::new().expect("a directory"), listening, edit)
+    }
+
+    /// Starts again, with the state that this one leaves.
+    pub fn restart(mut self, edit: impl FnOnce(&mut Settings)) -> Self {
+        self.stop();
+        let Self { state, .. } = self;
+        Self::on(state, (Ipv4Addr::LOCALHOST, 0).into(), edit)
+    }
+
+    fn on(state: TempDir, listening: SocketAddr, edit: impl FnOnce(&mut Settings)) -> Self {
         let mut settings =
             Settings { state_dir: state.path().into(), workers: Some(2), ..Settings::default() };
         settings.egress.allow =
@@ -49,11 +75,13 @@ impl Proxy {
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
         let clock = ManualClock::starting_at(NOW);
-        let assembly = assemble(&settings, listeners.addresses(), settings.ca(None), Arc::clone(&clock) as _)
+        let ca = settings.ca(None);
+        let assembly = assemble(&settings, listeners.addresses(), ca.clone(), Arc::clone(&clock) as _)
             .expect("sound settings");
         let server = Server::start(listeners, &assembly).expect("threads");
         let address = server.addresses()[0];
-        Self { clock, address, store: Arc::clone(&assembly.store), server: Some(server), state }
+        let (store, leaves) = (Arc::clone(&assembly.store), Arc::clone(&assembly.leaves));
+        Self { clock, address, store, leaves, ca, server: Some(server), state }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -62,6 +90,25 @@ impl Proxy {
 
     pub fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    /// How a client speaks TLS that trusts the proxy's CA.
+    pub fn trusted(&self, alpn: &[&str]) -> Arc<ClientConfig> {
+        tls::trusting(&self.leaves.authority().bundle(), alpn)
+    }
+
+    /// A client inside an intercepted tunnel, which speaks HTTP/1.1.
+    #[track_caller]
+    pub fn https(&self, authority: &str) -> Client {
+        let tunnel = self.client().tunnel(authority);
+        tunnel.secured(self.trusted(&["http/1.1"]), tls::host(authority)).expect("a handshake")
+    }
+
+    /// A client inside an intercepted tunnel, which speaks HTTP/2.
+    #[track_caller]
+    pub fn h2(&self, authority: &str) -> H2 {
+        let tunnel = self.client().tunnel(authority);
+        H2::start(tunnel.into_tcp(), self.trusted(&["h2"]), authority)
     }
 
     /// One GET by a connection of its own.

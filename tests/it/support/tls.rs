@@ -1,129 +1,221 @@
-//! TLS before an origin, with whatever certificate a test wants.
+//! TLS for origins and clients: a certificate authority for origins that lives as long as the test
+//! process, and streams that look like any other to those who speak HTTP on them.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::fmt::Debug;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, LazyLock};
 
-use rcgen::{CertificateParams, KeyPair};
-use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tempfile::TempDir;
-use tokio::io::{AsyncWriteExt, copy, split};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
+    ServerConnection, SideData, StreamOwned, SupportedProtocolVersion,
+};
 
-use super::Origin;
+use super::NOW;
+use super::wire::Stream;
 
-/// Terminates TLS and passes the octets on to an origin. It stops when dropped.
+/// What an origin's certificate is for, besides 127.0.0.1.
+pub const NAMES: [&str; 4] = ["localhost", "a.localhost", "b.localhost", "c.localhost"];
+
+/// Who vouches for every origin of this process, and what they all show.
+struct Origins {
+    ca: String,
+    config: Arc<ServerConfig>,
+}
+
+static ORIGINS: LazyLock<Origins> = LazyLock::new(|| {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&key).expect("a certificate").pem();
+    let issuer = Issuer::from_params(&params, key);
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(NAMES.map(str::to_owned)).expect("names");
+    params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .expect("a certificate with its key");
+    Origins { ca, config: Arc::new(config) }
+});
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// The CA of all origins, PEM.
+pub fn origins_ca() -> &'static str {
+    &ORIGINS.ca
+}
+
+pub fn origin_config() -> Arc<ServerConfig> {
+    Arc::clone(&ORIGINS.config)
+}
+
+/// The host of an authority.
+pub fn host(authority: &str) -> &str {
+    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+}
+
+/// A client that trusts these certificates, at the time of the test, and remembers no session.
+pub fn trusting(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
+    trusting_at(rustls::DEFAULT_VERSIONS, pem, alpn)
+}
+
+/// The same, for these versions of TLS only.
+pub fn trusting_at(
+    versions: &[&'static SupportedProtocolVersion],
+    pem: &str,
+    alpn: &[&str],
+) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate.expect("PEM")).expect("a certificate");
+    }
+    let mut config = ClientConfig::builder_with_details(provider(), Arc::new(TestTime))
+        .with_protocol_versions(versions)
+        .expect("versions of TLS")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+/// The client's clock shows what the proxy's does when a test begins.
 #[derive(Debug)]
-pub struct TlsFront {
-    address: SocketAddr,
-    directory: TempDir,
-    stop: CancellationToken,
-    thread: Option<JoinHandle<()>>,
-}
+struct TestTime;
 
-/// How the front ends a connection when the origin has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    Told,
-    /// Without close_notify, as whoever cuts the wire would.
-    Cut,
-}
-
-impl TlsFront {
-    /// With a certificate for `localhost` that is valid.
-    pub fn before(origin: &Origin) -> Self {
-        Self::with(origin, &params("localhost"), End::Told)
-    }
-
-    pub fn with(origin: &Origin, params: &CertificateParams, end: End) -> Self {
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.self_signed(&key).expect("a certificate");
-        let directory = TempDir::new().expect("a directory");
-        std::fs::write(directory.path().join("root.pem"), certificate.pem()).expect("a file");
-        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("the provider supports them")
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![CertificateDer::from(certificate.der().to_vec())],
-                PrivateKeyDer::try_from(key.serialize_der()).expect("a key"),
-            )
-            .expect("a certificate and its key");
-        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let address = listener.local_addr().expect("a bound address");
-        listener.set_nonblocking(true).expect("an option");
-        let stop = CancellationToken::new();
-        let (stopped, to) = (stop.clone(), origin.address());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let thread = std::thread::spawn(move || {
-            runtime.block_on(async move {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                let serving = serve(listener, TlsAcceptor::from(Arc::new(config)), to, end);
-                stopped.run_until_cancelled(serving).await;
-            });
-        });
-        Self { address, directory, stop, thread: Some(thread) }
-    }
-
-    pub fn url(&self, path: &str) -> String {
-        format!("https://localhost:{}{path}", self.address.port())
-    }
-
-    pub fn authority(&self) -> String {
-        format!("localhost:{}", self.address.port())
-    }
-
-    /// What must be trusted for its certificate to be.
-    pub fn root(&self) -> PathBuf {
-        self.directory.path().join("root.pem")
+impl TimeProvider for TestTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(std::time::Duration::from_millis(NOW.millis())))
     }
 }
 
-impl Drop for TlsFront {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+pub fn server_name(name: &str) -> ServerName<'static> {
+    ServerName::try_from(name.to_owned()).expect("a name or an address")
+}
+
+/// A client's handshake, before its end.
+#[derive(Debug)]
+pub struct Handshake(ClientConnection);
+
+impl Handshake {
+    pub fn new(config: Arc<ClientConfig>, name: &str) -> Self {
+        Self(ClientConnection::new(config, server_name(name)).expect("a sound configuration"))
+    }
+
+    /// The first flight.
+    pub fn hello(&mut self) -> Vec<u8> {
+        let mut octets = Vec::new();
+        self.0.write_tls(&mut octets).expect("a vector takes everything");
+        octets
+    }
+
+    /// Goes on over `stream`, of which these octets have been read already.
+    pub fn finish(mut self, read: Vec<u8>, mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+        let mut read = read.as_slice();
+        while !read.is_empty() {
+            self.0.read_tls(&mut read)?;
+            self.0.process_new_packets().map_err(io::Error::other)?;
         }
-    }
-}
-
-pub fn params(name: &str) -> CertificateParams {
-    CertificateParams::new(vec![name.to_owned()]).expect("a name")
-}
-
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, to: SocketAddr, end: End) {
-    let mut connections = JoinSet::new();
-    while let Ok((stream, _)) = listener.accept().await {
-        let acceptor = acceptor.clone();
-        // A client that does not like the certificate ends the handshake, and nothing else.
-        connections.spawn(async move { pass(stream, &acceptor, to, end).await });
-    }
-}
-
-async fn pass(stream: TcpStream, acceptor: &TlsAcceptor, to: SocketAddr, end: End) -> io::Result<()> {
-    let (mut from_client, mut to_client) = split(acceptor.accept(stream).await?);
-    let (mut from_origin, mut to_origin) = TcpStream::connect(to).await?.into_split();
-    let back = async {
-        copy(&mut from_origin, &mut to_client).await?;
-        match end {
-            End::Told => to_client.shutdown().await,
-            End::Cut => to_client.flush().await,
+        while self.0.is_handshaking() {
+            self.0.complete_io(&mut stream)?;
         }
-    };
-    let there = async {
-        copy(&mut from_client, &mut to_origin).await?;
-        to_origin.shutdown().await
-    };
-    tokio::select! {
-        ended = back => ended,
-        Err(error) = there => Err(error),
+        Ok(Box::new(Secured(StreamOwned::new(self.0, stream))))
+    }
+}
+
+/// The alert that the other side ended a handshake with.
+pub fn alert(error: &io::Error) -> Option<AlertDescription> {
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::AlertReceived(alert) => Some(*alert),
+        _ => None,
+    }
+}
+
+/// The origin's side; the handshake comes with the first octets.
+pub fn accept(config: &Arc<ServerConfig>, stream: TcpStream) -> Box<dyn Stream> {
+    let connection = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
+    Box::new(Secured(StreamOwned::new(connection, stream)))
+}
+
+/// TLS on a connection. The library's own stream reads while it cannot write, and never tells that
+/// a write has stalled.
+#[derive(Debug)]
+struct Secured<C>(StreamOwned<C, TcpStream>)
+where
+    C: Debug;
+
+impl<C, S> Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
+    S: SideData,
+{
+    fn write_pending(&mut self) -> io::Result<()> {
+        while self.0.conn.wants_write() {
+            self.0.conn.write_tls(&mut self.0.sock)?;
+        }
+        Ok(())
+    }
+}
+
+impl<C, S> Read for Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
+    S: SideData,
+{
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<C, S> Write for Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
+    S: SideData,
+{
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.write_pending()?;
+        self.0.conn.writer().write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_pending()
+    }
+}
+
+impl<C, S> Stream for Secured<C>
+where
+    C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug + Send,
+    S: SideData,
+{
+    fn tcp(&self) -> &TcpStream {
+        &self.0.sock
+    }
+
+    fn has_ended(&mut self) -> io::Result<bool> {
+        if self.0.sock.has_ended()? {
+            return Ok(true);
+        }
+        // What is there may be the end of TLS. The library takes no more than it can hold.
+        let _ = self.0.conn.read_tls(&mut self.0.sock);
+        let state = self.0.conn.process_new_packets().map_err(io::Error::other)?;
+        Ok(state.peer_has_closed())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.0.conn.send_close_notify();
+        self.write_pending()
     }
 }

@@ -1,24 +1,56 @@
 //! Reading HTTP/1.1 from a socket, the same for the origin and the client: nothing is interpreted
 //! beyond where a message ends.
 
-use std::io::{self, Read};
-use std::net::TcpStream;
+use std::fmt::Debug;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+/// What the octets go over: a connection, or TLS on one.
+pub trait Stream: Read + Write + Debug + Send {
+    fn tcp(&self) -> &TcpStream;
+
+    /// Whether the other side has ended, as far as can be told without taking octets from it. Waits
+    /// for the read timeout of the connection when nothing comes.
+    fn has_ended(&mut self) -> io::Result<bool>;
+
+    /// Says that no more will come.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+
+    fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.peek(&mut [0])? == 0)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
 
 /// A stream and what has been read of it too early.
 #[derive(Debug)]
 pub struct Wire {
-    pub stream: TcpStream,
+    pub stream: Box<dyn Stream>,
     buffer: Vec<u8>,
 }
 
 impl Wire {
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: Box<dyn Stream>) -> Self {
         Self { stream, buffer: Vec::new() }
     }
 
     /// Whether octets are here that nobody has asked for yet.
     pub fn has_buffered(&self) -> bool {
         !self.buffer.is_empty()
+    }
+
+    /// What has been read too early.
+    pub fn take_buffered(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
     }
 
     /// A head with its empty line; `None` at the end of the stream.

@@ -1,0 +1,81 @@
+//! A trust store for Java, made by its own `keytool`: its authorities and ours. Where there is no
+//! Java there is none, and what goes wrong is a warning: nobody should miss a crawl for it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tracing::warn;
+
+use super::super::programs;
+use super::trust::write_if_changed;
+
+/// A trust store is no secret, but it has a password: the one that Java's own stores have.
+pub const PASSWORD: &str = "changeit";
+
+const END_OF_CERTIFICATE: &str = "-----END CERTIFICATE-----\n";
+
+/// The store in `dir`, made anew only when `authority` has changed: each start of `keytool` takes a
+/// good part of a second.
+pub fn store(dir: &Path, authority: &str) -> Option<PathBuf> {
+    let keytool = programs::find("keytool")?;
+    let (store, made_for) = (dir.join("java.truststore"), dir.join("java.made-for"));
+    if store.is_file() && fs::read_to_string(&made_for).is_ok_and(|text| text == authority) {
+        return Some(store);
+    }
+    let made =
+        make(&keytool, &store, authority).and_then(|()| write_if_changed(&made_for, authority.as_bytes()));
+    made.map_err(|error| warn!("no trust store for Java could be made: {error}")).ok().map(|()| store)
+}
+
+fn make(keytool: &Path, store: &Path, authority: &str) -> io::Result<()> {
+    let fresh = store.with_extension(format!("fresh-{}", std::process::id()));
+    // Where the JDK is, its authorities are: bin/keytool, lib/security/cacerts.
+    let keytool = fs::canonicalize(keytool)?;
+    let home = keytool.ancestors().nth(2).unwrap_or(Path::new("/"));
+    fs::copy(home.join("lib/security/cacerts"), &fresh)?;
+    // It reads one certificate at a time, and during a rotation there are two.
+    for (number, certificate) in authority.split_inclusive(END_OF_CERTIFICATE).enumerate() {
+        import(&keytool, &fresh, &format!("courtesy-{number}"), certificate)?;
+    }
+    fs::rename(fresh, store)
+}
+
+fn import(keytool: &Path, store: &Path, alias: &str, certificate: &str) -> io::Result<()> {
+    let mut command = Command::new(keytool);
+    command
+        .args(["-importcert", "-noprompt", "-alias", alias, "-storepass", PASSWORD, "-keystore"])
+        .arg(store);
+    // With these it would announce itself and, once ours are in effect, read the store it makes.
+    command.env_remove("JAVA_TOOL_OPTIONS");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(certificate.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    match output.status.success() {
+        true => Ok(()),
+        // It complains on standard output.
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stdout).trim().to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_has_the_systems_authorities_and_each_of_ours() {
+        let Some(keytool) = programs::find("keytool") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let authority = || rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap().cert.pem();
+        let both = (authority() + &authority()).replace("\r\n", "\n");
+        let store = store(dir.path(), &both).unwrap();
+        let mut list = Command::new(keytool);
+        list.args(["-list", "-storepass", PASSWORD, "-keystore"]).arg(&store);
+        let list = String::from_utf8(list.output().unwrap().stdout).unwrap();
+        assert!(list.contains("courtesy-0,") && list.contains("courtesy-1,"), "{list}");
+        assert!(list.matches("trustedCertEntry").count() > 10, "{list}");
+    }
+}

@@ -1,0 +1,104 @@
+//! The variables as each reader wants them. Values come from settings and paths: whatever is in
+//! them, no shell takes it for anything but text.
+
+use super::{Way, text, variables};
+
+/// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons save those who
+/// forget the quotes.
+pub fn posix(way: &Way) -> String {
+    let line =
+        |variable: &super::Variable| format!("export {}={};\n", variable.name, posix_quoted(&variable.value));
+    variables(way).iter().map(line).collect()
+}
+
+/// For `courtesy env --shell fish | source`.
+pub fn fish(way: &Way) -> String {
+    let line =
+        |variable: &super::Variable| format!("set -gx {} {};\n", variable.name, fish_quoted(&variable.value));
+    variables(way).iter().map(line).collect()
+}
+
+pub fn json(way: &Way) -> String {
+    serde_json::to_string_pretty(&variables(way)).expect("variables are plain values") + "\n"
+}
+
+/// For `eval "docker run $(…) IMAGE"`: on one line, quoted for the shell. A container has a loopback
+/// of its own, so that it must share ours to reach a listener there.
+pub fn docker(way: &Way) -> String {
+    let mut words = Vec::new();
+    if super::reachable(way.proxy).ip().is_loopback() {
+        words.push("--network host".to_owned());
+    }
+    if let Some(dir) = way.trust.as_ref().and_then(|trust| trust.bundle.parent()) {
+        // Under its own path, so that the variables say the same inside and outside.
+        let volume = format!("{0}:{0}:ro", text(dir));
+        words.push(format!("--volume {}", posix_quoted(&volume)));
+    }
+    for variable in variables(way) {
+        words.push(format!("--env {}", posix_quoted(&format!("{}={}", variable.name, variable.value))));
+    }
+    words.join(" ") + "\n"
+}
+
+/// Within single quotes nothing is special to a POSIX shell, except their end.
+fn posix_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// In fish a backslash is special there, too, before itself and before the quote.
+fn fish_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::super::tests::way;
+    use super::*;
+
+    /// What fish makes of one word within single quotes (its manual, "Quotes").
+    fn read_by_fish(word: &str) -> String {
+        let mut characters = word[1..word.len() - 1].chars().peekable();
+        let mut text = String::new();
+        while let Some(character) = characters.next() {
+            match (character, characters.peek()) {
+                ('\\', Some('\\' | '\'')) => text.extend(characters.next()),
+                ('\'', _) => panic!("the quotes end early in {word}"),
+                _ => text.push(character),
+            }
+        }
+        text
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn a_posix_shell_reads_back_what_was_quoted(text in "[^\0]{0,40}", plain in "[ '\"$`\\\\;&\n]{0,8}") {
+            let text = text + &plain;
+            let script = format!("export X={};\nprintf %s \"$X\"", posix_quoted(&text));
+            let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
+            prop_assert_eq!(String::from_utf8_lossy(&output.stdout), text);
+        }
+
+        #[test]
+        fn fish_reads_back_what_was_quoted(text in "[^\0]{0,40}", special in "['\\\\]{0,8}") {
+            let text = text + &special;
+            prop_assert_eq!(read_by_fish(&fish_quoted(&text)), text);
+        }
+    }
+
+    #[test]
+    fn a_container_shares_the_loopback_only_where_the_proxy_is_there() {
+        let arguments = docker(&way("127.0.0.1:3128"));
+        assert!(
+            arguments.starts_with("--network host --volume '/state/clients:/state/clients:ro' --env '"),
+            "{arguments}"
+        );
+        assert!(arguments.contains(" --env 'SSL_CERT_FILE=/state/clients/bundle.pem' "), "{arguments}");
+        assert!(!docker(&way("192.0.2.7:3128")).contains("--network"));
+    }
+}

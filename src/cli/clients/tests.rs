@@ -1,0 +1,73 @@
+use super::*;
+
+pub fn way(proxy: &str) -> Way {
+    let file = |name: &str| PathBuf::from("/state/clients").join(name);
+    let trust = Trust {
+        authority: file("ca.pem"),
+        bundle: file("bundle.pem"),
+        wgetrc: file("wgetrc"),
+        java: Some(file("java.truststore")),
+    };
+    Way {
+        proxy: proxy.parse().unwrap(),
+        no_proxy: String::new(),
+        trust: Some(trust),
+        java_options: String::new(),
+    }
+}
+
+fn value_of(way: &Way, name: &str) -> Option<String> {
+    variables(way).into_iter().find(|variable| variable.name == name).map(|variable| variable.value)
+}
+
+#[test]
+fn a_listener_on_all_addresses_is_reached_on_loopback() {
+    for (listener, url) in [
+        ("127.0.0.1:3128", "http://127.0.0.1:3128"),
+        ("0.0.0.0:3128", "http://127.0.0.1:3128"),
+        ("[::]:3128", "http://[::1]:3128"),
+        ("192.0.2.7:80", "http://192.0.2.7:80"),
+    ] {
+        for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+            assert_eq!(value_of(&way(listener), name).as_deref(), Some(url), "{name}");
+        }
+    }
+}
+
+#[test]
+fn nothing_goes_around_the_proxy_unless_asked_to() {
+    let mut way = way("127.0.0.1:3128");
+    assert_eq!(value_of(&way, "NO_PROXY").as_deref(), Some(""));
+    way.no_proxy = "localhost, .internal".into();
+    assert_eq!(value_of(&way, "no_proxy"), value_of(&way, "NO_PROXY"));
+    let java = value_of(&way, "JAVA_TOOL_OPTIONS").unwrap();
+    assert!(java.contains("-Dhttp.nonProxyHosts=localhost|*.internal "), "{java}");
+}
+
+#[test]
+fn what_replaces_gets_the_bundle_and_what_adds_gets_our_authority() {
+    let way = way("127.0.0.1:3128");
+    for variable in variables(&way) {
+        if variable.value.starts_with("/state/") && variable.name != "WGETRC" {
+            let file = if variable.who.contains("adds to") { "ca.pem" } else { "bundle.pem" };
+            assert_eq!(variable.value, format!("/state/clients/{file}"), "{}", variable.name);
+        }
+    }
+}
+
+#[test]
+fn without_interception_no_trust_is_changed() {
+    let way = Way { trust: None, ..way("127.0.0.1:3128") };
+    assert!(variables(&way).iter().all(|variable| !variable.value.contains("/state/")));
+    assert_eq!(value_of(&way, "SSL_CERT_FILE"), None);
+}
+
+#[test]
+fn java_keeps_the_options_it_has_and_reads_ours_as_single_words() {
+    let mut way = way("127.0.0.1:3128");
+    way.java_options = "-Xmx1g".into();
+    way.trust.as_mut().unwrap().java = Some("/my state/java.truststore".into());
+    let java = value_of(&way, "JAVA_TOOL_OPTIONS").unwrap();
+    assert!(java.starts_with("-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 "), "{java}");
+    assert!(java.contains(" \"-Djavax.net.ssl.trustStore=/my state/java.truststore\" "), "{java}");
+}

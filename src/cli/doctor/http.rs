@@ -1,0 +1,70 @@
+//! The least HTTP that can ask a proxy for something: to find out who answers, a client with
+//! opinions of its own would be in the way.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// For connecting, and for each read: everything that is asked is on this machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Octets of an answer that are read; what is looked for stands in its head.
+const ANSWER_OCTETS_MAX: u64 = 16 * 1024;
+
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// Status line and fields.
+    pub head: String,
+}
+
+impl Answer {
+    fn parse(octets: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(octets);
+        let head = text.split("\r\n\r\n").next()?.to_owned();
+        let status = head.strip_prefix("HTTP/")?.split(' ').nth(1)?.parse().ok()?;
+        Some(Self { status, head })
+    }
+
+    /// Whether a courtesy made it.
+    pub fn is_ours(&self) -> bool {
+        let mut lines = self.head.lines().map(str::to_ascii_lowercase);
+        lines.any(|line| line.starts_with("proxy-status: courtesy"))
+    }
+
+    pub fn status_line(&self) -> &str {
+        self.head.lines().next().unwrap_or_default()
+    }
+}
+
+/// Asks the proxy for a URL. `None`: what answers does not speak HTTP.
+pub fn get(proxy: SocketAddr, url: &str) -> io::Result<Option<Answer>> {
+    let mut stream = TcpStream::connect_timeout(&proxy, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let host = url.split('/').nth(2).unwrap_or_default();
+    // In one piece: who does not like its beginning may not wait for its end.
+    let request = format!(
+        "GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: courtesy-doctor\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut octets = Vec::new();
+    // What came before an error, or the end of patience, may be enough.
+    let _ = stream.take(ANSWER_OCTETS_MAX).read_to_end(&mut octets);
+    Ok(Answer::parse(&octets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_ours_is_known_by_its_proxy_status() {
+        let ours =
+            Answer::parse(b"HTTP/1.1 403 Forbidden\r\nProxy-Status: courtesy; error=x\r\n\r\n").unwrap();
+        assert!(ours.is_ours());
+        assert_eq!(ours.status, 403);
+        let other = Answer::parse(b"HTTP/1.0 400 Bad Request\r\nServer: squid\r\n\r\nproxy-status: courtesy");
+        assert!(!other.unwrap().is_ours());
+        assert!(Answer::parse(b"SSH-2.0-OpenSSH_9.2\r\n").is_none());
+    }
+}

@@ -1,0 +1,102 @@
+//! What is there before anything is asked: settings, addresses, directories, the authority.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+
+use super::super::clients::reachable;
+use super::super::environment;
+use super::super::flags::ConfigFlags;
+use super::finding::Finding;
+use super::http;
+use crate::ca::{Authority, print_date};
+use crate::clock::{Clock, SystemClock};
+use crate::config::Settings;
+use crate::limits::CA_EXPIRY_NOTICE_DAYS;
+use crate::proxy::OWN_NAME;
+
+pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
+    match flags.load(None) {
+        Ok(loaded) => {
+            let mut said = match &loaded.file {
+                Some(file) => format!("{} holds", file.display()),
+                None => "no file, the defaults hold".into(),
+            };
+            for notice in loaded.settings.notices(SystemClock.wall()) {
+                said.push_str(&format!("\nnote: {notice}"));
+            }
+            (Some(loaded.settings), Finding::well("configuration", said))
+        }
+        Err(refusal) => {
+            let remedy = "courtesy config default prints every setting with its meaning";
+            (None, Finding::bad("configuration", refusal.to_string(), remedy))
+        }
+    }
+}
+
+/// Whether each address can be listened on, or who is there already.
+pub fn listeners(settings: &Settings) -> Vec<Finding> {
+    settings.listen.proxy.iter().map(|address| listener(*address)).collect()
+}
+
+fn listener(address: SocketAddr) -> Finding {
+    let subject = format!("address {address}");
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::well(subject, "free for courtesy serve"),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => occupied(subject, address),
+        Err(error) => Finding::bad(
+            subject,
+            format!("cannot be listened on: {error}"),
+            "choose another: listen.proxy, --listen",
+        ),
+    }
+}
+
+fn occupied(subject: String, address: SocketAddr) -> Finding {
+    let remedy = "end what listens there, or choose another address: listen.proxy, --listen";
+    let answer = http::get(reachable(address), &format!("http://{OWN_NAME}/"));
+    match answer {
+        Ok(Some(answer)) if answer.is_ours() => Finding::well(subject, "a courtesy answers there"),
+        Ok(Some(answer)) => {
+            Finding::bad(subject, format!("something else answers there: {}", answer.status_line()), remedy)
+        }
+        Ok(None) => Finding::bad(subject, "what answers there does not speak HTTP", remedy),
+        Err(error) => Finding::bad(subject, format!("in use, and nobody answers: {error}"), remedy),
+    }
+}
+
+pub fn state_dir(settings: &Settings) -> Finding {
+    let (dir, subject) = (&settings.state_dir, "state directory");
+    let file = dir.join(format!("doctor-{}", std::process::id()));
+    let written = std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&file, "can this be written?\n"))
+        .and_then(|()| std::fs::remove_file(&file));
+    match written {
+        Ok(()) => Finding::well(subject, format!("{} can be written", dir.display())),
+        Err(error) => {
+            let remedy = "make it writable, or choose another: state_dir, --state-dir";
+            Finding::bad(subject, format!("{} cannot be written: {error}", dir.display()), remedy)
+        }
+    }
+}
+
+/// The authority, made if there is none, as at the first start.
+pub fn authority(settings: &Settings) -> Finding {
+    let (now, subject) = (SystemClock.wall(), "certificate authority");
+    let source = settings.ca(environment::credentials_directory().as_deref());
+    let authority = match Authority::open(&source, now) {
+        Ok(authority) => authority,
+        Err(error) => {
+            let remedy = "until it can be used, HTTPS cannot be intercepted; see courtesy ca --help";
+            return Finding::bad(subject, error.to_string(), remedy);
+        }
+    };
+    let certificate = authority.certificate();
+    let (name, date) = (certificate.subject(), print_date(certificate.not_after()));
+    let said = format!("{}: {name}, until {date}", authority.file().display());
+    match certificate.days_left(now) {
+        0..CA_EXPIRY_NOTICE_DAYS => {
+            Finding::bad(subject, said, "courtesy ca rotate makes another; clients trust both for a while")
+        }
+        _ => Finding::well(subject, said),
+    }
+}

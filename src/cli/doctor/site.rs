@@ -1,0 +1,108 @@
+//! A site for the occasion: on loopback, by HTTP and HTTPS, with a robots.txt, and with a memory of
+//! what was asked and whether it came through our proxy.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::origin::Scheme;
+
+pub const DISALLOWED: &str = "/disallowed/";
+
+/// What the trial's proxy calls itself in Via, which tells its requests from those around it.
+pub const PROXY_NAME: &str = "courtesy-doctor";
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const HEAD_OCTETS_MAX: u64 = 16 * 1024;
+
+#[derive(Clone, Debug)]
+pub struct Site {
+    plain: SocketAddr,
+    secure: SocketAddr,
+    visits: Arc<Mutex<Vec<Visit>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Visit {
+    path: String,
+    through_proxy: bool,
+}
+
+impl Site {
+    /// Opens it; it stays open as long as the process lives.
+    pub fn open(tls: Arc<ServerConfig>) -> io::Result<Self> {
+        let [plain, secure] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+        let (plain, secure) = (plain?, secure?);
+        let site = Self { plain: plain.local_addr()?, secure: secure.local_addr()?, visits: Arc::default() };
+        site.listen(plain, |site, stream| site.serve(stream))?;
+        site.listen(secure, move |site, stream| {
+            // A client that does not like the handshake has said so to its user.
+            if let Ok(connection) = ServerConnection::new(Arc::clone(&tls)) {
+                site.serve(StreamOwned::new(connection, stream));
+            }
+        })?;
+        Ok(site)
+    }
+
+    pub const fn address(&self, scheme: Scheme) -> SocketAddr {
+        match scheme {
+            Scheme::Https => self.secure,
+            _ => self.plain,
+        }
+    }
+
+    pub fn url(&self, scheme: Scheme, path: &str) -> String {
+        format!("{}://{}{path}", scheme.as_str(), self.address(scheme))
+    }
+
+    /// How `path` was asked for: through the proxy (`true`), around it, or not at all.
+    pub fn visit(&self, path: &str) -> Option<bool> {
+        let visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_path = visits.iter().filter(|visit| visit.path == path).peekable();
+        of_path.peek()?;
+        Some(of_path.all(|visit| visit.through_proxy))
+    }
+
+    fn listen(
+        &self,
+        listener: TcpListener,
+        serve: impl Fn(&Self, TcpStream) + Clone + Send + 'static,
+    ) -> io::Result<()> {
+        let site = self.clone();
+        std::thread::Builder::new().name("site".into()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (site, serve) = (site.clone(), serve.clone());
+                let _ = stream.set_read_timeout(Some(PATIENCE));
+                std::thread::spawn(move || serve(&site, stream));
+            }
+        })?;
+        Ok(())
+    }
+
+    fn serve(&self, mut stream: impl Read + Write) {
+        let head = BufReader::new((&mut stream).take(HEAD_OCTETS_MAX));
+        let mut lines = head.lines().map_while(Result::ok);
+        let request = lines.next().unwrap_or_default();
+        let is_via =
+            |field: &String| field.to_ascii_lowercase().starts_with("via:") && field.contains(PROXY_NAME);
+        // To the end of the head, whatever is in it: what is left unread resets the connection.
+        let fields: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+        let body = match path.as_str() {
+            "/robots.txt" => format!("User-agent: *\nDisallow: {DISALLOWED}\n"),
+            _ => "courtesy doctor was here\n".to_owned(),
+        };
+        let visit = Visit { path, through_proxy: fields.iter().any(is_via) };
+        self.visits.lock().unwrap_or_else(PoisonError::into_inner).push(visit);
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        );
+        // Whoever has left has left.
+        let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
+    }
+}

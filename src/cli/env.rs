@@ -1,0 +1,70 @@
+//! `courtesy env`: the variables that send clients through a proxy that is served elsewhere.
+
+use std::net::SocketAddr;
+
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+
+use super::clients::{self, print};
+use super::exit::{Exit, Failure, OrExit};
+use super::flags::{ConfigFlags, ServeFlags};
+use super::output;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  eval \"$(courtesy env)\"; scrapy crawl news
+  courtesy env --shell fish | source
+  eval \"docker run $(courtesy env --shell docker) IMAGE\"
+  courtesy env --shell json | jq -r '.[] | [.name, .who] | @tsv'
+
+The address is the one that `courtesy serve` would listen on. NO_PROXY is set to nothing, because
+an inherited list would lead a crawler around the proxy. Where HTTPS is intercepted, other
+variables let clients trust the certificate authority that does it: the one in the state directory,
+so name the directory of the proxy that is served. The files they name are in `clients` there;
+bundles have the system's authorities, too.
+
+Not every client follows variables: `courtesy doctor` tries those that are installed.")]
+pub struct EnvArgs {
+    /// Who reads them
+    #[arg(long, value_enum, default_value_t)]
+    shell: Reader,
+    /// Where the proxy listens, when it is not listen.proxy, as in 127.0.0.1:3128
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Hosts to go to directly, separated by commas (NO_PROXY)
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    no_proxy: String,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum Reader {
+    /// bash, zsh and every other shell like sh
+    #[default]
+    #[value(alias = "sh", alias = "zsh")]
+    Bash,
+    Fish,
+    /// A list of {name, value, who}, where `who` says who honours it
+    Json,
+    /// Arguments of `docker run`
+    Docker,
+}
+
+pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
+    let serve = ServeFlags { listen: Vec::from_iter(args.listen), ..ServeFlags::default() };
+    let settings = args.config.load(Some(&serve))?.settings;
+    let listener = settings.listen.proxy.iter().find(|address| address.port() != 0);
+    let proxy = *listener
+        .ok_or_else(|| anyhow!("the port is chosen when the proxy starts: name it with --listen"))
+        .or_exit(Exit::Usage)?;
+    let way = clients::way(proxy, &args.no_proxy, &settings)?;
+    output::print(match args.shell {
+        Reader::Bash => print::posix(&way),
+        Reader::Fish => print::fish(&way),
+        Reader::Json => print::json(&way),
+        Reader::Docker => print::docker(&way),
+    })?;
+    Ok(Exit::Done)
+}

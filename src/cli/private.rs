@@ -1,0 +1,63 @@
+//! A proxy of one's own: in this process, on a free port of loopback, with a directory of its own
+//! for its records. It works beside a `serve` that holds the state directory.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::environment;
+use super::exit::{Exit, Failure, OrExit};
+use crate::audit::{Health, Writer};
+use crate::clock::{Clock, SystemClock};
+use crate::config::Settings;
+use crate::proxy::{Counts, Tally};
+use crate::server::{Listeners, Server, assemble};
+
+/// Serving; dropped, it drains and ends.
+#[derive(Debug)]
+pub struct PrivateProxy {
+    pub address: SocketAddr,
+    server: Server,
+    tally: Arc<Tally>,
+    audit: Arc<Writer>,
+    records: PathBuf,
+}
+
+/// What there is to say when it has ended.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    pub counts: Counts,
+    pub audit: Health,
+    /// The file of the records.
+    pub records: PathBuf,
+}
+
+impl PrivateProxy {
+    /// Starts with these settings, its records in `audit_dir`.
+    pub fn start(mut settings: Settings, audit_dir: &Path) -> Result<Self, Failure> {
+        settings.listen.proxy = vec![(Ipv4Addr::LOCALHOST, 0).into()];
+        // Whoever else may use the machine's proxy, this one is for its own command.
+        settings.clients.open = false;
+        settings.clients.allow.clear();
+        settings.audit.dir = Some(audit_dir.to_owned());
+        let ca = settings.ca(environment::credentials_directory().as_deref());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
+        let mut assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
+        assembly.tally = Arc::new(Tally::of_origins());
+        let server = Server::start(listeners, &assembly)?;
+        Ok(Self {
+            address: server.addresses()[0],
+            server,
+            tally: assembly.tally,
+            audit: assembly.audit,
+            records: audit_dir.join(crate::audit::FILE_NAME),
+        })
+    }
+
+    /// Lets the requests under way end, and tells what has been.
+    pub fn stop(self) -> Account {
+        self.server.stop();
+        Account { counts: self.tally.counts(), audit: self.audit.health(), records: self.records }
+    }
+}

@@ -1,0 +1,105 @@
+//! The command: started with the terminal of its caller, told of the signals that reach us, and
+//! waited for.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::task::Poll;
+
+use rustix::process::{Pid, Signal as Number, getpgrp, kill_process};
+use rustix::termios::tcgetpgrp;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::super::clients::Variable;
+use super::super::exit::{Exit, Failure};
+
+/// What a shell says of a command that cannot be executed, and of one that is not there.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the command to its end, and returns the code that a shell would.
+pub fn run(command: &[OsString], variables: &[Variable]) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // Before the command is there: from its first moment on, it is told.
+        let signals = Signals::new()?;
+        let (program, arguments) = command.split_first().expect("the command line has one");
+        let pairs = variables.iter().map(|variable| (variable.name, &variable.value));
+        let child = Command::new(program).args(arguments).envs(pairs).spawn();
+        let status = wait(child.map_err(|error| not_started(program, &error))?, signals).await?;
+        Ok(code(status))
+    })
+}
+
+async fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> {
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            number = signals.next() => pass_on(number, &child),
+        }
+    }
+}
+
+/// A terminal sends its signals to the whole foreground group, the command included; once more from
+/// us would be one too many, as most programs take a second one for haste.
+fn pass_on(number: Number, child: &Child) {
+    let from_terminal = matches!(number, Number::INT | Number::QUIT) && is_in_foreground();
+    let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(id) = id.filter(|_| !from_terminal) {
+        // It cannot be somebody else's: as long as it has an id, it has not been waited for. When it
+        // is gone already, its end is on the way.
+        let _ = kill_process(id, number);
+    }
+}
+
+fn is_in_foreground() -> bool {
+    let Ok(terminal) = File::open("/dev/tty") else { return false };
+    tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp())
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let by_signal = || status.signal().map_or(i32::from(u8::MAX), |number| 128 + number);
+    u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
+}
+
+fn not_started(program: &OsString, error: &io::Error) -> Failure {
+    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    let error = anyhow::anyhow!("cannot run {}: {error}", program.to_string_lossy());
+    Failure { exit: Exit::Command(code), error }
+}
+
+/// The signals that are passed on. One that we were started to ignore, as by `nohup`, stays so: the
+/// command inherits that, and a handler of ours would undo it.
+struct Signals(Vec<(Number, Signal)>);
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let ignored = ignored();
+        let passed_on = [Number::INT, Number::TERM, Number::HUP, Number::QUIT].into_iter();
+        let heeded = passed_on.filter(|number| ignored & (1 << (number.as_raw() - 1)) == 0);
+        let listen = |number: Number| Ok((number, signal(SignalKind::from_raw(number.as_raw()))?));
+        heeded.map(listen).collect::<io::Result<_>>().map(Self)
+    }
+
+    async fn next(&mut self) -> Number {
+        poll_fn(|context| {
+            let ready = self
+                .0
+                .iter_mut()
+                .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// The set of ignored signals, where the system tells it.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,109 @@
+//! `courtesy run`: a command with a proxy of its own. The command has the terminal, the environment
+//! that leads its requests here, and the last word: `run` ends as it does.
+
+mod child;
+mod summary;
+
+use std::fs::DirBuilder;
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tracing::warn;
+
+use super::clients;
+use super::exit::{Exit, Failure, OrExit};
+use super::flags::ConfigFlags;
+use super::logging;
+use super::private::PrivateProxy;
+use crate::audit;
+use crate::clock::{Clock, SystemClock};
+use crate::config::{LogLevel, Settings};
+use crate::limits::LEFT_BEHIND_MAX;
+use summary::{Form, Summary};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy run wget -r -l2 http://example.com/
+  courtesy run --allow-private -- python3 crawl.py --depth 3
+  courtesy run --summary json --summary-file run.json -- scrapy crawl news
+
+The command is started with the variables of `courtesy env`; a client that follows none of them
+goes around the proxy, and the summary shows no requests then. Signals are passed on, and courtesy
+ends with the command's own code: 128 and the signal's number when a signal ended it, 127 when
+there is no such command, 126 when it cannot be executed.
+
+Each run keeps its records in runs/ID/audit under the state directory, whatever audit.dir says, so
+that it works beside `courtesy serve`. Nothing removes them; those older than thirty days go with
+  find ~/.local/state/courtesy/runs -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -r {} +")]
+pub struct RunArgs {
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<std::ffi::OsString>,
+    /// The sum of the run, on standard error when the command has ended
+    #[arg(long, value_enum, default_value_t)]
+    summary: Form,
+    /// Write the summary to FILE instead
+    #[arg(long, value_name = "FILE")]
+    summary_file: Option<PathBuf>,
+    /// Hosts to go to directly, separated by commas (NO_PROXY)
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
+    no_proxy: String,
+    /// Say each decision as it is made; otherwise, only warnings are said
+    #[arg(long, short)]
+    verbose: bool,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let mut settings = args.config.load(None)?.settings;
+    if !args.verbose && settings.log.level != LogLevel::Error {
+        // The terminal is the command's.
+        settings.log.level = LogLevel::Warn;
+    }
+    logging::init(&settings.log);
+    let now = SystemClock.wall();
+    for notice in settings.notices(now) {
+        warn!("{notice}");
+    }
+    settings.limits.drain_timeout = settings.limits.drain_timeout.min(LEFT_BEHIND_MAX);
+    let id = audit::new_id(now);
+    let proxy = PrivateProxy::start(settings.clone(), &run_dir(&settings, &id)?)?;
+    let way = clients::way(proxy.address, &args.no_proxy, &settings)?;
+    let ended = child::run(&args.command, &clients::variables(&way));
+    let account = proxy.stop();
+    // Without a command there is nothing to sum up.
+    let code = ended?;
+    say(&Summary { run: id, code, account }, args)?;
+    Ok(Exit::Command(code))
+}
+
+/// A directory of its own: the records of one run are together, and no lock is shared.
+fn run_dir(settings: &Settings, id: &str) -> Result<PathBuf, Failure> {
+    let dir = settings.state_dir.join("runs").join(id);
+    create_private(&dir)
+        .map_err(|error| anyhow::anyhow!("cannot make {}: {error}", dir.display()))
+        .or_exit(Exit::InputOutput)?;
+    Ok(dir.join("audit"))
+}
+
+fn create_private(dir: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+fn say(summary: &Summary, args: &RunArgs) -> Result<(), Failure> {
+    let text = summary.print(args.summary);
+    match &args.summary_file {
+        Some(file) => std::fs::write(file, text)
+            .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", file.display()))
+            .or_exit(Exit::InputOutput),
+        // Nobody may be listening any more, and the command's own code is what counts.
+        None => {
+            let _ = std::io::stderr().lock().write_all(text.as_bytes());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What became of a run's requests, in one line for people or one object for programs.
+
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+
+use super::super::private::Account;
+use crate::audit::Reason;
+use crate::limits::ORIGINS_COUNTED_MAX;
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+pub enum Form {
+    #[default]
+    Text,
+    Json,
+    None,
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    pub run: String,
+    /// The command's.
+    pub code: u8,
+    pub account: Account,
+}
+
+impl Summary {
+    pub fn print(&self, form: Form) -> String {
+        match form {
+            Form::Text => self.text(),
+            Form::Json => format!("{}\n", self.json()),
+            Form::None => String::new(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Account { counts, audit, records } = &self.account;
+        if counts.requests == 0 {
+            return "courtesy: no request came this way. Not every client follows the proxy variables, or \
+                    trusts the certificate authority: see courtesy doctor\n"
+                .into();
+        }
+        let more = if counts.origins == ORIGINS_COUNTED_MAX { "at least " } else { "" };
+        let origins = plural(counts.origins as u64, "origin");
+        let mut parts = vec![
+            format!("{} to {more}{origins}", plural(counts.requests, "request")),
+            format!("{} forwarded", counts.forwarded),
+        ];
+        match counts.denied_in_all() {
+            0 => {}
+            denied => parts.push(format!("{denied} denied ({})", self.reasons())),
+        }
+        match counts.copies {
+            0 => {}
+            copies => parts.push(format!("{copies} robots.txt answered from the copy that decides")),
+        }
+        match counts.failed() {
+            0 => {}
+            failed => parts.push(format!("{failed} failed")),
+        }
+        let mut text = format!("courtesy: {}\n", parts.join(" · "));
+        if audit.written > 0 {
+            let count = plural(audit.written, "record");
+            text.push_str(&format!("          {count} in {}\n", records.display()));
+        }
+        if audit.errors > 0 {
+            let count = plural(audit.errors, "record");
+            text.push_str(&format!("          {count} could not be written to {}\n", records.display()));
+        }
+        text
+    }
+
+    fn reasons(&self) -> String {
+        let denied = self.account.counts.denied.iter();
+        denied.map(|(reason, count)| format!("{count} {}", words(*reason))).collect::<Vec<_>>().join(", ")
+    }
+
+    fn json(&self) -> Value {
+        let Account { counts, audit, records } = &self.account;
+        let reasons: Map<_, _> =
+            counts.denied.iter().map(|(reason, count)| (name(*reason), json!(count))).collect();
+        json!({
+            "run": self.run,
+            "code": self.code,
+            "requests": counts.requests,
+            "origins": counts.origins,
+            "forwarded": counts.forwarded,
+            "denied": counts.denied_in_all(),
+            "reasons": reasons,
+            "robots_txt": counts.copies,
+            "failed": counts.failed(),
+            "records": { "written": audit.written, "lost": audit.errors, "file": records },
+        })
+    }
+}
+
+/// The record's own word for a reason.
+fn name(reason: Reason) -> String {
+    let word = serde_json::to_value(reason).expect("a reason is a word");
+    word.as_str().unwrap_or_default().to_owned()
+}
+
+fn words(reason: Reason) -> String {
+    match reason {
+        Reason::DisallowRule => "by rule".into(),
+        other => name(other).replace("robots_", "robots.txt_").replace('_', " "),
+    }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Health;
+    use crate::proxy::Counts;
+
+    fn summary(counts: Counts) -> Summary {
+        let audit = Health { written: counts.denied_in_all(), ..Health::default() };
+        let account = Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
+        Summary { run: "1".into(), code: 0, account }
+    }
+
+    #[test]
+    fn a_run_is_summed_up_in_a_line_and_the_way_to_its_records() {
+        let summary = summary(Counts {
+            requests: 316,
+            origins: 4,
+            forwarded: 271,
+            copies: 1,
+            denied: vec![(Reason::DisallowRule, 38), (Reason::RobotsUnreachable, 3)],
+        });
+        assert_eq!(
+            summary.print(Form::Text),
+            "courtesy: 316 requests to 4 origins · 271 forwarded · 41 denied (38 by rule, \
+             3 robots.txt unreachable) · 1 robots.txt answered from the copy that decides · 3 failed\n          \
+             41 records in /state/runs/1/audit/denials.jsonl\n"
+        );
+        assert_eq!(summary.json()["reasons"], json!({ "disallow_rule": 38, "robots_unreachable": 3 }));
+        assert_eq!(summary.print(Form::None), "");
+    }
+
+    #[test]
+    fn what_did_not_occur_is_not_said() {
+        let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
+        assert_eq!(summary(one).text(), "courtesy: 1 request to 1 origin · 1 forwarded\n");
+        assert!(summary(Counts::default()).text().contains("courtesy doctor"));
+    }
+}

@@ -1,0 +1,212 @@
+//! From an origin to a connection that a request can be sent over: a kept one, or a new one in the
+//! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::body::Outgoing;
+use super::connect;
+use super::error::{Error, Failure};
+use super::exchange::connection_error;
+use super::multiplexed::{Multiplexed, Opening, Stream};
+use super::tls::{Secured, Versions};
+use super::{Egress, http2};
+use crate::origin::{Origin, Scheme};
+
+/// What a request is sent over.
+#[derive(Debug)]
+pub enum Link {
+    Http1(http1::SendRequest<Outgoing>),
+    Http2(Stream),
+}
+
+/// A link to an origin, and what is known of it.
+pub struct Connection {
+    pub link: Link,
+    /// It was there before: it may turn out closed.
+    pub kept: bool,
+    /// Whether the origin asked for a client certificate when it was opened.
+    pub asked: bool,
+}
+
+impl Link {
+    /// One exchange. The request comes back when nothing of it was sent.
+    pub async fn send(
+        &mut self,
+        origin: &Origin,
+        mut request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+        match self {
+            Self::Http1(sender) => {
+                http2::to_http1(&mut request);
+                sender.try_send_request(request).await
+            }
+            Self::Http2(stream) => {
+                // Interim responses do not come through here. Whoever waits for a 100 must not take
+                // the loss of its listener for the final answer.
+                let _listener = request.extensions().clone();
+                http2::to_http2(&mut request, origin);
+                stream.sender.try_send_request(request).await
+            }
+        }
+    }
+}
+
+impl Connection {
+    const fn idle(sender: http1::SendRequest<Outgoing>) -> Self {
+        Self { link: Link::Http1(sender), kept: true, asked: false }
+    }
+
+    fn shared(stream: Stream) -> Self {
+        Self { asked: stream.asked(), link: Link::Http2(stream), kept: true }
+    }
+
+    /// The link, over which an answer has come.
+    pub fn proven(self) -> Link {
+        if let Link::Http2(stream) = &self.link {
+            stream.answered();
+        }
+        self.link
+    }
+
+    fn multiplexed(&self) -> Option<Multiplexed> {
+        match &self.link {
+            Link::Http1(_) => None,
+            Link::Http2(stream) => Some(stream.connection().clone()),
+        }
+    }
+}
+
+impl Egress {
+    /// A connection for one exchange, a kept one if there is one.
+    pub(super) async fn connection(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+        while let Some(mut sender) = self.pool.take(origin) {
+            if sender.ready().await.is_ok() {
+                return Ok(Connection::idle(sender));
+            }
+        }
+        self.fresh(origin, versions).await
+    }
+
+    /// A connection that was not idle: one that is in use and can be shared, or a new one.
+    pub(super) async fn fresh(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+        if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
+            return self.dial(origin, versions).await;
+        }
+        if let Some(stream) = self.pool.multiplexed.stream(origin) {
+            return Ok(Connection::shared(stream));
+        }
+        match self.pool.multiplexed.opening(origin) {
+            Some(opening) => self.open_together(origin, &opening).await,
+            None => self.open(origin).await,
+        }
+    }
+
+    /// One opens a connection, the others wait for it and share it if they can. When that one's
+    /// client leaves, the next takes over.
+    async fn open_together(&self, origin: &Origin, opening: &Opening) -> Result<Connection, Error> {
+        let mut own = None;
+        let opened = opening
+            .get_or_init(async || {
+                let opened = self.open(origin).await;
+                let shared = opened.as_ref().map(Connection::multiplexed).map_err(Clone::clone);
+                own = Some(opened);
+                shared
+            })
+            .await;
+        match (own, opened) {
+            (Some(own), _) => own,
+            (None, Ok(Some(connection))) => Ok(Connection::shared(connection.stream())),
+            (None, Ok(None)) => self.open(origin).await,
+            (None, Err(error)) => Err(error.clone()),
+        }
+    }
+
+    /// A new connection, known to the pool when it can be shared.
+    async fn open(&self, origin: &Origin) -> Result<Connection, Error> {
+        let opened = self.dial(origin, Versions::Any).await;
+        match opened.as_ref().map(Connection::multiplexed) {
+            Ok(Some(connection)) => self.pool.share(origin, &connection),
+            Ok(None) => self.pool.multiplexed.opened(origin, None),
+            Err(_) => self.pool.multiplexed.failed(origin),
+        }
+        opened
+    }
+
+    async fn dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+        let stream = self.connect_plain(origin).await?;
+        match origin.scheme() {
+            Scheme::Https => self.secure(origin, stream, versions).await,
+            Scheme::Http => {
+                let link = self.speak_http1(origin, TokioIo::new(stream)).await?;
+                Ok(Connection { link, kept: false, asked: false })
+            }
+            Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
+        }
+    }
+
+    /// A connection to a permitted address, on which nothing has been said: also for a tunnel.
+    pub async fn connect_plain(&self, origin: &Origin) -> Result<TcpStream, Error> {
+        let shared = &self.shared;
+        let addresses = connect::permitted_addresses(origin, &shared.resolver, &shared.policy).await?;
+        connect::connect(addresses, shared.config.connect_timeout).await
+    }
+
+    async fn secure(
+        &self,
+        origin: &Origin,
+        stream: TcpStream,
+        versions: Versions,
+    ) -> Result<Connection, Error> {
+        let deadline = self.shared.config.connect_timeout;
+        let handshake = timeout(deadline, self.shared.tls.handshake(origin, stream, versions)).await;
+        let Secured { stream, http2, asked } = handshake.map_err(|_| {
+            let detail = format!("the TLS handshake with {origin} took longer than {deadline:?}");
+            Error::new(Failure::ConnectionTimeout, detail)
+        })??;
+        let io = TokioIo::new(stream);
+        let link = match http2 {
+            true => Link::Http2(self.speak_http2(origin, io, asked).await?),
+            false => self.speak_http1(origin, io).await?,
+        };
+        Ok(Connection { link, kept: false, asked })
+    }
+
+    async fn speak_http1(&self, origin: &Origin, io: impl Io) -> Result<Link, Error> {
+        let config = &self.shared.config;
+        let (sender, connection) = http1::Builder::new()
+            .preserve_header_case(true)
+            .max_headers(config.max_headers)
+            .max_header_size(config.max_header_bytes)
+            .max_buf_size(config.max_header_bytes)
+            .handshake(io)
+            .await
+            .map_err(|error| connection_error(origin, &error))?;
+        // The connection runs until either side closes it; its errors reach the exchange in use.
+        tokio::spawn(async move {
+            let _ = connection.with_upgrades().await;
+        });
+        Ok(Link::Http1(sender))
+    }
+
+    async fn speak_http2(&self, origin: &Origin, io: impl Io, asked: bool) -> Result<Stream, Error> {
+        let (sender, connection) = http2::builder(self.shared.config.max_header_bytes)
+            .handshake(io)
+            .await
+            .map_err(|error| connection_error(origin, &error))?;
+        // It ends with the last exchange once nobody holds a sender.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Ok(Multiplexed::new(sender, asked).stream())
+    }
+}
+
+/// What HTTP can be spoken over.
+trait Io: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static {}
+
+impl<T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static> Io for T {}

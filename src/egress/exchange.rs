@@ -1,0 +1,202 @@
+//! One request and the head of its answer, over one connection; and, when there is none, what that
+//! was and whether the request may be sent again (RFC 9110 §9.2.2, RFC 9113 §8.7).
+
+use std::error::Error as _;
+use std::io;
+use std::sync::Arc;
+
+use h2::Reason;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use http::{Method, Request, Response, request};
+use hyper::client::conn::TrySendError;
+use tokio::time::timeout;
+
+use super::Egress;
+use super::body::{Arriving, Outgoing};
+use super::dial::{Connection, Link};
+use super::error::{Error, Failure};
+use super::pool::Lease;
+use super::slots::Slot;
+use super::tls::Versions;
+use super::tls_words::{alert_received, client_certificate, tls_error};
+use crate::origin::Origin;
+
+/// An exchange without an answer.
+pub struct Unanswered {
+    pub error: Error,
+    /// The request, when nothing of it was sent.
+    pub unsent: Option<Box<Request<Outgoing>>>,
+    pub again: Again,
+    pub slot: Slot,
+}
+
+/// Whether a request that can be repeated should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    No,
+    Yes(Versions),
+}
+
+impl Egress {
+    pub(super) async fn exchange(
+        &self,
+        mut connection: Connection,
+        origin: &Origin,
+        mut request: Request<Outgoing>,
+        slot: Slot,
+    ) -> Result<Response<Arriving>, Unanswered> {
+        let config = &self.shared.config;
+        let sent = request.body().completion();
+        let answer = request.body_mut().until_answered();
+        let answered = timeout(config.response_timeout, connection.link.send(origin, request)).await;
+        let error = match answered {
+            Ok(Ok(response)) if response.headers().len() > config.max_headers => {
+                let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);
+                Error::new(Failure::HeaderTooLarge, detail)
+            }
+            Ok(Ok(response)) if let Some(fault) = framing_fault(response.headers()) => {
+                Error::new(Failure::Protocol, format!("no valid response from the origin: {fault}"))
+            }
+            Ok(Ok(response)) => {
+                let link = connection.proven();
+                let lease = Lease { link, pool: Arc::downgrade(&self.pool), sent, _answered: answer, slot };
+                return Ok(response.map(|body| Arriving::new(body, config.body_idle_timeout, lease)));
+            }
+            Ok(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
+            Err(_) => {
+                let detail = format!("no response within {:?}", config.response_timeout);
+                Error::new(Failure::ResponseTimeout, detail)
+            }
+        };
+        Err(Unanswered { error, unsent: None, again: Again::No, slot })
+    }
+}
+
+/// What it means that `connection` brought no answer, for the request and for whoever shares it.
+fn unanswered(
+    connection: &Connection,
+    origin: &Origin,
+    mut failed: TrySendError<Request<Outgoing>>,
+    slot: Slot,
+) -> Unanswered {
+    let kept = connection.kept;
+    let unsent = failed.take_message().filter(|_| kept).map(Box::new);
+    let cause = failed.error();
+    if let Link::Http2(stream) = &connection.link
+        && ends_the_connection(cause)
+    {
+        stream.retire();
+    }
+    let error = exchange_error(origin, cause, connection.asked);
+    let again = again(cause, kept && error.failure == Failure::ConnectionTerminated);
+    Unanswered { error, unsent, again, slot }
+}
+
+/// A second copy of a request that may be sent again when the first was not answered: idempotent
+/// (RFC 9110 §9.2.2), without a body, and asking for no upgrade.
+pub fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
+    let safe_to_repeat = matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
+    );
+    if !safe_to_repeat || !request.body().is_empty() || request.headers().contains_key(UPGRADE) {
+        return None;
+    }
+    let (mut parts, ()) = Request::new(()).into_parts();
+    let request::Parts { method, uri, version, headers, extensions, .. } = &mut parts;
+    method.clone_from(request.method());
+    uri.clone_from(request.uri());
+    *version = request.version();
+    headers.clone_from(request.headers());
+    extensions.clone_from(request.extensions());
+    Some(Request::from_parts(parts, Outgoing::empty()))
+}
+
+/// Again where the origin has said that it did nothing with the request (RFC 9113 §8.7), where it
+/// wants another version (§7), and where a kept connection turned out closed.
+fn again(error: &hyper::Error, closed_before: bool) -> Again {
+    match http2_error(error) {
+        Some(error) if error.reason() == Some(Reason::HTTP_1_1_REQUIRED) => Again::Yes(Versions::Http1),
+        Some(error) if error.is_remote() && error.is_go_away() => Again::Yes(Versions::Any),
+        Some(error) if error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM) => {
+            Again::Yes(Versions::Any)
+        }
+        // The origin did begin, and then gave the stream up: it is there, and said no.
+        Some(error) if error.is_reset() => Again::No,
+        _ if closed_before => Again::Yes(Versions::Any),
+        _ => Again::No,
+    }
+}
+
+/// What is ambiguous about where a response ends: the engine settles it for itself, but the next
+/// reader might settle it otherwise (RFC 9112 §6.1, §6.3).
+fn framing_fault(fields: &HeaderMap) -> Option<&'static str> {
+    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        if fields.contains_key(CONTENT_LENGTH) {
+            return Some("it has both Content-Length and Transfer-Encoding");
+        }
+        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            return Some("it has a transfer coding besides chunked");
+        }
+    }
+    let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
+    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number)).then_some("its Content-Length is no number")
+}
+
+/// Whether it is the connection that failed, and not only the stream.
+fn ends_the_connection(error: &hyper::Error) -> bool {
+    !http2_error(error).is_some_and(h2::Error::is_reset)
+}
+
+fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+/// Trouble while HTTP was being agreed on.
+pub fn connection_error(origin: &Origin, error: &hyper::Error) -> Error {
+    exchange_error(origin, error, false)
+}
+
+/// What an error of the library means. An origin that asked for a client certificate and then ends
+/// the connection does so for want of it: in TLS 1.3 it can say so only now (RFC 8446 §4.4.2.4).
+fn exchange_error(origin: &Origin, error: &hyper::Error, asked: bool) -> Error {
+    if let Some(rustls::Error::AlertReceived(alert)) = io_error(error).and_then(tls_error) {
+        return if asked { client_certificate(origin) } else { alert_received(origin, *alert) };
+    }
+    if error.is_user() {
+        return request_error(error);
+    }
+    let failure = failure(error);
+    if asked && failure == Failure::ConnectionTerminated {
+        return client_certificate(origin);
+    }
+    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    Error::new(failure, format!("no valid response from the origin: {error}{cause}"))
+}
+
+fn failure(error: &hyper::Error) -> Failure {
+    if error.is_parse_too_large() {
+        return Failure::HeaderTooLarge;
+    }
+    // An error that the library found is the origin's breach of the protocol (RFC 9113 §5.4).
+    let breach = http2_error(error).is_some_and(h2::Error::is_library);
+    if error.is_parse() || breach { Failure::Protocol } else { Failure::ConnectionTerminated }
+}
+
+fn io_error(error: &hyper::Error) -> Option<&io::Error> {
+    error.source().and_then(|source| source.downcast_ref())
+}
+
+/// The request could not be sent whole, because the client's body did not come so.
+fn request_error(error: &hyper::Error) -> Error {
+    match io_error(error) {
+        Some(source) if source.kind() == io::ErrorKind::TimedOut => {
+            Error::new(Failure::RequestTimeout, format!("the body of the request stalled: {source}"))
+        }
+        _ => Error::new(
+            Failure::RequestIncomplete,
+            "the body of the request is not valid HTTP, or did not come to its end",
+        ),
+    }
+}

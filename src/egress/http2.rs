@@ -1,0 +1,123 @@
+//! HTTP/2 towards origins: a request in its terms (RFC 9113 §8), and the bounds of a connection.
+
+use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{Request, Uri, Version};
+use hyper::client::conn::http2::Builder;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::limits::{
+    HTTP2_CONNECTION_WINDOW_OCTETS, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
+    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, HTTP2_STREAM_WINDOW_OCTETS, HTTP2_STREAMS_MAX,
+};
+use crate::origin::Origin;
+
+/// Fields that HTTP/2 does not have, besides those that `Connection` names (RFC 9113 §8.2.2).
+const CONNECTION_SPECIFIC: [HeaderName; 5] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// Every bound of a connection, none left to what the library thinks right.
+pub fn builder(max_header_bytes: usize) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_max_send_streams(HTTP2_STREAMS_MAX)
+        .initial_stream_window_size(HTTP2_STREAM_WINDOW_OCTETS)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_OCTETS)
+        .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX))
+        .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
+        .max_concurrent_reset_streams(HTTP2_RESET_STREAMS_MAX)
+        .max_local_error_reset_streams(HTTP2_MALFORMED_MAX)
+        .keep_alive_interval(HTTP2_PING_INTERVAL)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT);
+    builder
+}
+
+/// From origin-form with `Host` to the pseudo-fields `:scheme`, `:authority` and `:path`
+/// (RFC 9113 §8.3.1), without what belongs to a connection of HTTP/1.1.
+pub fn to_http2<B>(request: &mut Request<B>, origin: &Origin) {
+    let headers = request.headers_mut();
+    let authority = match headers.remove(HOST) {
+        Some(host) => host.to_str().map(str::to_owned).ok(),
+        None => None,
+    };
+    let trailers = headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    for name in &CONNECTION_SPECIFIC {
+        headers.remove(name);
+    }
+    headers.remove(TE);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = origin.scheme().as_str().parse().ok();
+    parts.authority = authority.unwrap_or_else(|| origin.authority()).parse().ok();
+    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+    *request.version_mut() = Version::HTTP_2;
+}
+
+/// The way back, for a request that no HTTP/2 connection took. Any other stays as it is.
+pub fn to_http1<B>(request: &mut Request<B>) {
+    if request.version() != Version::HTTP_2 {
+        return;
+    }
+    *request.version_mut() = Version::HTTP_11;
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = None;
+    if let Some(authority) = parts.authority.take()
+        && let Ok(host) = HeaderValue::from_str(authority.as_str())
+    {
+        request.headers_mut().insert(HOST, host);
+    }
+    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+    if request.headers().contains_key(TE) {
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("TE"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::split_url;
+
+    fn request(target: &str) -> Request<()> {
+        Request::builder()
+            .uri(target)
+            .header("host", "example.com:8443")
+            .header("connection", "TE, upgrade")
+            .header("te", "trailers")
+            .header("upgrade", "websocket")
+            .header("transfer-encoding", "chunked")
+            .header("cookie", "a=b")
+            .body(())
+            .unwrap()
+    }
+
+    #[test]
+    fn the_host_becomes_the_authority_and_the_connections_own_fields_go() {
+        let (origin, _) = split_url(b"https://example.com:8443/").unwrap();
+        let mut request = request("/a//../b?q=%7e");
+        to_http2(&mut request, &origin);
+        assert_eq!(request.uri(), "https://example.com:8443/a//../b?q=%7e");
+        let mut names: Vec<_> = request.headers().keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["cookie", "te"]);
+    }
+
+    #[test]
+    fn a_request_that_was_not_taken_is_again_what_it_was() {
+        let (origin, _) = split_url(b"https://example.com:8443/").unwrap();
+        for target in ["/a//../b?q=%7e", "*", "/"] {
+            let mut request = request(target);
+            to_http2(&mut request, &origin);
+            to_http1(&mut request);
+            assert_eq!(request.uri(), target);
+            assert_eq!(request.headers()["host"], "example.com:8443");
+            assert_eq!(request.headers()["connection"], "TE");
+        }
+    }
+}

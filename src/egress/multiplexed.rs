@@ -1,0 +1,181 @@
+//! HTTP/2 connections to origins, each shared by many exchanges. Who comes first opens one and the
+//! others wait for it; nobody waits where the origin is known to speak HTTP/1.1 only.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use hyper::client::conn::http2::SendRequest;
+use lru::LruCache;
+use tokio::sync::OnceCell;
+
+use super::body::Outgoing;
+use super::error::Error;
+use crate::clock;
+use crate::limits::{HTTP1_ORIGINS_MAX, HTTP2_STREAMS_MAX};
+use crate::origin::Origin;
+
+/// A connection that exchanges share.
+#[derive(Clone, Debug)]
+pub struct Multiplexed {
+    sender: SendRequest<Outgoing>,
+    usage: Arc<Mutex<Usage>>,
+}
+
+#[derive(Debug)]
+struct Usage {
+    streams: usize,
+    idle_since: Instant,
+    /// It takes no further exchange; those under way go on.
+    retired: bool,
+    /// Whether the origin asked for a client certificate, and has not answered anything yet.
+    asked: bool,
+}
+
+/// A place on a shared connection, for one exchange.
+#[derive(Debug)]
+pub struct Stream {
+    pub sender: SendRequest<Outgoing>,
+    connection: Multiplexed,
+}
+
+/// The outcome of opening a connection, for all who waited: `None` is one that cannot be shared.
+pub type Opening = OnceCell<Result<Option<Multiplexed>, Error>>;
+
+/// The shared connections of one worker.
+#[derive(Debug)]
+pub struct Table(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    connections: HashMap<Origin, Vec<Multiplexed>>,
+    opening: HashMap<Origin, Weak<Opening>>,
+    http1: LruCache<Origin, ()>,
+}
+
+impl Multiplexed {
+    pub fn new(sender: SendRequest<Outgoing>, asked: bool) -> Self {
+        let usage = Usage { streams: 0, idle_since: clock::monotonic(), retired: false, asked };
+        Self { sender, usage: Arc::new(Mutex::new(usage)) }
+    }
+
+    pub fn stream(&self) -> Stream {
+        self.usage().streams += 1;
+        Stream { sender: self.sender.clone(), connection: self.clone() }
+    }
+
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        // Also taken while dropping, where a panic would be a second one.
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open(&self) -> bool {
+        !self.sender.is_closed() && !self.usage().retired
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_open() && self.usage().streams < HTTP2_STREAMS_MAX
+    }
+
+    fn is_worth_keeping(&self, now: Instant, timeout: Duration) -> bool {
+        let usage = self.usage();
+        let in_time = usage.streams > 0 || now.duration_since(usage.idle_since) < timeout;
+        in_time && !usage.retired && !self.sender.is_closed()
+    }
+}
+
+impl Stream {
+    pub const fn connection(&self) -> &Multiplexed {
+        &self.connection
+    }
+
+    pub fn asked(&self) -> bool {
+        self.connection.usage().asked
+    }
+
+    /// The origin has answered: it does without a client certificate.
+    pub fn answered(&self) {
+        self.connection.usage().asked = false;
+    }
+
+    /// Lets the connection take no further exchange: the origin is leaving it.
+    pub fn retire(&self) {
+        self.connection.usage().retired = true;
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let mut usage = self.connection.usage();
+        usage.streams -= 1;
+        usage.idle_since = clock::monotonic();
+    }
+}
+
+impl Table {
+    pub fn new() -> Self {
+        let http1 = LruCache::sparse(NonZeroUsize::new(HTTP1_ORIGINS_MAX).expect("a bound above zero"));
+        Self(Mutex::new(State { connections: HashMap::new(), opening: HashMap::new(), http1 }))
+    }
+
+    /// A place on a connection to `origin` that has room for it.
+    pub fn stream(&self, origin: &Origin) -> Option<Stream> {
+        let state = self.state();
+        let connections = state.connections.get(origin)?;
+        connections.iter().find(|connection| connection.has_room()).map(Multiplexed::stream)
+    }
+
+    /// The opening of a connection to `origin`, joined by all who want one. `None` when the origin
+    /// speaks HTTP/1.1, and everybody opens a connection alone.
+    pub fn opening(&self, origin: &Origin) -> Option<Arc<Opening>> {
+        let mut state = self.state();
+        if state.http1.get(origin).is_some() {
+            return None;
+        }
+        if let Some(opening) = state.opening.get(origin).and_then(Weak::upgrade) {
+            return Some(opening);
+        }
+        let opening = Arc::new(Opening::new());
+        state.opening.insert(origin.clone(), Arc::downgrade(&opening));
+        Some(opening)
+    }
+
+    /// The opening is over: keeps what was opened, if it can be shared, and what was learnt.
+    pub fn opened(&self, origin: &Origin, shared: Option<&Multiplexed>) {
+        let mut state = self.state();
+        state.opening.remove(origin);
+        match shared {
+            Some(connection) => {
+                state.http1.pop(origin);
+                state.connections.entry(origin.clone()).or_default().push(connection.clone());
+            }
+            None => {
+                state.http1.put(origin.clone(), ());
+            }
+        }
+    }
+
+    /// Nothing was opened, and nothing learnt.
+    pub fn failed(&self, origin: &Origin) {
+        self.state().opening.remove(origin);
+    }
+
+    pub fn len(&self) -> usize {
+        self.state().connections.values().map(Vec::len).sum()
+    }
+
+    /// Closes what was not used for `timeout`, or was closed by its origin.
+    pub fn sweep(&self, now: Instant, timeout: Duration) {
+        let mut state = self.state();
+        state.connections.retain(|_, connections| {
+            connections.retain(|connection| connection.is_worth_keeping(now, timeout));
+            !connections.is_empty()
+        });
+        state.opening.retain(|_, opening| opening.strong_count() > 0);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no panic while locked")
+    }
+}

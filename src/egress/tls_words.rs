@@ -1,0 +1,144 @@
+//! What went wrong with TLS, in words that say what to do about it.
+
+use rustls::{AlertDescription, CertificateError, Error as Tls};
+
+use super::error::{Error, Failure};
+use super::verify::Finding;
+use crate::limits::HOST_OCTETS_MAX;
+use crate::origin::Origin;
+
+/// A handshake that failed. `asked`: whether the origin asked for a client certificate in it.
+pub fn handshake_error(origin: &Origin, error: &std::io::Error, asked: bool) -> Error {
+    match tls_error(error) {
+        Some(Tls::InvalidCertificate(reason)) => {
+            let detail =
+                format!("the certificate of {origin} is not accepted: {}", certificate_words(reason));
+            Error::new(Failure::TlsCertificate, detail)
+        }
+        // Whatever the origin says when it was shown no certificate, this is why.
+        Some(Tls::AlertReceived(_)) | None if asked => client_certificate(origin),
+        Some(Tls::AlertReceived(alert)) => alert_received(origin, *alert),
+        Some(Tls::InvalidMessage(_)) => {
+            let detail = format!("{origin} does not speak TLS, or not in a way that is understood: {error}");
+            Error::new(Failure::TlsProtocol, detail)
+        }
+        Some(other) => {
+            Error::new(Failure::TlsProtocol, format!("the TLS handshake with {origin} failed: {other}"))
+        }
+        None => Error::new(
+            Failure::ConnectionTerminated,
+            format!("the connection to {origin} ended during the TLS handshake: {error}"),
+        ),
+    }
+}
+
+/// The TLS library's own error, where it was the cause.
+pub fn tls_error(error: &std::io::Error) -> Option<&Tls> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+/// Safety table: a certificate that the origin asks of the client cannot be relayed.
+pub fn client_certificate(origin: &Origin) -> Error {
+    let detail = format!(
+        "{origin} asks for a client certificate, which a proxy cannot relay: list the host in https.tunnel, \
+         and the client shows its own"
+    );
+    Error::new(Failure::TlsProtocol, detail)
+}
+
+/// The origin ended the connection and said why.
+pub fn alert_received(origin: &Origin, alert: AlertDescription) -> Error {
+    if alert == AlertDescription::CertificateRequired {
+        return client_certificate(origin);
+    }
+    let meaning = match alert {
+        AlertDescription::HandshakeFailure => ": it shares no cipher suite or key exchange with us",
+        AlertDescription::ProtocolVersion => ": it speaks neither TLS 1.2 nor TLS 1.3",
+        AlertDescription::UnrecognisedName => ": it does not know the name it was asked for",
+        AlertDescription::NoApplicationProtocol => ": it offers neither HTTP/2 nor HTTP/1.1",
+        _ => "",
+    };
+    let detail = format!("{origin} refused TLS with the alert {}{meaning}", alert_name(alert));
+    Error::new(Failure::TlsProtocol, detail)
+}
+
+/// As RFC 8446 §6 spells it, and people look it up.
+fn alert_name(alert: AlertDescription) -> String {
+    let mut name = String::new();
+    for letter in format!("{alert:?}").chars() {
+        if letter.is_ascii_uppercase() && name.ends_with(|before: char| before.is_ascii_lowercase()) {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+fn certificate_words(reason: &CertificateError) -> String {
+    use CertificateError as E;
+    match reason {
+        E::Expired => "it has expired".into(),
+        E::ExpiredContext { time, not_after } => {
+            let days = time.as_secs().saturating_sub(not_after.as_secs()) / SECONDS_OF_A_DAY;
+            format!("it has expired, {days} days ago")
+        }
+        E::NotValidYet | E::NotValidYetContext { .. } => "it is not valid yet".into(),
+        E::UnknownIssuer => "its issuer is unknown".into(),
+        E::NotValidForName => "it is for another name".into(),
+        E::NotValidForNameContext { presented, .. } => another_name(presented),
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
+            "it is not made out for servers (extended key usage)".into()
+        }
+        E::BadSignature => "a signature in it, or made with its key, is wrong".into(),
+        E::UnsupportedSignatureAlgorithmContext { .. }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "it is signed by an algorithm that is too weak or unknown".into()
+        }
+        E::BadEncoding => "it is not well-formed".into(),
+        E::UnhandledCriticalExtension => "it has a critical extension that is not understood".into(),
+        E::Revoked => "it has been revoked".into(),
+        E::Other(other) => other_words(&*other.0),
+        other => format!("{other:?}"),
+    }
+}
+
+const SECONDS_OF_A_DAY: u64 = 24 * 60 * 60;
+
+/// How many of a certificate's names are told; there may be hundreds.
+const NAMES_TOLD: usize = 3;
+
+fn another_name(presented: &[String]) -> String {
+    if presented.is_empty() {
+        return "it has no subject alternative name, and a common name does not count (RFC 9110 §4.3.4)"
+            .into();
+    }
+    let told: Vec<String> = presented.iter().take(NAMES_TOLD).map(|name| plain(name)).collect();
+    let told = told.join(", ");
+    let more = if presented.len() > NAMES_TOLD { ", …" } else { "" };
+    format!("it is for another name: {told}{more}")
+}
+
+/// The library says `DnsName("example.com")`, with what could mislead a reader escaped.
+fn plain(name: &str) -> String {
+    let inner = name.split_once('(').map_or(name, |(_, inner)| inner.strip_suffix(')').unwrap_or(inner));
+    inner.trim_matches('"').chars().take(HOST_OCTETS_MAX).collect()
+}
+
+fn other_words(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    use webpki::Error as E;
+    if let Some(finding) = error.downcast_ref::<Finding>() {
+        return finding.to_string();
+    }
+    match error.downcast_ref::<E>() {
+        Some(E::CaUsedAsEndEntity) => "it is a certificate authority's, which cannot stand for a site".into(),
+        Some(E::EndEntityUsedAsCa) => "it was issued by a certificate that is no authority's".into(),
+        Some(E::PathLenConstraintViolated) => "its chain is longer than its authority permits".into(),
+        Some(E::NameConstraintViolation) => "its issuer may not issue for this name".into(),
+        Some(
+            E::MaximumPathDepthExceeded
+            | E::MaximumPathBuildCallsExceeded
+            | E::MaximumSignatureChecksExceeded,
+        ) => "its chain is too long to be checked".into(),
+        _ => error.to_string(),
+    }
+}

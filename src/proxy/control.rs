@@ -1,0 +1,123 @@
+//! What the handler of a connection's requests and the connection itself tell each other.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::BytesMut;
+
+/// What the request handler tells its connection.
+#[derive(Default)]
+pub struct Control {
+    under_way: AtomicUsize,
+    exchanges: AtomicUsize,
+    interim: Mutex<BytesMut>,
+    has_interim: AtomicBool,
+    swallowed: AtomicBool,
+    answered: AtomicBool,
+    unread: AtomicBool,
+    released: AtomicBool,
+    sequel: Mutex<Option<Sequel>>,
+}
+
+/// What goes on with a connection when it has left HTTP.
+type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Control {
+    /// Between `begin_exchange` and `end_exchange` a request is being answered.
+    pub fn begin_exchange(&self) {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        self.exchanges.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn end_exchange(&self) {
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// No request is being answered.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) == 0
+    }
+
+    /// How many requests have come so far.
+    pub fn exchanges(&self) -> usize {
+        self.exchanges.load(Ordering::Acquire)
+    }
+
+    /// What is to follow when the connection has left HTTP, after a 101 or a CONNECT. It runs where
+    /// the connection ran, and is counted and ended with it.
+    pub fn follow_with(&self, sequel: impl Future<Output = ()> + Send + 'static) {
+        *self.sequel.lock().expect("no panic while locked") = Some(Box::pin(sequel));
+        self.released.store(true, Ordering::Release);
+    }
+
+    pub fn take_sequel(&self) -> Option<Sequel> {
+        self.sequel.lock().expect("no panic while locked").take()
+    }
+
+    /// The connection leaves HTTP: deadlines for requests no longer apply.
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// Sends the head of an interim response before anything else (RFC 9110 §15.2).
+    pub fn send_interim(&self, head: &[u8]) {
+        self.interim().extend_from_slice(head);
+        self.has_interim.store(true, Ordering::Release);
+    }
+
+    pub fn has_interim(&self) -> bool {
+        self.has_interim.load(Ordering::Acquire)
+    }
+
+    /// What of interim responses has not been written yet.
+    pub fn interim(&self) -> MutexGuard<'_, BytesMut> {
+        self.interim.lock().expect("no panic while locked")
+    }
+
+    /// Whether something of them is left after a write.
+    pub fn note_interim_left(&self, left: bool) {
+        self.has_interim.store(left, Ordering::Release);
+    }
+
+    /// The engine has been given a response: what it writes next begins with that.
+    pub fn note_answer(&self) {
+        self.answered.store(true, Ordering::Release);
+    }
+
+    /// It has begun to write.
+    pub fn note_answer_begun(&self) {
+        self.answered.store(false, Ordering::Release);
+    }
+
+    /// The engine has a response of which it has written nothing.
+    pub fn has_answer(&self) -> bool {
+        self.answered.load(Ordering::Acquire)
+    }
+
+    /// Notes that the engine's own answer to bad syntax is held back.
+    pub fn swallow(&self) {
+        self.swallowed.store(true, Ordering::Release);
+    }
+
+    /// The engine's own answer to bad syntax was held back: somebody else has to answer.
+    pub fn swallowed(&self) -> bool {
+        self.swallowed.load(Ordering::Acquire)
+    }
+
+    /// A request with a body has come, which may be answered before it is read.
+    pub fn may_leave_unread(&self) {
+        self.unread.store(true, Ordering::Release);
+    }
+
+    pub fn may_have_left_unread(&self) -> bool {
+        self.unread.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("under_way", &self.under_way).finish_non_exhaustive()
+    }
+}

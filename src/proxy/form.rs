@@ -1,0 +1,74 @@
+//! In which form a request wants to be answered: JSON, HTML or text, with or without content.
+
+use http::header::{ACCEPT, HeaderMap};
+use http::{Method, Request};
+
+/// What of a request shapes the answer to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub(super) form: Form,
+    pub(super) only_head: bool,
+}
+
+impl Asked {
+    pub fn by<B>(request: &Request<B>) -> Self {
+        Self { form: preferred(request.headers()), only_head: *request.method() == Method::HEAD }
+    }
+
+    /// By a request that could not be read.
+    pub const UNREADABLE: Self = Self { form: Form::Json, only_head: false };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Json,
+    Html,
+    Text,
+}
+
+/// What the client prefers of what we have (RFC 9110 §12.5.1). JSON for whoever names none of the
+/// three: programs send `*/*`, people's browsers name HTML.
+fn preferred(fields: &HeaderMap) -> Form {
+    let mut best = (Form::Json, 0.0_f32);
+    for value in fields.get_all(ACCEPT) {
+        for range in String::from_utf8_lossy(value.as_bytes()).split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+                "application/problem+json" | "application/json" => Form::Json,
+                "text/html" | "application/xhtml+xml" => Form::Html,
+                "text/plain" => Form::Text,
+                _ => continue,
+            };
+            let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
+            if let Ok(quality) = quality
+                && quality > best.1
+            {
+                best = (form, quality);
+            }
+        }
+    }
+    best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_form_follows_accept() {
+        for (accept, form) in [
+            ("", Form::Json),
+            ("*/*", Form::Json),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", Form::Html),
+            ("text/plain", Form::Text),
+            ("text/html;q=0.5, application/json", Form::Json),
+            ("text/html;q=0", Form::Json),
+            ("text/html;q=x, text/plain;q=0.1", Form::Text),
+        ] {
+            let fields = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(preferred(&fields), form, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a request is answered with an error that is no denial: whose mistake it was, or what failed.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::problem::Problem;
+use crate::egress;
+
+/// An answer that is no denial: somebody made a mistake, or something failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub(super) problem: Problem,
+    pub(super) status: StatusCode,
+    pub(super) proxy_error: &'static str,
+    pub(super) detail: String,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    fn new(
+        problem: Problem,
+        status: StatusCode,
+        proxy_error: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None }
+    }
+
+    /// The client's mistake. The connection is closed after it: whoever sends one malformed request
+    /// may mean something else by what follows (RFC 9112 §2.2).
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
+    }
+
+    /// As [`Self::bad_request`], with the status that names the part: 408, 414, 431.
+    pub fn bad_request_as(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, ..Self::bad_request(detail) }
+    }
+
+    pub fn not_served(detail: impl Into<String>) -> Self {
+        Self::new(Problem::NotServed, StatusCode::NOT_IMPLEMENTED, "http_request_error", detail)
+    }
+
+    /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+    pub fn expectation_failed() -> Self {
+        let detail = "the only expectation served is \"100-continue\"";
+        Self { status: StatusCode::EXPECTATION_FAILED, ..Self::not_served(detail) }
+    }
+
+    pub fn looping(detail: impl Into<String>) -> Self {
+        Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
+    }
+
+    pub fn port_not_allowed(port: u16) -> Self {
+        let detail = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
+        Self::new(Problem::PortNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
+    }
+
+    pub fn client_not_allowed(client: IpAddr) -> Self {
+        let detail = format!("{client} may not use this proxy: list its block in clients.allow");
+        Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
+    }
+
+    pub fn busy(detail: impl Into<String>) -> Self {
+        let refusal =
+            Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
+        Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
+    }
+
+    /// An exchange with the origin that failed: the origin's doing, but for a request body that did
+    /// not come whole.
+    pub fn origin(error: &egress::Error) -> Self {
+        use egress::Failure;
+        let proxy_error = error.failure.proxy_error();
+        match error.failure {
+            Failure::Loop => Self::looping(error.detail.clone()),
+            Failure::RequestIncomplete => Self::bad_request(error.detail.clone()),
+            Failure::RequestTimeout => {
+                Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())
+            }
+            Failure::ConnectionLimit => Self::busy(error.detail.clone()),
+            Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
+                Problem::OriginTimeout,
+                StatusCode::GATEWAY_TIMEOUT,
+                proxy_error,
+                error.detail.clone(),
+            ),
+            _ => Self::new(Problem::OriginFailed, StatusCode::BAD_GATEWAY, proxy_error, error.detail.clone()),
+        }
+    }
+
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Whether nothing more is to be read from the connection.
+    pub const fn closes(&self) -> bool {
+        matches!(self.problem, Problem::BadRequest)
+    }
+}

@@ -1,0 +1,123 @@
+//! What became of the requests, as numbers, for whoever sums up a run. Every request for a resource
+//! is counted once when it is asked and once by how it ended; what ended in neither way has failed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::audit::Reason;
+use crate::limits::ORIGINS_COUNTED_MAX;
+use crate::origin::Origin;
+
+/// Shared by all workers.
+#[derive(Debug, Default)]
+pub struct Tally {
+    requests: AtomicU64,
+    forwarded: AtomicU64,
+    copies: AtomicU64,
+    /// A lock is nothing beside the record that each denial waits for.
+    denied: Mutex<HashMap<Reason, u64>>,
+    /// `None`: origins are not told apart. A set behind a lock is for those who want to know.
+    origins: Option<Mutex<HashSet<Origin>>>,
+}
+
+/// The numbers at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub requests: u64,
+    /// Passed on to their origin, and answered by it.
+    pub forwarded: u64,
+    /// Requests for a robots.txt that were answered from the copy that decides.
+    pub copies: u64,
+    /// By reason, the most frequent first.
+    pub denied: Vec<(Reason, u64)>,
+    /// Distinct origins, up to [`ORIGINS_COUNTED_MAX`].
+    pub origins: usize,
+}
+
+impl Tally {
+    /// One that tells origins apart, too.
+    pub fn of_origins() -> Self {
+        Self { origins: Some(Mutex::default()), ..Self::default() }
+    }
+
+    pub(super) fn asked(&self, origin: &Origin) {
+        add_one(&self.requests);
+        if let Some(origins) = &self.origins {
+            let mut origins = locked(origins);
+            if origins.len() < ORIGINS_COUNTED_MAX && !origins.contains(origin) {
+                origins.insert(origin.clone());
+            }
+        }
+    }
+
+    pub(super) fn forwarded(&self) {
+        add_one(&self.forwarded);
+    }
+
+    pub(super) fn answered_from_copy(&self) {
+        add_one(&self.copies);
+    }
+
+    pub(super) fn denied(&self, reason: Reason) {
+        *locked(&self.denied).entry(reason).or_default() += 1;
+    }
+
+    pub fn counts(&self) -> Counts {
+        let mut denied: Vec<_> =
+            locked(&self.denied).iter().map(|(reason, count)| (*reason, *count)).collect();
+        denied.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Counts {
+            requests: value(&self.requests),
+            forwarded: value(&self.forwarded),
+            copies: value(&self.copies),
+            denied,
+            origins: self.origins.as_ref().map_or(0, |origins| locked(origins).len()),
+        }
+    }
+}
+
+impl Counts {
+    pub fn denied_in_all(&self) -> u64 {
+        self.denied.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Answered by an error of the origin's side or ours, or left by the client before the answer.
+    pub fn failed(&self) -> u64 {
+        self.requests.saturating_sub(self.forwarded + self.copies + self.denied_in_all())
+    }
+}
+
+fn add_one(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn value(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Counts stay right even if somebody panicked while holding them.
+fn locked<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::Scheme;
+
+    #[test]
+    fn every_request_is_counted_once_by_how_it_ended() {
+        let tally = Tally::of_origins();
+        for host in ["a.example", "b.example", "a.example", "a.example"] {
+            tally.asked(&Origin::from_authority(Scheme::Http, host).unwrap());
+        }
+        tally.forwarded();
+        tally.answered_from_copy();
+        tally.denied(Reason::RobotsUnreachable);
+        let counts = tally.counts();
+        assert_eq!((counts.requests, counts.origins), (4, 2));
+        assert_eq!(counts.denied, [(Reason::RobotsUnreachable, 1)]);
+        assert_eq!(counts.failed(), 1);
+    }
+}

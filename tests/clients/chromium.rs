@@ -1,0 +1,67 @@
+//! Debian's Chromium, driven by Playwright. It takes the way from the variables, but leaves loopback
+//! out unless it is told otherwise, and trusts only what is in the NSS database of its user.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{DISTRUST, Run, Site, WELCOME, answers, apt, assert_denied, end, node, with_modules};
+
+/// The trust that a user gives: once, with certutil.
+#[track_caller]
+fn trust(run: &Run<'_>) {
+    let certutil = apt("certutil", "libnss3-tools");
+    let (database, authority) = (run.directory().join(".pki/nssdb"), run.directory().join("ca.pem"));
+    fs::create_dir_all(&database).expect("a directory");
+    let exported = run.courtesy(&["ca", "export"]);
+    assert_eq!(exported.code, Some(0), "{exported:#?}");
+    fs::write(&authority, exported.stdout).expect("a file");
+    let database = format!("sql:{}", database.display());
+    let add = ["-d", &database, "-A", "-n", "courtesy", "-t", "C,,", "-i"];
+    let added = end(run.command(&certutil).args(add).arg(&authority));
+    assert_eq!(added.code, Some(0), "{added:#?}");
+}
+
+/// Two hosts in one session, for NSS takes no two certificates of one issuer with the same serial.
+#[test]
+fn chromium() {
+    apt("chromium", "chromium");
+    let site = Site::start();
+    let run = Run::of(&site).option("--no-proxy=<-loopback>");
+    trust(&run);
+    let urls = [&site.four()[..], &["/page", "/private/page"].map(|path| site.other_url("https", path))];
+    let urls = urls.concat();
+    let client = [node(), with_modules("chromium.mjs", run.directory())];
+    let ended = run.client(client.into_iter().chain(urls.clone()));
+    let answers = answers(&ended.stdout);
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 403, 200, 403, 200, 403], "{ended:#?}");
+
+    let ours = |record: &Value| record["url"].as_str().is_some_and(|url| url.contains(".localhost:"));
+    let records: Vec<_> = run.records().into_iter().filter(ours).collect();
+    for (answer, url) in answers.iter().zip(&urls) {
+        if answer.status == 200 {
+            assert!(answer.body.contains(WELCOME), "{answer:#?}");
+        } else {
+            let record = records.iter().find(|record| record["id"] == *answer.record);
+            let record = record.unwrap_or_else(|| panic!("no record {answer:#?} in {records:#?}"));
+            assert_denied(record, url, "Mozilla/5.0 ");
+            assert!(answer.body.contains("Disallow: /private/"), "{answer:#?}");
+        }
+    }
+    assert_eq!(records.len(), 3, "{records:#?}");
+    assert!(site.seen().iter().all(|seen| !seen.path.starts_with("/private/")), "{:#?}", site.seen());
+}
+
+/// Without trust, a page is an error that names it.
+#[test]
+fn chromium_without_trust() {
+    apt("chromium", "chromium");
+    let site = Site::start();
+    let run = Run::of(&site).option("--no-proxy=<-loopback>");
+    let ended =
+        run.client([node(), with_modules("chromium.mjs", run.directory()), site.url("https", "/page")]);
+    assert!(ended.stderr.contains("ERR_CERT_AUTHORITY_INVALID"), "{ended:#?}");
+    assert!(ended.stderr.contains(DISTRUST), "{ended:#?}");
+    assert_eq!(site.seen(), [], "nothing was asked for");
+}

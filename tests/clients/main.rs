@@ -1,0 +1,14 @@
+//! Real clients, as a crawler has them, under `courtesy run`: by HTTP and HTTPS each gets the page
+//! that the site's robots.txt allows, is told why it does not get the other, and the record says so.
+//! Where a client needs more than the variables, its test shows what.
+
+mod support;
+
+mod chromium;
+mod compiled;
+mod curl;
+mod git;
+mod node;
+mod python;
+mod strict;
+mod table;

@@ -1,0 +1,108 @@
+//! `courtesy doctor` as a shell sees it: what is well, what is not, and the code it ends in.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// The findings by their subject, and the exit code.
+fn doctor(state_dir: &Path, arguments: &[&str]) -> (Option<i32>, Vec<Value>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    command
+        .args(["doctor", "--json"])
+        .args(arguments)
+        .env_clear()
+        .env("HOME", state_dir)
+        .stdin(Stdio::null());
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("COURTESY__STATE_DIR", state_dir);
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// The state and the words of one finding.
+#[track_caller]
+fn finding(findings: &[Value], subject: &str) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let found = findings.iter().find(|finding| finding["subject"].as_str().unwrap().starts_with(subject));
+    let found = found.unwrap_or_else(|| panic!("{subject} is not among {findings:?}"));
+    (text(&found["state"]), text(&found["detail"]))
+}
+
+/// A configuration that listens here.
+fn configuration(dir: &Path, listen: impl std::fmt::Display) -> String {
+    let file = dir.join("courtesy.toml");
+    std::fs::write(&file, format!("[listen]\nproxy = [\"{listen}\"]\n")).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+fn free_address() -> std::net::SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn wget_follows_the_variables_and_all_is_well() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = configuration(dir.path(), free_address());
+    let (code, findings) = doctor(dir.path(), &["--config", &file, "wget"]);
+    assert_eq!(code, Some(0), "{findings:?}");
+    assert!(findings.iter().all(|finding| finding["state"] == "well"), "{findings:?}");
+    finding(&findings, "certificate authority");
+    let (_, said) = finding(&findings, "wget");
+    assert_eq!(said, "goes through the proxy by http and https, and is denied what is disallowed");
+}
+
+#[test]
+fn a_broken_configuration_is_said_and_nothing_else_is_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("broken.toml");
+    std::fs::write(&file, "[robots]\nprofil = \"google\"\n").unwrap();
+    let (code, findings) = doctor(dir.path(), &["--config", file.to_str().unwrap()]);
+    assert_eq!((code, findings.len()), (Some(1), 1));
+    let (state, said) = finding(&findings, "configuration");
+    assert_eq!(state, "bad");
+    assert!(said.contains("did you mean robots.profile?"), "{said}");
+}
+
+#[test]
+fn who_has_the_address_is_found_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = configuration(dir.path(), listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = (&stream).read(&mut [0; 4096]);
+            let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\nServer: other\r\n\r\n");
+        }
+    });
+    let (code, findings) = doctor(dir.path(), &["--config", &file, "wget"]);
+    assert_eq!(code, Some(1));
+    let expected = ("bad".to_owned(), "something else answers there: HTTP/1.1 400 Bad Request".to_owned());
+    assert_eq!(finding(&findings, "address"), expected);
+}
+
+#[test]
+fn a_courtesy_that_serves_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = configuration(dir.path(), free_address());
+    let mut served = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    served.args(["serve", "--config", &file]).env("COURTESY__STATE_DIR", dir.path()).stderr(Stdio::piped());
+    let mut served = served.spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(served.stderr.take().unwrap()));
+    assert!(lines.any(|line| line.unwrap().contains("listening")));
+    // It has the state directory, too, which is no trouble to anybody.
+    let (code, findings) = doctor(dir.path(), &["--config", &file, "wget"]);
+    served.kill().unwrap();
+    served.wait().unwrap();
+    assert_eq!(code, Some(0), "{findings:?}");
+    assert_eq!(finding(&findings, "address"), ("well".into(), "a courtesy answers there".into()));
+}
+
+#[test]
+fn a_client_that_cannot_be_tried_is_named_with_those_that_can() {
+    let output = Command::new(env!("CARGO_BIN_EXE_courtesy")).args(["doctor", "lynx"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("curl, wget, "), "{output:?}");
+}

@@ -1,0 +1,192 @@
+//! `courtesy run` and `courtesy env` as a shell sees them: the command has the last word, and its
+//! requests come by.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+/// The program with a state directory of its own and a plain environment.
+fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    command
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("COURTESY__STATE_DIR", state_dir)
+        .env("HOME", state_dir);
+    command
+}
+
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn end(command: &mut Command) -> Ended {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    Ended { code: status.code(), stdout, stderr }
+}
+
+fn run(arguments: &[&str]) -> Ended {
+    let dir = tempfile::tempdir().unwrap();
+    end(&mut courtesy(dir.path(), &[&["run"], arguments].concat()))
+}
+
+/// A site that disallows /private/ and has every other page.
+fn site() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || answer(stream.unwrap()));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream) {
+    let mut request = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+    let line = request.next().unwrap_or_default();
+    request.find(String::is_empty);
+    let body = match line.contains(" /robots.txt ") {
+        true => "User-agent: *\nDisallow: /private/\n",
+        false => "a page\n",
+    };
+    let length = body.len();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    let _ = stream.read(&mut [0]);
+}
+
+#[test]
+fn it_ends_as_the_command_does() {
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        assert_eq!(run(&["--", "sh", "-c", script]).code, Some(code), "{script}");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_run_ends_as_in_a_shell() {
+    let missing = run(&["no-such-command"]);
+    assert_eq!(missing.code, Some(127));
+    assert!(missing.stderr.starts_with("error: cannot run no-such-command: "), "{}", missing.stderr);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("script");
+    std::fs::write(&file, "#!/bin/sh\n").unwrap();
+    assert_eq!(run(&[file.to_str().unwrap()]).code, Some(126));
+}
+
+#[test]
+fn the_command_has_the_terminal_and_every_variable() {
+    let ended = run(&["--", "sh", "-c", "cat; echo oops >&2; env"]);
+    assert!(ended.stderr.starts_with("oops\n"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\nhttp_proxy=http://127.0.0.1:"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nNO_PROXY=\n"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("no request came this way"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_commands_own_options_are_its_own() {
+    assert_eq!(run(&["--summary", "none", "sh", "-c", "exit 3", "--config"]).code, Some(3));
+    assert_eq!(run(&["--nonsense", "sh"]).code, Some(2));
+    assert_eq!(run(&[]).code, Some(2));
+}
+
+#[test]
+fn a_signal_is_passed_on_and_the_command_decides() {
+    for name in ["TERM", "HUP", "INT", "QUIT"] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("trap 'echo {name}; exit 5' {name}; echo ready; while :; do sleep 0.05; done");
+        let mut command = courtesy(dir.path(), &["run", "--summary", "none", "--", "sh", "-c", &script]);
+        // In a group of its own: a terminal that tests run in has its signals reach the command itself.
+        let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(said.next().unwrap().unwrap(), "ready");
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        assert_eq!(said.next().unwrap().unwrap(), name);
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{name}");
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_courtesy");
+    let script = format!("trap '' HUP; exec {program} run -- sh -c 'kill -HUP $$; exit 4'");
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", &script]).env("COURTESY__STATE_DIR", dir.path()).status().unwrap();
+    assert_eq!(status.code(), Some(4));
+}
+
+#[test]
+fn requests_go_through_the_proxy_and_are_summed_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (site, file) = (site(), dir.path().join("summary.json"));
+    let script = format!(
+        "for page in / /a /private/b; do wget -q -t1 -O- --content-on-error http://{site}$page; done; exit 0"
+    );
+    let arguments = ["run", "--allow-private", "--summary", "json", "--summary-file"];
+    let arguments = [&arguments[..], &[file.to_str().unwrap(), "--", "sh", "-c", &script]].concat();
+    let ended = end(&mut courtesy(dir.path(), &arguments));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("a page\na page\n{\n  \"type\":"), "{}", ended.stdout);
+
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let of = |names: &[&str]| names.iter().map(|name| summary[name].clone()).collect::<Vec<_>>();
+    let numbers = of(&["requests", "origins", "forwarded", "denied", "failed", "code"]);
+    assert_eq!(numbers, [3, 1, 2, 1, 0, 0], "{summary}");
+    assert_eq!(summary["reasons"], json!({ "disallow_rule": 1 }));
+    let records = summary["records"]["file"].as_str().unwrap();
+    let run = summary["run"].as_str().unwrap();
+    assert_eq!(Path::new(records), dir.path().join("runs").join(run).join("audit/denials.jsonl"));
+    assert_eq!(std::fs::read_to_string(records).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn the_summary_is_one_line_and_the_way_to_the_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("http://{}/private/", site());
+    let ended = end(&mut courtesy(dir.path(), &["run", "--allow-private", "wget", "-q", "-t1", &url]));
+    assert_eq!(ended.code, Some(8), "wget says 8 for an error of the server");
+    let mut lines = ended.stderr.lines();
+    let expected = "courtesy: 1 request to 1 origin · 0 forwarded · 1 denied (1 by rule)";
+    assert_eq!(lines.next(), Some(expected), "{}", ended.stderr);
+    let records = lines.next().unwrap().trim_start().strip_prefix("1 record in ").unwrap();
+    assert!(Path::new(records).is_file(), "{records}");
+}
+
+#[test]
+fn env_says_the_same_to_each_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = |arguments: &[&str]| {
+        let arguments = [&["env", "--listen", "127.0.0.1:4000"], arguments].concat();
+        let ended = end(&mut courtesy(dir.path(), &arguments));
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+        ended.stdout
+    };
+    assert!(env(&[]).starts_with("export http_proxy='http://127.0.0.1:4000';\n"));
+    assert!(env(&["--shell", "fish"]).starts_with("set -gx http_proxy 'http://127.0.0.1:4000';\n"));
+    let docker = env(&["--shell", "docker"]);
+    assert!(docker.starts_with("--network host "), "{docker}");
+    assert!(docker.contains("--env 'http_proxy=http://127.0.0.1:4000' "), "{docker}");
+    let json: Vec<Value> = serde_json::from_str(&env(&["--shell", "json", "--no-proxy", "a.b"])).unwrap();
+    assert_eq!(json.len(), env(&["--no-proxy", "a.b"]).lines().count());
+    let of = |name: &str| json.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone();
+    assert_eq!([of("HTTPS_PROXY"), of("no_proxy")], ["http://127.0.0.1:4000", "a.b"]);
+}
+
+#[test]
+fn env_wants_to_know_a_port_that_is_chosen_at_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = end(&mut courtesy(dir.path(), &["env", "--listen", "127.0.0.1:0"]));
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("--listen"), "{}", ended.stderr);
+}
