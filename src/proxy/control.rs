@@ -67,21 +67,6 @@ impl Control {
         self.has_interim.store(true, Ordering::Release);
     }
 
-    /// The engine has been given a response: what it writes next begins with that.
-    pub fn has_answered(&self) {
-        self.answered.store(true, Ordering::Release);
-    }
-
-    /// The engine writes the response that it was given.
-    pub fn note_answer_written(&self) {
-        self.answered.store(false, Ordering::Release);
-    }
-
-    /// What the engine writes now is nobody's answer but its own.
-    pub fn owes_nothing(&self) -> bool {
-        self.is_idle() && !self.answered.load(Ordering::Acquire)
-    }
-
     pub fn has_interim(&self) -> bool {
         self.has_interim.load(Ordering::Acquire)
     }
@@ -94,6 +79,21 @@ impl Control {
     /// Whether something of them is left after a write.
     pub fn note_interim_left(&self, left: bool) {
         self.has_interim.store(left, Ordering::Release);
+    }
+
+    /// The engine has been given a response: what it writes next begins with that.
+    pub fn note_answer(&self) {
+        self.answered.store(true, Ordering::Release);
+    }
+
+    /// It has begun to write.
+    pub fn note_answer_begun(&self) {
+        self.answered.store(false, Ordering::Release);
+    }
+
+    /// The engine has a response of which it has written nothing.
+    pub fn has_answer(&self) -> bool {
+        self.answered.load(Ordering::Acquire)
     }
 
     /// Notes that the engine's own answer to bad syntax is held back.

@@ -146,7 +146,7 @@ pub fn check_coding(fields: &HeaderMap) -> Result<(), Refusal> {
     if codings.next().is_none_or(is_known) && codings.next().is_none() {
         Ok(())
     } else {
-        Err(Refusal::unknown_coding())
+        Err(Refusal::bad_request("the only transfer coding served is \"chunked\" (RFC 9112 §6.1)"))
     }
 }
 

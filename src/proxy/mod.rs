@@ -96,7 +96,7 @@ impl Proxy {
                 if is_connect { closing(response) } else { response }
             }
         };
-        channel.control.has_answered();
+        channel.control.note_answer();
         response.map(|body| body.within(exchange))
     }
 

@@ -72,7 +72,8 @@ pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
         "<p>This is a crawler politeness proxy: it obeys robots.txt (RFC 9309) for whoever asks through it. \
          What a site's robots.txt disallows is answered with 403 here, and recorded; everything else passes.</p>\
          <h2>To use it</h2>\n\
-         <p>Set <code>http_proxy</code> and <code>https_proxy</code> to its address (with <code>http://</code>).</p>\n\
+         <p>Set <code>http_proxy</code> and <code>https_proxy</code> to its address (with <code>http://</code>), \
+         or start a crawler with <code>courtesy run -- COMMAND</code>, which sets all that is needed.</p>\n\
          <p>For HTTPS a client has to trust the proxy's CA: <a href=\"/ca.pem\">ca.pem</a>, \
          <a href=\"/ca.der\">ca.der</a> (SHA-256 <code>{}</code>).</p>\n\
          <dl>{clients}</dl>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>",

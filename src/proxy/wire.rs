@@ -116,13 +116,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.between_messages = false;
         self.blocked |= poll.is_pending();
         if poll.is_ready() {
-            self.control.note_answer_written();
+            self.control.note_answer_begun();
         }
         self.watch_write(cx, poll)
     }
 
     fn swallows(&self, octets: &[u8]) -> bool {
-        let canned = self.control.owes_nothing() && is_engines_own_error(octets);
+        let nobodys = self.control.is_idle() && !self.control.has_answer();
+        let canned = nobodys && is_engines_own_error(octets);
         if canned {
             self.control.swallow();
         }
