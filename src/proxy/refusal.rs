@@ -16,7 +16,6 @@ pub struct Refusal {
     pub(super) proxy_error: &'static str,
     pub(super) detail: String,
     pub(super) retry_after: Option<Duration>,
-    closes: bool,
 }
 
 impl Refusal {
@@ -26,14 +25,13 @@ impl Refusal {
         proxy_error: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None, closes: false }
+        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None }
     }
 
     /// The client's mistake. The connection is closed after it: whoever sends one malformed request
     /// may mean something else by what follows (RFC 9112 §2.2).
     pub fn bad_request(detail: impl Into<String>) -> Self {
-        let refusal = Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail);
-        Self { closes: true, ..refusal }
+        Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
     }
 
     /// As [`Self::bad_request`], with the status that names the part: 408, 414, 431.
@@ -43,13 +41,6 @@ impl Refusal {
 
     pub fn not_served(detail: impl Into<String>) -> Self {
         Self::new(Problem::NotServed, StatusCode::NOT_IMPLEMENTED, "http_request_error", detail)
-    }
-
-    /// A transfer coding other than `chunked` (RFC 9112 §6.1). Where such a body ends is not ours to
-    /// say, so the connection is closed.
-    pub fn unknown_coding() -> Self {
-        let detail = "the only transfer coding served is \"chunked\"";
-        Self { closes: true, ..Self::not_served(detail) }
     }
 
     /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
@@ -110,6 +101,6 @@ impl Refusal {
 
     /// Whether nothing more is to be read from the connection.
     pub const fn closes(&self) -> bool {
-        self.closes
+        matches!(self.problem, Problem::BadRequest)
     }
 }
