@@ -4,6 +4,8 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use std::time::Duration;
+
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -16,7 +18,9 @@ use tracing::debug;
 
 use super::body::Body;
 use super::channel::Channel;
+use super::control::Control;
 use super::refusal::Refusal;
+use super::watch::Watch;
 use super::wire::{Deadlines, Wire};
 use super::{Proxy, bad_syntax, turn_away};
 use crate::limits::{H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
@@ -98,39 +102,47 @@ pub async fn serve_h2<S>(stream: S, channel: Arc<Channel>, proxy: Arc<Proxy>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = proxy.limits;
+    let Limits { deadlines, head_max, .. } = proxy.limits;
     let (control, stop) = (Arc::clone(&channel.control), channel.stop.clone());
     let client = channel.client;
+    let watch = Arc::new(Watch::default());
+    let watching = Arc::clone(&watch);
     let service = service_fn(move |request: Request<Incoming>| {
-        answer(request, Arc::clone(&proxy), Arc::clone(&channel), None)
+        let answered = answer(request, Arc::clone(&proxy), Arc::clone(&channel), None);
+        let watch = Arc::clone(&watching);
+        async move { answered.await.map(|response| response.map(|body| watch.over(body))) }
     });
     let mut connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(H2_STREAMS_MAX)
-        .max_header_list_size(u32::try_from(limits.head_max).unwrap_or(u32::MAX))
-        .keep_alive_interval(limits.deadlines.idle)
+        .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
+        .keep_alive_interval(deadlines.idle)
         .serve_connection(TokioIo::new(stream), service);
-    let idle = async {
-        // The engine has no bound on how long a connection may be without a stream.
-        let mut before = usize::MAX;
-        loop {
-            sleep(limits.deadlines.idle).await;
-            let now = control.exchanges();
-            if control.is_idle() && now == before {
-                return;
-            }
-            before = now;
-        }
-    };
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = async { tokio::select! { () = stop.cancelled() => {}, () = idle => {} } } => {
+        () = watch.run(deadlines.write) => Ok(()),
+        () = async { tokio::select! { () = stop.cancelled() => {}, () = unused(&control, deadlines.idle) => {} } } => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
-            (&mut connection).await
+            // A stream that the client keeps closed would not let it end.
+            timeout(deadlines.write, &mut connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {
         debug!(%client, "an HTTP/2 connection ended: {error}");
+    }
+}
+
+/// Returns when no request has come and none is under way for so long. The engine has no bound on
+/// how long a connection may be without a stream.
+async fn unused(control: &Control, limit: Duration) {
+    let mut before = usize::MAX;
+    loop {
+        sleep(limit).await;
+        let now = control.exchanges();
+        if control.is_idle() && now == before {
+            return;
+        }
+        before = now;
     }
 }
 
@@ -142,7 +154,10 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     Ok(match turned_away {
         None => proxy.handle(request, &channel).await,
-        Some(refusal) => turn_away(&refusal, &request),
+        Some(refusal) => {
+            channel.control.may_leave_unread();
+            turn_away(&refusal, &request)
+        }
     })
 }
 

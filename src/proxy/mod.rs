@@ -25,6 +25,7 @@ mod rules;
 mod tally;
 mod target;
 mod upgrade;
+mod watch;
 mod wire;
 
 use std::sync::Arc;

@@ -9,7 +9,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +57,6 @@ pub struct Server {
     stop: CancellationToken,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
-    drain_timeout: Duration,
 }
 
 impl Server {
@@ -77,8 +75,7 @@ impl Server {
                 .name("accept".into())
                 .spawn(move || accept_all(listeners, &senders, &door, stop))?
         };
-        let drain_timeout = assembly.drain_timeout;
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, drain_timeout })
+        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers })
     }
 
     /// Where it listens.
@@ -97,7 +94,7 @@ impl Server {
             let _ = acceptor.join();
         }
         for worker in &mut self.workers {
-            worker.join(self.drain_timeout);
+            worker.join();
         }
     }
 }

@@ -46,12 +46,12 @@ impl Worker {
         self.sender.clone()
     }
 
-    /// Waits for the thread, which ends by itself within `drain_timeout`.
-    pub fn join(&mut self, drain_timeout: Duration) {
+    /// Waits for the thread, which ends by itself within the drain timeout.
+    pub fn join(&mut self) {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            error!(?drain_timeout, "a worker has panicked");
+            error!("a worker has panicked");
         }
     }
 }

@@ -1,6 +1,10 @@
 //! HTTPS that is intercepted: what runs inside a tunnel takes the same path as any request, over
 //! HTTP/1.1 and HTTP/2 alike.
 
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
 use crate::support::{Client, Origin, Proxy, Script, answer, ok, ok_with, request, until};
 
 const RULES: &str = "# rules\nUser-agent: *\nDisallow: /private/\n";
@@ -313,6 +317,30 @@ fn a_cancelled_stream_ends_its_own_transfer_and_no_other() {
     assert_eq!(client.piece(&mut kept).as_deref(), Some(b"later".as_slice()));
     assert_eq!(client.get("/next").status, 200);
     assert_eq!(origin.log().abandoned, 1);
+}
+
+/// A window that the client never opens holds an origin's connection no longer than a socket that
+/// it never reads from.
+#[test]
+fn a_response_that_a_client_of_http_2_does_not_take_is_given_up() {
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+    let origin =
+        Origin::secure().on("/endless", Script::default().send(head).endless("octets ".repeat(10_000)));
+    let proxy = Proxy::before(&[&origin], |settings| {
+        settings.limits.body_idle_timeout = Duration::from_millis(300);
+    });
+    let client = proxy.h2(&origin.authority());
+    let untaken = client.head(client.ask(client.request("GET", "/endless")));
+    // Meanwhile the client goes on to speak, and answers what it is asked: only this stream is stuck.
+    let (over, ended) = oneshot::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            origin.wait_until("its transfer has ended", |log| log.abandoned == 1);
+            let _ = over.send(());
+        });
+        client.wait(ended).expect("it has ended");
+    });
+    drop(untaken);
 }
 
 /// RFC 9113 §8.2.3, RFC 9110 §7.6.3.
