@@ -16,7 +16,7 @@ use crate::origin::Origin;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
-use crate::store::{Known, Undecided};
+use crate::store::Known;
 use crate::text;
 
 /// A refused request, recorded.
@@ -97,15 +97,6 @@ pub(super) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    pub(super) fn undecided(&self, undecided: &Undecided) -> Denial {
-        match undecided {
-            Undecided::Refused(error) => self.origin_refused(error),
-            Undecided::TimedOut | Undecided::Busy | Undecided::Aborted => {
-                self.denial(Reason::Undecided, Problem::Undecided)
-            }
-        }
-    }
-
     /// A denial without more to say than its reason.
     pub(super) fn denial(&self, reason: Reason, problem: Problem) -> Denial {
         Denial {

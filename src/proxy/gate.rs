@@ -11,7 +11,8 @@ use tracing::{error, info};
 
 use super::connect::Mixed;
 pub use super::denial::Denial;
-use super::denial::{Draft, Subject};
+use super::denial::Draft;
+pub(super) use super::denial::Subject;
 use super::problem::Problem;
 use super::rules::{Mode, Rules};
 use super::target::Target;
@@ -135,12 +136,20 @@ impl Gate {
     /// left to whoever asks for something there.
     pub async fn admit_address(&self, origin: &Origin, ask: Ask<'_>, egress: &Egress) -> Result<(), No> {
         match egress.permits(origin).await {
-            Err(error) if error.failure == Failure::AddressProhibited => {
-                let draft = self.draft(Subject::Host(origin), ask);
-                Err(self.deny(draft.origin_refused(&error)).await)
+            Err(error) if matches!(error.failure, Failure::AddressProhibited | Failure::Loop) => {
+                Err(self.no_way_out(Subject::Host(origin), ask, error).await)
             }
-            Err(error) if error.failure == Failure::Loop => Err(No::Failed(error)),
             _ => Ok(()),
+        }
+    }
+
+    /// What it means that the way out failed: where the address policy closed it, that is a denial,
+    /// with its record, whoever found it out.
+    pub(super) async fn no_way_out(&self, subject: Subject<'_>, ask: Ask<'_>, error: egress::Error) -> No {
+        if error.failure == Failure::AddressProhibited {
+            self.deny(self.draft(subject, ask).origin_refused(&error)).await
+        } else {
+            No::Failed(error)
         }
     }
 
@@ -165,10 +174,10 @@ impl Gate {
         let profile = rules.profile(agent, subject.origin());
         match self.store.known(subject.origin(), profile, agent.identification).await {
             Ok(known) => Ok(known),
-            Err(Undecided::Refused(error)) if error.failure != Failure::AddressProhibited => {
-                Err(No::Failed(error))
+            Err(Undecided::Refused(error)) => Err(self.no_way_out(*subject, draft.ask, error).await),
+            Err(Undecided::TimedOut | Undecided::Busy | Undecided::Aborted) => {
+                Err(self.deny(draft.denial(Reason::Undecided, Problem::Undecided)).await)
             }
-            Err(undecided) => Err(self.deny(draft.undecided(&undecided)).await),
         }
     }
 
@@ -179,12 +188,6 @@ impl Gate {
             let is_up = answer.is_some_and(|status| !status.is_server_error());
             self.store.note_site(&permit.target.origin, is_up);
         }
-    }
-
-    /// The way out was refused for a request that was permitted: that is a denial too.
-    pub async fn refuse_origin(&self, target: &Target, ask: Ask<'_>, error: &egress::Error) -> No {
-        let denial = self.draft(Subject::Resource(target), ask).origin_refused(error);
-        self.deny(denial).await
     }
 
     /// A thousand workers that ask for a robots.txt cost the origin one fetch.

@@ -47,7 +47,7 @@ use form::Asked;
 use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
-use gate::{Admission, Ask, No};
+use gate::{Admission, Ask, No, Subject};
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
@@ -56,7 +56,6 @@ use target::{Destination, Target, destination};
 pub use wire::Deadlines;
 
 use crate::ca::Leaves;
-use crate::egress::Failure;
 
 /// One worker's proxy.
 #[derive(Debug)]
@@ -155,10 +154,10 @@ impl Proxy {
                 self.tally.forwarded();
                 Ok(response)
             }
-            Err(error) if error.failure == Failure::AddressProhibited => {
-                Err(self.gate.refuse_origin(permit.target(), ask, &error).await.into())
+            Err(error) => {
+                let subject = Subject::Resource(permit.target());
+                Err(self.gate.no_way_out(subject, ask, error).await.into())
             }
-            Err(error) => Err(Refusal::origin(&error).into()),
         }
     }
 
@@ -183,8 +182,13 @@ impl Proxy {
             Connect::Classify(origin, mixed) => {
                 self.tally.asked(&origin);
                 let permit = self.gate.admit_host(origin, ask, mixed).await?;
-                let stream = self.forwarding.egress.connect_plain(permit.origin()).await;
-                let stream = stream.map_err(|error| Refusal::origin(&error))?;
+                let stream = match self.forwarding.egress.connect_plain(permit.origin()).await {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        let subject = Subject::Host(permit.origin());
+                        return Err(self.gate.no_way_out(subject, ask, error).await.into());
+                    }
+                };
                 let idle_timeout = self.forwarding.tunnel_idle_timeout;
                 channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
                 self.tally.forwarded();
