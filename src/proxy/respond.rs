@@ -17,7 +17,7 @@ use super::fields::PROXY_STATUS;
 use super::form::{Asked, Form};
 use super::gate::Denial;
 use super::page;
-use super::problem::Problem;
+use super::problem::{Problem, Row};
 use super::refusal::Refusal;
 use crate::ca::Authority;
 use crate::policy::access::Snapshot;
@@ -144,7 +144,7 @@ fn problem(
     members: Map<String, Value>,
     asked: &Asked,
 ) -> Response<Body> {
-    let title = problem.row().title;
+    let Row { title, remedy, .. } = problem.row();
     let (content_type, content) = match asked.form {
         Form::Json => {
             let mut document = Map::new();
@@ -152,6 +152,7 @@ fn problem(
             document.insert("title".into(), title.into());
             document.insert("status".into(), status.as_u16().into());
             document.insert("detail".into(), detail.into());
+            document.insert("remedy".into(), remedy.into());
             document.extend(members);
             let mut json = serde_json::to_vec_pretty(&document).unwrap_or_default();
             json.push(b'\n');
@@ -159,7 +160,7 @@ fn problem(
         }
         Form::Html => ("text/html; charset=utf-8", page::problem(problem, detail, &members).into_bytes()),
         Form::Text => {
-            let text = format!("{title}\n\n{detail}\n\n{}\n", problem.row().remedy);
+            let text = format!("{title}\n\n{detail}\n\n{}\n", remedy);
             ("text/plain; charset=utf-8", text.into_bytes())
         }
     };

@@ -70,6 +70,7 @@ fn a_denial_names_the_line_the_file_and_the_record() {
     let response = proxy.exchange("GET", &origin.url("/private/a?b=c"), "Accept: */*\r\n");
     response.assert_error(403, "http_request_denied; details=\"robots.txt line 3\"");
     assert_eq!(response.field("content-type"), Some("application/problem+json"));
+    assert!(response.json()["remedy"].as_str().is_some_and(|remedy| remedy.contains("exemption")));
     assert_eq!(response.field("cache-control"), Some("no-store"));
     let problem = response.json();
     assert_eq!(problem["status"], 403);
