@@ -59,8 +59,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let verified = self.0.verify_tls12_signature(message, certificate, signed);
-        verified.map_err(|error| if has_weak_key(certificate) { Finding::WeakKey.into() } else { error })
+        or_weak_key(self.0.verify_tls12_signature(message, certificate, signed), certificate)
     }
 
     fn verify_tls13_signature(
@@ -69,8 +68,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let verified = self.0.verify_tls13_signature(message, certificate, signed);
-        verified.map_err(|error| if has_weak_key(certificate) { Finding::WeakKey.into() } else { error })
+        or_weak_key(self.0.verify_tls13_signature(message, certificate, signed), certificate)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -84,6 +82,10 @@ fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
 }
 
 /// The provider takes no RSA key of fewer than 2048 bits, and calls that a bad signature.
+fn or_weak_key<T>(verified: Result<T, Error>, certificate: &CertificateDer<'_>) -> Result<T, Error> {
+    verified.map_err(|error| if has_weak_key(certificate) { Finding::WeakKey.into() } else { error })
+}
+
 fn has_weak_key(certificate: &CertificateDer<'_>) -> bool {
     /// The object identifier rsaEncryption (RFC 8017, appendix A.1).
     const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];

@@ -118,10 +118,16 @@ where
         .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
         .keep_alive_interval(deadlines.idle)
         .serve_connection(TokioIo::new(stream), service);
+    let enough = async {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = unused(&control, deadlines.idle) => {}
+        }
+    };
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = watch.run(deadlines.write) => Ok(()),
-        () = async { tokio::select! { () = stop.cancelled() => {}, () = unused(&control, deadlines.idle) => {} } } => {
+        () = enough => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             // A stream that the client keeps closed would not let it end.
             timeout(deadlines.write, &mut connection).await.unwrap_or(Ok(()))

@@ -1,7 +1,7 @@
 //! Bodies and interim responses on their way: streamed, in every framing, and never faster than the
 //! other side takes them.
 
-use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, request, until};
+use crate::support::{Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
 
 #[test]
 fn a_response_is_passed_on_as_it_comes() {
@@ -35,11 +35,7 @@ fn a_request_body_is_passed_on_as_it_comes() {
 
 #[test]
 fn a_client_that_does_not_read_stops_the_origin_from_sending() {
-    let piece = vec![b'x'; 1 << 20];
-    let endless = Script::default()
-        .send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 10_u64 << 30))
-        .endless(piece);
-    let origin = Origin::start().on("/large", endless);
+    let origin = Origin::start().on("/large", endless());
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/large"), "").read_head();

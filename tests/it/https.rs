@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::support::{Client, Origin, Proxy, Script, answer, ok, ok_with, request, until};
+use crate::support::{Client, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
 
 const RULES: &str = "# rules\nUser-agent: *\nDisallow: /private/\n";
 
@@ -113,12 +113,6 @@ fn bodies_are_passed_on_as_they_come() {
     assert_eq!(client.read_octets(5), b"later");
     assert_eq!(h2.piece(&mut down).as_deref(), Some(b"later".as_slice()));
     assert_eq!(h2.piece(&mut down), None);
-}
-
-/// An answer that nobody would want to have in memory.
-fn endless() -> Script {
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 10_u64 << 30);
-    Script::default().send(head).endless(vec![b'x'; 1 << 20])
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use client::{Client, connect, request};
 pub use h2::H2;
-pub use origin::{Log, Origin, Received, Script, answer, ok, ok_with, refusing};
+pub use origin::{Log, Origin, Received, Script, answer, endless, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};
 pub use tls_front::{End, TlsFront, params};
 

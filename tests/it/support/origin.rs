@@ -158,6 +158,12 @@ pub fn ok_with(fields: &str, body: impl AsRef<[u8]>) -> Script {
     Script::default().send(answer(200, fields, body))
 }
 
+/// An answer that nobody would want to have in memory.
+pub fn endless() -> Script {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 10_u64 << 30);
+    Script::default().send(head).endless(vec![b'x'; 1 << 20])
+}
+
 /// An address that refuses connections, as long as the socket is held: nobody else gets the port.
 pub fn refusing() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
