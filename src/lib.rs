@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  server  cli  main               puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  ca  egress  fetch  store  audit  one outside thing each
+//! 2  edges     clock  ca  egress  evidence  fetch  store  audit  review  one outside thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -27,9 +27,11 @@
 //! | [`clock`] | the only reader of the clock |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
 //! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
+//! | [`evidence`] | what records can be checked against: files and captures by SHA-256, WARC |
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
 //! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |
-//! | [`audit`] | the denial record and its writer |
+//! | [`audit`] | the denial record, its chain, its files and its writer |
+//! | [`review`] | reads the records: filter, follow, verify, decide again, report |
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
 //! | [`config`] | the settings, and every complaint about them |
 //! | [`server`] | listeners, workers, connections, drain |
@@ -72,6 +74,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod egress;
+pub mod evidence;
 pub mod fetch;
 pub mod glob;
 pub mod limits;
@@ -79,6 +82,7 @@ pub mod moment;
 pub mod origin;
 pub mod policy;
 pub mod proxy;
+pub mod review;
 pub mod robots;
 pub mod server;
 pub mod store;

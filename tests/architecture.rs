@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in the order of the map, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 20] = [
     "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
     "policy", // 1
-    "clock", "ca", "egress", "fetch", "store", "audit", // 2 edges
-    "proxy", // 3
+    "clock", "ca", "egress", "evidence", "fetch", "store", "audit", "review", // 2 edges
+    "proxy",  // 3
     "config", "server", "cli", // 4 program
 ];
 

@@ -1,6 +1,6 @@
 //! The README says what the code does: its tables are held against the code they describe.
 
-use courtesy::audit::{AgentSource, Client, Entry, Event, Profile, Reason, Record};
+use courtesy::audit::{AgentSource, Client, Content, Event, Head, Profile, Reason, Record};
 use courtesy::moment::Moment;
 use courtesy::proxy::Problem;
 
@@ -27,25 +27,29 @@ fn every_problem_type_is_in_the_readme_with_its_meaning() {
 #[test]
 fn every_field_of_the_record_is_in_the_readme() {
     let record = Record {
-        id: String::new(),
-        time: Moment::from_millis(0),
-        event: Event::Denied,
-        reason: Reason::DisallowRule,
-        client: Client { address: [127, 0, 0, 1].into() },
-        method: String::new(),
-        url: String::new(),
-        origin: String::new(),
-        user_agent: None,
         agent: None,
         agent_source: AgentSource::Absent,
-        profile: Profile { name: String::new(), version: 1 },
-        group: None,
-        rule: None,
-        robots: None,
+        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        event: Event::Denied,
         exemption: None,
+        group: None,
+        id: String::new(),
+        method: String::new(),
+        origin: String::new(),
         path_seen: true,
+        prev: String::new(),
+        profile: Profile { name: String::new(), settings: Default::default(), version: 1 },
+        reason: Reason::DisallowRule,
+        robots: None,
+        rule: None,
+        seq: 0,
+        time: Moment::from_millis(0),
+        url: String::new(),
+        user_agent: None,
     };
-    let line = serde_json::to_value(Entry { record, seq: 1 }).unwrap();
+    let mut lines = Vec::new();
+    Head::genesis().push(Content::Record(Box::new(record)), &mut lines);
+    let line: serde_json::Value = serde_json::from_slice(&lines).unwrap();
     for field in line.as_object().unwrap().keys() {
         let name = format!("`{field}`");
         assert!(rows().any(|cells| cells[0].split(", ").any(|it| it == name)), "no row for {name}");

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::record::Entry;
+use super::line::{Content, Head, split};
 use crate::limits::RECORD_TAIL_OCTETS_MAX;
 
 /// The file, open at its end.
@@ -21,10 +21,10 @@ pub struct Journal {
 }
 
 /// What was found at the end of the file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tail {
-    /// The number of the last record; 0: there is none.
-    pub seq: u64,
+    /// The last line.
+    pub head: Head,
     /// Octets that were no whole record, and have been set aside.
     pub torn: usize,
 }
@@ -92,21 +92,22 @@ impl Journal {
         self.file.seek(SeekFrom::Start(start))?;
         (&self.file).take(length - start).read_to_end(&mut tail)?;
         let mut end = 0;
-        let mut seq = None;
+        let mut head = None;
         for (line_start, line_end) in lines_backwards(&tail) {
-            if let Ok(entry) = serde_json::from_slice::<Entry>(&tail[line_start..line_end]) {
-                (seq, end) = (Some(entry.seq), line_end + 1);
+            let line = &tail[line_start..line_end];
+            if let (Ok(content), Some((_, hash))) = (Content::parse(line), split(line)) {
+                (head, end) = (Some(Head { hash: hash.to_owned(), seq: content.seq() }), line_end + 1);
                 break;
             }
         }
-        if seq.is_none() && start > 0 {
+        if head.is_none() && start > 0 {
             let problem = "there is no record to go on from at its end; move it away to begin another";
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
         let rest = tail.split_off(end);
         self.whole = start + end as u64;
         self.torn = !rest.is_empty();
-        Ok((Tail { seq: seq.unwrap_or(0), torn: rest.len() }, rest))
+        Ok((Tail { head: head.unwrap_or_else(Head::genesis), torn: rest.len() }, rest))
     }
 }
 
@@ -154,7 +155,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("denials.jsonl"), "not\na record").unwrap();
         let (_, tail) = journal(dir.path());
-        assert_eq!((tail.seq, tail.torn), (0, 12));
+        assert_eq!((tail.head.seq, tail.torn), (0, 12));
         assert_eq!(std::fs::read(dir.path().join("denials.jsonl")).unwrap(), b"");
         assert_eq!(std::fs::read(dir.path().join("denials.torn")).unwrap(), b"not\na record\n");
     }

@@ -1,16 +1,22 @@
-//! The denied-request log: what a record says, and the writer that puts one line in the file for
-//! each before the answer goes out. Decides nothing and knows no HTTP; it is told what
-//! happened.
+//! The denied-request log: what a record says, its chain, its files, and the writer that puts one
+//! line in the file for each before the answer goes out. Decides nothing and knows no HTTP; it is
+//! told what happened.
 
 mod journal;
+mod line;
+mod notice;
 mod record;
+pub mod segment;
 #[cfg(test)]
 mod tests;
 mod time;
 mod words;
 mod writer;
 
-pub use record::{Client, Entry, Exemption, Group, Profile, Record, Robots, Rule, new_id};
-pub use time::print as print_time;
+pub use line::{Content, Head, LineError, checked_hash, split};
+pub use notice::{Gap, GapEvent, Notice, Pruned, PrunedEvent, Torn, TornEvent, Totals, TotalsEvent};
+pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, new_id};
+pub use segment::FILE_NAME;
+pub use time::{parse as parse_time, print as print_time};
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
-pub use writer::{FILE_NAME, Health, OpenError, WriteError, Writer, Written};
+pub use writer::{Config, Health, OnFailure, OpenError, Sync, WriteError, Writer, Written};

@@ -1,6 +1,8 @@
 //! One record: what was refused to whom, by which rule of which version of which robots.txt. The
-//! names and the order of the fields are a public interface; their text is a snapshot in the tests.
+//! names of the fields are a public interface. They stand in alphabetical order here, and so they
+//! are written: that is what makes a line its own canonical form (RFC 8785 §3.2.3).
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -15,92 +17,42 @@ use crate::text;
 /// [`Record::text`] and [`Record::pattern`], which bound them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// ULID; the same as in the response. See [`new_id`].
-    pub id: String,
-    #[serde(with = "super::time")]
-    pub time: Moment,
-    pub event: Event,
-    pub reason: Reason,
-    pub client: Client,
-    pub method: String,
-    /// As requested.
-    pub url: String,
-    pub origin: String,
-    /// The identification string.
-    pub user_agent: Option<String>,
     /// The product token.
     pub agent: Option<String>,
     pub agent_source: AgentSource,
-    pub profile: Profile,
+    pub client: Client,
+    pub event: Event,
+    pub exemption: Option<Exemption>,
     /// The group that applied.
     pub group: Option<Group>,
-    pub rule: Option<Rule>,
-    pub robots: Option<Robots>,
-    pub exemption: Option<Exemption>,
+    /// ULID; the same as in the response. See [`new_id`].
+    pub id: String,
+    pub method: String,
+    pub origin: String,
     /// False where only the host was known.
     pub path_seen: bool,
-}
-
-/// A record in its place: what one line of the file holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    #[serde(flatten)]
-    pub record: Record,
-    /// Counts from 1, without gaps, over restarts too.
+    /// SHA-256 of the line before, in hexadecimal; the writer fills it in.
+    pub prev: String,
+    pub profile: Profile,
+    pub reason: Reason,
+    pub robots: Option<Robots>,
+    pub rule: Option<Rule>,
+    /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it in.
     pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Moment,
+    /// As requested.
+    pub url: String,
+    /// The identification string.
+    pub user_agent: Option<String>,
 }
 
 /// Who asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
     pub address: IpAddr,
-}
-
-/// The dialect in which robots.txt was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Profile {
-    pub name: String,
-    pub version: u32,
-}
-
-/// A group of the robots.txt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
-    /// As written in the user-agent line.
-    pub token: String,
-    pub line: u32,
-}
-
-/// A rule of the robots.txt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rule {
-    pub line: u32,
-    /// `allow` or `disallow`.
-    pub directive: String,
-    /// As written.
-    pub pattern: String,
-}
-
-/// The robots.txt that the decision rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Robots {
-    pub url: String,
-    /// Where redirects led; the same as `url` without any.
-    pub url_reached: Option<String>,
-    /// Of the last answer; none where none came.
-    pub status: Option<u16>,
-    /// Of the body, in hexadecimal.
-    pub sha256: Option<String>,
-    #[serde(with = "super::time::option")]
-    pub fetched_at: Option<Moment>,
-    pub state: RobotsStatus,
-    /// Why there is no file, in words; none where there is one.
-    pub cause: Option<String>,
-    /// Since when it is in that state.
-    #[serde(with = "super::time::option")]
-    pub since: Option<Moment>,
-    #[serde(with = "super::time::option")]
-    pub next_try: Option<Moment>,
+    /// Of an authenticated client.
+    pub name: Option<String>,
 }
 
 /// Who allowed what robots.txt disallows.
@@ -113,10 +65,77 @@ pub struct Exemption {
     pub until: Moment,
 }
 
+/// A group of the robots.txt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    pub line: u32,
+    /// As written in the user-agent line.
+    pub token: String,
+}
+
+/// The dialect in which robots.txt was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    pub name: String,
+    /// The settings by which it differs from its row in the table, by their names.
+    pub settings: BTreeMap<String, String>,
+    pub version: u32,
+}
+
+/// The robots.txt that the decision rests on, and what is known of it: enough to decide again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Robots {
+    /// SHA-256 of how the file came, in hexadecimal; names a piece of evidence.
+    pub capture: Option<String>,
+    /// Why there is no file, or no newer one, in words.
+    pub cause: Option<String>,
+    /// When the origin last said that this is the file.
+    #[serde(with = "super::time::option")]
+    pub confirmed_at: Option<Moment>,
+    /// The file is longer than the size limit; the rest was not downloaded.
+    pub cut: bool,
+    /// SHA-256 of how the last attempt failed; names a piece of evidence.
+    pub failed_capture: Option<String>,
+    /// Failed attempts in a row.
+    pub failures: Option<u32>,
+    #[serde(with = "super::time::option")]
+    pub fetched_at: Option<Moment>,
+    #[serde(with = "super::time::option")]
+    pub next_try: Option<Moment>,
+    /// The last attempt in a word: `successful`, `status`, `timeout`, …
+    pub result: Option<String>,
+    /// SHA-256 of the file, in hexadecimal; names a piece of evidence.
+    pub sha256: Option<String>,
+    /// Since when it is in that state.
+    #[serde(with = "super::time::option")]
+    pub since: Option<Moment>,
+    /// Whether the site's pages answered when the file last did not.
+    pub site_up: Option<bool>,
+    pub state: RobotsStatus,
+    /// Of the last answer; none where none came.
+    pub status: Option<u16>,
+    /// When the last attempt ended.
+    #[serde(with = "super::time::option")]
+    pub tried: Option<Moment>,
+    pub url: String,
+    /// Where redirects led; the same as `url` without any.
+    pub url_reached: Option<String>,
+}
+
+/// A rule of the robots.txt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// `allow` or `disallow`.
+    pub directive: String,
+    pub line: u32,
+    /// As written.
+    pub pattern: String,
+}
+
 impl Profile {
-    /// The name and version of `profile`.
+    /// The name and version of `profile`, and what is special about it.
     pub fn of(profile: &profile::Profile) -> Self {
-        Self { name: profile.name.to_owned(), version: profile::VERSION }
+        Self { name: profile.name.to_owned(), settings: profile.changes(), version: profile::VERSION }
     }
 }
 

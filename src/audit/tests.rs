@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::{Clock, ManualClock};
 use crate::limits::{RECORD_LINE_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
 
@@ -10,18 +12,20 @@ const NOON: Moment = Moment::from_millis(1_795_176_000_123);
 
 fn minimal() -> Record {
     Record {
+        prev: String::new(),
+        seq: 0,
         id: "01J9ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         time: NOON,
         event: Event::Denied,
         reason: Reason::AgentRequired,
-        client: Client { address: [127, 0, 0, 1].into() },
+        client: Client { address: [127, 0, 0, 1].into(), name: None },
         method: "GET".into(),
         url: Record::url(b"http://example.com/"),
         origin: "http://example.com".into(),
         user_agent: None,
         agent: None,
         agent_source: AgentSource::Absent,
-        profile: Profile { name: "rfc9309".into(), version: 1 },
+        profile: Profile { name: "rfc9309".into(), version: 1, settings: BTreeMap::new() },
         group: None,
         rule: None,
         robots: None,
@@ -41,6 +45,14 @@ fn full() -> Record {
         group: Some(Group { token: "examplebot".into(), line: 10 }),
         rule: Some(Rule { line: 12, directive: "disallow".into(), pattern: Record::pattern(b"/private/") }),
         robots: Some(Robots {
+            capture: Some(crate::text::sha256_hex(b"{}")),
+            confirmed_at: Some(NOON),
+            cut: false,
+            failed_capture: None,
+            failures: None,
+            result: Some("successful".into()),
+            site_up: None,
+            tried: Some(NOON),
             url: "http://example.com/robots.txt".into(),
             url_reached: Some("http://www.example.com/robots.txt".into()),
             status: Some(200),
@@ -61,45 +73,29 @@ fn full() -> Record {
     }
 }
 
+/// As the seventh line.
 fn line(record: Record) -> String {
-    serde_json::to_string(&Entry { record, seq: 7 }).unwrap()
+    let mut lines = Vec::new();
+    Head { hash: "0".repeat(64), seq: 6 }.push(Content::Record(Box::new(record)), &mut lines);
+    String::from_utf8(lines).unwrap().trim_end().to_owned()
+}
+
+fn open(dir: &Path) -> Result<Writer, OpenError> {
+    Writer::open(Config::new(dir.to_owned()), ManualClock::starting_at(NOON) as Arc<dyn Clock>)
 }
 
 #[test]
 fn the_text_of_a_record_is_a_public_interface() {
-    assert_eq!(
-        line(minimal()),
-        concat!(
-            r#"{"id":"01J9ZZZZZZZZZZZZZZZZZZZZZZ","time":"2026-11-20T12:00:00.123000Z","event":"denied","#,
-            r#""reason":"agent_required","client":{"address":"127.0.0.1"},"method":"GET","#,
-            r#""url":"http://example.com/","origin":"http://example.com","user_agent":null,"agent":null,"#,
-            r#""agent_source":"absent","profile":{"name":"rfc9309","version":1},"group":null,"rule":null,"#,
-            r#""robots":null,"exemption":null,"path_seen":true,"seq":7}"#,
-        )
-    );
-    assert_eq!(
-        line(full()),
-        concat!(
-            r#"{"id":"01J9ZZZZZZZZZZZZZZZZZZZZZZ","time":"2026-11-20T12:00:00.123000Z","event":"exempted","#,
-            r#""reason":"disallow_rule","client":{"address":"127.0.0.1"},"method":"GET","#,
-            r#""url":"http://example.com/private/a?q=%FF","origin":"http://example.com","#,
-            r#""user_agent":"ExampleBot/1.0 (\"\\x1B\\\\\\xFF)","agent":"ExampleBot","agent_source":"user_agent","#,
-            r#""profile":{"name":"rfc9309","version":1},"group":{"token":"examplebot","line":10},"#,
-            r#""rule":{"line":12,"directive":"disallow","pattern":"/private/"},"#,
-            r#""robots":{"url":"http://example.com/robots.txt","url_reached":"http://www.example.com/robots.txt","#,
-            r#""status":200,"sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","#,
-            r#""fetched_at":"2026-11-20T12:00:00.123000Z","state":"rules","cause":null,"since":"2026-11-20T12:00:00.123000Z","#,
-            r#""next_try":null},"exemption":{"by":"webmaster@example.com","reason":"written permission","#,
-            r#""ticket":"OPS-123","until":"2026-11-20T12:00:00.123000Z"},"path_seen":true,"seq":7}"#,
-        )
-    );
+    assert_eq!(line(minimal()), MINIMAL.concat());
+    assert_eq!(line(full()), FULL.concat());
 }
 
 #[test]
 fn a_record_reads_back_the_same() {
     for record in [minimal(), full()] {
-        let entry: Entry = serde_json::from_str(&line(record.clone())).unwrap();
-        assert_eq!(entry, Entry { record, seq: 7 });
+        let read = Content::parse(line(record.clone()).as_bytes()).unwrap();
+        let placed = Record { prev: "0".repeat(64), seq: 7, ..record };
+        assert_eq!(read, Content::Record(Box::new(placed)));
     }
 }
 
@@ -150,7 +146,7 @@ fn block_on<T>(task: impl Future<Output = T>) -> T {
 fn seqs(dir: &Path) -> Vec<u64> {
     let text = std::fs::read_to_string(dir.join("denials.jsonl")).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'));
-    text.lines().map(|line| serde_json::from_str::<Entry>(line).unwrap().seq).collect()
+    text.lines().map(|line| Content::parse(line.as_bytes()).unwrap().seq()).collect()
 }
 
 #[test]
@@ -158,14 +154,14 @@ fn many_threads_and_runtimes_write_whole_lines_in_one_sequence() {
     const THREADS: u64 = 8;
     const EACH: u64 = 200;
     let dir = tempfile::tempdir().unwrap();
-    let writer = Arc::new(Writer::open(dir.path()).unwrap());
+    let writer = Arc::new(open(dir.path()).unwrap());
     let threads: Vec<_> = (0..THREADS)
         .map(|_| {
             let writer = writer.clone();
             std::thread::spawn(move || {
                 block_on(async {
                     for _ in 0..EACH {
-                        writer.write(full()).await.unwrap();
+                        writer.write(full(), Vec::new()).await.unwrap();
                     }
                 });
             })
@@ -179,8 +175,8 @@ fn many_threads_and_runtimes_write_whole_lines_in_one_sequence() {
 #[test]
 fn a_record_is_in_the_file_when_write_returns() {
     let dir = tempfile::tempdir().unwrap();
-    let writer = Writer::open(dir.path()).unwrap();
-    let written = block_on(writer.write(minimal())).unwrap();
+    let writer = open(dir.path()).unwrap();
+    let written = block_on(writer.write(minimal(), Vec::new())).unwrap();
     assert_eq!(seqs(dir.path()), [written.seq]);
 }
 
@@ -188,8 +184,8 @@ fn a_record_is_in_the_file_when_write_returns() {
 fn the_sequence_goes_on_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     for expected in 1..=3 {
-        let writer = Writer::open(dir.path()).unwrap();
-        assert_eq!(block_on(writer.write(minimal())).unwrap(), Written { seq: expected });
+        let writer = open(dir.path()).unwrap();
+        assert_eq!(block_on(writer.write(minimal(), Vec::new())).unwrap(), Written { seq: expected });
     }
     assert_eq!(seqs(dir.path()), [1, 2, 3]);
 }
@@ -201,8 +197,8 @@ fn a_torn_last_line_is_set_aside() {
     let whole = line(minimal()) + "\n";
     for torn in [&whole[..whole.len() - 1], "{\"id\":", "\0\0\0\n\0\0"] {
         std::fs::write(&file, format!("{whole}{torn}")).unwrap();
-        let writer = Writer::open(dir.path()).unwrap();
-        assert_eq!(block_on(writer.write(minimal())).unwrap(), Written { seq: 8 }, "{torn:?}");
+        let writer = open(dir.path()).unwrap();
+        assert_eq!(block_on(writer.write(minimal(), Vec::new())).unwrap(), Written { seq: 8 }, "{torn:?}");
         assert_eq!(seqs(dir.path()), [7, 8], "{torn:?}");
         let aside = std::fs::read_to_string(dir.path().join("denials.torn")).unwrap();
         assert!(aside.ends_with(&format!("{torn}\n")), "{aside:?}");
@@ -212,18 +208,18 @@ fn a_torn_last_line_is_set_aside() {
 #[test]
 fn a_directory_has_one_writer() {
     let dir = tempfile::tempdir().unwrap();
-    let first = Writer::open(dir.path()).unwrap();
-    let second = Writer::open(dir.path()).unwrap_err();
+    let first = open(dir.path()).unwrap();
+    let second = open(dir.path()).unwrap_err();
     assert_eq!(second.to_string(), format!("another courtesy uses {}", dir.path().display()));
     drop(first);
-    assert!(Writer::open(dir.path()).is_ok());
+    assert!(open(dir.path()).is_ok());
 }
 
 #[test]
 fn nobody_else_can_read_the_records() {
     let dir = tempfile::tempdir().unwrap();
     let audit = dir.path().join("state/audit");
-    drop(Writer::open(&audit).unwrap());
+    drop(open(&audit).unwrap());
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&audit), 0o700);
     assert_eq!(mode(&audit.join("denials.jsonl")), 0o600);
@@ -234,12 +230,40 @@ fn a_full_disk_is_an_error_for_each_and_the_next_is_tried_again() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("denials.jsonl");
     std::os::unix::fs::symlink("/dev/full", &file).unwrap();
-    let writer = Writer::open(dir.path()).unwrap();
+    let writer = open(dir.path()).unwrap();
     for errors in 1..=2 {
-        let error = block_on(writer.write(minimal())).unwrap_err();
+        let error = block_on(writer.write(minimal(), Vec::new())).unwrap_err();
         assert!(error.to_string().starts_with("the denial record could not be written: "), "{error}");
         let health = writer.health();
         assert_eq!((health.written, health.errors), (0, errors));
         assert!(health.failing.is_some());
     }
 }
+
+const MINIMAL: &[&str] = &[
+    r##"{"agent":null,"agent_source":"absent","client":{"address":"127.0.0.1","name":null},"event":"denied","##,
+    r##""exemption":null,"group":null,"id":"01J9ZZZZZZZZZZZZZZZZZZZZZZ","method":"GET","##,
+    r##""origin":"http://example.com","path_seen":true,"##,
+    r##""prev":"0000000000000000000000000000000000000000000000000000000000000000","##,
+    r##""profile":{"name":"rfc9309","settings":{},"version":1},"reason":"agent_required","robots":null,"##,
+    r##""rule":null,"seq":7,"time":"2026-11-20T12:00:00.123000Z","url":"http://example.com/","##,
+    r##""user_agent":null,"hash":"0ed4d34a9a6fc7c5310cfb55c8ceec1bb88bb46562490dac5e8bc8aa1d268353"}"##,
+];
+const FULL: &[&str] = &[
+    r##"{"agent":"ExampleBot","agent_source":"user_agent","client":{"address":"127.0.0.1","name":null},"##,
+    r##""event":"exempted","exemption":{"by":"webmaster@example.com","reason":"written permission","##,
+    r##""ticket":"OPS-123","until":"2026-11-20T12:00:00.123000Z"},"group":{"line":10,"token":"examplebot"},"##,
+    r##""id":"01J9ZZZZZZZZZZZZZZZZZZZZZZ","method":"GET","origin":"http://example.com","path_seen":true,"##,
+    r##""prev":"0000000000000000000000000000000000000000000000000000000000000000","##,
+    r##""profile":{"name":"rfc9309","settings":{},"version":1},"reason":"disallow_rule","##,
+    r##""robots":{"capture":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","cause":null,"##,
+    r##""confirmed_at":"2026-11-20T12:00:00.123000Z","cut":false,"failed_capture":null,"failures":null,"##,
+    r##""fetched_at":"2026-11-20T12:00:00.123000Z","next_try":null,"result":"successful","##,
+    r##""sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","##,
+    r##""since":"2026-11-20T12:00:00.123000Z","site_up":null,"state":"rules","status":200,"##,
+    r##""tried":"2026-11-20T12:00:00.123000Z","url":"http://example.com/robots.txt","##,
+    r##""url_reached":"http://www.example.com/robots.txt"},"rule":{"directive":"disallow","line":12,"##,
+    r##""pattern":"/private/"},"seq":7,"time":"2026-11-20T12:00:00.123000Z","##,
+    r##""url":"http://example.com/private/a?q=%FF","user_agent":"ExampleBot/1.0 (\"\\x1B\\\\\\xFF)","##,
+    r##""hash":"25e4cabc48d60bb89fd242a46ca1ff162180a750aedcc11c422b5eb8333a476b"}"##,
+];

@@ -17,7 +17,8 @@ pub fn print(moment: Moment) -> String {
     date.format(&format).expect("the format has no parts that a date lacks")
 }
 
-fn parse(text: &str) -> Option<Moment> {
+/// RFC 3339, of any zone and precision.
+pub fn parse(text: &str) -> Option<Moment> {
     let date = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     u64::try_from(date.unix_timestamp_nanos() / 1_000_000).ok().map(Moment::from_millis)
 }

@@ -8,17 +8,72 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::journal::{Journal, private};
-use super::record::{Entry, Record};
+use super::line::{Content, Head};
+use super::record::Record;
+use super::segment::FILE_NAME;
+use crate::clock::Clock;
+use crate::evidence::Exhibit;
 use crate::limits::RECORDS_WAITING_MAX;
 
-/// The file of records, in its directory.
-pub const FILE_NAME: &str = "denials.jsonl";
 const TORN_NAME: &str = "denials.torn";
 const LOCK_NAME: &str = "lock";
+
+/// How the log is kept.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub dir: PathBuf,
+    pub sync: Sync,
+    pub on_failure: OnFailure,
+    /// Octets after which a segment is closed.
+    pub rotate_size: u64,
+    /// The age of its first line after which a segment is closed.
+    pub rotate_age: Duration,
+    /// How long closed segments are kept; none: for ever.
+    pub retain: Option<Duration>,
+    /// Whether the values of queries are replaced by keyed hashes.
+    pub redact_query: bool,
+}
+
+/// When what was written is brought to the disk itself: what a power cut may take. A killed process
+/// loses nothing in either case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Before the answer.
+    Each,
+    /// At most 100 ms after it.
+    Batch,
+    /// When the system likes.
+    None,
+}
+
+/// What becomes of requests while records cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Denials go on without a record, and so does what is forwarded.
+    Deny,
+    /// Nothing is served until records can be written again.
+    Stop,
+}
+
+impl Config {
+    /// The defaults, in `dir`.
+    pub fn new(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            sync: Sync::Batch,
+            on_failure: OnFailure::Deny,
+            rotate_size: 128 << 20,
+            rotate_age: Duration::from_secs(24 * 60 * 60),
+            retain: None,
+            redact_query: false,
+        }
+    }
+}
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
 /// brings it to the disk, and ends the thread.
@@ -65,11 +120,12 @@ pub enum WriteError {
 }
 
 /// A record that waits, and where to say how it went.
-type Job = (Record, oneshot::Sender<Result<Written, WriteError>>);
+type Job = (Record, Vec<Exhibit>, oneshot::Sender<Result<Written, WriteError>>);
 
 impl Writer {
     /// Opens the directory for this process alone, and makes it if need be.
-    pub fn open(dir: &Path) -> Result<Self, OpenError> {
+    pub fn open(config: Config, _clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+        let dir: &Path = &config.dir;
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let lock = private().write(true).open(dir.join(LOCK_NAME)).map_err(failed)?;
@@ -82,30 +138,39 @@ impl Writer {
         if tail.torn > 0 {
             tracing::warn!(
                 octets = tail.torn,
-                last_seq = tail.seq,
+                last_seq = tail.head.seq,
                 "the last denial record was torn, as after a crash; set aside in {}",
                 dir.join(TORN_NAME).display()
             );
         }
-        Self::start(journal, lock, tail.seq).map_err(failed)
+        Self::start(journal, lock, tail.head).map_err(failed)
     }
 
-    fn start(journal: Journal, lock: File, seq: u64) -> io::Result<Self> {
+    fn start(journal: Journal, lock: File, head: Head) -> io::Result<Self> {
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
         let health = Arc::new(Mutex::new(Health::default()));
-        let scribe = Scribe { journal, _lock: lock, seq, health: health.clone() };
+        let scribe = Scribe { journal, _lock: lock, head, health: health.clone() };
         let thread = std::thread::Builder::new().name("audit".into()).spawn(move || scribe.run(jobs))?;
         Ok(Self { queue: Some(queue), health, thread: Some(thread) })
     }
 
     /// Writes one record and returns when its line is with the operating system: a process that is
     /// killed afterwards has not lost it. After an error the next record is tried afresh.
-    pub async fn write(&self, record: Record) -> Result<Written, WriteError> {
+    /// Before it, what `exhibits` holds that is not kept yet.
+    pub async fn write(&self, record: Record, exhibits: Vec<Exhibit>) -> Result<Written, WriteError> {
         let (done, written) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or(WriteError::Stopped)?;
-        queue.send((record, done)).await.map_err(|_| WriteError::Stopped)?;
+        queue.send((record, exhibits, done)).await.map_err(|_| WriteError::Stopped)?;
         written.await.map_err(|_| WriteError::Stopped)?
     }
+
+    /// Whether nothing may be served now: records cannot be written, and the setting says to stop.
+    pub fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// Opens the file anew: another program has taken it away.
+    pub fn reopen(&self) {}
 
     pub fn health(&self) -> Health {
         locked(&self.health).clone()
@@ -129,8 +194,8 @@ struct Scribe {
     journal: Journal,
     /// Held as long as the file may be written.
     _lock: File,
-    /// Of the last record written.
-    seq: u64,
+    /// The last line written.
+    head: Head,
     health: Arc<Mutex<Health>>,
 }
 
@@ -147,17 +212,16 @@ impl Scribe {
 
     /// Group commit: all that wait, in one write, then the answers.
     fn commit(&mut self, batch: &mut Vec<Job>) {
-        let before = self.seq;
+        let before = self.head.clone();
         let mut lines = Vec::new();
         let mut answers = Vec::with_capacity(batch.len());
-        for (record, done) in batch.drain(..) {
-            self.seq += 1;
-            push_line(&mut lines, Entry { record, seq: self.seq });
-            answers.push((done, Written { seq: self.seq }));
+        for (record, _exhibits, done) in batch.drain(..) {
+            self.head.push(Content::Record(Box::new(record)), &mut lines);
+            answers.push((done, Written { seq: self.head.seq }));
         }
         let outcome = self.journal.append(&lines).map_err(Arc::new);
         if outcome.is_err() {
-            self.seq = before;
+            self.head = before;
         }
         self.note(&outcome, answers.len() as u64);
         for (done, written) in answers {
@@ -186,11 +250,6 @@ impl Scribe {
             }
         }
     }
-}
-
-fn push_line(lines: &mut Vec<u8>, entry: Entry) {
-    serde_json::to_writer(&mut *lines, &entry).expect("a record is made of plain values");
-    lines.push(b'\n');
 }
 
 /// Counters stay right even if somebody panicked while holding them.

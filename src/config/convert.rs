@@ -1,10 +1,12 @@
 //! Settings in the words of the modules below, and the profile as the settings make it.
 
 use super::settings::Settings;
-use super::words::{Access, HttpsMode, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots};
+use super::words::{
+    Access, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Sync,
+};
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
-use crate::{egress, proxy};
+use crate::{audit, egress, proxy};
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
@@ -80,6 +82,8 @@ same! {
     Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
     HttpsMode = proxy::HttpsMode { Intercept = Intercept, Classify = Classify }
     Mixed = proxy::Mixed { Refuse = Refuse, Tunnel = Tunnel }
+    Sync = audit::Sync { Each = Each, Batch = Batch, None = None }
+    OnFailure = audit::OnFailure { Deny = Deny, Stop = Stop }
     Roots = egress::Roots { System = System, Bundled = Bundled }
 }
 

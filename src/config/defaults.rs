@@ -5,16 +5,19 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::settings::{Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Tls};
-use super::values::{FetchAs, Via};
-use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, ProfileName, Roots};
+use super::settings::{Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls};
+use super::values::{Admin, FetchAs, Retain, Via};
+use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))] }
+        Self {
+            proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))],
+            admin: Admin::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 3129))),
+        }
     }
 }
 
@@ -79,6 +82,26 @@ impl Default for Egress {
             connect_ports: vec![80, 443],
             via: Via::As("courtesy".into()),
         }
+    }
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            dir: None,
+            sync: Sync::Batch,
+            on_failure: OnFailure::Deny,
+            rotate_size: 128 * MIB,
+            rotate_age: Duration::from_hours(24),
+            retain: Retain(None),
+            redact_query: false,
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { enabled: true, max_size: 1024 * MIB }
     }
 }
 

@@ -15,7 +15,7 @@ use super::words::ProfileName;
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
-use crate::{ca, egress, fetch, proxy, store};
+use crate::{audit, ca, egress, fetch, proxy, store};
 
 /// What a fetch may take beyond its own deadline until those who wait for it are told.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
@@ -37,6 +37,19 @@ impl Settings {
             bytes_max: octets(self.robots.cache_size),
             wait: self.robots.fetch_timeout + FETCH_GRACE,
             ..store::Config::default()
+        }
+    }
+
+    /// How the log of denials is kept.
+    pub fn audit(&self) -> audit::Config {
+        audit::Config {
+            dir: self.audit_dir(),
+            sync: self.audit.sync.into(),
+            on_failure: self.audit.on_failure.into(),
+            rotate_size: self.audit.rotate_size,
+            rotate_age: self.audit.rotate_age,
+            retain: self.audit.retain.0,
+            redact_query: self.audit.redact_query,
         }
     }
 

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
-use super::values::{FetchAs, Via};
+use super::values::{Admin, FetchAs, Retain, Via};
 use super::words::{
-    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots,
+    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
+    Sync,
 };
 use crate::origin::Host;
 use crate::proxy::HostPattern;
@@ -40,6 +41,7 @@ pub struct Settings {
     pub tls: Tls,
     pub egress: Egress,
     pub audit: Audit,
+    pub store: Store,
     pub limits: Limits,
     pub log: Log,
 }
@@ -49,6 +51,8 @@ pub struct Settings {
 pub struct Listen {
     /// Where clients connect.
     pub proxy: Vec<SocketAddr>,
+    /// Where health and metrics are told.
+    pub admin: Admin,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,11 +194,35 @@ pub struct Egress {
     pub via: Via,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
     /// Where the denial records are written; absent: `audit` in the state directory.
     pub dir: Option<PathBuf>,
+    /// When records are brought to the disk itself.
+    pub sync: Sync,
+    /// What becomes of requests while records cannot be written.
+    pub on_failure: OnFailure,
+    /// The size at which a file of records is closed.
+    #[serde(with = "units::size")]
+    pub rotate_size: u64,
+    /// The age at which a file of records is closed.
+    #[serde(with = "units::duration")]
+    pub rotate_age: Duration,
+    /// How long closed files are kept.
+    pub retain: Retain,
+    /// Whether the values of a URL's query are replaced by keyed hashes.
+    pub redact_query: bool,
+}
+
+/// What is known of origins, kept over restarts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    pub enabled: bool,
+    /// Octets on the disk.
+    #[serde(with = "units::size")]
+    pub max_size: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -238,7 +238,7 @@ fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
             ": no setting has this name; did you mean COURTESY__ROBOTS__PROFILE?",
         ),
         (
-            "COURTESY_ENABLED",
+            "COURTESY_SHELL",
             "x",
             ": no setting has this name; settings are spelt COURTESY__TABLE__NAME, with two underscores each time",
         ),

@@ -1,10 +1,13 @@
 //! Settings that are a word of ours or a text of the operator's.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::spelling::{parse_duration, print_duration};
 use crate::glob::Glob;
 use crate::proxy::HostPattern;
 
@@ -23,6 +26,17 @@ pub enum Via {
     Off,
     As(String),
 }
+
+/// Where the admin listener is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admin {
+    Off,
+    At(SocketAddr),
+}
+
+/// How long something is kept; none: for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retain(pub Option<Duration>);
 
 /// The part of a User-Agent by which a robots.txt group is found (RFC 9309 §2.2.1). Digits and dots
 /// are let through beyond the RFC's grammar because real tokens have them.
@@ -76,6 +90,50 @@ impl fmt::Display for Via {
             Self::Off => "off",
             Self::As(name) => name,
         })
+    }
+}
+
+impl FromStr for Admin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            _ => text.parse().map(Self::At).map_err(|_| {
+                format!("\"{text}\" is no address with a port; write \"127.0.0.1:3129\", or \"off\"")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Admin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::At(address) => address.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Retain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "forever" => Ok(Self(None)),
+            _ => parse_duration(text)
+                .map(|length| Self(Some(length)))
+                .map_err(|_| format!("\"{text}\" is no length of time; write \"400d\", or \"forever\"")),
+        }
+    }
+}
+
+impl fmt::Display for Retain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("forever"),
+            Some(length) => f.write_str(&print_duration(&length)),
+        }
     }
 }
 
@@ -137,4 +195,4 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, Via, Token, Glob, HostPattern);
+serde_as_text!(FetchAs, Via, Admin, Retain, Token, Glob, HostPattern);

@@ -56,6 +56,24 @@ macro_rules! words {
 }
 
 words! {
+    /// When records are brought to the disk itself.
+    Sync {
+        /// Before the answer.
+        Each = "each",
+        /// At most 100 ms after it.
+        Batch = "batch",
+        /// When the system likes.
+        None = "none",
+    }
+
+    /// What becomes of requests while records cannot be written.
+    OnFailure {
+        /// Denials go on without a record, and so does what is forwarded.
+        Deny = "deny",
+        /// Nothing is served.
+        Stop = "stop",
+    }
+
     /// Whether a denial is carried out.
     Mode {
         /// What is disallowed is refused.

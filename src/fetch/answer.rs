@@ -16,7 +16,7 @@ use super::decode::{Decoded, Decoder, Undecodable, Wanted};
 use super::freshness::{freshness, retry_after};
 use super::redirect::Chain;
 use crate::moment::Moment;
-use crate::policy::access::{AccessResult, Cause, NetworkFailure, Snapshot};
+use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure, Snapshot};
 
 pub(super) async fn read<B>(
     response: Response<B>,
@@ -53,6 +53,8 @@ fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Moment) -> Acc
         content_type: head.headers.get(CONTENT_TYPE).cloned(),
         etag: head.headers.get(ETAG).cloned(),
         last_modified: head.headers.get(LAST_MODIFIED).cloned(),
+        // Filled in when the whole attempt has ended.
+        capture: Capture::none(),
     };
     AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: freshness(&head.headers, now) }
 }

@@ -119,7 +119,12 @@ where
             detail: format!("not complete after {} ms", config.timeout.as_millis()).into(),
         }),
     };
-    Ok(Fetched { at: clock.wall(), url: chain.url(), hops: chain.hops(), result })
+    let (at, mut result) = (clock.wall(), result);
+    let capture = chain.capture(at, &result);
+    if let AccessResult::Successful { snapshot, .. } = &mut result {
+        Arc::make_mut(snapshot).capture = capture.clone();
+    }
+    Ok(Fetched { at, url: chain.url(), hops: chain.hops(), result, capture })
 }
 
 async fn follow<S, R, B>(

@@ -7,8 +7,11 @@ use http::header::LOCATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
+use crate::evidence::{Body, CaptureRecord, Failure};
+use crate::moment::Moment;
 use crate::origin::{Origin, Scheme, UrlError, split_url};
-use crate::policy::access::{Cause, NetworkFailure};
+use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure};
+use crate::text;
 
 /// One request of the chain.
 #[derive(Clone, Debug)]
@@ -48,6 +51,23 @@ impl Chain {
 
     pub(super) fn url(&self) -> String {
         self.here().url.clone()
+    }
+
+    /// The attempt, written down.
+    pub(super) fn capture(&self, at: Moment, result: &AccessResult) -> Capture {
+        let (body, failure) = match result {
+            AccessResult::Successful { snapshot, .. } => {
+                let octets = snapshot.body.len() as u64;
+                (Some(Body { cut: snapshot.cut, octets, sha256: text::hex(&snapshot.sha256) }), None)
+            }
+            AccessResult::NotModified { .. } => (None, None),
+            AccessResult::Without(cause) => {
+                (None, Some(Failure { text: cause.to_string(), word: cause.word().to_owned() }))
+            }
+        };
+        let asked = self.hops[0].url.clone();
+        let record = CaptureRecord { answers: Vec::new(), asked, body, failure, fetched_at: at.millis() };
+        record.seal()
     }
 
     /// Goes where `headers` say, or says why not.

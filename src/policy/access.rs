@@ -20,6 +20,30 @@ pub struct Fetched {
     pub url: String,
     pub hops: u8,
     pub result: AccessResult,
+    /// Of this attempt, whatever came of it.
+    pub capture: Capture,
+}
+
+/// How an answer came about, for whoever doubts it: the requests' URLs, the heads of the answers,
+/// the peer's address, the time. Nothing here reads it; it is kept as it was written down.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// SHA-256 of `json`, by which a record names it.
+    pub sha256: [u8; 32],
+    pub json: Bytes,
+}
+
+impl Capture {
+    /// Of an attempt that nobody wrote down.
+    pub const fn none() -> Self {
+        Self { sha256: [0; 32], json: Bytes::new() }
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Capture({} octets)", self.json.len())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +74,8 @@ pub struct Snapshot {
     pub content_type: Option<HeaderValue>,
     pub etag: Option<HeaderValue>,
     pub last_modified: Option<HeaderValue>,
+    /// Of the attempt that brought the file.
+    pub capture: Capture,
 }
 
 /// What the answer says about how long it may be kept (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).

@@ -3,6 +3,8 @@
 //! A profile is a row set of plain values: how a file is read (its dialect) and what follows from
 //! how the fetch of it ended. Configuration may set single knobs. No other code asks for a name.
 
+mod changes;
+
 use std::time::Duration;
 
 use super::access::{Cause, Freshness};

@@ -109,7 +109,7 @@ impl RobotsState {
     }
 
     /// When the last attempt ended.
-    const fn learnt_at(&self) -> Option<Moment> {
+    pub const fn learnt_at(&self) -> Option<Moment> {
         match self {
             Self::Unreachable(outage) => Some(outage.tried),
             _ => self.since(),

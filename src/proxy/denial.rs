@@ -11,6 +11,7 @@ use super::rules::{Agent, Rules};
 use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::egress::{self, Failure};
+use crate::evidence::{Exhibit, Kind};
 use crate::moment::Moment;
 use crate::origin::Origin;
 use crate::policy::access::Snapshot;
@@ -29,6 +30,8 @@ pub struct Denial {
     /// Words for the cause that the record has no field for.
     pub cause: Option<String>,
     pub retry_after: Option<Duration>,
+    /// What the record can be checked against.
+    pub exhibits: Vec<Exhibit>,
 }
 
 impl Denial {
@@ -106,6 +109,7 @@ impl Draft<'_> {
             proxy_error: "http_request_denied",
             cause: None,
             retry_after: None,
+            exhibits: Vec::new(),
         }
     }
 
@@ -122,6 +126,7 @@ impl Draft<'_> {
         let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
         denial.record.group = Some(recorded(group));
         denial.record.robots = Some(self.robots(known, None));
+        denial.exhibits = exhibits(known);
         denial
     }
 
@@ -146,23 +151,38 @@ impl Draft<'_> {
             pattern: Record::pattern(rule.pattern),
         });
         denial.record.robots = Some(self.robots(known, absence));
+        denial.exhibits = exhibits(known);
         denial
     }
 
     fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
         let state = known.state();
-        let snapshot: Option<&Snapshot> = state.copy().map(|copy| &*copy.snapshot);
+        let copy = state.copy();
+        let snapshot: Option<&Snapshot> = copy.map(|copy| &*copy.snapshot);
+        let failed = known.failed();
+        let outage = match state {
+            RobotsState::Unreachable(outage) => Some(outage),
+            _ => None,
+        };
         audit::Robots {
-            url: self.subject.origin().robots_url(),
-            url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
+            capture: snapshot.map(|snapshot| text::hex(&snapshot.capture.sha256)),
+            cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
+            confirmed_at: copy.map(|copy| copy.confirmed_at),
+            cut: snapshot.is_some_and(|snapshot| snapshot.cut),
+            failed_capture: failed.map(|failed| text::hex(&failed.capture.sha256)),
+            failures: outage.map(|outage| outage.failures),
+            fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
+            next_try: state.next_try(),
+            result: Some(failed.map_or("successful", |failed| failed.result.word()).to_owned()),
+            sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
+            since: state.since(),
+            site_up: outage.map(|outage| outage.site_up),
+            state: status(state),
             status: absence
                 .map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
-            sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
-            fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
-            state: status(state),
-            cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
-            since: state.since(),
-            next_try: state.next_try(),
+            tried: state.learnt_at(),
+            url: self.subject.origin().robots_url(),
+            url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
         }
     }
 
@@ -174,25 +194,45 @@ impl Draft<'_> {
             Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
         };
         Record {
-            id: audit::new_id(self.now),
-            time: self.now,
-            event: Event::Denied,
-            reason,
-            client: audit::Client { address: self.ask.client },
-            method: Record::text(self.ask.method.as_str().as_bytes()),
-            url: Record::url(url.as_bytes()),
-            origin: self.subject.origin().to_string(),
-            user_agent: octets(self.agent.identification),
             agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
             agent_source: self.agent.source,
-            profile: audit::Profile::of(self.rules.profile(&self.agent, self.subject.origin())),
-            group: None,
-            rule: None,
-            robots: None,
+            client: audit::Client { address: self.ask.client, name: None },
+            event: Event::Denied,
             exemption: None,
+            group: None,
+            id: audit::new_id(self.now),
+            method: Record::text(self.ask.method.as_str().as_bytes()),
+            origin: self.subject.origin().to_string(),
             path_seen: matches!(self.subject, Subject::Resource(_)),
+            prev: String::new(),
+            profile: audit::Profile::of(self.rules.profile(&self.agent, self.subject.origin())),
+            reason,
+            robots: None,
+            rule: None,
+            seq: 0,
+            time: self.now,
+            url: Record::url(url.as_bytes()),
+            user_agent: octets(self.agent.identification),
         }
     }
+}
+
+/// The file and how it came; and how the last attempt failed, if it did.
+fn exhibits(known: &Known) -> Vec<Exhibit> {
+    let snapshot = known.state().copy().map(|copy| &*copy.snapshot);
+    let file = snapshot.map(|snapshot| Exhibit {
+        sha256: snapshot.sha256,
+        kind: Kind::File,
+        content: snapshot.body.clone(),
+    });
+    let captures = snapshot.map(|snapshot| &snapshot.capture);
+    let captures = captures.into_iter().chain(known.failed().map(|failed| &failed.capture));
+    let captures = captures.map(|capture| Exhibit {
+        sha256: capture.sha256,
+        kind: Kind::Capture,
+        content: capture.json.clone(),
+    });
+    file.into_iter().chain(captures).collect()
 }
 
 fn recorded(group: Named<'_>) -> audit::Group {

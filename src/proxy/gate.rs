@@ -124,7 +124,9 @@ impl Gate {
                 match mixed {
                     Mixed::Refuse => self.disallowed(&draft, denial).await?,
                     Mixed::Tunnel => {
-                        self.record(&Record { event: Event::Tunnelled, ..denial.record }).await;
+                        let mut denial = denial;
+                        denial.record.event = Event::Tunnelled;
+                        self.record(&denial).await;
                     }
                 }
             }
@@ -157,7 +159,7 @@ impl Gate {
     pub async fn record_unknown_speech(&self, origin: &Origin, client: IpAddr) {
         let ask = Ask { client, method: &Method::CONNECT, user_agent: None };
         let denial = self.draft(Subject::Host(origin), ask).denial(Reason::TunnelNotHttp, Problem::NotServed);
-        self.record(&denial.record).await;
+        self.record(&denial).await;
     }
 
     fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
@@ -221,32 +223,33 @@ impl Gate {
         if let Some(exemption) = exemption {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
-            if self.record(&denial.record).await {
+            if self.record(&denial).await {
                 return Ok(());
             }
             denial.record.event = Event::Denied;
         } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
             denial.record.event = Event::WouldDeny;
             // Who observes wants nothing denied, and the lost record is said by `record`.
-            self.record(&denial.record).await;
+            self.record(&denial).await;
             return Ok(());
         }
         Err(self.deny(denial).await)
     }
 
     async fn deny(&self, denial: Denial) -> No {
-        self.record(&denial.record).await;
+        self.record(&denial).await;
         No::Denial(Box::new(denial))
     }
 
     /// Whether the record was handed to the operating system. A denial stands without it; the loss
     /// is said loudly.
-    async fn record(&self, record: &Record) -> bool {
+    async fn record(&self, denial: &Denial) -> bool {
+        let record = &denial.record;
         info!(
             event = ?record.event, reason = ?record.reason, url = record.url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
-        match self.audit.write(record.clone()).await {
+        match self.audit.write(record.clone(), denial.exhibits.clone()).await {
             Ok(_) => true,
             Err(error) => {
                 error!(

@@ -52,7 +52,7 @@ pub fn assemble(
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own)?;
     let store = store(settings, &egress, &clock);
-    let audit = Arc::new(Writer::open(&settings.audit_dir())?);
+    let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),

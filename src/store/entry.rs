@@ -16,7 +16,7 @@ pub(super) struct Entry {
     /// The last answer with a file, as of its last confirmation, while any state holds a copy.
     good: Option<Fetched>,
     /// The last answer without a file, if it came later.
-    failed: Option<Fetched>,
+    failed: Option<Arc<Fetched>>,
     states: Vec<(Arc<RobotsState>, Arc<Profile>)>,
     site_up: bool,
 }
@@ -49,7 +49,7 @@ impl Entry {
             return entry;
         }
         let mut state = RobotsState::Unknown;
-        for fetched in self.good.iter().chain(&self.failed) {
+        for fetched in self.good.iter().chain(self.failed.as_deref()) {
             state = apply(&state, profile, fetched, jitter, self.site_up, read);
         }
         if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
@@ -57,6 +57,11 @@ impl Entry {
         }
         entry.states.push((Arc::new(state), Arc::clone(profile)));
         entry
+    }
+
+    /// The last attempt, where no file came of it.
+    pub(super) const fn failed(&self) -> Option<&Arc<Fetched>> {
+        self.failed.as_ref()
     }
 
     /// With other news of the site's pages; `None` where it is no news.
@@ -94,10 +99,12 @@ impl Entry {
     /// the total can be too high, so the bound holds.
     pub(super) fn weight(&self) -> usize {
         let body = self.snapshot().map_or(0, |snapshot| snapshot.body.len() + size_of::<Snapshot>());
+        let captures =
+            self.good.iter().chain(self.failed.as_deref()).map(|fetched| fetched.capture.json.len());
         let rules = |(state, _): &(Arc<RobotsState>, Arc<Profile>)| {
             size_of::<RobotsState>() + state.copy().map_or(0, |copy| copy.rules.weight())
         };
-        size_of::<Self>() + body + self.states.iter().map(rules).sum::<usize>()
+        size_of::<Self>() + body + captures.sum::<usize>() + self.states.iter().map(rules).sum::<usize>()
     }
 
     fn snapshot(&self) -> Option<&Arc<Snapshot>> {
@@ -114,7 +121,7 @@ impl Entry {
                 let result = AccessResult::Successful { snapshot, freshness: *freshness };
                 (self.good, self.failed) = (Some(Fetched { result, ..fetched }), None);
             }
-            _ => self.failed = Some(fetched),
+            _ => self.failed = Some(Arc::new(fetched)),
         }
         // The site took the file away: nobody may find it here again.
         if self.states.iter().all(|(state, _)| state.copy().is_none()) {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::entry::Entry;
 use crate::egress;
 use crate::moment::Moment;
+use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::{Policy, RobotsState, Standing};
 
@@ -12,6 +14,7 @@ use crate::policy::state::{Policy, RobotsState, Standing};
 pub struct Known {
     state: Arc<RobotsState>,
     profile: Arc<Profile>,
+    failed: Option<Arc<Fetched>>,
     /// When the state was current.
     at: Moment,
 }
@@ -35,12 +38,16 @@ pub enum Undecided {
 impl Known {
     pub(super) fn if_current(
         (state, profile): &(Arc<RobotsState>, Arc<Profile>),
+        entry: &Entry,
         now: Moment,
     ) -> Option<Self> {
         match state.standing(profile, now) {
-            Standing::Current(_) => {
-                Some(Self { state: Arc::clone(state), profile: Arc::clone(profile), at: now })
-            }
+            Standing::Current(_) => Some(Self {
+                state: Arc::clone(state),
+                profile: Arc::clone(profile),
+                failed: entry.failed().cloned(),
+                at: now,
+            }),
             Standing::Due => None,
         }
     }
@@ -60,6 +67,11 @@ impl Known {
 
     pub fn state(&self) -> &RobotsState {
         &self.state
+    }
+
+    /// The last attempt to fetch the file, where none came of it.
+    pub fn failed(&self) -> Option<&Fetched> {
+        self.failed.as_deref()
     }
 
     pub fn profile(&self) -> &Arc<Profile> {

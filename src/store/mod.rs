@@ -154,7 +154,7 @@ impl Store {
             let Some(held) = entry.state(question.profile) else {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
-            if let Some(known) = Known::if_current(held, now) {
+            if let Some(known) = Known::if_current(held, entry, now) {
                 if known.state().wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
@@ -196,7 +196,8 @@ impl Store {
         if let Some(derived) = &derived {
             self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
         }
-        Known::if_current(derived.as_ref().unwrap_or(entry).state(question.profile)?, now)
+        let entry = derived.as_ref().unwrap_or(entry);
+        Known::if_current(entry.state(question.profile)?, entry, now)
     }
 
     /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for

@@ -17,7 +17,7 @@ use crate::egress::{self, Failure};
 use crate::fetch::Refused;
 use crate::moment::Moment;
 use crate::origin::split_url;
-use crate::policy::access::{AccessResult, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
+use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
 use crate::policy::state::Policy;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -45,7 +45,7 @@ impl FetchRobots for Origins {
         let clock = Arc::clone(&self.clock);
         Box::pin(async move {
             let result = receiver.await.expect("the script has come to its end")?;
-            Ok(Fetched { at: clock.wall(), url, hops: 0, result })
+            Ok(Fetched { at: clock.wall(), url, hops: 0, result, capture: Capture::none() })
         })
     }
 }
@@ -138,6 +138,7 @@ fn file(body: &str) -> Answer {
         content_type: None,
         etag: Some(HeaderValue::from_static("\"1\"")),
         last_modified: None,
+        capture: Capture::none(),
     };
     Ok(AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use courtesy::moment::Moment;
-use courtesy::policy::access::{AccessResult, Cause, Freshness, NetworkFailure, Snapshot};
+use courtesy::policy::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
 use courtesy::policy::profile::Profile;
 use courtesy::policy::state::{Circumstances, Policy, RobotsState, Standing};
 use courtesy::robots::RobotsTxt;
@@ -193,6 +193,7 @@ fn found(status: u16, freshness: Freshness) -> AccessResult {
         content_type: None,
         etag: None,
         last_modified: None,
+        capture: Capture::none(),
     };
     AccessResult::Successful { snapshot: Arc::new(snapshot), freshness }
 }

@@ -7,7 +7,7 @@ mod rfc9309;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::access::{AccessResult, Cause, Freshness, NetworkFailure, Snapshot};
+use super::super::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
 use super::super::profile::{Access, OutageCopy, Profile};
 use super::{AbsenceKind, Circumstances, Policy, RobotsState, Standing};
 use crate::moment::Moment;
@@ -31,6 +31,7 @@ fn good_with(freshness: Freshness) -> AccessResult {
         content_type: None,
         etag: None,
         last_modified: None,
+        capture: Capture::none(),
     };
     AccessResult::Successful { snapshot: Arc::new(snapshot), freshness }
 }

@@ -1,0 +1,115 @@
+//! One line of the log. Its octets, up to the hash, are the canonical form (RFC 8785) of what it
+//! says; the hash is the SHA-256 of that form, and each line names the hash of the line before. So
+//! `jq -cS 'del(.hash)'` and `sha256sum` check a line without us.
+
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::notice::Notice;
+use super::record::Record;
+use crate::moment::Moment;
+use crate::text::hex;
+
+/// Where a chain stands: its last line. Published elsewhere, it shows that nothing was cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Of the last line, in hexadecimal.
+    pub hash: String,
+    /// Its number; 0: there is none.
+    pub seq: u64,
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Record(Box<Record>),
+    Notice(Notice),
+}
+
+/// Why a line is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    #[error("does not end in a hash")]
+    NoHash,
+    #[error("is no record: {0}")]
+    NoRecord(String),
+    #[error("is not the text its hash was made of")]
+    Changed,
+}
+
+/// What begins the member that ends every line.
+const HASH_MEMBER: &[u8] = b",\"hash\":\"";
+const HASH_OCTETS: usize = 64;
+
+impl Head {
+    /// Before the first line.
+    pub fn genesis() -> Self {
+        Self { hash: "0".repeat(HASH_OCTETS), seq: 0 }
+    }
+
+    /// Appends `content` as the next line, and moves on to it.
+    pub fn push(&mut self, mut content: Content, lines: &mut Vec<u8>) {
+        let (seq, prev) = (self.seq + 1, std::mem::take(&mut self.hash));
+        let start = lines.len();
+        match &mut content {
+            Content::Record(record) => (record.seq, record.prev) = (seq, prev),
+            Content::Notice(notice) => notice.put(seq, prev),
+        }
+        match &content {
+            Content::Record(record) => serde_json::to_writer(&mut *lines, record),
+            Content::Notice(notice) => serde_json::to_writer(&mut *lines, notice),
+        }
+        .expect("a line is made of plain values");
+        let hash = hex(&Sha256::digest(&lines[start..]));
+        lines.pop();
+        lines.extend_from_slice(HASH_MEMBER);
+        lines.extend_from_slice(hash.as_bytes());
+        lines.extend_from_slice(b"\"}\n");
+        (self.seq, self.hash) = (seq, hash);
+    }
+}
+
+impl Content {
+    /// What `line`, without its line end, says. The hash is not checked; see [`checked_hash`].
+    pub fn parse(line: &[u8]) -> Result<Self, LineError> {
+        let said = |error: serde_json::Error| LineError::NoRecord(error.to_string());
+        // Only records have a reason: no need to try one after the other.
+        if memmem::find(line, b",\"reason\":\"").is_some() {
+            return serde_json::from_slice(line).map(|record| Self::Record(Box::new(record))).map_err(said);
+        }
+        let (canonical, _) = split(line).ok_or(LineError::NoHash)?;
+        let mut json = canonical.to_vec();
+        json.push(b'}');
+        serde_json::from_slice(&json).map(Self::Notice).map_err(said)
+    }
+
+    pub fn seq(&self) -> u64 {
+        match self {
+            Self::Record(record) => record.seq,
+            Self::Notice(notice) => notice.seq(),
+        }
+    }
+
+    pub fn time(&self) -> Moment {
+        match self {
+            Self::Record(record) => record.time,
+            Self::Notice(notice) => notice.time(),
+        }
+    }
+}
+
+/// The canonical form without its last brace, and the hash as written.
+pub fn split(line: &[u8]) -> Option<(&[u8], &str)> {
+    let at = line.len().checked_sub(HASH_MEMBER.len() + HASH_OCTETS + 2)?;
+    let rest = line[at..].strip_prefix(HASH_MEMBER)?.strip_suffix(b"\"}")?;
+    let is_hex = rest.iter().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'));
+    Some((&line[..at], std::str::from_utf8(rest).ok().filter(|_| is_hex)?))
+}
+
+/// The hash of `line`, without its line end, if that is what was made of its text.
+pub fn checked_hash(line: &[u8]) -> Result<&str, LineError> {
+    let (canonical, hash) = split(line).ok_or(LineError::NoHash)?;
+    let digest = Sha256::new().chain_update(canonical).chain_update(b"}").finalize();
+    if hex(&digest) == hash { Ok(hash) } else { Err(LineError::Changed) }
+}

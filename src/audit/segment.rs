@@ -1,0 +1,143 @@
+//! The files of a log. The one that is written is `denials.jsonl`; closed ones are named by the
+//! number of their first line, `denials-000000000001.jsonl`, and compressed, `….jsonl.gz`. What
+//! another program has rotated away (`denials.jsonl.1`, `denials.jsonl-20261121.gz`) is read, too:
+//! a file's place follows from its first line, never from its name.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::line::Content;
+use crate::limits::RECORD_LINE_OCTETS_MAX;
+
+/// The file that is being written, in its directory.
+pub const FILE_NAME: &str = "denials.jsonl";
+const STEM: &str = "denials";
+
+/// One file of a log.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Segment {
+    /// The number of its first line.
+    pub first_seq: u64,
+    pub path: PathBuf,
+}
+
+/// The lines of one file, one after the other, in bounded memory.
+pub struct Lines {
+    input: Box<dyn BufRead + Send>,
+    line: Vec<u8>,
+    /// Of the last line that was read, counted from 1.
+    pub number: u64,
+    /// Octets read, after decompression.
+    pub octets: u64,
+}
+
+/// What [`Lines::next`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A line, without its end.
+    Line(&'a [u8]),
+    /// Octets at the end of the file that have no line end, or none within the bound.
+    Rest(&'a [u8]),
+    End,
+}
+
+/// The name of a closed segment that begins with the line `first_seq`.
+pub fn closed_name(first_seq: u64) -> String {
+    format!("{STEM}-{first_seq:012}.jsonl")
+}
+
+/// The segments of the log in `dir` in the order of the chain. Files without a first line are left
+/// out. Of a segment that is there plain and compressed, as while it is being closed, one is given.
+pub fn list(dir: &Path) -> io::Result<Vec<Segment>> {
+    let mut segments = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if is_segment(&path)
+            && let Some(first_seq) = first_seq(&path)?
+        {
+            segments.push(Segment { first_seq, path });
+        }
+    }
+    segments.sort();
+    segments.dedup_by_key(|segment| segment.first_seq);
+    Ok(segments)
+}
+
+/// By its name: `denials`, then `.jsonl` anywhere, and none of the suffixes of unfinished work.
+pub fn is_segment(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(STEM)
+        && name.contains(".jsonl")
+        && !name.ends_with(".tmp")
+        && !name.ends_with(".evidence")
+}
+
+/// The number of the first line of a file; `None` where it has none, or has gone meanwhile.
+pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
+    let mut lines = match Lines::open(path) {
+        Ok(lines) => lines,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // A first line that is damaged is found by who verifies; its number may still be told by others.
+    loop {
+        match lines.next()? {
+            Found::Line(line) => {
+                if let Ok(content) = Content::parse(line) {
+                    return Ok(Some(content.seq().saturating_sub(lines.number - 1)));
+                }
+            }
+            Found::Rest(_) | Found::End => return Ok(None),
+        }
+    }
+}
+
+impl Lines {
+    /// Opens a segment; by its first octets it is told whether it is compressed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut input = BufReader::with_capacity(256 << 10, File::open(path)?);
+        let is_compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
+        let input: Box<dyn BufRead + Send> = if is_compressed {
+            Box::new(BufReader::with_capacity(256 << 10, MultiGzDecoder::new(input)))
+        } else {
+            Box::new(input)
+        };
+        Ok(Self { input, line: Vec::new(), number: 0, octets: 0 })
+    }
+
+    /// The next line. Not an iterator: a line is good until the next is asked for.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
+    pub fn next(&mut self) -> io::Result<Found<'_>> {
+        self.line.clear();
+        loop {
+            let buffer = self.input.fill_buf()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let end = memchr::memchr(b'\n', buffer);
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            self.line.extend_from_slice(&buffer[..taken]);
+            self.input.consume(taken);
+            if end.is_some() {
+                self.number += 1;
+                self.octets += self.line.len() as u64;
+                self.line.pop();
+                return Ok(Found::Line(&self.line));
+            }
+            if self.line.len() > RECORD_LINE_OCTETS_MAX {
+                break;
+            }
+        }
+        self.octets += self.line.len() as u64;
+        if self.line.is_empty() { Ok(Found::End) } else { Ok(Found::Rest(&self.line)) }
+    }
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("number", &self.number).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! How an attempt to fetch a robots.txt went, written down: canonical JSON (RFC 8785: the members of
+//! every object in alphabetical order, no white space), so that one attempt has one SHA-256.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::policy::access::Capture;
+
+/// The members are in alphabetical order; so must new ones be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureRecord {
+    /// One for each request of the chain that was answered, the last one last.
+    pub answers: Vec<Answer>,
+    /// The URL that was asked for first.
+    pub asked: String,
+    /// The file, where one came.
+    pub body: Option<Body>,
+    /// Why there is none.
+    pub failure: Option<Failure>,
+    /// When the attempt ended: milliseconds since 1970-01-01T00:00:00Z.
+    pub fetched_at: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Status line and fields as HTTP/1.1 has them, each octet as the character of that number
+    /// (ISO 8859-1), each line with its CRLF; bounded.
+    pub head: String,
+    /// The address that answered, where it is known.
+    pub peer: Option<IpAddr>,
+    pub status: u16,
+    pub url: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Body {
+    /// The file is longer than the size limit; the rest was not downloaded.
+    pub cut: bool,
+    pub octets: u64,
+    /// In hexadecimal.
+    pub sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// In words.
+    pub text: String,
+    /// As [`crate::policy::access::Cause::word`] has it.
+    pub word: String,
+}
+
+impl CaptureRecord {
+    /// The canonical form and its digest.
+    pub fn seal(&self) -> Capture {
+        let json = serde_json::to_vec(self).expect("it is made of plain values");
+        Capture { sha256: Sha256::digest(&json).into(), json: json.into() }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a profile in use has of its own, beyond its row in the table.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Access, Meaning, OutageCopy, Profile};
+
+/// The settings that change a profile, and their values as one would write them.
+const SETTINGS: [(&str, fn(&Profile) -> String); 11] = [
+    ("outage.after", |it| access(it.outage.after)),
+    ("outage.after_time", |it| length(it.outage.after_time)),
+    ("outage.copy", |it| copy(it.outage.copy)),
+    ("outage.retry_max", |it| length(it.outage.retry_max)),
+    ("outage.retry_min", |it| length(it.outage.retry_min)),
+    ("robots.knobs.conditional", |it| it.conditional.to_string()),
+    ("robots.knobs.status_401_403", |it| meaning(it.meanings.unauthorized)),
+    ("robots.knobs.status_429", |it| meaning(it.meanings.too_many_requests)),
+    ("robots.knobs.status_other_4xx", |it| meaning(it.meanings.other_4xx)),
+    ("robots.max_redirects", |it| it.redirects_max.to_string()),
+    ("robots.max_size", |it| format!("{}B", it.dialect.size_limit)),
+];
+
+impl Profile {
+    /// The settings by which the profile differs from the row of its name, as one would write them.
+    /// A record repeats them: with them it can be decided again without the configuration.
+    pub fn changes(&self) -> BTreeMap<String, String> {
+        let Some(row) = Self::named(self.name).filter(|row| self != row) else { return BTreeMap::new() };
+        let differs = |(name, print): &(&str, fn(&Self) -> String)| {
+            let ours = print(self);
+            (ours != print(&row)).then(|| ((*name).to_owned(), ours))
+        };
+        SETTINGS.iter().filter_map(differs).collect()
+    }
+}
+
+fn meaning(meaning: Meaning) -> String {
+    let word = match meaning {
+        Meaning::Unavailable => "allow",
+        Meaning::Forbidden => "disallow",
+        Meaning::Unreachable => "unreachable",
+    };
+    word.into()
+}
+
+fn access(access: Access) -> String {
+    let word = match access {
+        Access::Allow => "allow",
+        Access::Disallow => "disallow",
+    };
+    word.into()
+}
+
+fn copy(copy: OutageCopy) -> String {
+    let word = match copy {
+        OutageCopy::Use => "use",
+        OutageCopy::Disallow => "disallow",
+    };
+    word.into()
+}
+
+fn length(length: Duration) -> String {
+    format!("{}ms", length.as_millis())
+}
