@@ -114,6 +114,9 @@ pub const RECORDS_WAITING_MAX: usize = 1024;
 /// Octets at the end of the record file that are searched for the last whole record at start.
 pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 
+/// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
+pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
+
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

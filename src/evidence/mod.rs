@@ -2,8 +2,10 @@
 //! and how each answer came about. Both are kept once, by the SHA-256 of their content.
 
 mod capture;
+mod shelf;
 
 pub use capture::{Answer, Body, CaptureRecord, Failure};
+pub use shelf::{Found, Shelf};
 
 use bytes::Bytes;
 

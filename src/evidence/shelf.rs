@@ -1,0 +1,131 @@
+//! The files of evidence: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture.
+//! Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use sha2::{Digest, Sha256};
+
+use super::{Exhibit, Kind};
+use crate::limits::EVIDENCE_OCTETS_MAX;
+use crate::text::hex;
+
+/// The directory of evidence.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    dir: PathBuf,
+}
+
+/// What there is under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The content, whose digest is the name.
+    Content(Vec<u8>),
+    Missing,
+    /// There is a file, and it is not what its name says: why.
+    Damaged(String),
+}
+
+impl Shelf {
+    /// The evidence of the log in `audit_dir`. Nothing is made before the first exhibit.
+    pub fn of(audit_dir: &Path) -> Self {
+        Self { dir: audit_dir.join("evidence") }
+    }
+
+    /// Where an exhibit is, `sha256` in hexadecimal.
+    pub fn path(&self, kind: Kind, sha256: &str) -> PathBuf {
+        let extension = match kind {
+            Kind::File => "txt.gz",
+            Kind::Capture => "json.gz",
+        };
+        self.dir.join(sha256.get(..2).unwrap_or("00")).join(format!("{sha256}.{extension}"))
+    }
+
+    /// Keeps an exhibit, unless it is kept already. A file appears whole or not at all.
+    pub fn put(&self, exhibit: &Exhibit) -> io::Result<()> {
+        let path = self.path(exhibit.kind, &hex(&exhibit.sha256));
+        if path.exists() {
+            return Ok(());
+        }
+        let unfinished = path.with_extension("tmp");
+        if let Some(dir) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        }
+        let written = write(&unfinished, &exhibit.content).and_then(|()| std::fs::rename(&unfinished, &path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        written
+    }
+
+    /// What is kept under a name, `sha256` in hexadecimal.
+    pub fn get(&self, kind: Kind, sha256: &str) -> io::Result<Found> {
+        let file = match File::open(self.path(kind, sha256)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+            Err(error) => return Err(error),
+        };
+        let mut content = Vec::new();
+        let mut decoder = GzDecoder::new(BufReader::new(file)).take(EVIDENCE_OCTETS_MAX + 1);
+        if let Err(error) = decoder.read_to_end(&mut content) {
+            return Ok(Found::Damaged(format!("cannot be decompressed: {error}")));
+        }
+        let found = hex(&Sha256::digest(&content));
+        if found == sha256 {
+            Ok(Found::Content(content))
+        } else {
+            Ok(Found::Damaged(format!("its content has the SHA-256 {found}")))
+        }
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    let mut encoder = GzEncoder::new(file, Compression::default());
+    encoder.write_all(content)?;
+    encoder.finish()?.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exhibit(content: &'static [u8]) -> Exhibit {
+        Exhibit { sha256: Sha256::digest(content).into(), kind: Kind::File, content: content.into() }
+    }
+
+    #[test]
+    fn an_exhibit_is_found_by_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shelf, exhibit) = (Shelf::of(dir.path()), exhibit(b"user-agent: *\n"));
+        let name = hex(&exhibit.sha256);
+        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Missing);
+        shelf.put(&exhibit).unwrap();
+        shelf.put(&exhibit).unwrap();
+        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Content(exhibit.content.to_vec()));
+        assert_eq!(shelf.get(Kind::Capture, &name).unwrap(), Found::Missing);
+    }
+
+    #[test]
+    fn a_changed_exhibit_is_told_from_a_missing_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::of(dir.path());
+        let (one, other) = (exhibit(b"one"), exhibit(b"other"));
+        shelf.put(&one).unwrap();
+        shelf.put(&other).unwrap();
+        let name = hex(&one.sha256);
+        std::fs::copy(shelf.path(Kind::File, &hex(&other.sha256)), shelf.path(Kind::File, &name)).unwrap();
+        assert!(
+            matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("SHA-256"))
+        );
+        std::fs::write(shelf.path(Kind::File, &name), b"not gzip").unwrap();
+        assert!(
+            matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("decompressed"))
+        );
+    }
+}
