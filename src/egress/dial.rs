@@ -196,12 +196,7 @@ impl Egress {
         Ok(Connection { link, kept: false, asked })
     }
 
-    async fn speak_http1(
-        &self,
-        origin: &Origin,
-        io: impl Io,
-        peer: Option<IpAddr>,
-    ) -> Result<Link, Error> {
+    async fn speak_http1(&self, origin: &Origin, io: impl Io, peer: Option<IpAddr>) -> Result<Link, Error> {
         let config = &self.shared.config;
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)

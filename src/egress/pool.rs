@@ -134,7 +134,8 @@ impl Pool {
 impl Idle {
     fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
-            connections.retain(|(alone, since)| !alone.sender.is_closed() && now.duration_since(*since) < timeout);
+            connections
+                .retain(|(alone, since)| !alone.sender.is_closed() && now.duration_since(*since) < timeout);
             !connections.is_empty()
         });
         self.count = self.by_origin.values().map(VecDeque::len).sum();
