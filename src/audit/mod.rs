@@ -6,6 +6,7 @@ mod journal;
 mod line;
 mod notice;
 mod record;
+mod redact;
 pub mod segment;
 #[cfg(test)]
 mod tests;
