@@ -92,6 +92,9 @@ pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
 /// grows by more than its few headers.
 pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
 
+/// Octets of the head of an answer to a fetch of a robots.txt that are kept as evidence.
+pub const CAPTURED_HEAD_OCTETS_MAX: usize = 16 << 10;
+
 /// Profiles under which one origin is remembered. More can only come of reloaded settings.
 pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 

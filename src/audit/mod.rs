@@ -10,6 +10,7 @@ mod line;
 mod notice;
 mod page;
 mod record;
+mod redact;
 mod scribe;
 pub mod segment;
 mod start;

@@ -118,8 +118,10 @@ impl Entry {
         match (&fetched.result, self.snapshot().map(Arc::clone)) {
             (AccessResult::Successful { .. }, _) => (self.good, self.failed) = (Some(fetched), None),
             (AccessResult::NotModified { freshness }, Some(snapshot)) => {
+                // The file's evidence stays the attempt that brought it.
+                let capture = snapshot.capture.clone();
                 let result = AccessResult::Successful { snapshot, freshness: *freshness };
-                (self.good, self.failed) = (Some(Fetched { result, ..fetched }), None);
+                (self.good, self.failed) = (Some(Fetched { result, capture, ..fetched }), None);
             }
             _ => self.failed = Some(Arc::new(fetched)),
         }
