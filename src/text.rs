@@ -61,6 +61,18 @@ pub fn hex(octets: &[u8]) -> String {
     hex
 }
 
+/// The digest that 64 hexadecimal digits spell.
+pub fn digest(hex: &str) -> Option<[u8; 32]> {
+    let mut digest = [0; 32];
+    if hex.len() != 2 * digest.len() || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (octet, at) in digest.iter_mut().zip((0..hex.len()).step_by(2)) {
+        *octet = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
+    }
+    Some(digest)
+}
+
 fn misleads(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

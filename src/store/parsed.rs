@@ -59,7 +59,7 @@ impl Table {
 
 /// Of a file that was not downloaded to its end, the last octet only tells whether the line before
 /// it is whole (D-SIZE): a limit just below it makes the parser drop the line that was cut.
-fn as_far_as_known(snapshot: &Snapshot, dialect: &Dialect) -> Dialect {
+pub fn as_far_as_known(snapshot: &Snapshot, dialect: &Dialect) -> Dialect {
     let known = if snapshot.cut { snapshot.body.len().saturating_sub(1) } else { usize::MAX };
     Dialect { size_limit: dialect.size_limit.min(known), ..dialect.clone() }
 }
