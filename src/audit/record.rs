@@ -75,7 +75,7 @@ pub struct Group {
 }
 
 /// The dialect in which robots.txt was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Profile {
     pub name: String,
     /// The settings by which it differs from its row in the table, by their names.

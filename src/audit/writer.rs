@@ -75,6 +75,12 @@ impl Config {
     }
 }
 
+/// Whether a process is writing the log in `dir`.
+pub fn is_written(dir: &Path) -> bool {
+    let Ok(lock) = File::open(dir.join(LOCK_NAME)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
 /// brings it to the disk, and ends the thread.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::scan::{Log, ScanError};
-use crate::audit::Content;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines};
+use crate::audit::{Content, checked_hash};
 use crate::moment::Moment;
 
 /// One file of the log.
@@ -107,7 +107,9 @@ fn first(path: &Path) -> io::Result<Option<(u64, Moment)>> {
     let mut lines = Lines::open(path)?;
     // A first line that is damaged is found by who verifies; its number may still be told by others.
     while let Found::Line(line) = lines.next()? {
-        if let Ok(content) = Content::parse(line) {
+        if checked_hash(line).is_ok()
+            && let Ok(content) = Content::parse(line)
+        {
             return Ok(Some((content.seq().saturating_sub(lines.number - 1), content.time())));
         }
     }

@@ -3,6 +3,8 @@
 
 mod blocks;
 mod listing;
+pub mod replay;
 pub mod scan;
+pub mod verify;
 
 pub use scan::{Block, Extent, Line, Log, Piece, Rest, Scan, ScanError};

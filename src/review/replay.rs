@@ -11,7 +11,7 @@ mod tests;
 use std::sync::Arc;
 
 use asked::Asked;
-pub use files::Replay;
+pub use files::{MakeProfile, Replay};
 
 use crate::audit::{Group, Reason, Record, Rule};
 use crate::evidence::CaptureRecord;
@@ -37,7 +37,7 @@ pub enum Outcome {
     /// The reason is not robots.txt: there is nothing to decide again.
     NotOfRobots(Reason),
     /// The record does not tell enough.
-    Undecidable(&'static str),
+    Undecidable(String),
     /// What the record names is not there, or not what it was: says what.
     NoEvidence(String),
 }
@@ -64,7 +64,7 @@ pub fn again(record: &Record, evidence: &Evidence<'_>) -> Outcome {
             let was = Answer::recorded(record);
             if was == is { Outcome::Same } else { Outcome::Differs { was, is } }
         }
-        Err(Unknown(why)) => Outcome::Undecidable(why),
+        Err(Unknown(why)) => Outcome::Undecidable(why.to_owned()),
     }
 }
 
