@@ -141,6 +141,13 @@ pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// How long the end of the proxy waits for the last totals.
 pub const TOTALS_WAIT: Duration = Duration::from_secs(1);
 
+/// How far the times of lines that follow each other may go back, as when a clock is set right:
+/// segments are passed over by time only beyond that.
+pub const REVIEW_CLOCK_SLACK: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Octets of the log that a reader holds at once: several lines, and few enough for a processor's cache.
+pub const REVIEW_BLOCK_OCTETS: usize = 256 << 10;
+
 /// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 
@@ -206,3 +213,16 @@ pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
 /// Days before the end of a CA from which on `courtesy doctor` asks for another.
 pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
+
+/// How long after a state came due a record may still rest on it: from the answer of the store to the
+/// record is a moment, even where the machine is overloaded.
+pub const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
+
+/// Octets of robots.txt files that are kept parsed while a log is decided again.
+pub const REPLAY_CACHE_OCTETS: usize = 64 << 20;
+
+/// Faults of a log that are described; the others are counted.
+pub const FAULTS_DESCRIBED_MAX: usize = 20;
+
+/// Runs of missing lines that are remembered, to tell lines that were moved from others.
+pub const HOLES_REMEMBERED_MAX: usize = 1024;

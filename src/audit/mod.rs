@@ -30,4 +30,6 @@ pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, new_id
 pub use segment::FILE_NAME;
 pub use time::{parse as parse_time, print as print_time};
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
-pub use writer::{Config, Desk, ForgetError, OnFailure, OpenError, Sync, WriteError, Writer, Written};
+pub use writer::{
+    Config, Desk, ForgetError, OnFailure, OpenError, Sync, WriteError, Writer, Written, is_written,
+};

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::decision::Basis;
+
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -38,6 +40,29 @@ pub enum Reason {
     TunnelNotHttp,
     /// The request has no User-Agent and `agents.require` is set.
     AgentRequired,
+}
+
+impl Reason {
+    /// Why something is disallowed on this basis.
+    pub const fn of(basis: &Basis<'_>) -> Self {
+        match basis {
+            Basis::Unavailable(_) => Self::RobotsAccessDenied,
+            Basis::Unreachable(_) | Basis::LongUnreachable(_) => Self::RobotsUnreachable,
+            Basis::Rule { .. } | Basis::RobotsTxtItself | Basis::NoGroup | Basis::NoRule { .. } => {
+                Self::DisallowRule
+            }
+        }
+    }
+
+    /// Whether it follows from the robots.txt, or from the lack of it.
+    pub const fn is_of_robots(self) -> bool {
+        match self {
+            Self::DisallowRule | Self::RobotsUnreachable | Self::RobotsAccessDenied | Self::PathNotSeen => {
+                true
+            }
+            Self::OriginRefused | Self::Undecided | Self::TunnelNotHttp | Self::AgentRequired => false,
+        }
+    }
 }
 
 /// How the product token was found.

@@ -2,7 +2,7 @@
 //! waits until its line has been handed to the operating system, so that no denial goes out before
 //! its record; those who wait together share one write.
 
-use std::fs::{DirBuilder, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,12 @@ impl Config {
             redact_query: false,
         }
     }
+}
+
+/// Whether a process is writing the log in `dir`.
+pub fn is_written(dir: &Path) -> bool {
+    let Ok(lock) = File::open(dir.join(LOCK_NAME)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,

@@ -8,6 +8,7 @@ mod defaults;
 mod layers;
 mod load;
 mod parts;
+mod recorded;
 mod rules;
 mod settings;
 mod shape;
@@ -23,6 +24,7 @@ mod words;
 pub use complain::{Complaint, Refusal};
 pub use layers::{Change, Override};
 pub use load::{Loaded, load};
+pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
     Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,

@@ -1,2 +1,10 @@
 //! Reading the log of denials: filters, following, verification, deciding again, the report of a
 //! period. Works on files alone, beside whoever writes them.
+
+mod blocks;
+mod listing;
+pub mod replay;
+pub mod scan;
+pub mod verify;
+
+pub use scan::{Block, Extent, Line, Log, Piece, Rest, Scan, ScanError};

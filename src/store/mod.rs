@@ -36,6 +36,7 @@ use entry::Entry;
 use flight::{Flight, Landing};
 pub use known::{Known, Undecided};
 use parsed::Parsed;
+pub use parsed::as_far_as_known;
 
 /// The bounds.
 #[derive(Clone, Debug)]
