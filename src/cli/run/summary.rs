@@ -54,7 +54,7 @@ impl Summary {
             0 => {}
             copies => parts.push(format!("{copies} robots.txt answered from the copy that decides")),
         }
-        match counts.failed() {
+        match counts.failed {
             0 => {}
             failed => parts.push(format!("{failed} failed")),
         }
@@ -88,7 +88,7 @@ impl Summary {
             "denied": counts.denied_in_all(),
             "reasons": reasons,
             "robots_txt": counts.copies,
-            "failed": counts.failed(),
+            "failed": counts.failed,
             "records": { "written": audit.written, "lost": audit.errors, "file": records },
         })
     }
@@ -131,6 +131,7 @@ mod tests {
             origins: 4,
             forwarded: 271,
             copies: 1,
+            failed: 3,
             denied: vec![(Reason::DisallowRule, 38), (Reason::RobotsUnreachable, 3)],
         });
         assert_eq!(
