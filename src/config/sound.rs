@@ -98,7 +98,11 @@ fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
     });
     if let Some(proxy) = taken {
         let hint = "choose another port, or \"off\"";
-        complain(KEY, format!("{admin} is where the proxy listens: listen.proxy has {proxy}"), Some(hint.into()));
+        complain(
+            KEY,
+            format!("{admin} is where the proxy listens: listen.proxy has {proxy}"),
+            Some(hint.into()),
+        );
     }
 }
 

@@ -52,8 +52,8 @@ use gate::{Admission, Ask, No, Subject};
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
-pub use tally::{Counts, Tally};
 use tally::{Asked as Counted, End};
+pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
 pub use wire::Deadlines;
 
@@ -209,10 +209,7 @@ impl Proxy {
 }
 
 /// Counts a request by how it ended; one that was refused has failed.
-fn count(
-    counted: Counted<'_>,
-    ended: Result<(End, Response<Body>), Stop>,
-) -> Result<Response<Body>, Stop> {
+fn count(counted: Counted<'_>, ended: Result<(End, Response<Body>), Stop>) -> Result<Response<Body>, Stop> {
     match &ended {
         Ok((end, _)) => counted.ended(*end),
         Err(Stop::Denial(denial)) => counted.ended(End::Denied(denial.record.reason)),

@@ -78,7 +78,7 @@ impl Summary {
     fn json(&self) -> Value {
         let Account { counts, audit, records } = &self.account;
         let reasons: Map<_, _> =
-            counts.denied.iter().map(|(reason, count)| (name(*reason), json!(count))).collect();
+            counts.denied.iter().map(|(reason, count)| (reason.word(), json!(count))).collect();
         json!({
             "run": self.run,
             "code": self.code,
@@ -94,16 +94,10 @@ impl Summary {
     }
 }
 
-/// The record's own word for a reason.
-fn name(reason: Reason) -> String {
-    let word = serde_json::to_value(reason).expect("a reason is a word");
-    word.as_str().unwrap_or_default().to_owned()
-}
-
 fn words(reason: Reason) -> String {
     match reason {
         Reason::DisallowRule => "by rule".into(),
-        other => name(other).replace("robots_", "robots.txt_").replace('_', " "),
+        other => other.word().replace("robots_", "robots.txt_").replace('_', " "),
     }
 }
 
