@@ -154,6 +154,15 @@ pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Connections to the admin listener at one time; one more waits to be accepted.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// For a whole conversation with the admin listener, which is one request.
+pub const ADMIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Octets of the head of a request to the admin listener: the least that the engine takes.
+pub const ADMIN_HEAD_OCTETS_MAX: usize = 8 << 10;
+
 /// Connections beyond the bound that are still told so; more are dropped without a word.
 pub const TURNED_AWAY_MAX: usize = 256;
 

@@ -43,6 +43,23 @@ pub enum Reason {
 }
 
 impl Reason {
+    pub const ALL: [Self; 8] = [
+        Self::DisallowRule,
+        Self::RobotsUnreachable,
+        Self::RobotsAccessDenied,
+        Self::OriginRefused,
+        Self::Undecided,
+        Self::PathNotSeen,
+        Self::TunnelNotHttp,
+        Self::AgentRequired,
+    ];
+
+    /// As records have it.
+    pub fn word(self) -> String {
+        let word = serde_json::to_value(self).expect("a reason is a word");
+        word.as_str().unwrap_or_default().to_owned()
+    }
+
     /// Why something is disallowed on this basis.
     pub const fn of(basis: &Basis<'_>) -> Self {
         match basis {
@@ -87,4 +104,24 @@ pub enum RobotsStatus {
     Unavailable,
     /// It is not known whether there are any (RFC 9309 §2.3.1.4).
     Unreachable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_reasons_are_counted_up_in_order_to_the_last() {
+        for (place, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{}", reason.word());
+        }
+        // Whoever adds a reason after this one is told here.
+        let last = Reason::ALL[Reason::ALL.len() - 1];
+        assert!(
+            serde_json::from_str::<Reason>("\"\"")
+                .unwrap_err()
+                .to_string()
+                .ends_with(&format!("`{}`", last.word()))
+        );
+    }
 }

@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::{environment, logging};
+use crate::admin::{Admin, Listener};
 use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, SetupError, assemble};
@@ -19,6 +20,8 @@ Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
+
+  curl http://127.0.0.1:3129/readyz                 is it well? /healthz, /metrics; --admin
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA.
@@ -43,8 +46,12 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         // Set to make clients trust us, it is also where the system's roots are then looked for.
         warn!("SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file");
     }
+    let started = clock.wall();
     let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-    let assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
+    let admin = settings.listen.admin.address().map(Listener::bind).transpose().or_exit(Exit::Unavailable)?;
+    let mut own = listeners.addresses();
+    own.extend(admin.as_ref().map(Listener::address));
+    let assembly = assemble(&settings, own, ca, clock)?;
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
@@ -52,6 +59,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // Before the listeners are served: from the first connection on, a signal drains.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
+    let admin = Admin::start(admin, assembly.watched(started))?;
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
@@ -62,7 +70,9 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         runtime.block_on(signals.end(|| ()));
         std::process::exit(130);
     });
+    admin.note_draining();
     server.stop();
+    drop(admin);
     info!("stopped");
     Ok(Exit::Done)
 }

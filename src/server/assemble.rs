@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reception::Clients;
+use crate::admin::Watched;
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
 use crate::fetch::RobotsFetcher;
+use crate::moment::Moment;
 use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
 
@@ -42,8 +44,8 @@ pub enum SetupError {
     Ca(#[from] CaError),
 }
 
-/// Puts the proxy together. `own` are the addresses it listens on: it never connects to them. The
-/// CA is in `ca`, and is made at the first start.
+/// Puts the proxy together. `own` are the addresses it listens on, as a proxy and for its operator: it
+/// never connects to them. The CA is in `ca`, and is made at the first start.
 pub fn assemble(
     settings: &Settings,
     own: Vec<SocketAddr>,
@@ -79,6 +81,12 @@ pub fn assemble(
 }
 
 impl Assembly {
+    /// The parts that the admin listener looks at.
+    pub fn watched(&self, started: Moment) -> Watched {
+        let (store, audit, tally) = (&self.store, &self.audit, &self.tally);
+        Watched::new(Arc::clone(store), Arc::clone(audit), Arc::clone(tally), started)
+    }
+
     /// A proxy of its own for a worker: its idle connections are not shared.
     pub fn proxy(&self) -> Proxy {
         let limits = &self.settings.limits;

@@ -4,6 +4,7 @@
 mod support;
 
 mod access;
+mod admin;
 mod bodies;
 mod classify;
 mod connect;

@@ -54,7 +54,7 @@ impl Summary {
             0 => {}
             copies => parts.push(format!("{copies} robots.txt answered from the copy that decides")),
         }
-        match counts.failed() {
+        match counts.failed {
             0 => {}
             failed => parts.push(format!("{failed} failed")),
         }
@@ -78,7 +78,7 @@ impl Summary {
     fn json(&self) -> Value {
         let Account { counts, audit, records } = &self.account;
         let reasons: Map<_, _> =
-            counts.denied.iter().map(|(reason, count)| (name(*reason), json!(count))).collect();
+            counts.denied.iter().map(|(reason, count)| (reason.word(), json!(count))).collect();
         json!({
             "run": self.run,
             "code": self.code,
@@ -88,22 +88,16 @@ impl Summary {
             "denied": counts.denied_in_all(),
             "reasons": reasons,
             "robots_txt": counts.copies,
-            "failed": counts.failed(),
+            "failed": counts.failed,
             "records": { "written": audit.written, "lost": audit.errors, "file": records },
         })
     }
 }
 
-/// The record's own word for a reason.
-fn name(reason: Reason) -> String {
-    let word = serde_json::to_value(reason).expect("a reason is a word");
-    word.as_str().unwrap_or_default().to_owned()
-}
-
 fn words(reason: Reason) -> String {
     match reason {
         Reason::DisallowRule => "by rule".into(),
-        other => name(other).replace("robots_", "robots.txt_").replace('_', " "),
+        other => other.word().replace("robots_", "robots.txt_").replace('_', " "),
     }
 }
 
@@ -131,6 +125,7 @@ mod tests {
             origins: 4,
             forwarded: 271,
             copies: 1,
+            failed: 3,
             denied: vec![(Reason::DisallowRule, 38), (Reason::RobotsUnreachable, 3)],
         });
         assert_eq!(

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use courtesy::admin::{Admin, Listener};
 use courtesy::ca::{Leaves, Source};
 use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
@@ -25,6 +26,8 @@ pub const NOW: Moment = Moment::from_millis(1_767_225_600_000);
 pub struct Proxy {
     pub clock: Arc<ManualClock>,
     address: SocketAddr,
+    admin: Option<Admin>,
+    admin_address: SocketAddr,
     store: Arc<Store>,
     pub leaves: Arc<Leaves>,
     pub ca: Source,
@@ -74,14 +77,18 @@ impl Proxy {
         settings.tls.roots = Roots::Bundled;
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
+        let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        let admin_address = admin.address();
+        let own = [listeners.addresses(), vec![admin_address]].concat();
         let clock = ManualClock::starting_at(NOW);
         let ca = settings.ca(None);
-        let assembly = assemble(&settings, listeners.addresses(), ca.clone(), Arc::clone(&clock) as _)
-            .expect("sound settings");
+        let assembly = assemble(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
+        let admin = Admin::start(Some(admin), assembly.watched(NOW)).expect("a thread");
         let server = Server::start(listeners, &assembly).expect("threads");
         let address = server.addresses()[0];
         let (store, leaves) = (Arc::clone(&assembly.store), Arc::clone(&assembly.leaves));
-        Self { clock, address, store, leaves, ca, server: Some(server), state }
+        let (admin, server) = (Some(admin), Some(server));
+        Self { clock, address, admin, admin_address, store, leaves, ca, server, state }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -90,6 +97,16 @@ impl Proxy {
 
     pub fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// What the admin listener answers.
+    #[track_caller]
+    pub fn admin(&self, path: &str) -> Response {
+        Client::connect(self.admin_address).get(&format!("http://{}{path}", self.admin_address))
     }
 
     /// How a client speaks TLS that trusts the proxy's CA.
@@ -145,6 +162,8 @@ impl Proxy {
 
     /// Stops as on SIGTERM: what is under way may end.
     pub fn stop(&mut self) {
+        let admin = self.admin.take();
+        admin.iter().for_each(Admin::note_draining);
         if let Some(server) = self.server.take() {
             server.stop();
         }

@@ -1,0 +1,128 @@
+//! The numbers, in the text format of OpenMetrics, named as Prometheus asks: base units, `_total` on
+//! what only grows. No label names an origin, an agent or a path: there is no end of them.
+
+use std::fmt;
+
+use http::StatusCode;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Watched;
+use super::routes::{Answer, told};
+use crate::audit::Reason;
+
+pub(super) fn answer(watched: &Watched) -> Answer {
+    let mut sheet = Sheet(Registry::default());
+    process(&mut sheet, watched);
+    requests(&mut sheet, watched);
+    robots(&mut sheet, watched);
+    audit(&mut sheet, watched);
+    let mut lines = String::new();
+    text::encode(&mut lines, &sheet.0).expect("a text takes what is written to it");
+    told(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", lines)
+}
+
+fn process(sheet: &mut Sheet, watched: &Watched) {
+    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    sheet.0.register("courtesy_build", "The version that runs", version);
+    // The name that every Prometheus client gives it.
+    let started = watched.started.millis() as f64 / 1000.0;
+    let help = "When the process began, in seconds since 1970";
+    sheet.0.register_with_unit("process_start_time", help, Unit::Seconds, ConstGauge::new(started));
+}
+
+fn requests(sheet: &mut Sheet, watched: &Watched) {
+    let counts = watched.tally.counts();
+    let denied_for =
+        |reason| counts.denied.iter().find(|(it, _)| *it == reason).map_or(0, |(_, count)| *count);
+    sheet.counters(
+        "courtesy_requests",
+        "Requests by how they ended: forwarded, answered from the copy of robots.txt, denied, or failed",
+        "outcome",
+        vec![
+            ("forwarded".into(), counts.forwarded),
+            ("copy".into(), counts.copies),
+            ("denied".into(), counts.denied_in_all()),
+            ("failed".into(), counts.failed),
+        ],
+    );
+    sheet.gauge("courtesy_requests_under_way", "Requests that have not ended", counts.under_way());
+    let reasons = Reason::ALL.map(|reason| (reason.word(), denied_for(reason)));
+    sheet.counters(
+        "courtesy_denials",
+        "Denied requests, by the reason in their record",
+        "reason",
+        reasons.into(),
+    );
+}
+
+fn robots(sheet: &mut Sheet, watched: &Watched) {
+    let stats = watched.store.stats();
+    sheet.counter("courtesy_robots_fetches", "Fetches of a robots.txt that were begun", stats.fetches);
+    let help = "Fetches of a robots.txt under way, or waiting for their turn";
+    sheet.gauge("courtesy_robots_fetches_under_way", help, stats.flights as u64);
+    sheet.gauge("courtesy_cache_entries", "Origins known in memory", stats.entries as u64);
+    sheet.bytes("courtesy_cache", "Memory for what is known of origins", stats.bytes as u64);
+    sheet.gauge("courtesy_cache_files", "Distinct robots.txt files in memory", stats.parsed as u64);
+    let help = "Questions about an origin that memory answered";
+    sheet.counter("courtesy_cache_hits", help, stats.hits);
+    let help = "Questions about an origin that the disk or a fetch had to answer";
+    sheet.counter("courtesy_cache_misses", help, stats.misses);
+    let help = "Requests that wait until something is known of their origin";
+    sheet.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
+}
+
+fn audit(sheet: &mut Sheet, watched: &Watched) {
+    let health = watched.audit.health();
+    sheet.counter("courtesy_audit_records", "Records written", health.written);
+    sheet.counter("courtesy_audit_errors", "Records that could not be written", health.errors);
+    let help = "Whether the last record could not be written";
+    sheet.gauge("courtesy_audit_failing", help, u64::from(health.failing.is_some()));
+}
+
+/// What is told in one answer, every number as it is now.
+struct Sheet(Registry);
+
+impl Sheet {
+    /// Its name gets `_total` at the end.
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.0.register(name, help, ConstCounter::new(value));
+    }
+
+    /// One counter for each value of a label, those that are zero too: an alert sees the first step.
+    fn counters(&mut self, name: &str, help: &str, label: &'static str, values: Vec<(String, u64)>) {
+        self.0.register(name, help, Counters { label, values });
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.0.register(name, help, ConstGauge::new(value));
+    }
+
+    /// Its name gets `_bytes` at the end.
+    fn bytes(&mut self, name: &str, help: &str, value: u64) {
+        self.0.register_with_unit(name, help, Unit::Bytes, ConstGauge::new(value));
+    }
+}
+
+#[derive(Debug)]
+struct Counters {
+    label: &'static str,
+    values: Vec<(String, u64)>,
+}
+
+impl EncodeMetric for Counters {
+    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
+        self.values.iter().try_for_each(|(value, count)| {
+            let labels = [(self.label, value.as_str())];
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)
+        })
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Counter
+    }
+}
