@@ -2,6 +2,7 @@ mod failure;
 mod files;
 mod keeping;
 mod record;
+mod speed;
 mod writer;
 
 use std::collections::BTreeMap;
