@@ -6,6 +6,7 @@ use crate::audit::OpenError;
 use crate::ca::CaError;
 use crate::config::Refusal;
 use crate::review::ScanError;
+use crate::store::disk;
 
 /// The exit codes, all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,18 @@ impl From<ScanError> for Failure {
         let exit = match error.source.kind() {
             std::io::ErrorKind::PermissionDenied => Exit::Permission,
             _ => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<disk::OpenError> for Failure {
+    fn from(error: disk::OpenError) -> Self {
+        let exit = match &error {
+            disk::OpenError::Locked(_) | disk::OpenError::Missing(_) | disk::OpenError::Newer { .. } => {
+                Exit::Unavailable
+            }
+            disk::OpenError::Damaged { .. } | disk::OpenError::Io { .. } => Exit::InputOutput,
         };
         Self { exit, error: error.into() }
     }

@@ -22,6 +22,7 @@ use totals::Totals;
 use worker::Worker;
 
 use crate::limits::ACCEPT_PAUSE;
+use crate::store::Store;
 
 /// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
 #[derive(Debug)]
@@ -60,6 +61,7 @@ pub struct Server {
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
     totals: Totals,
+    store: Arc<Store>,
 }
 
 impl Server {
@@ -79,7 +81,8 @@ impl Server {
                 .spawn(move || accept_all(listeners, &senders, &door, stop))?
         };
         let totals = Totals::start(Arc::clone(&assembly.gate))?;
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, totals })
+        let store = Arc::clone(&assembly.store);
+        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, totals, store })
     }
 
     /// Where it listens.
@@ -102,6 +105,8 @@ impl Server {
             worker.join();
         }
         self.totals.end();
+        // Nobody learns anything any more: what is still to be written has its last chance.
+        self.store.close();
     }
 }
 
