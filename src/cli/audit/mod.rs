@@ -16,6 +16,8 @@ mod table;
 mod verify;
 mod when;
 
+use std::io;
+
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
@@ -54,4 +56,10 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(args),
         Command::Report(args) => report::run(args),
     }
+}
+
+/// Whoever reads our output has seen enough.
+fn is_broken_pipe(failure: &Failure) -> bool {
+    let error = failure.error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

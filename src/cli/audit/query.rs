@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filters::FilterFlags;
 use super::form::{Form, Printer};
+use super::is_broken_pipe;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use crate::cli::exit::{Exit, Failure};
@@ -125,10 +126,4 @@ fn is_read() -> bool {
         Ok(_) => !fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL),
         Err(error) => error == rustix::io::Errno::INTR,
     }
-}
-
-/// Whoever reads our output has seen enough.
-fn is_broken_pipe(failure: &Failure) -> bool {
-    let error = failure.error.downcast_ref::<io::Error>();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
