@@ -149,6 +149,12 @@ impl Scan {
         self
     }
 
+    /// Passes over all segments but the last.
+    pub fn from_last_segment(mut self) -> Self {
+        self.begun = self.listing.segments.iter().rev().nth(1).map(|segment| segment.first_seq);
+        self
+    }
+
     /// The next part, `None` at the end. After an error the next call goes on behind what cannot be
     /// read.
     pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {

@@ -1,12 +1,71 @@
-//! `courtesy audit head`.
+//! `courtesy audit head`: where the chain stands. Published elsewhere, it shows later that nothing
+//! was cut off.
 
-use clap::Args;
+use std::path::PathBuf;
 
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::place::PlaceFlags;
+use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::cli::output::print;
+use crate::moment::Moment;
+use crate::review::{Log, Piece, Scan};
 
 #[derive(Args, Debug)]
-pub struct HeadArgs {}
+#[command(after_help = "\
+A chain of hashes shows that no line was changed or taken out, but not that its end was cut off. Keep
+the head where whoever can write to the log cannot: `courtesy audit verify --head SEQ:HASH` then
+asks for it. It is read from the files; the proxy may be running.
 
-pub fn run(_: &HeadArgs) -> Result<Exit, Failure> {
-    Err(anyhow::anyhow!("not built yet")).or_exit(Exit::Unavailable)
+Examples:
+  courtesy audit head
+  courtesy audit head --format json | tee -a heads.jsonl
+  courtesy audit head | mail -s 'head of the denial log' auditor@example.org
+
+Exit codes: 0 done · 69 there is no line yet")]
+pub struct HeadArgs {
+    /// Read these files instead
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
+    files: Vec<PathBuf>,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
+    let (head, time) = find(args.place.log(&args.files)?)?;
+    let Head { seq, hash } = head;
+    let time = print_time(time);
+    print(match args.format {
+        Format::Text => format!("{seq}:{hash}  {time}\n"),
+        Format::Json => format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time })),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// The last line of the last segment, and when it was written.
+fn find(log: Log) -> Result<(Head, Moment), Failure> {
+    let mut scan = Scan::new(log)?.from_last_segment();
+    let mut last = None;
+    while let Some(piece) = scan.next()? {
+        let Piece::Lines(block) = piece else { continue };
+        // A damaged line is no head; that it is damaged is for who verifies.
+        let found = block.octets.trim_ascii_end().rsplit(|octet| *octet == b'\n').find_map(|line| {
+            let content = Content::parse(line).ok()?;
+            let (_, hash) = split(line)?;
+            Some((Head { hash: hash.to_owned(), seq: content.seq() }, content.time()))
+        });
+        last = found.or(last);
+    }
+    last.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
 }

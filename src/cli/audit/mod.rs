@@ -1,13 +1,22 @@
 //! `courtesy audit`: what has been denied, and whether the log of it holds.
 
 mod export;
+pub mod filters;
+mod form;
 mod head;
 pub mod place;
+pub mod progress;
 mod query;
 mod replay;
 mod report;
+mod search;
+mod sheet;
 mod show;
+mod table;
 mod verify;
+mod when;
+
+use std::io;
 
 use clap::{Args, Subcommand};
 
@@ -47,4 +56,10 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(args),
         Command::Report(args) => report::run(args),
     }
+}
+
+/// Whoever reads our output has seen enough.
+fn is_broken_pipe(failure: &Failure) -> bool {
+    let error = failure.error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

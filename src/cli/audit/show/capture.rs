@@ -1,0 +1,40 @@
+//! How a robots.txt came, or did not: which URLs were asked, who answered, with what.
+
+use super::file::trouble;
+use crate::audit::print_time;
+use crate::cli::audit::table::printable;
+use crate::cli::paint::Paint;
+use crate::evidence::{CaptureRecord, Found};
+use crate::moment::Moment;
+
+pub fn of(title: &str, found: &Found, paint: Paint) -> String {
+    let octets = match found {
+        Found::Content(octets) => octets,
+        Found::Missing => return trouble(&format!("{title}: missing from the evidence"), paint),
+        Found::Damaged(why) => return trouble(&format!("{title}: damaged in the evidence: {why}"), paint),
+    };
+    match serde_json::from_slice::<CaptureRecord>(octets) {
+        Ok(capture) => format!("\n{}\n{}", paint.strong(title), describe(&capture, paint)),
+        Err(error) => trouble(&format!("{title}: the evidence is no capture: {error}"), paint),
+    }
+}
+
+fn describe(capture: &CaptureRecord, paint: Paint) -> String {
+    let when = print_time(Moment::from_millis(capture.fetched_at));
+    let mut text = format!("  {} was asked; done {when}\n", printable(&capture.asked));
+    for answer in &capture.answers {
+        let peer = answer.peer.map(|peer| format!(" by {peer}")).unwrap_or_default();
+        text.push_str(&format!("  {} answered {}{peer}\n", printable(&answer.url), answer.status));
+        for line in answer.head.lines() {
+            text.push_str(&format!("    {}\n", paint.faint(printable(line))));
+        }
+    }
+    if let Some(body) = &capture.body {
+        let cut = if body.cut { ", cut at the size limit" } else { "" };
+        text.push_str(&format!("  {} octets{cut}\n", body.octets));
+    }
+    if let Some(failure) = &capture.failure {
+        text.push_str(&format!("  {}: {}\n", paint.bad(printable(&failure.word)), printable(&failure.text)));
+    }
+    text
+}

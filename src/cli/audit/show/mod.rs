@@ -1,0 +1,197 @@
+//! `courtesy audit show`: one record for people, with the robots.txt it rests on and how that came.
+
+mod capture;
+mod file;
+mod words;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::form::{self, record};
+use super::place::PlaceFlags;
+use super::search::{Search, Taken};
+use super::table::Layout;
+use crate::audit::Record;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::print;
+use crate::cli::paint::Paint;
+use crate::evidence::{Found, Kind, Shelf};
+use crate::review::Filter;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy audit show 4711
+  courtesy audit show 01K9ZQ4T
+  courtesy audit show 01K9ZQ4T --all | less -R
+  courtesy audit show 4711 --format json | jq -r .file
+
+The robots.txt and how it came are read from the evidence beside the log and checked against the
+digests in the record; what is missing or does not match is said.
+
+Exit codes: 0 shown · 1 there is no such record · 2 several begin so: they are listed · 69 there is
+no log · 74 a part of it could not be read")]
+pub struct ShowArgs {
+    /// The identifier in the refusal, or its beginning; or the record's number in the log
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Show the whole robots.txt
+    #[arg(long)]
+    all: bool,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Search these files instead
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Records that begin alike and are listed.
+const LISTED_MAX: usize = 20;
+/// A whole ULID.
+const ID_OCTETS: usize = 26;
+
+pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
+    let log = args.place.log(&args.files)?;
+    let shelf = Shelf::of(&log.dir());
+    let mut search = Search::new(log, args.filter())?;
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    let is_whole = args.seq().is_some() || args.id.len() == ID_OCTETS;
+    let _ = search.run(&mut |line| {
+        lines.push(line.to_vec());
+        let enough = is_whole || lines.len() == LISTED_MAX;
+        Ok(if enough { Taken::Enough } else { Taken::Good })
+    })?;
+    let exit = search.conclude();
+    match lines.as_slice() {
+        [] if exit != Exit::Done => Ok(exit),
+        [] => {
+            eprintln!("there is no record {} in the log", args.id);
+            Ok(Exit::No)
+        }
+        [line] => show(args, line, &shelf).map(|()| exit),
+        several => {
+            let more = if several.len() == LISTED_MAX { "at least " } else { "" };
+            eprintln!("{more}{} records begin with {}:", several.len(), args.id);
+            let layout = Layout::new(false);
+            let rows = several.iter().filter_map(|line| record(line));
+            let rows = rows.map(|(record, _)| format!("{}  {}", record.id, layout.row(&record)));
+            eprint!("{}", rows.collect::<String>());
+            Ok(Exit::Usage)
+        }
+    }
+}
+
+impl ShowArgs {
+    /// The number in the log. An identifier is never all digits as long as it begins with a year.
+    fn seq(&self) -> Option<u64> {
+        self.id.parse().ok().filter(|_| !self.id.starts_with('0'))
+    }
+
+    fn filter(&self) -> Filter {
+        match self.seq() {
+            Some(seq) => Filter { seqs: vec![seq], ..Filter::default() },
+            None => Filter { ids: vec![self.id.to_ascii_uppercase()], ..Filter::default() },
+        }
+    }
+}
+
+fn show(args: &ShowArgs, line: &[u8], shelf: &Shelf) -> Result<(), Failure> {
+    let Some((record, hash)) = form::record(line) else {
+        return Err(Failure {
+            exit: Exit::InputOutput,
+            error: anyhow::anyhow!("the record {} is damaged; see courtesy audit verify", args.id),
+        });
+    };
+    let evidence = Evidence::read(&record, shelf)?;
+    print(match args.format {
+        Format::Json => format!("{:#}\n", evidence.json(line)),
+        Format::Text => {
+            let paint = Paint::for_stdout();
+            let mut text = words::of(&record, hash, paint);
+            text.push_str(
+                &evidence
+                    .file
+                    .as_ref()
+                    .map(|found| file::of(found, &record, args.all, paint))
+                    .unwrap_or_default(),
+            );
+            text.push_str(
+                &evidence
+                    .capture
+                    .as_ref()
+                    .map(|found| capture::of("how it came", found, paint))
+                    .unwrap_or_default(),
+            );
+            let failed = evidence.failed_capture.as_ref();
+            text.push_str(
+                &failed
+                    .map(|found| capture::of("the last attempt, which failed", found, paint))
+                    .unwrap_or_default(),
+            );
+            text
+        }
+    })
+}
+
+/// What the record names; none where it names nothing.
+struct Evidence {
+    file: Option<Found>,
+    capture: Option<Found>,
+    failed_capture: Option<Found>,
+}
+
+impl Evidence {
+    fn read(record: &Record, shelf: &Shelf) -> std::io::Result<Self> {
+        let get = |kind, sha256: Option<&String>| sha256.map(|sha256| shelf.get(kind, sha256)).transpose();
+        let robots = record.robots.as_ref();
+        Ok(Self {
+            file: get(Kind::File, robots.and_then(|robots| robots.sha256.as_ref()))?,
+            capture: get(Kind::Capture, robots.and_then(|robots| robots.capture.as_ref()))?,
+            failed_capture: get(Kind::Capture, robots.and_then(|robots| robots.failed_capture.as_ref()))?,
+        })
+    }
+
+    fn json(&self, line: &[u8]) -> Value {
+        let value = |octets: &[u8]| serde_json::from_slice::<Value>(octets).unwrap_or_default();
+        let parsed = |found: &Option<Found>| match found {
+            Some(Found::Content(octets)) => value(octets),
+            _ => Value::Null,
+        };
+        let file = match &self.file {
+            Some(Found::Content(octets)) => json!(String::from_utf8_lossy(octets)),
+            _ => Value::Null,
+        };
+        json!({
+            "record": value(line),
+            "file": file,
+            "capture": parsed(&self.capture),
+            "failed_capture": parsed(&self.failed_capture),
+            "evidence": {
+                "file": state(&self.file),
+                "capture": state(&self.capture),
+                "failed_capture": state(&self.failed_capture),
+            },
+        })
+    }
+}
+
+/// `present`, `missing`, what is damaged, or `null`: the record names none.
+fn state(found: &Option<Found>) -> Value {
+    match found {
+        None => Value::Null,
+        Some(Found::Content(_)) => json!("present"),
+        Some(Found::Missing) => json!("missing"),
+        Some(Found::Damaged(why)) => json!(format!("damaged: {why}")),
+    }
+}
