@@ -114,6 +114,13 @@ pub const RECORDS_WAITING_MAX: usize = 1024;
 /// Octets at the end of the record file that are searched for the last whole record at start.
 pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 
+/// How far the times of lines that follow each other may go back, as when a clock is set right:
+/// segments are passed over by time only beyond that.
+pub const REVIEW_CLOCK_SLACK: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Octets of the log that a reader holds at once: several lines, and few enough for a processor's cache.
+pub const REVIEW_BLOCK_OCTETS: usize = 256 << 10;
+
 /// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 

@@ -4,7 +4,8 @@
 //! a file's place follows from its first line, never from its name.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -47,6 +48,12 @@ pub enum Found<'a> {
 /// The name of a closed segment that begins with the line `first_seq`.
 pub fn closed_name(first_seq: u64) -> String {
     format!("{STEM}-{first_seq:012}.jsonl")
+}
+
+/// The number of its first line, as the name of a closed segment tells it.
+pub fn named_seq(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?.strip_prefix(STEM)?.strip_prefix('-')?;
+    name.split_once(".jsonl")?.0.parse().ok()
 }
 
 /// The segments of the log in `dir` in the order of the chain. Files without a first line are left
@@ -95,16 +102,21 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
+/// The text of a segment; by its first octets it is told whether it is compressed.
+pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
+    let mut magic = [0; 2];
+    let is_compressed = file.read_at(&mut magic, 0)? == magic.len() && magic == [0x1f, 0x8b];
+    Ok(if is_compressed {
+        Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, file)))
+    } else {
+        Box::new(file)
+    })
+}
+
 impl Lines {
-    /// Opens a segment; by its first octets it is told whether it is compressed.
+    /// Opens a segment, compressed or not.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut input = BufReader::with_capacity(256 << 10, File::open(path)?);
-        let is_compressed = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-        let input: Box<dyn BufRead + Send> = if is_compressed {
-            Box::new(BufReader::with_capacity(256 << 10, MultiGzDecoder::new(input)))
-        } else {
-            Box::new(input)
-        };
+        let input = Box::new(BufReader::with_capacity(256 << 10, text(File::open(path)?)?));
         Ok(Self { input, line: Vec::new(), number: 0, octets: 0 })
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::audit::OpenError;
 use crate::ca::CaError;
 use crate::config::Refusal;
+use crate::review::ScanError;
 
 /// The exit codes, all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,16 @@ impl From<OpenError> for Failure {
                 Exit::Permission
             }
             OpenError::Io { .. } => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<ScanError> for Failure {
+    fn from(error: ScanError) -> Self {
+        let exit = match error.source.kind() {
+            std::io::ErrorKind::PermissionDenied => Exit::Permission,
+            _ => Exit::InputOutput,
         };
         Self { exit, error: error.into() }
     }

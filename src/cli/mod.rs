@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand. A new one is its module, a variant of `Command` and
 //! an arm of `run`. Everything that is said at the end, is said here.
 
+mod audit;
 mod ca;
 mod check;
 mod clients;
@@ -59,6 +60,8 @@ enum Command {
     Ca(ca::CaArgs),
     /// Find out what stands in the way of a crawl, and which clients follow the variables
     Doctor(doctor::DoctorArgs),
+    /// Read the log of denials: query, show, verify, replay, report
+    Audit(audit::AuditArgs),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell
@@ -88,6 +91,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Ca(args) => ca::run(args),
+        Command::Audit(args) => audit::run(&args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

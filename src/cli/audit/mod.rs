@@ -1,0 +1,50 @@
+//! `courtesy audit`: what has been denied, and whether the log of it holds.
+
+mod export;
+mod head;
+pub mod place;
+mod query;
+mod replay;
+mod report;
+mod show;
+mod verify;
+
+use clap::{Args, Subcommand};
+
+use super::exit::{Exit, Failure};
+
+#[derive(Args, Debug)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Print the records that match, or follow them as they come
+    Query(query::QueryArgs),
+    /// Explain one record, with its robots.txt
+    Show(show::ShowArgs),
+    /// Print where the chain stands, to be published
+    Head(head::HeadArgs),
+    /// Write the records that match, or their evidence, to a file
+    Export(export::ExportArgs),
+    /// Check the chain, the records and their evidence
+    Verify(verify::VerifyArgs),
+    /// Decide every record again, from its evidence
+    Replay(replay::ReplayArgs),
+    /// Sum up a period
+    Report(report::ReportArgs),
+}
+
+pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Query(args) => query::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Head(args) => head::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Replay(args) => replay::run(args),
+        Command::Report(args) => report::run(args),
+    }
+}

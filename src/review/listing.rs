@@ -1,0 +1,118 @@
+//! Which files a log has, in the order of the chain. Looked at again and again while others rename,
+//! compress and remove them, so what was found in a file is remembered by its name and inode.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::scan::{Log, ScanError};
+use crate::audit::Content;
+use crate::audit::segment::{self, FILE_NAME, Found, Lines};
+use crate::moment::Moment;
+
+/// One file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The number of its first line.
+    pub first_seq: u64,
+    /// When that was written; not known of a damaged file.
+    pub first_time: Option<Moment>,
+    pub inode: u64,
+    /// As it is stored.
+    pub octets: u64,
+    pub path: PathBuf,
+}
+
+/// The files of a log as they were last found.
+#[derive(Debug)]
+pub struct Listing {
+    log: Log,
+    pub segments: Vec<Segment>,
+    known: HashMap<(PathBuf, u64), Segment>,
+    /// Files that could not be read, and have been told of.
+    told: HashSet<PathBuf>,
+}
+
+impl Listing {
+    pub fn new(log: Log) -> Self {
+        Self { log, segments: Vec::new(), known: HashMap::new(), told: HashSet::new() }
+    }
+
+    /// Looks again. Gives the files, each once, whose place in the log cannot be told.
+    pub fn refresh(&mut self) -> Result<Vec<ScanError>, ScanError> {
+        let paths = self.paths()?;
+        let mut errors = Vec::new();
+        let mut segments = Vec::new();
+        for path in paths {
+            match self.look(&path) {
+                Ok(found) => segments.extend(found),
+                // Renamed or removed meanwhile: the next look finds where it is.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.log.is_dir() => {}
+                Err(error) if self.told.insert(path.clone()) => errors.push(ScanError::new(&path, error)),
+                Err(_) => {}
+            }
+        }
+        // Of a segment that is there plain and compressed, as while it is being closed, one is read.
+        segments
+            .sort_by(|one: &Segment, other| (one.first_seq, &one.path).cmp(&(other.first_seq, &other.path)));
+        segments.dedup_by_key(|segment| segment.first_seq);
+        self.known.retain(|(path, _), _| segments.iter().any(|segment| segment.path == *path));
+        self.segments = segments;
+        Ok(errors)
+    }
+
+    /// The first segment, or the one that follows the segment beginning with `seq`.
+    pub fn after(&self, seq: Option<u64>) -> Option<&Segment> {
+        self.segments.iter().find(|segment| seq.is_none_or(|seq| segment.first_seq > seq))
+    }
+
+    fn paths(&self) -> Result<Vec<PathBuf>, ScanError> {
+        match &self.log {
+            Log::Files(files) => Ok(files.clone()),
+            Log::Dir(dir) => {
+                let entries = std::fs::read_dir(dir).and_then(|entries| {
+                    entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
+                });
+                let mut paths = entries.map_err(|error| ScanError::new(dir, error))?;
+                paths.retain(|path| segment::is_segment(path));
+                Ok(paths)
+            }
+        }
+    }
+
+    fn look(&mut self, path: &Path) -> io::Result<Option<Segment>> {
+        let metadata = path.metadata()?;
+        let (inode, octets) = (metadata.ino(), metadata.len());
+        let key = (path.to_owned(), inode);
+        // The file that is written may be emptied and begun anew by others; all others are closed.
+        let is_active = path.file_name().is_some_and(|name| name == FILE_NAME);
+        if !is_active && let Some(segment) = self.known.get(&key) {
+            return Ok(Some(segment.clone()));
+        }
+        let (first_seq, first_time) = match first(path) {
+            Ok(None) => return Ok(None),
+            Ok(Some((first_seq, time))) => (first_seq, Some(time)),
+            // Its name still tells its place, where whoever reads it will find what is wrong.
+            Err(error) => (segment::named_seq(path).ok_or(error)?, None),
+        };
+        let segment = Segment { first_seq, first_time, inode, octets, path: path.to_owned() };
+        self.known.insert(key, segment.clone());
+        Ok(Some(segment))
+    }
+}
+
+/// Number and time of the first line; none in a file without lines.
+fn first(path: &Path) -> io::Result<Option<(u64, Moment)>> {
+    let mut lines = Lines::open(path)?;
+    // A first line that is damaged is found by who verifies; its number may still be told by others.
+    while let Found::Line(line) = lines.next()? {
+        if let Ok(content) = Content::parse(line) {
+            return Ok(Some((content.seq().saturating_sub(lines.number - 1), content.time())));
+        }
+    }
+    match lines.number {
+        0 => Ok(None),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "none of its lines is of a log")),
+    }
+}
