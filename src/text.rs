@@ -61,7 +61,8 @@ pub fn hex(octets: &[u8]) -> String {
     hex
 }
 
-fn misleads(character: char) -> bool {
+/// Whether a character could move a cursor, break a line or turn the writing direction.
+pub fn misleads(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

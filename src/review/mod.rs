@@ -2,8 +2,11 @@
 //! period. Works on files alone, beside whoever writes them.
 
 mod blocks;
+mod brief;
+pub mod filter;
 mod listing;
 pub mod report;
 pub mod scan;
 
+pub use filter::{Filter, Sieve};
 pub use scan::{Block, Extent, Line, Log, Piece, Rest, Scan, ScanError};

@@ -3,11 +3,13 @@
 mod export;
 mod head;
 pub mod place;
+mod progress;
 mod query;
 mod replay;
 mod report;
 mod show;
 mod verify;
+mod when;
 
 use clap::{Args, Subcommand};
 

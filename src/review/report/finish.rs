@@ -22,17 +22,17 @@ impl Survey {
     pub fn finish(self, request: Request) -> Report {
         let Request { rows_max, made_at, origins } = request;
         let all_origins = origins.is_empty();
-        let end = self.period.until.unwrap_or(made_at);
+        let end = self.until.unwrap_or(made_at);
         let mut decided = self.decided;
         decided.counted_seconds = self.decided_times.sum().total.as_secs();
         // No emptier than the log itself: before its first line nobody knows what there was.
-        let since = self.period.since.max(self.log.since);
-        let until = self.period.until.map(|until| until.min(made_at));
+        let since = self.since.max(self.log.since);
+        let until = self.until.map(|until| until.min(made_at));
         Report {
             courtesy: env!("CARGO_PKG_VERSION"),
             made_at,
-            period: Asked { since: self.period.since, until: self.period.until, origins },
-            missing: self.losses.finish(&self.log),
+            period: Asked { since: self.since, until: self.until, origins },
+            missing: self.losses.finish(&self.log, self.since.is_none()),
             log: self.log,
             records: self.records,
             decided: all_origins.then_some(decided),

@@ -77,7 +77,7 @@ impl Losses {
         self.pruned_up_to = self.pruned_up_to.max(pruned.last_seq);
     }
 
-    pub fn finish(mut self, log: &Log) -> Missing {
+    pub fn finish(mut self, log: &Log, from_start: bool) -> Missing {
         self.gaps.sort_by_key(|gap| (gap.since, gap.until, gap.lost));
         Missing {
             lost_records: self.lost,
@@ -86,7 +86,7 @@ impl Losses {
             torn: self.torn,
             torn_octets: self.torn_octets,
             pruned_up_to: self.pruned_up_to,
-            absent_lines: log.absent(self.pruned_up_to),
+            absent_lines: log.absent(self.pruned_up_to, from_start),
             unreadable_lines: self.unreadable,
         }
     }

@@ -10,11 +10,13 @@ mod stretches;
 mod summary;
 mod tally;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use serde::Serializer;
 
-use crate::audit::{Content, Event, LineError, Notice, Record, print_time, split};
+use super::brief::Brief;
+use super::filter::{Filter, Sieve};
+use crate::audit::{Content, Event, Notice, Record, parse_time, print_time, split};
 use crate::limits::REPORT_EXEMPTIONS_MAX;
 use crate::moment::Moment;
 use missing::Losses;
@@ -31,17 +33,12 @@ pub use site::Version;
 pub use summary::*;
 pub use tally::Top;
 
-/// What is reported about: from `since` on, and before `until`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Period {
-    pub since: Option<Moment>,
-    pub until: Option<Moment>,
-}
-
 /// Takes in lines, in any order.
 #[derive(Debug)]
 pub struct Survey {
-    period: Period,
+    since: Option<Moment>,
+    until: Option<Moment>,
+    sieve: Sieve,
     log: Log,
     records: Records,
     decided: Decided,
@@ -64,21 +61,13 @@ struct Use {
     times: Option<(Moment, Moment)>,
 }
 
-impl Period {
-    pub fn contains(&self, time: Moment) -> bool {
-        self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time < until)
-    }
-
-    /// Whether some of the time from `from` to `to` is in it.
-    fn touches(&self, from: Moment, to: Moment) -> bool {
-        self.since.is_none_or(|since| since <= to) && self.until.is_none_or(|until| from < until)
-    }
-}
-
 impl Survey {
-    pub fn of(period: Period) -> Self {
+    /// Of the records that `filter` admits.
+    pub fn of(filter: Filter) -> Self {
         Self {
-            period,
+            since: filter.since,
+            until: filter.until,
+            sieve: Sieve::new(filter),
             log: Log::default(),
             records: Records::default(),
             decided: Decided::default(),
@@ -94,27 +83,32 @@ impl Survey {
         }
     }
 
-    /// Takes in a line, without its end: a notice, or a record of the period that is `wanted`.
-    pub fn read(&mut self, line: &[u8], wanted: impl Fn(&Record) -> bool) {
-        let content = split(line).ok_or(LineError::NoHash).and_then(|(_, hash)| {
-            let content = Content::parse(line)?;
-            self.log.pass(content.seq(), content.time(), hash);
-            Ok(content)
-        });
-        match content {
-            Err(_) => self.losses.unreadable += 1,
-            Ok(Content::Notice(notice)) => self.notice(notice),
-            Ok(Content::Record(record)) if self.period.contains(record.time) && wanted(&record) => {
-                self.record(&record);
-            }
-            Ok(Content::Record(_)) => {}
+    /// Takes in a line, without its end.
+    pub fn read(&mut self, line: &[u8]) {
+        let Some((_, hash)) = split(line) else { return self.damaged() };
+        let is_admitted = self.sieve.admits(line);
+        // Of most lines of a long log nothing but their place is asked for.
+        if !is_admitted && let Some((seq, time)) = place(line) {
+            return self.log.pass(seq, time, hash);
         }
+        let Ok(content) = Content::parse(line) else { return self.damaged() };
+        self.log.pass(content.seq(), content.time(), hash);
+        match content {
+            Content::Notice(notice) => self.notice(notice),
+            Content::Record(record) if is_admitted => self.record(&record),
+            Content::Record(_) => {}
+        }
+    }
+
+    /// Takes in what should be a line and is none.
+    pub fn damaged(&mut self) {
+        self.losses.unreadable += 1;
     }
 
     fn record(&mut self, record: &Record) {
         self.records.add(record);
         self.series.add(record.time, record.reason);
-        self.origins.add(OriginKey::of(record)).add(record, self.period.since);
+        self.origins.add(OriginKey::of(record)).add(record, self.since);
         self.agents.add(AgentKey::of(record));
         self.clients.add(ClientKey::of(record));
         self.profiles.add(ProfileKey::of(record));
@@ -128,12 +122,12 @@ impl Survey {
 
     fn notice(&mut self, notice: Notice) {
         match notice {
-            Notice::Gap(gap) if self.period.touches(gap.since, gap.time) => self.losses.gap(&gap),
-            Notice::Torn(torn) if self.period.contains(torn.time) => self.losses.torn(&torn),
+            Notice::Gap(gap) if self.sieve.covers(gap.since, gap.time) => self.losses.gap(&gap),
+            Notice::Torn(torn) if self.sieve.covers(torn.time, torn.time) => self.losses.torn(&torn),
             // What was removed is missing, whenever that was done.
             Notice::Pruned(pruned) => self.losses.pruned(&pruned),
             // Counted whole where they end: which part of them is of the period is not known.
-            Notice::Totals(totals) if self.period.contains(totals.time) => {
+            Notice::Totals(totals) if self.sieve.covers(totals.time, totals.time) => {
                 self.decided.add(&totals);
                 self.decided_times.add(Stretch { from: totals.since, to: totals.time });
             }
@@ -147,6 +141,12 @@ impl Use {
         let (first, last) = self.times.unwrap_or((time, time));
         self.times = Some((first.min(time), last.max(time)));
     }
+}
+
+/// Number and time of a record's line.
+fn place(line: &[u8]) -> Option<(u64, Moment)> {
+    let brief = Brief::of(line)?;
+    Some((brief.seq()?, parse_time(&brief.time()?)?))
 }
 
 fn print_moment<S: Serializer>(moment: &Moment, serializer: S) -> Result<S::Ok, S::Error> {

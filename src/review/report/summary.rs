@@ -49,7 +49,8 @@ pub struct Asked {
     pub origins: Vec<String>,
 }
 
-/// The whole log, as it was when it was read: ties the report to it.
+/// The log as it was when it was read, from the period's beginning to its own end: ties the report to
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Log {
     pub head: Option<Head>,
@@ -169,10 +170,12 @@ impl Log {
         }
     }
 
-    /// Lines that are not there, though they were not pruned.
-    pub(super) fn absent(&self, pruned_up_to: u64) -> u64 {
-        let last = self.head.as_ref().map_or(0, |head| head.seq);
-        last.saturating_sub(pruned_up_to).saturating_sub(self.lines)
+    /// Lines that are not there, though they were not pruned. Of a log that was read `from_start`,
+    /// those before the first line, too.
+    pub(super) fn absent(&self, pruned_up_to: u64, from_start: bool) -> u64 {
+        let (Some(first), Some(head)) = (self.first_seq, &self.head) else { return 0 };
+        let before = if from_start { (first - 1).saturating_sub(pruned_up_to) } else { 0 };
+        before + (head.seq - first + 1).saturating_sub(self.lines)
     }
 }
 

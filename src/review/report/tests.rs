@@ -7,11 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::audit::Reason;
+use crate::review::filter::Place;
 use log::{DAY, HOUR, Log as Lines, NOON};
 
-fn report_of(lines: &[Vec<u8>], period: Period) -> Report {
+fn report_of(lines: &[Vec<u8>], period: Filter) -> Report {
     let mut survey = Survey::of(period);
-    lines.iter().for_each(|line| survey.read(line, |_| true));
+    lines.iter().for_each(|line| survey.read(line));
     survey.finish(request(usize::MAX))
 }
 
@@ -25,7 +26,7 @@ fn records_are_counted_by_what_they_have_in_common() {
     log.rule(NOON, "http://a.example", "ExampleBot", "/private/", 12);
     log.rule(NOON.plus(HOUR), "http://a.example", "ExampleBot", "/private/", 12);
     log.rule(NOON.plus(HOUR), "http://b.example", "OtherBot", "/", 2);
-    let report = report_of(&log.lines, Period::default());
+    let report = report_of(&log.lines, Filter::default());
     assert_eq!(report.records.all, 3);
     assert_eq!(report.records.by_reason[&Reason::DisallowRule], 3);
     let origins: Vec<_> = report.by_origin.rows.iter().map(|row| (&*row.key.origin, row.records)).collect();
@@ -47,10 +48,11 @@ fn only_the_period_counts_and_only_what_is_wanted() {
         log.rule(NOON.plus(HOUR * hour), "http://a.example", "ExampleBot", "/", 2);
         log.rule(NOON.plus(HOUR * hour), "http://b.example", "ExampleBot", "/", 2);
     }
-    let period = Period { since: Some(NOON.plus(HOUR * 2)), until: Some(NOON.plus(HOUR * 5)) };
-    assert_eq!(report_of(&log.lines, period).records.all, 6);
-    let mut survey = Survey::of(period);
-    log.lines.iter().for_each(|line| survey.read(line, |record| record.origin == "http://b.example"));
+    let period =
+        Filter { since: Some(NOON.plus(HOUR * 2)), until: Some(NOON.plus(HOUR * 5)), ..Filter::default() };
+    assert_eq!(report_of(&log.lines, period.clone()).records.all, 6);
+    let mut survey = Survey::of(Filter { origins: vec![Place::parse("b.example").unwrap()], ..period });
+    log.lines.iter().for_each(|line| survey.read(line));
     let report = survey.finish(Request { origins: vec!["b.example".into()], ..request(10) });
     assert_eq!(report.records.all, 3);
     assert_eq!(report.decided, None, "all origins are counted together, so nothing can be said of one");
@@ -67,12 +69,12 @@ fn an_outage_is_counted_once_however_many_records_tell_of_it() {
     }
     log.unreachable(NOON.plus(HOUR * 7), "http://a.example", NOON.plus(HOUR * 5));
     log.unreachable(NOON.plus(HOUR), "http://b.example", NOON);
-    let report = report_of(&log.lines, Period::default());
+    let report = report_of(&log.lines, Filter::default());
     let [a, b] = &*report.unreachable.rows else { panic!("{:?}", report.unreachable) };
     assert_eq!((&*a.origin, a.seconds, a.outages, a.records), ("http://a.example", 170 * 60, 2, 4));
     assert_eq!((a.longest_seconds, a.longest_since), (2 * 3600, Some(NOON.plus(HOUR * 5))));
     assert_eq!((&*b.origin, b.seconds), ("http://b.example", 3600));
-    let late = Period { since: Some(NOON.plus(HOUR * 6)), until: None };
+    let late = Filter { since: Some(NOON.plus(HOUR * 6)), until: None, ..Filter::default() };
     let clipped = report_of(&log.lines, late).unreachable;
     assert_eq!((clipped.rows.len(), clipped.rows[0].seconds), (1, 3600), "before the period nothing counts");
 }
@@ -88,15 +90,15 @@ fn what_is_missing_is_said() {
     let (lines, lost) = (&mut log.lines, 17);
     lines.push(b"not a line".to_vec());
     lines.remove(0);
-    let missing = report_of(lines, Period::default()).missing;
+    let missing = report_of(lines, Filter::default()).missing;
     assert_eq!((missing.lost_records, missing.gaps, missing.largest_gaps[0].lost), (lost, 1, lost));
     assert_eq!((missing.torn, missing.torn_octets), (1, 99));
     assert_eq!((missing.absent_lines, missing.unreadable_lines), (1, 1));
     assert!(!missing.is_nothing());
-    let later = Period { since: Some(NOON.plus(HOUR * 3)), until: None };
+    let later = Filter { since: Some(NOON.plus(HOUR * 3)), until: None, ..Filter::default() };
     let missing = report_of(lines, later).missing;
     assert_eq!((missing.lost_records, missing.torn), (0, 0), "the gap had ended before the period");
-    let within = Period { since: Some(NOON.plus(HOUR + HOUR / 2)), until: None };
+    let within = Filter { since: Some(NOON.plus(HOUR + HOUR / 2)), until: None, ..Filter::default() };
     assert_eq!(report_of(lines, within).missing.lost_records, lost, "some of it may be of the period");
 }
 
@@ -107,7 +109,7 @@ fn lines_that_retention_removed_are_not_absent() {
         log.rule(NOON, "http://a.example", "ExampleBot", "/", 2);
     }
     log.pruned(NOON.plus(DAY), 3);
-    let missing = report_of(&log.lines[3..], Period::default()).missing;
+    let missing = report_of(&log.lines[3..], Filter::default()).missing;
     assert_eq!((missing.pruned_up_to, missing.absent_lines), (3, 0));
 }
 
@@ -116,7 +118,7 @@ fn all_that_was_decided_comes_from_what_the_proxy_notes() {
     let mut log = Lines::new();
     log.totals(NOON, NOON.plus(HOUR), 90, 10);
     log.totals(NOON.plus(HOUR * 3), NOON.plus(HOUR * 4), 900, 100);
-    let decided = report_of(&log.lines, Period::default()).decided.unwrap();
+    let decided = report_of(&log.lines, Filter::default()).decided.unwrap();
     assert_eq!((decided.allowed, decided.denied, decided.by_path, decided.by_host), (990, 110, 1100, 0));
     assert_eq!((decided.since, decided.until), (Some(NOON), Some(NOON.plus(HOUR * 4))));
     assert_eq!(decided.counted_seconds, 2 * 3600);
@@ -131,7 +133,7 @@ fn exemptions_are_told_apart_by_who_allowed_what_and_for_how_long() {
             log.exempted(NOON.plus(HOUR * hour), "http://a.example", "legal", NOON.plus(until));
         }
     }
-    let report = report_of(&log.lines, Period::default());
+    let report = report_of(&log.lines, Filter::default());
     assert_eq!(report.made_at, made_at);
     let uses: Vec<_> =
         report.exemptions.rows.iter().map(|row| (row.records, row.last, row.standing)).collect();
@@ -147,7 +149,7 @@ fn exemptions_are_told_apart_by_who_allowed_what_and_for_how_long() {
 
 #[test]
 fn an_empty_log_has_a_report() {
-    let report = report_of(&[], Period::default());
+    let report = report_of(&[], Filter::default());
     assert_eq!((report.records.all, report.log.head, report.over_time.buckets.len()), (0, None, 0));
 }
 
@@ -175,8 +177,8 @@ fn arbitrary_log() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #[test]
     fn every_way_of_counting_comes_to_the_same(lines in arbitrary_log(), rows_max in 0usize..5) {
-        let mut survey = Survey::of(Period::default());
-        lines.iter().for_each(|line| survey.read(line, |_| true));
+        let mut survey = Survey::of(Filter::default());
+        lines.iter().for_each(|line| survey.read(line));
         let report = survey.finish(request(rows_max));
         let all = report.records.all;
         prop_assert_eq!(report.records.by_event.values().sum::<u64>(), all);
@@ -196,7 +198,7 @@ proptest! {
     fn the_order_of_lines_does_not_matter(
         (one, other) in arbitrary_log().prop_flat_map(|log| (Just(log.clone()), Just(log).prop_shuffle()))
     ) {
-        prop_assert_eq!(report_of(&one, Period::default()), report_of(&other, Period::default()));
+        prop_assert_eq!(report_of(&one, Filter::default()), report_of(&other, Filter::default()));
     }
 }
 
