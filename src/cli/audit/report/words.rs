@@ -1,6 +1,6 @@
 //! How a report says numbers, times and the words of records, to whatever reader.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write as _};
 
 use crate::audit::{Event, Reason, print_time};
 use crate::moment::Moment;
@@ -115,27 +115,20 @@ pub struct Html<'a>(pub &'a str);
 
 impl Display for Plain<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|character| harmless(character, f))
+        f.write_str(&text::shown(self.0, text::escape_json))
     }
 }
 
 impl Display for Html<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|character| match character {
+        text::shown(self.0, text::escape_json).chars().try_for_each(|character| match character {
             '&' => f.write_str("&amp;"),
             '<' => f.write_str("&lt;"),
             '>' => f.write_str("&gt;"),
             '"' => f.write_str("&quot;"),
             '\'' => f.write_str("&#39;"),
-            _ => harmless(character, f),
+            _ => f.write_char(character),
         })
-    }
-}
-
-fn harmless(character: char, f: &mut Formatter<'_>) -> fmt::Result {
-    match text::misleads(character) {
-        true => write!(f, "{}", character.escape_unicode()),
-        false => write!(f, "{character}"),
     }
 }
 
@@ -155,10 +148,10 @@ mod tests {
     #[test]
     fn nothing_that_strangers_wrote_reaches_a_reader_as_it_is() {
         let hostile = "<b title='\"'>&\u{1b}[2J\u{202e}\n";
-        assert_eq!(Plain(hostile).to_string(), "<b title='\"'>&\\u{1b}[2J\\u{202e}\\u{a}");
+        assert_eq!(Plain(hostile).to_string(), "<b title='\"'>&\\u001b[2J\\u202e\\u000a");
         assert_eq!(
             Html(hostile).to_string(),
-            "&lt;b title=&#39;&quot;&#39;&gt;&amp;\\u{1b}[2J\\u{202e}\\u{a}"
+            "&lt;b title=&#39;&quot;&#39;&gt;&amp;\\u001b[2J\\u202e\\u000a"
         );
     }
 }
