@@ -272,3 +272,30 @@ pub const FAULTS_DESCRIBED_MAX: usize = 20;
 
 /// Runs of missing lines that are remembered, to tell lines that were moved from others.
 pub const HOLES_REMEMBERED_MAX: usize = 1024;
+/// Keys that a report counts exactly, of each kind: more origins, rules or clients than anybody
+/// reads about. Beyond it the rarest are let go.
+pub const REPORT_KEYS_MAX: usize = 100_000;
+
+/// Octets of the keys of one kind that a report holds: patterns may be long.
+pub const REPORT_KEY_OCTETS_MAX: usize = 32 << 20;
+
+/// Exemptions that a report tells apart, by origin; people write them, so there are few.
+pub const REPORT_EXEMPTIONS_MAX: usize = 10_000;
+
+/// Outages of one origin that a report holds at one time; the earliest are summed up.
+pub const REPORT_STRETCHES_MAX: usize = 16;
+
+/// Versions of one robots.txt that a report tells apart; the earliest are counted.
+pub const REPORT_VERSIONS_MAX: usize = 8;
+
+/// Gaps in the log that a report names; the rest are counted.
+pub const REPORT_GAPS_MAX: usize = 20;
+
+/// Buckets of time in which a report counts before they become wider.
+pub const REPORT_BUCKETS_MAX: usize = 4096;
+
+/// Bars of a report's chart over time: the days of a quarter, and what a terminal has room for.
+pub const REPORT_BARS_MAX: usize = 92;
+
+/// How long before its end an exemption is said to expire soon.
+pub const EXEMPTION_NOTICE: Duration = Duration::from_secs(30 * 24 * 60 * 60);

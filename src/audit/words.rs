@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::policy::decision::Basis;
 
 /// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The request was refused.
@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 /// Why: one word for each basis of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// A disallow rule of robots.txt is the most specific match.

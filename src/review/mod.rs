@@ -6,6 +6,7 @@ mod brief;
 pub mod filter;
 mod listing;
 pub mod replay;
+pub mod report;
 pub mod scan;
 pub mod verify;
 
