@@ -70,7 +70,12 @@ mod tests {
     fn what_makes_no_profile_is_refused_by_its_name() {
         for (name, key, text, expected) in [
             ("gogle", "", "", "\"gogle\" is not one of"),
-            ("google", "robots.knobs.status_500", "allow", "robots.knobs.status_500: there is no such setting"),
+            (
+                "google",
+                "robots.knobs.status_500",
+                "allow",
+                "robots.knobs.status_500: there is no such setting",
+            ),
             ("google", "outage.after", "perhaps", "outage.after"),
             ("google", "listen.admin", "off", "listen.admin: \"off\" changes no profile"),
         ] {

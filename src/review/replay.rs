@@ -3,6 +3,7 @@
 //! [`Replay`] reads the evidence.
 
 mod asked;
+mod count;
 mod files;
 mod state;
 #[cfg(test)]
@@ -11,13 +12,16 @@ mod tests;
 use std::sync::Arc;
 
 use asked::Asked;
+pub use count::Count;
 pub use files::{MakeProfile, Replay};
 
 use crate::audit::{Group, Reason, Record, Rule};
 use crate::evidence::CaptureRecord;
+use crate::limits::RECORD_TEXT_OCTETS_MAX;
 use crate::policy::decision::{HostDecision, Verdict};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
+use crate::text::text;
 
 /// What a record is decided by again.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +37,10 @@ pub struct Evidence<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Same,
-    Differs { was: Answer, is: Answer },
+    Differs {
+        was: Answer,
+        is: Answer,
+    },
     /// The reason is not robots.txt: there is nothing to decide again.
     NotOfRobots(Reason),
     /// The record does not tell enough.
@@ -47,7 +54,11 @@ pub enum Outcome {
 pub enum Answer {
     /// On what basis, in words.
     Allowed(String),
-    Disallowed { reason: Reason, group: Option<Group>, rule: Option<Rule> },
+    Disallowed {
+        reason: Reason,
+        group: Option<Group>,
+        rule: Option<Rule>,
+    },
 }
 
 /// Something that a record ought to tell, and does not.
@@ -82,11 +93,7 @@ fn decide(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unknown> {
 
 impl Answer {
     fn recorded(record: &Record) -> Self {
-        Self::Disallowed {
-            reason: record.reason,
-            group: record.group.clone(),
-            rule: record.rule.clone(),
-        }
+        Self::Disallowed { reason: record.reason, group: record.group.clone(), rule: record.rule.clone() }
     }
 
     fn of(decision: &HostDecision<'_>) -> Self {
@@ -120,7 +127,10 @@ impl std::fmt::Display for Answer {
             Self::Disallowed { rule: Some(rule), group, .. } => {
                 write!(f, "disallowed: line {}, \"{}: {}\"", rule.line, rule.directive, rule.pattern)?;
                 match group {
-                    Some(group) => write!(f, ", of the group \"{}\" (line {})", group.token, group.line),
+                    Some(group) => {
+                        let token = text(group.token.as_bytes(), RECORD_TEXT_OCTETS_MAX);
+                        write!(f, ", of the group \"{token}\" (line {})", group.line)
+                    }
                     None => Ok(()),
                 }
             }

@@ -26,6 +26,7 @@ pub use fault::{At, Fault, Faults, Problem};
 pub struct Findings {
     pub faults: Faults,
     pub files: u64,
+    pub lines: u64,
     pub records: u64,
     /// The first and the last time of a line.
     pub times: Option<(Moment, Moment)>,
@@ -52,12 +53,12 @@ pub struct Notices {
     pub unknown: u64,
 }
 
-/// Checks `log`, telling `progress` now and then how far it has come.
+/// Checks `log`, telling `progress` now and then how far it has come, and in how many lines.
 pub fn verify(
     log: Log,
     published: Vec<Head>,
     with_evidence: bool,
-    progress: &mut dyn FnMut(Extent),
+    progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
     let dir = log.dir();
     let mut reader = Reader {
@@ -77,7 +78,7 @@ pub fn verify(
             Ok(None) => break,
             Err(error) => reader.unreadable(&error),
         }
-        progress(scan.extent());
+        progress(scan.extent(), reader.findings.lines);
     }
     if let Some(rest) = scan.unfinished() {
         match is_written(&dir) {
@@ -112,7 +113,8 @@ impl Reader {
         let entered: Arc<Path> = file.into();
         self.file = Some(Arc::clone(&entered));
         self.findings.files += 1;
-        let is_compressed_here = segment::named_seq(file).is_some() && file.extension().is_some_and(|it| it == "gz");
+        let is_compressed_here =
+            segment::named_seq(file).is_some() && file.extension().is_some_and(|it| it == "gz");
         if is_compressed_here && !is_of_our_gzip(file) {
             self.fault(At { file: Arc::clone(&entered), line: None }, Problem::Unreadable(OTHER_GZIP.into()));
         }
@@ -122,6 +124,7 @@ impl Reader {
     fn line(&mut self, line: Line<'_>) {
         let Some(file) = &self.file else { return };
         let at = At::line(file, line.number);
+        self.findings.lines += 1;
         let hash = match checked_hash(line.octets) {
             Ok(hash) => hash.to_owned(),
             Err(error) => return self.doubt(at, line.octets, error),
@@ -140,7 +143,8 @@ impl Reader {
         match content {
             Ok(content) => self.content(&content, &at),
             Err(_) if has_reason(line.octets) => {
-                let problem = Problem::Line(LineError::NoRecord("its members are not those of a record".into()));
+                let problem =
+                    Problem::Line(LineError::NoRecord("its members are not those of a record".into()));
                 self.findings.faults.push(Fault { at: Some(at), seq: Some(seq), id: None, problem });
             }
             Err(_) => self.findings.notices.unknown += 1,

@@ -9,7 +9,7 @@ mod report;
 mod show;
 mod verify;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::{Exit, Failure};
 
@@ -35,6 +35,14 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Sum up a period
     Report(report::ReportArgs),
+}
+
+/// For people or for programs.
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum Form {
+    #[default]
+    Text,
+    Json,
 }
 
 pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {

@@ -20,7 +20,10 @@ pub(super) enum Asked<'a> {
     Host,
     Path(&'a str),
     /// How it went on is not known.
-    Beginning { text: &'a str, because: &'static str },
+    Beginning {
+        text: &'a str,
+        because: &'static str,
+    },
 }
 
 /// Why a record cannot be decided on.
@@ -48,7 +51,10 @@ impl<'a> Asked<'a> {
     fn beginning(text: &'a str, because: &'static str) -> Self {
         // No part of a percent-encoding at the end.
         let tail = text.len().saturating_sub(2);
-        let end = text.as_bytes()[tail..].iter().position(|octet| *octet == b'%').map_or(text.len(), |at| tail + at);
+        let end = text.as_bytes()[tail..]
+            .iter()
+            .position(|octet| *octet == b'%')
+            .map_or(text.len(), |at| tail + at);
         Self::Beginning { text: &text[..end], because }
     }
 
@@ -59,8 +65,11 @@ impl<'a> Asked<'a> {
         token: Option<&str>,
     ) -> Result<HostDecision<'p>, Unclear> {
         let spelt = |text: &'a str| {
-            let as_given = matches!(policy, Policy::Rules(copy) if copy.rules.dialect().percent == Percent::RulesOnly);
-            [Some(Cow::Borrowed(text.as_bytes())), as_given.then(|| unencoded(text)).flatten()].into_iter().flatten()
+            let as_given =
+                matches!(policy, Policy::Rules(copy) if copy.rules.dialect().percent == Percent::RulesOnly);
+            [Some(Cow::Borrowed(text.as_bytes())), as_given.then(|| unencoded(text)).flatten()]
+                .into_iter()
+                .flatten()
         };
         match self {
             Self::Host => Ok(decide_host(policy, token)),
@@ -108,7 +117,8 @@ fn redacted_at(path: &str) -> Option<usize> {
     for pair in path[query..].split('&') {
         let value = pair.find('=').map_or(0, |equals| equals + 1);
         let digits = pair[value..].strip_prefix('~').unwrap_or_default().bytes();
-        if digits.len() == REDACTED_DIGITS && digits.clone().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+        if digits.len() == REDACTED_DIGITS
+            && digits.clone().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
         {
             return Some(at + value);
         }
@@ -138,7 +148,9 @@ mod tests {
 
     #[test]
     fn a_beginning_ends_before_half_an_octet() {
-        for (text, expected) in [("/a?b", "/a?b"), ("/?a%", "/?a"), ("/?a%4", "/?a"), ("/?a%41", "/?a%41"), ("/", "/")] {
+        for (text, expected) in
+            [("/a?b", "/a?b"), ("/?a%", "/?a"), ("/?a%4", "/?a"), ("/?a%41", "/?a%41"), ("/", "/")]
+        {
             let expected = Asked::Beginning { text: expected, because: "" };
             assert_eq!(Asked::beginning(text, ""), expected);
         }

@@ -30,7 +30,10 @@ pub struct Replay {
 #[derive(Debug)]
 enum Under {
     /// What each record names.
-    Recorded { make: MakeProfile, made: LruCache<audit::Profile, Arc<Profile>> },
+    Recorded {
+        make: MakeProfile,
+        made: LruCache<audit::Profile, Arc<Profile>>,
+    },
     Other(Arc<Profile>),
 }
 
@@ -70,8 +73,7 @@ impl Replay {
         };
         match self.evidence(robots, &profile.dialect) {
             Ok((file, failed)) => {
-                let evidence =
-                    Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
+                let evidence = Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
                 again(record, &evidence)
             }
             Err(what) => Outcome::NoEvidence(what),

@@ -38,11 +38,16 @@ pub(super) fn state(
     let copy = file.map(|file| copy(robots, file, tried));
     let Some(cause) = cause(robots, profile, failed)? else {
         let copy = copy.ok_or(Unknown("it names no robots.txt"))?;
-        return Ok(RobotsState::Successful { copy, at: robots.since.unwrap_or(tried), fresh_until: next_try });
+        return Ok(RobotsState::Successful {
+            copy,
+            at: robots.since.unwrap_or(tried),
+            fresh_until: next_try,
+        });
     };
     Ok(match profile.meaning(&cause) {
         Meaning::Unavailable | Meaning::Forbidden => {
-            let serves = |copy: &Copy| tried < copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
+            let serves =
+                |copy: &Copy| tried < copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
             RobotsState::Unavailable { cause, at: tried, fresh_until: next_try, copy: copy.filter(serves) }
         }
         Meaning::Unreachable => RobotsState::Unreachable(Unreachable {
@@ -119,7 +124,8 @@ fn cause(
         "redirect_without_location" => Cause::RedirectWithoutLocation { code: status()? },
         word => {
             let failure = FAILURES.into_iter().find(|failure| failure.word() == word);
-            let failure = failure.ok_or(Unknown("the word for how robots.txt could not be had is not known"))?;
+            let failure =
+                failure.ok_or(Unknown("the word for how robots.txt could not be had is not known"))?;
             Cause::Failed { failure, detail: "".into() }
         }
     }))
@@ -127,6 +133,5 @@ fn cause(
 
 /// Whether the status of the last attempt stands in its capture alone.
 pub(super) fn needs_capture(robots: &Robots) -> bool {
-    robots.cause.is_none()
-        && matches!(robots.result.as_deref(), Some("status" | "redirect_without_location"))
+    robots.cause.is_none() && matches!(robots.result.as_deref(), Some("status" | "redirect_without_location"))
 }

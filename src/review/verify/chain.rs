@@ -142,7 +142,8 @@ impl Chain {
                 (2.., _) if !start.is_accounted => Some(Problem::BeginningMissing { last: start.seq - 1 }),
                 _ => None,
             };
-            let fault = |problem| Fault { at: Some(start.at.clone()), seq: Some(start.seq), id: None, problem };
+            let fault =
+                |problem| Fault { at: Some(start.at.clone()), seq: Some(start.seq), id: None, problem };
             problem.into_iter().for_each(|problem| faults.push(fault(problem)));
         }
         let last = self.seq;
@@ -168,7 +169,8 @@ impl Chain {
         for published in self.published.iter_mut().filter(|published| published.head.seq + 1 == seq) {
             published.state = prev.as_ref().map_or(Seen::NotYet, |prev| seen(*prev == published.head.hash));
         }
-        self.start = Some(Start { at: link.at.clone(), seq, prev: prev.clone(), is_accounted: self.is_excused });
+        self.start =
+            Some(Start { at: link.at.clone(), seq, prev: prev.clone(), is_accounted: self.is_excused });
         if self.doubtful == 0 {
             (self.seq, self.hashes) = (seq - 1, prev.into_iter().collect());
         } else {

@@ -38,7 +38,8 @@ impl Checked {
         for name in robots.capture.iter().chain(&robots.failed_capture) {
             self.capture(name).into_iter().for_each(|problem| problems.push(problem));
         }
-        let brought = robots.capture.as_deref().and_then(digest).and_then(|name| *self.captures.get(&name)?);
+        let brought =
+            robots.capture.as_deref().and_then(digest).and_then(|name| *self.captures.get(&name)?);
         if let (Some(brought), Some(file)) = (brought, robots.sha256.as_deref().and_then(digest))
             && brought != file
         {
@@ -97,5 +98,8 @@ pub(super) fn is_of_our_gzip(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 10];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && head[..8] == [0x1f, 0x8b, 8, 0, 0, 0, 0, 0] && matches!(head[8], 0 | 2 | 4) && head[9] == 255
+    read.is_ok()
+        && head[..8] == [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]
+        && matches!(head[8], 0 | 2 | 4)
+        && head[9] == 255
 }

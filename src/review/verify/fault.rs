@@ -36,24 +36,50 @@ pub enum Problem {
     Line(LineError),
     NotCanonical,
     /// Of the chain, before the line.
-    Missing { first: u64, last: u64, file_begins: bool },
+    Missing {
+        first: u64,
+        last: u64,
+        file_begins: bool,
+    },
     /// From the beginning of the log, and nothing in it says that they were removed by retention.
-    BeginningMissing { last: u64 },
+    BeginningMissing {
+        last: u64,
+    },
     /// It calls itself the first line and names one before.
     NotFirst,
     OtherBefore,
     /// It should stand behind the line of that number.
-    TooEarly { after: u64 },
-    TooLate { after: u64 },
+    TooEarly {
+        after: u64,
+    },
+    TooLate {
+        after: u64,
+    },
     Repeated,
-    Inserted { after: u64 },
-    Torn { octets: usize },
-    HeadCutOff { seq: u64, last: u64 },
-    HeadOther { seq: u64 },
-    NoEvidence { path: String },
-    ChangedEvidence { path: String, why: String },
+    Inserted {
+        after: u64,
+    },
+    Torn {
+        octets: usize,
+    },
+    HeadCutOff {
+        seq: u64,
+        last: u64,
+    },
+    HeadOther {
+        seq: u64,
+    },
+    NoEvidence {
+        path: String,
+    },
+    ChangedEvidence {
+        path: String,
+        why: String,
+    },
     /// What it names is evidence of something else.
-    OtherEvidence { why: String },
+    OtherEvidence {
+        why: String,
+    },
 }
 
 /// The first faults, and how many there are.
@@ -109,7 +135,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
-            Self::Line(LineError::Changed) => f.write_str("changed: its text is not what its hash was made of"),
+            Self::Line(LineError::Changed) => {
+                f.write_str("changed: its text is not what its hash was made of")
+            }
             Self::Line(LineError::NoHash) => f.write_str("changed: it does not end in a hash"),
             Self::Line(LineError::NoRecord(why)) => write!(f, "not a line of a log: {why}"),
             Self::NotCanonical => f.write_str("not in the canonical form of RFC 8785"),
@@ -121,7 +149,10 @@ impl fmt::Display for Problem {
                 }
             }
             Self::BeginningMissing { last } => {
-                write!(f, "removed: lines 1 to {last} are missing, and no line says that retention removed them")
+                write!(
+                    f,
+                    "removed: lines 1 to {last} are missing, and no line says that retention removed them"
+                )
             }
             Self::NotFirst => f.write_str("it calls itself the first line, but names a line before it"),
             Self::OtherBefore => {
@@ -133,7 +164,10 @@ impl fmt::Display for Problem {
             Self::Inserted { after } => write!(f, "inserted: what follows it goes on from line {after}"),
             Self::Torn { octets } => write!(f, "torn: {octets} octets are no whole line"),
             Self::HeadCutOff { seq, last } => {
-                write!(f, "cut off: the log ends with line {last}, and line {seq} is known to have been written")
+                write!(
+                    f,
+                    "cut off: the log ends with line {last}, and line {seq} is known to have been written"
+                )
             }
             Self::HeadOther { seq } => {
                 write!(f, "another history: line {seq} does not have the hash that was published")
