@@ -118,6 +118,12 @@ pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 /// segments are passed over by time only beyond that.
 pub const REVIEW_CLOCK_SLACK: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How often a reader that follows the log looks for more.
+pub const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Records that a query for the last ones can be asked for: they are held until the end.
+pub const QUERY_TAIL_MAX: i64 = 100_000;
+
 /// Octets of the log that a reader holds at once: several lines, and few enough for a processor's cache.
 pub const REVIEW_BLOCK_OCTETS: usize = 256 << 10;
 

@@ -1,6 +1,7 @@
 //! What a stranger wrote, made fit for one line of a record: bounded, without control characters,
 //! and such that the octets can be told from the text again.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
@@ -37,6 +38,29 @@ pub fn text(octets: &[u8], octets_max: usize) -> String {
         chunk.invalid().iter().for_each(|octet| push_hex(&mut text, "\\x", *octet));
     }
     bounded(text, octets, octets_max)
+}
+
+/// A text that should be fit to show already, as from a record, whoever has changed it since: what
+/// could move a cursor is escaped by `escape`, everything else is left.
+pub fn shown(text: &str, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
+    if !text.contains(misleads) {
+        return Cow::Borrowed(text);
+    }
+    let shown = text.chars().fold(String::new(), |mut shown, character| {
+        match misleads(character) {
+            true => escape(&mut shown, character),
+            false => shown.push(character),
+        }
+        shown
+    });
+    Cow::Owned(shown)
+}
+
+/// As JSON and its readers know it: `\u009b`.
+pub fn escape_json(text: &mut String, character: char) {
+    character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+        let _ = write!(text, "\\u{unit:04x}");
+    });
 }
 
 /// Cuts at the bound and says so: `…[9000 octets, sha256 3b1f…]`, over the octets as received.

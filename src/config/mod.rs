@@ -21,7 +21,7 @@ mod units;
 mod values;
 mod words;
 
-pub use complain::{Complaint, Refusal};
+pub use complain::{Complaint, Refusal, nearest};
 pub use layers::{Change, Override};
 pub use load::{Loaded, load};
 pub use recorded::recorded_profile;

@@ -1,13 +1,20 @@
 //! `courtesy audit`: what has been denied, and whether the log of it holds.
 
 mod export;
+pub mod filters;
+mod form;
 mod head;
 pub mod place;
+pub mod progress;
 mod query;
 mod replay;
 mod report;
+mod search;
+mod sheet;
 mod show;
+mod table;
 mod verify;
+mod when;
 
 use clap::{Args, Subcommand, ValueEnum};
 

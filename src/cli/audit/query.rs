@@ -1,12 +1,134 @@
-//! `courtesy audit query`.
+//! `courtesy audit query`: the records that match, as they are in the log or as they come.
+
+use std::collections::VecDeque;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
 
 use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cli::exit::{Exit, Failure, OrExit};
+use super::filters::FilterFlags;
+use super::form::{Form, Printer};
+use super::place::PlaceFlags;
+use super::search::{Search, Taken};
+use crate::cli::exit::{Exit, Failure};
+use crate::limits::{FOLLOW_INTERVAL, QUERY_TAIL_MAX};
 
 #[derive(Args, Debug)]
-pub struct QueryArgs {}
+#[command(after_help = "\
+Of one flag given several times any value will do; of different flags, all must hold.
 
-pub fn run(_: &QueryArgs) -> Result<Exit, Failure> {
-    Err(anyhow::anyhow!("not built yet")).or_exit(Exit::Unavailable)
+Examples:
+  courtesy audit query --since 2h --origin '*.example.com'
+  courtesy audit query --run last --reason disallow_rule --rule /private/
+  courtesy audit query -f --agent ExampleBot
+  courtesy audit query --since 2026-11-01 --until 2026-11-30 --format csv > november.csv
+  courtesy audit query --format json | jq -r .url | sort | uniq -c | sort -n
+
+The table's first column is what `courtesy audit show` takes. Times are UTC. JSON Lines are the very
+lines of the log, hashes included. In CSV a cell that a spreadsheet would compute has an apostrophe
+before it.
+
+Exit codes: 0 done, whether or not there was any · 2 usage · 69 there is no log · 74 a part of it
+could not be read")]
+pub struct QueryArgs {
+    /// Read these files instead: segments, compressed or not, in any order
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    filters: FilterFlags,
+    /// [default: table on a terminal, else json]
+    #[arg(long, value_enum)]
+    format: Option<Form>,
+    /// Stop after N records
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "tail")]
+    limit: Option<u64>,
+    /// Only the last N records
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=QUERY_TAIL_MAX))]
+    tail: Option<u32>,
+    /// Go on with records as they are written, until interrupted
+    #[arg(long, short, conflicts_with = "files")]
+    follow: bool,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
+    let mut search = Search::new(args.place.log(&args.files)?, args.filters.filter())?;
+    match print(args, &mut search) {
+        Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+        outcome => outcome.map(|()| search.conclude()),
+    }
+}
+
+fn print(args: &QueryArgs, search: &mut Search) -> Result<(), Failure> {
+    let is_terminal = io::stdout().is_terminal();
+    let output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let printer = Printer::new(args.format.unwrap_or_else(Form::for_stdout), output, is_terminal)?;
+    let mut counter = Counter { printer, left: args.limit.unwrap_or(u64::MAX) };
+    let mut goes_on = match args.tail {
+        None => counter.left > 0 && search.run(&mut |line| counter.print(line))?.is_continue(),
+        Some(count) => {
+            for line in last(count, search)? {
+                counter.print(&line)?;
+            }
+            true
+        }
+    };
+    counter.printer.flush()?;
+    while args.follow && goes_on && is_read() {
+        goes_on = search.run(&mut |line| counter.print(line))?.is_continue();
+        counter.printer.flush()?;
+    }
+    Ok(())
+}
+
+/// Prints as many records as are wanted.
+struct Counter<W: Write> {
+    printer: Printer<W>,
+    left: u64,
+}
+
+impl<W: Write> Counter<W> {
+    fn print(&mut self, line: &[u8]) -> Result<Taken, Failure> {
+        let taken = self.printer.print(line)?;
+        if taken == Taken::Good {
+            self.left -= 1;
+        }
+        Ok(if self.left == 0 { Taken::Enough } else { taken })
+    }
+}
+
+/// The last lines that match.
+fn last(count: u32, search: &mut Search) -> Result<VecDeque<Vec<u8>>, Failure> {
+    let mut lines = VecDeque::new();
+    let _ = search.run(&mut |line| {
+        // The one that falls out is written over: no more is ever asked of the allocator.
+        let mut kept =
+            if lines.len() < count as usize { Vec::new() } else { lines.pop_front().unwrap_or_default() };
+        kept.clear();
+        kept.extend_from_slice(line);
+        lines.push_back(kept);
+        lines.truncate(count as usize);
+        Ok(Taken::Good)
+    })?;
+    Ok(lines)
+}
+
+/// Waits until it is time to look again. False: nobody reads what is printed any more.
+fn is_read() -> bool {
+    let stdout = io::stdout();
+    let wait = Timespec::try_from(FOLLOW_INTERVAL).ok();
+    // That the reader has gone is told whatever is asked for.
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    match poll(&mut fds, wait.as_ref()) {
+        Ok(_) => !fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL),
+        Err(error) => error == rustix::io::Errno::INTR,
+    }
+}
+
+/// Whoever reads our output has seen enough.
+fn is_broken_pipe(failure: &Failure) -> bool {
+    let error = failure.error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -1,0 +1,145 @@
+//! The flags by which records are chosen: the same wherever records are read.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use serde::de::value::Error;
+use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::when;
+use crate::audit::{Event, Reason};
+use crate::config::nearest;
+use crate::glob::Glob;
+use crate::moment::Moment;
+use crate::review::Filter;
+use crate::review::filter::{Client, Place, Rule};
+
+/// Each may be given several times: any of the values will do. Of different flags, all must hold.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which records")]
+pub struct FilterFlags {
+    /// From then on: 2h, 7d (ago), 2026-11-20, 2026-11-20T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = when::since)]
+    since: Option<Moment>,
+    /// Until then; of a day, to its end
+    #[arg(long, value_name = "TIME", value_parser = when::until)]
+    until: Option<Moment>,
+    /// An origin (https://example.com), a host (example.com, example.com:8080), or hosts (*.example.com)
+    #[arg(long, value_name = "ORIGIN", value_parser = Place::parse)]
+    origin: Vec<Place>,
+    /// A product token, in any case; * stands for anything
+    #[arg(long, value_name = "AGENT", value_parser = glob)]
+    agent: Vec<Glob>,
+    /// A reason, as disallow_rule or robots_unreachable
+    #[arg(long, value_name = "REASON", value_parser = word::<Reason>)]
+    reason: Vec<String>,
+    /// denied, would_deny, exempted or tunnelled
+    #[arg(long, value_name = "EVENT", value_parser = word::<Event>)]
+    event: Vec<String>,
+    /// A rule, by its line number or by its pattern as written
+    #[arg(long, value_name = "RULE", value_parser = rule)]
+    rule: Vec<Rule>,
+    /// Who asked: an address, a block (10.0.0.0/8), or a name
+    #[arg(long, value_name = "CLIENT", value_parser = client)]
+    client: Vec<Client>,
+    /// An identifier, or its beginning
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    id: Vec<String>,
+    /// A whole URL, in any case; * stands for anything
+    #[arg(long, value_name = "PATTERN", value_parser = glob)]
+    url: Vec<Glob>,
+}
+
+impl FilterFlags {
+    pub fn filter(&self) -> Filter {
+        Filter {
+            since: self.since,
+            until: self.until,
+            origins: self.origin.clone(),
+            agents: self.agent.clone(),
+            events: self.event.clone(),
+            reasons: self.reason.clone(),
+            rules: self.rule.clone(),
+            clients: self.client.clone(),
+            ids: self.id.iter().map(|id| id.to_ascii_uppercase()).collect(),
+            seqs: Vec::new(),
+            urls: self.url.clone(),
+        }
+    }
+}
+
+/// A word of the enumeration `T`; they are all named when it is none.
+fn word<T: DeserializeOwned>(text: &str) -> Result<String, String> {
+    let words = words::<T>();
+    if words.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let hint = nearest(text, words.iter().copied());
+    let hint = hint.map(|word| format!("; did you mean {word}?")).unwrap_or_default();
+    Err(format!("it is one of {}{hint}", words.join(", ")))
+}
+
+/// The words of an enumeration, as it tells them to whoever deserializes it.
+fn words<T: DeserializeOwned>() -> &'static [&'static str] {
+    let mut words: &[&str] = &[];
+    let _ = T::deserialize(Listener(&mut words));
+    words
+}
+
+struct Listener<'a>(&'a mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for Listener<'_> {
+    type Error = Error;
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Error> {
+        *self.0 = variants;
+        Err(Error::custom("there is nothing to read"))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
+        Err(Error::custom("it is no enumeration"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+fn glob(text: &str) -> Result<Glob, String> {
+    match text {
+        "" => Err("it is empty; * stands for anything".into()),
+        _ => Ok(Glob::new(text)),
+    }
+}
+
+fn rule(text: &str) -> Result<Rule, String> {
+    Ok(Rule::parse(text))
+}
+
+fn client(text: &str) -> Result<Client, String> {
+    match text.contains('/').then(|| text.parse::<ipnet::IpNet>()) {
+        Some(Err(_)) => Err("write a block as 10.0.0.0/8".into()),
+        _ => Ok(Client::parse(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_none_is_refused_with_all_that_are() {
+        assert_eq!(word::<Event>("would_deny"), Ok("would_deny".into()));
+        assert_eq!(
+            word::<Event>("would-deny").unwrap_err(),
+            "it is one of denied, would_deny, exempted, tunnelled; did you mean would_deny?"
+        );
+        assert!(word::<Reason>("foo").unwrap_err().ends_with("agent_required"));
+    }
+}

@@ -1,0 +1,90 @@
+//! The forms in which records are printed: a table for people, the very lines of the log, or CSV.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+
+use super::search::Taken;
+use super::{sheet, table};
+use crate::audit::{Content, Record, split};
+use crate::text;
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Table,
+    /// JSON Lines: the lines of the log as they are
+    #[value(alias = "jsonl")]
+    Json,
+    Csv,
+}
+
+/// Prints lines of the log.
+pub enum Printer<W: Write> {
+    Table { layout: table::Layout, output: W },
+    Json { output: W, is_terminal: bool },
+    Csv(csv::Writer<W>),
+}
+
+impl Form {
+    /// A table for a terminal, else the lines.
+    pub fn for_stdout() -> Self {
+        if io::stdout().is_terminal() { Self::Table } else { Self::Json }
+    }
+}
+
+impl<W: Write> Printer<W> {
+    /// `is_terminal`: the output goes to one.
+    pub fn new(form: Form, mut output: W, is_terminal: bool) -> io::Result<Self> {
+        Ok(match form {
+            Form::Table => {
+                let layout = table::Layout::new(is_terminal);
+                output.write_all(layout.heading().as_bytes())?;
+                Self::Table { layout, output }
+            }
+            Form::Json => Self::Json { output, is_terminal },
+            Form::Csv => {
+                let mut sheet = csv::Writer::from_writer(output);
+                sheet.write_record(sheet::HEADER)?;
+                Self::Csv(sheet)
+            }
+        })
+    }
+
+    pub fn print(&mut self, line: &[u8]) -> io::Result<Taken> {
+        match self {
+            Self::Json { output, is_terminal: false } => {
+                output.write_all(line)?;
+                output.write_all(b"\n")?;
+            }
+            Self::Json { output, is_terminal: true } => {
+                let line = String::from_utf8_lossy(line);
+                writeln!(output, "{}", text::shown(&line, text::escape_json))?;
+            }
+            Self::Table { layout, output } => match record(line) {
+                Some((record, _)) => output.write_all(layout.row(&record).as_bytes())?,
+                None => return Ok(Taken::Damaged),
+            },
+            Self::Csv(sheet) => match record(line) {
+                Some((record, hash)) => sheet.write_record(sheet::row(&record, hash))?,
+                None => return Ok(Taken::Damaged),
+            },
+        }
+        Ok(Taken::Good)
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Table { output, .. } | Self::Json { output, .. } => output.flush(),
+            Self::Csv(sheet) => sheet.flush(),
+        }
+    }
+}
+
+/// A line as a record, and its hash.
+pub fn record(line: &[u8]) -> Option<(Box<Record>, &str)> {
+    let (_, hash) = split(line)?;
+    match Content::parse(line) {
+        Ok(Content::Record(record)) => Some((record, hash)),
+        _ => None,
+    }
+}

@@ -1,0 +1,170 @@
+//! Records as rows for people: when, to whom, why, what. On a terminal a row is one line of it.
+
+use rustix::termios::tcgetwinsize;
+
+use super::sheet::word;
+use crate::audit::{Event, Reason, Record, print_time};
+use crate::cli::paint::Paint;
+use crate::text;
+
+const WIDTH_MIN: usize = 60;
+const GAP: usize = 2;
+
+/// The widths of the columns; none where rows may be as long as they like.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    seq: usize,
+    /// Octets of the time that are left out at its beginning.
+    time_from: usize,
+    agent: usize,
+    why: usize,
+    url: Option<usize>,
+    paint: Paint,
+}
+
+impl Layout {
+    pub fn new(is_terminal: bool) -> Self {
+        let paint = Paint::for_stdout();
+        let size = is_terminal.then(|| tcgetwinsize(std::io::stdout()).ok()).flatten();
+        match size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0) {
+            Some(columns) => Self::of_width(columns.max(WIDTH_MIN), paint),
+            None => Self { seq: 8, time_from: 0, agent: 16, why: 28, url: None, paint },
+        }
+    }
+
+    fn of_width(columns: usize, paint: Paint) -> Self {
+        // A year is told where there is room for it.
+        let (seq, time_from) = (8, if columns >= 120 { 0 } else { 5 });
+        let rest = columns.saturating_sub(seq + (TIME_OCTETS - time_from) + 4 * GAP);
+        let (agent, why) = (rest / 5, rest * 3 / 10);
+        Self { seq, time_from, agent, why, url: Some(rest - agent - why), paint }
+    }
+
+    pub fn heading(&self) -> String {
+        let time = if self.time_from == 0 { "TIME (UTC)" } else { "UTC" };
+        let row = self.columns("SEQ", time, "AGENT", "WHY", "URL");
+        format!("{}\n", self.paint.faint(row.join("  ").trim_end()))
+    }
+
+    /// With its line end.
+    pub fn row(&self, record: &Record) -> String {
+        let time = print_time(record.time).replace('T', " ");
+        let time = &time[self.time_from..TIME_OCTETS];
+        let agent = record.agent.as_deref().unwrap_or("-");
+        let seq = record.seq.to_string();
+        let [seq, time, agent, why, url] = self.columns(&seq, time, agent, &why(record), &record.url);
+        let why = match record.event {
+            Event::Denied => self.paint.bad(why),
+            Event::WouldDeny => self.paint.doubtful(why),
+            Event::Exempted | Event::Tunnelled => self.paint.good(why),
+        };
+        format!("{}  {}  {agent}  {why}  {url}\n", self.paint.faint(seq), self.paint.faint(time))
+    }
+
+    fn columns(&self, seq: &str, time: &str, agent: &str, why: &str, url: &str) -> [String; 5] {
+        let url = match self.url {
+            Some(width) => fit(url, width).trim_end().to_owned(),
+            None => printable(url),
+        };
+        let width = TIME_OCTETS - self.time_from;
+        [
+            format!("{seq:>0$}", self.seq),
+            format!("{time:<width$}"),
+            self.cell(agent, self.agent),
+            self.cell(why, self.why),
+            url,
+        ]
+    }
+
+    /// Cut only where a row must be a line of the terminal.
+    fn cell(&self, text: &str, width: usize) -> String {
+        match self.url {
+            Some(_) => fit(text, width),
+            None => format!("{:<width$}", printable(text)),
+        }
+    }
+}
+
+/// `2026-11-20 12:00:00`.
+const TIME_OCTETS: usize = 19;
+
+/// The line that decided, or the reason's word; and what else than a denial became of it.
+fn why(record: &Record) -> String {
+    let why = match (&record.rule, record.reason) {
+        (Some(rule), Reason::DisallowRule) => format!("{}: {}: {}", rule.line, rule.directive, rule.pattern),
+        (_, reason) => word(reason),
+    };
+    match record.event {
+        Event::Denied => why,
+        event => format!("{}, {why}", word(event)),
+    }
+}
+
+/// Escaped as a record has it, whoever has changed the record since.
+pub fn printable(text: &str) -> String {
+    let escape = |shown: &mut String, character: char| {
+        character
+            .encode_utf8(&mut [0; 4])
+            .bytes()
+            .for_each(|octet| shown.push_str(&format!("\\x{octet:02X}")));
+    };
+    text::shown(text, escape).into_owned()
+}
+
+/// Filled up or cut to `width` columns; what is cut ends in `…`.
+fn fit(text: &str, width: usize) -> String {
+    let text = printable(text);
+    let columns: usize = text.chars().map(columns).sum();
+    if columns <= width {
+        return text + &" ".repeat(width - columns);
+    }
+    let mut used = 0;
+    let mut cut: String = text
+        .chars()
+        .take_while(|character| {
+            used += self::columns(*character);
+            used < width
+        })
+        .collect();
+    cut.push('…');
+    let used: usize = cut.chars().map(self::columns).sum();
+    cut + &" ".repeat(width.saturating_sub(used))
+}
+
+/// What stands from U+1100 on is taken for as wide as an ideograph: a column too many is left empty,
+/// one too few would break the line.
+const fn columns(character: char) -> usize {
+    if character as u32 >= 0x1100 && character != '…' { 2 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_wide_is_cut_and_says_so() {
+        for (text, expected) in [
+            ("abc", "abc   "),
+            ("abcdef", "abcdef"),
+            ("abcdefg", "abcde…"),
+            ("日本語", "日本語"),
+            ("日本語a", "日本… "),
+            ("a\u{202e}bcdef", "a\\xE2…"),
+            ("\u{1b}[2J", "\\x1B[…"),
+        ] {
+            assert_eq!(fit(text, 6), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_heading_is_as_wide_as_the_terminal_or_less() {
+        for columns in [60, 80, 100, 200] {
+            let layout = Layout::of_width(columns, Paint::OFF);
+            let url = layout.url.unwrap();
+            assert_eq!(
+                layout.seq + TIME_OCTETS - layout.time_from + layout.agent + layout.why + url + 8,
+                columns
+            );
+        }
+    }
+}

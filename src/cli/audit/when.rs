@@ -1,0 +1,63 @@
+//! Moments as people write them: a length of time before now, a day, or RFC 3339.
+
+use std::time::Duration;
+
+use time::Date;
+use time::macros::format_description;
+
+use crate::audit::parse_time;
+use crate::clock::{Clock, SystemClock};
+use crate::moment::Moment;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// From when on: of a day, its beginning (UTC).
+pub fn since(text: &str) -> Result<Moment, String> {
+    parse(text, Duration::ZERO, SystemClock.wall())
+}
+
+/// Until when: of a day, its end (UTC).
+pub fn until(text: &str) -> Result<Moment, String> {
+    parse(text, DAY, SystemClock.wall())
+}
+
+fn parse(text: &str, within_day: Duration, now: Moment) -> Result<Moment, String> {
+    if let Ok(length) = humantime::parse_duration(text) {
+        let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        return Ok(Moment::from_millis(now.millis().saturating_sub(millis)));
+    }
+    let day = || {
+        let day = Date::parse(text, format_description!("[year]-[month]-[day]")).ok()?;
+        let seconds = day.midnight().assume_utc().unix_timestamp();
+        let start = Moment::from_millis(u64::try_from(seconds).ok()?.saturating_mul(1000));
+        Some(start.plus(within_day))
+    };
+    day().or_else(|| parse_time(text)).ok_or_else(|| {
+        "write how long ago (\"2h\", \"7d\"), a day (\"2026-11-20\") or a moment \
+         (\"2026-11-20T12:00:00Z\")"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_in_three_ways() {
+        let noon = parse_time("2026-11-20T12:00:00Z").unwrap();
+        for (text, within_day, expected) in [
+            ("2h", Duration::ZERO, "2026-11-20T10:00:00Z"),
+            ("1d 30m", Duration::ZERO, "2026-11-19T11:30:00Z"),
+            ("2026-11-20", Duration::ZERO, "2026-11-20T00:00:00Z"),
+            ("2026-11-20", DAY, "2026-11-21T00:00:00Z"),
+            ("2026-11-20T13:00:00.5+02:00", DAY, "2026-11-20T11:00:00.5Z"),
+            ("9999y", Duration::ZERO, "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(parse(text, within_day, noon), Ok(parse_time(expected).unwrap()), "{text}");
+        }
+        for text in ["yesterday", "2026-13-01", "12:00", ""] {
+            assert!(parse(text, DAY, noon).unwrap_err().contains("7d"), "{text}");
+        }
+    }
+}

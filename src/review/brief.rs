@@ -1,0 +1,120 @@
+//! The members of a record that filters ask for, read from the text of its line without parsing it.
+//! A line is canonical: its members have one order and one spelling, and no quotation mark stands
+//! unescaped within a text. So a member is found by what stands before it and nowhere else, at the
+//! speed of a search for a few octets. What is no line of ours is not vouched for: that is for who
+//! verifies.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+/// A record's line.
+#[derive(Clone, Copy, Debug)]
+pub struct Brief<'a>(&'a [u8]);
+
+/// How the line of every record begins, and that of no notice.
+const START: &[u8] = b"{\"agent\":";
+
+macro_rules! markers {
+    ($($name:ident = $text:literal;)+) => {$(
+        static $name: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new($text));
+    )+};
+}
+
+// Other objects within a record have a `reason`, a `line` and a `url`, too: those markers say which
+// is meant by more of what stands around it.
+markers! {
+    CLIENT = ",\"client\":{\"address\":";
+    EVENT = ",\"event\":";
+    ID = ",\"id\":";
+    ORIGIN = ",\"origin\":";
+    REASON = "},\"reason\":";
+    RULE = ",\"rule\":{\"directive\":";
+    TIME = ",\"time\":";
+    URL = "Z\",\"url\":";
+    NAME = ",\"name\":";
+    LINE = ",\"line\":";
+    PATTERN = ",\"pattern\":";
+    SEQ = ",\"seq\":";
+}
+
+impl<'a> Brief<'a> {
+    /// `None`: the line is no record.
+    pub fn of(line: &'a [u8]) -> Option<Self> {
+        line.starts_with(START).then_some(Self(line))
+    }
+
+    pub fn agent(&self) -> Option<Cow<'a, str>> {
+        text(&self.0[START.len()..])
+    }
+
+    pub fn client_address(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&CLIENT)?)
+    }
+
+    pub fn client_name(&self) -> Option<Cow<'a, str>> {
+        text(after(self.after(&CLIENT)?, &NAME)?)
+    }
+
+    pub fn event(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&EVENT)?)
+    }
+
+    pub fn id(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&ID)?)
+    }
+
+    pub fn origin(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&ORIGIN)?)
+    }
+
+    pub fn reason(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&REASON)?)
+    }
+
+    pub fn rule_line(&self) -> Option<u32> {
+        number(after(self.after(&RULE)?, &LINE)?)
+    }
+
+    pub fn rule_pattern(&self) -> Option<Cow<'a, str>> {
+        text(after(self.after(&RULE)?, &PATTERN)?)
+    }
+
+    pub fn seq(&self) -> Option<u64> {
+        number(self.after(&SEQ)?)
+    }
+
+    /// As it is written: all have one length, and texts sort as times do.
+    pub fn time(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&TIME)?)
+    }
+
+    pub fn url(&self) -> Option<Cow<'a, str>> {
+        text(after(self.after(&TIME)?, &URL)?)
+    }
+
+    fn after(&self, marker: &Finder<'_>) -> Option<&'a [u8]> {
+        after(self.0, marker)
+    }
+}
+
+fn after<'a>(octets: &'a [u8], marker: &Finder<'_>) -> Option<&'a [u8]> {
+    marker.find(octets).map(|at| &octets[at + marker.needle().len()..])
+}
+
+/// The JSON text that `octets` begin with; none where they begin with `null`.
+fn text(octets: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = octets.strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', inner)?;
+    if inner[end] == b'"' {
+        return std::str::from_utf8(&inner[..end]).ok().map(Cow::Borrowed);
+    }
+    let mut texts = serde_json::Deserializer::from_slice(octets).into_iter::<String>();
+    texts.next()?.ok().map(Cow::Owned)
+}
+
+fn number<T: std::str::FromStr>(octets: &[u8]) -> Option<T> {
+    let end = octets.iter().position(|octet| !octet.is_ascii_digit())?;
+    std::str::from_utf8(&octets[..end]).ok()?.parse().ok()
+}

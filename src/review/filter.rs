@@ -1,0 +1,198 @@
+//! Which records are meant. Of one kind of condition any may hold, of each kind one must.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::brief::Brief;
+use crate::audit::print_time;
+use crate::glob::Glob;
+use crate::moment::Moment;
+use crate::origin::{Origin, Scheme, UrlError, split_url};
+
+/// The conditions by kind; a kind without any holds.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// From then on.
+    pub since: Option<Moment>,
+    /// Before then.
+    pub until: Option<Moment>,
+    pub origins: Vec<Place>,
+    /// Product tokens, in any case.
+    pub agents: Vec<Glob>,
+    /// Words of [`crate::audit::Event`].
+    pub events: Vec<String>,
+    /// Words of [`crate::audit::Reason`].
+    pub reasons: Vec<String>,
+    pub rules: Vec<Rule>,
+    pub clients: Vec<Client>,
+    /// The beginnings of identifiers.
+    pub ids: Vec<String>,
+    /// Numbers in the chain.
+    pub seqs: Vec<u64>,
+    pub urls: Vec<Glob>,
+}
+
+/// An origin, or the hosts of origins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Origin(Origin),
+    /// With any scheme, and any port unless one is given.
+    Host {
+        host: Glob,
+        port: Option<u16>,
+    },
+}
+
+/// A rule by its line or by its pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Line(u32),
+    Pattern(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Client {
+    Block(IpNet),
+    Name(String),
+}
+
+/// A [`Filter`] made ready for many lines.
+#[derive(Clone, Debug)]
+pub struct Sieve {
+    filter: Filter,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+impl Place {
+    /// Reads `https://example.com`, `example.com`, `example.com:8080`, `*.example.com`.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        if text.contains("://") {
+            let (origin, _) = split_url(text.as_bytes())?;
+            return Ok(Self::Origin(origin));
+        }
+        if !text.contains('*') {
+            let has_port = text.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+            let origin = Origin::from_authority(Scheme::Https, text)?;
+            let host = Glob::new(&origin.host().to_string());
+            return Ok(Self::Host { host, port: has_port.then(|| origin.port()) });
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            None => (text, None),
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| UrlError::Port(port.into()))?)),
+        };
+        Ok(Self::Host { host: Glob::new(host.trim_end_matches('.')), port })
+    }
+
+    /// `origin` as a record has it.
+    fn covers(&self, origin: &str) -> bool {
+        let Some((scheme, authority)) = origin.split_once("://") else { return false };
+        match self {
+            Self::Origin(wanted) => scheme == wanted.scheme().as_str() && authority == wanted.authority(),
+            Self::Host { host, port } => {
+                let (name, written) = split_port(authority);
+                let default = if scheme == Scheme::Http.as_str() { "80" } else { "443" };
+                host.matches(name.as_bytes())
+                    && port.is_none_or(|port| written.unwrap_or(default).parse() == Ok(port))
+            }
+        }
+    }
+}
+
+/// Of an authority in normal form: an IPv6 address has brackets.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    }
+}
+
+impl Rule {
+    /// A line number, or a pattern as it is written in the file.
+    pub fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Pattern(text.into()), Self::Line)
+    }
+}
+
+impl Client {
+    /// An address, a block of them, or a name.
+    pub fn parse(text: &str) -> Self {
+        let block = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        block.map_or_else(|_| Self::Name(text.into()), Self::Block)
+    }
+}
+
+impl Sieve {
+    pub fn new(filter: Filter) -> Self {
+        let (since, until) = (filter.since.map(print_time), filter.until.map(print_time));
+        Self { filter, since, until }
+    }
+
+    /// Whether a line, without its end, is a record that is meant.
+    pub fn admits(&self, line: &[u8]) -> bool {
+        Brief::of(line).is_some_and(|brief| self.admits_brief(&brief))
+    }
+
+    /// Whether a line is a record at all, and not what the log says of itself.
+    pub fn is_record(line: &[u8]) -> bool {
+        Brief::of(line).is_some()
+    }
+
+    /// Whether any time from `start` to `end` is meant.
+    pub fn covers(&self, start: Moment, end: Moment) -> bool {
+        self.filter.since.is_none_or(|since| end >= since)
+            && self.filter.until.is_none_or(|until| start < until)
+    }
+
+    fn admits_brief(&self, brief: &Brief<'_>) -> bool {
+        let Filter { origins, agents, events, reasons, rules, clients, ids, seqs, urls, .. } = &self.filter;
+        // The cheapest first: what stands early in a line is found sooner.
+        any(agents, || brief.agent(), |glob, agent| glob.matches(agent.as_bytes()))
+            && any(events, || brief.event(), |event, found| *event == **found)
+            && any(clients, || Some(brief), |client, brief| client.is(brief))
+            && any(ids, || brief.id(), |start, id| id.starts_with(start.as_str()))
+            && any(origins, || brief.origin(), |place, origin| place.covers(origin))
+            && any(reasons, || brief.reason(), |reason, found| *reason == **found)
+            && any(rules, || Some(brief), |rule, brief| rule.is(brief))
+            && any(seqs, || brief.seq(), |seq, found| seq == found)
+            && self.is_in_time(brief)
+            && any(urls, || brief.url(), |glob, url| glob.matches(url.as_bytes()))
+    }
+
+    fn is_in_time(&self, brief: &Brief<'_>) -> bool {
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        brief.time().is_some_and(|time| {
+            self.since.as_deref().is_none_or(|since| *time >= *since)
+                && self.until.as_deref().is_none_or(|until| *time < *until)
+        })
+    }
+}
+
+impl Rule {
+    fn is(&self, brief: &Brief<'_>) -> bool {
+        match self {
+            Self::Line(line) => brief.rule_line() == Some(*line),
+            Self::Pattern(pattern) => brief.rule_pattern().is_some_and(|found| found == *pattern),
+        }
+    }
+}
+
+impl Client {
+    fn is(&self, brief: &Brief<'_>) -> bool {
+        match self {
+            Self::Name(name) => brief.client_name().is_some_and(|found| found == *name),
+            Self::Block(block) => {
+                let address = brief.client_address().and_then(|address| address.parse().ok());
+                address.is_some_and(|address: IpAddr| block.contains(&address.to_canonical()))
+            }
+        }
+    }
+}
+
+/// Whether one of the conditions holds for what is asked for, if there are any.
+fn any<C, V>(conditions: &[C], value: impl FnOnce() -> Option<V>, holds: impl Fn(&C, &V) -> bool) -> bool {
+    conditions.is_empty() || value().is_some_and(|value| conditions.iter().any(|one| holds(one, &value)))
+}
