@@ -7,13 +7,14 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Form;
+use super::filters::FilterFlags;
 use super::place::PlaceFlags;
+use super::search::{Search, Taken};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
 use crate::review::replay::{Count, Outcome, Replay};
-use crate::review::{Piece, Scan};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -22,13 +23,14 @@ Each record is decided from what it names and from its evidence alone: no networ
 Examples:
   courtesy audit replay                      # the same answers, or exit 1
   courtesy audit replay --profile google     # what another reading of robots.txt would have done
+  courtesy audit replay --since 7d --origin '*.example.com'
   courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
 
-Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, evidence is
-missing or was changed, or a line is no record")]
+Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, or evidence is
+missing or was changed · 74 a part of the log could not be read")]
 pub struct ReplayArgs {
     /// Read these files alone [default: all of the log]
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// Decide under this profile instead of the one that each record names
     #[arg(long, value_name = "NAME")]
@@ -38,6 +40,8 @@ pub struct ReplayArgs {
     limit: Option<u64>,
     #[arg(long, value_enum, default_value_t)]
     format: Form,
+    #[command(flatten)]
+    filters: FilterFlags,
     #[command(flatten)]
     place: PlaceFlags,
 }
@@ -63,39 +67,28 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     };
     let mut output = BufWriter::new(io::stdout().lock());
     let (mut count, mut printed) = (Count::default(), 0);
-    let mut scan = Scan::new(log)?;
-    while let Some(piece) = scan.next()? {
-        let Piece::Lines(block) = piece else {
-            count.damaged += 1;
-            continue;
-        };
-        for line in block.lines() {
-            let record = match Content::parse(line.octets) {
-                Ok(Content::Record(record)) => record,
-                Ok(Content::Notice(_)) => continue,
-                Err(_) => {
-                    count.damaged += 1;
-                    continue;
-                }
-            };
-            let outcome = replay.again(&record);
-            count.add(&record, &outcome);
-            if is_worth_a_line(&outcome) && args.limit.is_none_or(|limit| printed < limit) {
-                printed += 1;
-                match args.format {
-                    Form::Text => writeln!(output, "{}", line_of(&record, &outcome))?,
-                    Form::Json => writeln!(output, "{}", object(&record, &outcome))?,
-                }
+    let mut search = Search::new(log, args.filters.filter())?;
+    // It reads to the end, whatever is found.
+    let _ = search.run(&mut |line| {
+        let Ok(Content::Record(record)) = Content::parse(line) else { return Ok(Taken::Damaged) };
+        let outcome = replay.again(&record);
+        count.add(&record, &outcome);
+        if is_worth_a_line(&outcome) && args.limit.is_none_or(|limit| printed < limit) {
+            printed += 1;
+            match args.format {
+                Form::Text => writeln!(output, "{}", line_of(&record, &outcome))?,
+                Form::Json => writeln!(output, "{}", object(&record, &outcome))?,
             }
         }
-    }
+        Ok(Taken::Good)
+    })?;
     match args.format {
         Form::Text => write!(output, "{}", summary(&count, args.profile))?,
         Form::Json => writeln!(output, "{}", json!({ "profile": args.profile, "summary": count }))?,
     }
     output.flush()?;
     let differs = args.profile.is_none() && count.differing() > 0;
-    Ok(if differs || count.no_evidence > 0 || count.damaged > 0 { Exit::No } else { Exit::Done })
+    Ok(if differs || count.no_evidence > 0 { Exit::No } else { search.conclude() })
 }
 
 fn is_broken_pipe(failure: &Failure) -> bool {
@@ -149,7 +142,6 @@ fn summary(count: &Count, profile: Option<ProfileName>) -> String {
     }
     say(count.undecidable, "do not tell enough to be decided again");
     say(count.no_evidence, "have lost their evidence");
-    say(count.damaged, "lines are no records; see courtesy audit verify");
     let version = format!("were made by another version of the profiles than {VERSION}, this program's");
     say(count.other_version, &version);
     lines.join("\n") + "\n"

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Form;
 use super::place::PlaceFlags;
+use super::progress::Progress;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::print;
@@ -27,7 +28,7 @@ Examples:
 Exit codes: 0 the log holds · 1 it does not: the first fault is printed first")]
 pub struct VerifyArgs {
     /// Check these files alone, as the log they are together [default: all of the log]
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// The log must have this line: its number and its hash, or a file with such heads (may be repeated)
     #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads)]
@@ -48,7 +49,10 @@ struct Heads(Vec<Head>);
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let log = args.place.log(&args.files)?;
     let heads = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
-    let findings = verify(log, heads, !args.no_evidence, &mut |_, _| {})?;
+    let mut progress = Progress::new();
+    let mut tell = |extent, lines| progress.at(|| extent, lines);
+    let findings = verify(log, heads, !args.no_evidence, &mut tell)?;
+    drop(progress);
     print(match args.format {
         Form::Text => text(&findings),
         Form::Json => format!("{:#}\n", object(&findings)),

@@ -23,8 +23,6 @@ pub struct Count {
     pub no_evidence: u64,
     /// Records of another version of the profiles than this program's. They are among the others.
     pub other_version: u64,
-    /// Lines that are no records, though they should be.
-    pub damaged: u64,
 }
 
 impl Count {
