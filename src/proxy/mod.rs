@@ -20,6 +20,8 @@ mod interim;
 mod page;
 mod problem;
 mod refusal;
+#[cfg(test)]
+mod replayed;
 mod respond;
 mod rewind;
 mod rules;

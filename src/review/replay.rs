@@ -3,6 +3,7 @@
 //! [`Replay`] reads the evidence.
 
 mod asked;
+mod count;
 mod files;
 mod state;
 #[cfg(test)]
@@ -11,13 +12,16 @@ mod tests;
 use std::sync::Arc;
 
 use asked::Asked;
+pub use count::Count;
 pub use files::{MakeProfile, Replay};
 
 use crate::audit::{Group, Reason, Record, Rule};
 use crate::evidence::CaptureRecord;
+use crate::limits::RECORD_TEXT_OCTETS_MAX;
 use crate::policy::decision::{HostDecision, Verdict};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
+use crate::text::text;
 
 /// What a record is decided by again.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +127,10 @@ impl std::fmt::Display for Answer {
             Self::Disallowed { rule: Some(rule), group, .. } => {
                 write!(f, "disallowed: line {}, \"{}: {}\"", rule.line, rule.directive, rule.pattern)?;
                 match group {
-                    Some(group) => write!(f, ", of the group \"{}\" (line {})", group.token, group.line),
+                    Some(group) => {
+                        let token = text(group.token.as_bytes(), RECORD_TEXT_OCTETS_MAX);
+                        write!(f, ", of the group \"{token}\" (line {})", group.line)
+                    }
                     None => Ok(()),
                 }
             }

@@ -26,6 +26,7 @@ pub use fault::{At, Fault, Faults, Problem};
 pub struct Findings {
     pub faults: Faults,
     pub files: u64,
+    pub lines: u64,
     pub records: u64,
     /// The first and the last time of a line.
     pub times: Option<(Moment, Moment)>,
@@ -52,12 +53,12 @@ pub struct Notices {
     pub unknown: u64,
 }
 
-/// Checks `log`, telling `progress` now and then how far it has come.
+/// Checks `log`, telling `progress` now and then how far it has come, and in how many lines.
 pub fn verify(
     log: Log,
     published: Vec<Head>,
     with_evidence: bool,
-    progress: &mut dyn FnMut(Extent),
+    progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Findings, ScanError> {
     let dir = log.dir();
     let mut reader = Reader {
@@ -77,7 +78,7 @@ pub fn verify(
             Ok(None) => break,
             Err(error) => reader.unreadable(&error),
         }
-        progress(scan.extent());
+        progress(scan.extent(), reader.findings.lines);
     }
     if let Some(rest) = scan.unfinished() {
         match is_written(&dir) {
@@ -123,6 +124,7 @@ impl Reader {
     fn line(&mut self, line: Line<'_>) {
         let Some(file) = &self.file else { return };
         let at = At::line(file, line.number);
+        self.findings.lines += 1;
         let hash = match checked_hash(line.octets) {
             Ok(hash) => hash.to_owned(),
             Err(error) => return self.doubt(at, line.octets, error),

@@ -29,12 +29,22 @@ pub(super) struct Chain {
     /// Lines since that could not be relied on: each has one number.
     doubtful: u64,
     /// A line whose number is ahead of its place, until it is clear why.
-    early: Option<Link>,
+    early: Option<Early>,
     /// Numbers that were missing where they should have been.
     holes: Vec<(u64, u64)>,
     /// A file could not be read: what is missing next was in it.
     is_excused: bool,
     published: Vec<Published>,
+}
+
+/// See [`Chain::early`].
+#[derive(Debug)]
+struct Early {
+    link: Link,
+    /// The line behind which it stands.
+    after: u64,
+    /// Lines have gone on from there as if it were not there.
+    is_passed: bool,
 }
 
 /// How the log begins.
@@ -103,38 +113,47 @@ impl Chain {
         match (self.early.take(), self.expected()) {
             (Some(early), expected) if link.seq == expected => {
                 self.go_on(link, faults);
-                if early.seq == self.seq + 1 {
-                    faults.push(early.fault(Problem::TooEarly { after: self.seq }));
-                    self.go_on(early, faults);
+                if early.link.seq == self.seq + 1 {
+                    faults.push(early.link.fault(Problem::TooEarly { after: self.seq }));
+                    self.go_on(early.link, faults);
                 } else {
-                    self.early = Some(early);
+                    self.early = Some(Early { is_passed: true, ..early });
                 }
-            }
-            (Some(early), _) if link.seq == early.seq + 1 && link.prev == early.hash => {
-                self.skip_to(early, faults);
-                self.go_on(link, faults);
             }
             (Some(early), expected) if link.seq > expected => {
-                faults.push(early.fault(Problem::Inserted { after: self.seq }));
-                self.early = Some(link);
-            }
-            (early, expected) => {
-                self.early = early;
-                if link.seq > expected {
-                    self.early = Some(link);
-                } else if link.seq > self.seq {
-                    self.go_on(link, faults);
+                if link.seq > early.link.seq && !early.is_passed {
+                    self.skip_to(early.link, faults);
                 } else {
-                    self.is_behind(link, faults);
+                    faults.push(early.link.fault(Problem::Inserted { after: early.after }));
                 }
+                self.place(link, faults);
             }
+            (early, _) => {
+                self.early = early;
+                self.place(link, faults);
+            }
+        }
+    }
+
+    /// Puts a line where its number says.
+    fn place(&mut self, link: Link, faults: &mut Faults) {
+        if link.seq > self.expected() {
+            self.early = Some(Early { link, after: self.seq, is_passed: false });
+        } else if link.seq > self.seq {
+            self.go_on(link, faults);
+        } else {
+            self.is_behind(link, faults);
         }
     }
 
     /// The last line, and what is wrong with the whole.
     pub(super) fn end(mut self, faults: &mut Faults) -> Head {
-        if let Some(early) = self.early.take() {
-            self.skip_to(early, faults);
+        match self.early.take() {
+            Some(early) if early.is_passed => {
+                faults.push(early.link.fault(Problem::Inserted { after: early.after }));
+            }
+            Some(early) => self.skip_to(early.link, faults),
+            None => {}
         }
         if let Some(start) = &self.start {
             let problem = match (start.seq, &start.prev) {
