@@ -8,7 +8,6 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text}
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Watched;
@@ -27,8 +26,9 @@ pub(super) fn answer(watched: &Watched) -> Answer {
 }
 
 fn process(sheet: &mut Sheet, watched: &Watched) {
-    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    sheet.0.register("courtesy_build", "The version that runs", version);
+    let version = vec![(env!("CARGO_PKG_VERSION").to_owned(), 1)];
+    let build = Labelled { kind: MetricType::Gauge, label: "version", values: version };
+    sheet.0.register("courtesy_build_info", "The version that runs", build);
     // The name that every Prometheus client gives it.
     let started = watched.started.millis() as f64 / 1000.0;
     let help = "When the process began, in seconds since 1970";
@@ -95,7 +95,7 @@ impl Sheet {
 
     /// One counter for each value of a label, those that are zero too: an alert sees the first step.
     fn counters(&mut self, name: &str, help: &str, label: &'static str, values: Vec<(String, u64)>) {
-        self.0.register(name, help, Counters { label, values });
+        self.0.register(name, help, Labelled { kind: MetricType::Counter, label, values });
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: u64) {
@@ -108,21 +108,27 @@ impl Sheet {
     }
 }
 
+/// One number for each value of a label.
 #[derive(Debug)]
-struct Counters {
+struct Labelled {
+    kind: MetricType,
     label: &'static str,
     values: Vec<(String, u64)>,
 }
 
-impl EncodeMetric for Counters {
+impl EncodeMetric for Labelled {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        self.values.iter().try_for_each(|(value, count)| {
+        self.values.iter().try_for_each(|(value, number)| {
             let labels = [(self.label, value.as_str())];
-            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)
+            let mut encoder = encoder.encode_family(&labels)?;
+            match self.kind {
+                MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(number, None),
+                _ => encoder.encode_gauge(number),
+            }
         })
     }
 
     fn metric_type(&self) -> MetricType {
-        MetricType::Counter
+        self.kind
     }
 }

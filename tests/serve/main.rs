@@ -1,0 +1,5 @@
+//! `courtesy serve` as its operator has it: a process of its own, its flags, its log lines, and the
+//! commands that ask it.
+
+mod admin;
+mod support;
