@@ -117,6 +117,37 @@ pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 /// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 
+/// Origins whose knowledge waits to be written to the store. Of more, the oldest goes unwritten: it
+/// is asked for again after a restart.
+pub const STORE_PENDING_MAX: usize = 4096;
+
+/// Octets that this knowledge may take: a few hundred files of the largest kind.
+pub const STORE_PENDING_OCTETS_MAX: usize = 64 << 20;
+
+/// Origins in one transaction of the store.
+pub const STORE_BATCH_MAX: usize = 500;
+
+/// How long a change waits for others to share its transaction: what a killed process may lose.
+pub const STORE_BATCH_WAIT: Duration = Duration::from_millis(200);
+
+/// Pages of the store that are held in memory.
+pub const STORE_CACHE_OCTETS: usize = 16 << 20;
+
+/// Origins read from the store at once: each occupies a thread of the blocking pool.
+pub const STORE_LOADS_MAX: usize = 8;
+
+/// How long a request's flight waits for the store before it asks the origin instead.
+pub const STORE_LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a store that failed is left alone before it is opened again.
+pub const STORE_RETRY: Duration = Duration::from_secs(60);
+
+/// How long the proxy's end waits for what is still to be written to the store.
+pub const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Octets of a file below which the store is never compacted at start.
+pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
+
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

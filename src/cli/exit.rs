@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::audit::OpenError;
 use crate::ca::CaError;
 use crate::config::Refusal;
+use crate::store::disk;
 
 /// The exit codes, all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,18 @@ impl From<OpenError> for Failure {
                 Exit::Permission
             }
             OpenError::Io { .. } => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<disk::OpenError> for Failure {
+    fn from(error: disk::OpenError) -> Self {
+        let exit = match &error {
+            disk::OpenError::Locked(_) | disk::OpenError::Missing(_) | disk::OpenError::Newer { .. } => {
+                Exit::Unavailable
+            }
+            disk::OpenError::Damaged { .. } | disk::OpenError::Io { .. } => Exit::InputOutput,
         };
         Self { exit, error: error.into() }
     }

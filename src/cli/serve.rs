@@ -131,6 +131,7 @@ impl From<SetupError> for Failure {
         match error {
             SetupError::Audit(error) => error.into(),
             SetupError::Ca(error) => error.into(),
+            SetupError::Store(error) => error.into(),
             SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
         }
     }

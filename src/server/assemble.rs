@@ -16,6 +16,7 @@ use crate::fetch::RobotsFetcher;
 use crate::moment::Moment;
 use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
+use crate::store::disk::{self, Disk};
 
 /// Everything that the workers share, and the settings they need.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub enum SetupError {
     #[error(transparent)]
     Audit(#[from] OpenError),
     #[error(transparent)]
+    Store(#[from] disk::OpenError),
+    #[error(transparent)]
     Ca(#[from] CaError),
 }
 
@@ -53,8 +56,11 @@ pub fn assemble(
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own)?;
-    let store = store(settings, &egress, &clock);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
+    let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
+    let store = store(settings, &egress, &clock, disk);
+    let rules = settings.rules();
+    store.introduce(rules.profiles());
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
@@ -64,12 +70,7 @@ pub fn assemble(
             connections_max: settings.clients.max_connections,
         },
         drain_timeout: settings.limits.drain_timeout,
-        gate: Arc::new(Gate {
-            rules: settings.rules(),
-            store: Arc::clone(&store),
-            audit: Arc::clone(&audit),
-            clock,
-        }),
+        gate: Arc::new(Gate { rules, store: Arc::clone(&store), audit: Arc::clone(&audit), clock }),
         store,
         audit,
         tally: Arc::default(),
@@ -117,11 +118,16 @@ pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::
 }
 
 /// The store over a way out. Its fetches keep no idle connections: whichever worker's task fetches,
-/// the connection ends with the fetch.
-pub fn store(settings: &Settings, egress: &Arc<egress::Shared>, clock: &Arc<dyn Clock>) -> Arc<Store> {
+/// the connection ends with the fetch. Without a `disk` nothing outlives it.
+pub fn store(
+    settings: &Settings,
+    egress: &Arc<egress::Shared>,
+    clock: &Arc<dyn Clock>,
+    disk: Option<Disk>,
+) -> Arc<Store> {
     let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
     let fetcher = RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock));
-    Store::new(settings.store(), Arc::new(fetcher), Arc::clone(clock))
+    Store::new(settings.store(), Arc::new(fetcher), Arc::clone(clock), disk)
 }
 
 /// Random: two proxies in a row must not take each other for themselves.

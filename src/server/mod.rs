@@ -20,6 +20,7 @@ use reception::Door;
 use worker::Worker;
 
 use crate::limits::ACCEPT_PAUSE;
+use crate::store::Store;
 
 /// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ pub struct Server {
     stop: CancellationToken,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
+    store: Arc<Store>,
 }
 
 impl Server {
@@ -75,7 +77,8 @@ impl Server {
                 .name("accept".into())
                 .spawn(move || accept_all(listeners, &senders, &door, stop))?
         };
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers })
+        let store = Arc::clone(&assembly.store);
+        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, store })
     }
 
     /// Where it listens.
@@ -96,6 +99,8 @@ impl Server {
         for worker in &mut self.workers {
             worker.join();
         }
+        // Nobody learns anything any more: what is still to be written has its last chance.
+        self.store.close();
     }
 }
 

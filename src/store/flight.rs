@@ -2,6 +2,7 @@
 //! whatever happens: with what was learnt, with a refusal, or aborted.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 
@@ -34,19 +35,52 @@ impl Flight {
         (Self { store: Arc::clone(store), origin, landed: sender }, Landed(receiver))
     }
 
-    /// Fetches, works out what follows, and lands. A task of its own: nobody's leaving ends it.
+    /// Looks on the disk for what memory does not have; where that does not do, fetches; works out
+    /// what follows, and lands. A task of its own: nobody's leaving ends it.
     pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
         let store = Arc::clone(&self.store);
-        let Ok(_turn) = store.turns.acquire().await else { return };
-        let landing = match store.fetcher.fetch(ask).await {
-            Err(refused) => Err(Undecided::Refused(refused.0)),
-            Ok(fetched) => {
-                // Under other profiles something may have been derived meanwhile.
-                let known = store.shelf().cache.get(&self.origin).cloned().or(previous);
-                learn(&store, known, profile, fetched).await
-            }
+        let previous = match previous {
+            Some(entry) => Some(entry),
+            None => match store.recall(&self.origin, &profile).await {
+                Some(entry) if store.answers(&entry, &profile) => {
+                    return self.land_recalled(ask, &profile, entry);
+                }
+                recalled => recalled,
+            },
         };
-        self.land(landing);
+        let landing = self.fetch(ask, profile, previous).await;
+        if let Some(landing) = landing {
+            self.land(landing);
+        }
+    }
+
+    async fn fetch(&self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) -> Option<Landing> {
+        let store = &self.store;
+        let _turn = store.turns.acquire().await.ok()?;
+        store.counters.fetches.fetch_add(1, Ordering::Relaxed);
+        let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
+        let fetched = match store.fetcher.fetch(Ask { validators, ..ask }).await {
+            Err(refused) => return Some(Err(Undecided::Refused(refused.0))),
+            Ok(fetched) => fetched,
+        };
+        // Under other profiles something may have been derived meanwhile.
+        let known = store.shelf().cache.get(&self.origin).cloned().or(previous);
+        let landing = learn(store, known, profile, fetched).await;
+        if let Ok(entry) = &landing {
+            store.keep(&self.origin, entry);
+        }
+        Some(landing)
+    }
+
+    /// Without a fetch; near its end it is fetched for those who come later.
+    fn land_recalled(self, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
+        let store = Arc::clone(&self.store);
+        let now = store.clock.wall();
+        let ends_soon = entry.state(profile).is_some_and(|(state, _)| state.wants_refresh(now));
+        self.land(Ok(Arc::clone(&entry)));
+        if ends_soon {
+            store.refresh(ask, profile, entry);
+        }
     }
 
     fn land(self, landing: Landing) {

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::mpsc;
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
 use super::*;
@@ -74,7 +75,8 @@ impl House {
             held: Mutex::default(),
             clock: Arc::clone(&clock),
         });
-        let store = Store::new(config, Arc::clone(&origins) as Arc<dyn FetchRobots>, Arc::clone(&clock) as _);
+        let fetcher = Arc::clone(&origins) as Arc<dyn FetchRobots>;
+        let store = Store::new(config, fetcher, Arc::clone(&clock) as _, None);
         Self { store, origins, clock }
     }
 
@@ -129,7 +131,7 @@ fn named(name: &str) -> Arc<Profile> {
 fn file(body: &str) -> Answer {
     let snapshot = Snapshot {
         body: Bytes::copy_from_slice(body.as_bytes()),
-        sha256: [u8::try_from(body.len() % 251).expect("it is small"); 32],
+        sha256: Sha256::digest(body).into(),
         cut: false,
         status: 200,
         url: "https://example.com/robots.txt".into(),

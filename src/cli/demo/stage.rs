@@ -50,6 +50,7 @@ impl<W: Write> Stage<W> {
         let mut settings = Settings { state_dir: dir.0.clone(), workers: Some(2), ..Settings::default() };
         settings.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
         settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
+        settings.store.enabled = false;
         settings.tls.roots = Roots::Bundled;
         let clock = ManualClock::starting_at(SystemClock.wall());
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;

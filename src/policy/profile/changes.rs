@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Access, Meaning, OutageCopy, Profile};
+use super::{Access, Meaning, Meanings, OutageCopy, Profile};
 
 /// The settings that change a profile, and their values as one would write them.
 const SETTINGS: [(&str, fn(&Profile) -> String); 11] = [
@@ -30,6 +30,36 @@ impl Profile {
             (ours != print(&row)).then(|| ((*name).to_owned(), ours))
         };
         SETTINGS.iter().filter_map(differs).collect()
+    }
+}
+
+impl Meanings {
+    /// The row in one word, a letter for each meaning in the order of the table. Profiles with the
+    /// same word find the same outages.
+    pub fn word(&self) -> String {
+        let Self {
+            unauthorized,
+            not_found,
+            too_many_requests,
+            other_4xx,
+            server_error,
+            other_status,
+            too_many_redirects,
+            redirect_loop,
+            redirect_without_location,
+        } = self;
+        let row = [
+            unauthorized,
+            not_found,
+            too_many_requests,
+            other_4xx,
+            server_error,
+            other_status,
+            too_many_redirects,
+            redirect_loop,
+            redirect_without_location,
+        ];
+        row.into_iter().filter_map(|it| meaning(*it).chars().next()).collect()
     }
 }
 
