@@ -19,6 +19,7 @@ pub(super) fn answer(watched: &Watched) -> Answer {
     process(&mut sheet, watched);
     requests(&mut sheet, watched);
     robots(&mut sheet, watched);
+    store(&mut sheet, watched);
     audit(&mut sheet, watched);
     let mut lines = String::new();
     text::encode(&mut lines, &sheet.0).expect("a text takes what is written to it");
@@ -74,6 +75,30 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     sheet.counter("courtesy_cache_misses", help, stats.misses);
     let help = "Requests that wait until something is known of their origin";
     sheet.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
+}
+
+/// Nothing where nothing is kept on the disk.
+fn store(sheet: &mut Sheet, watched: &Watched) {
+    let health = watched.store.health();
+    if !health.enabled {
+        return;
+    }
+    let degraded = u64::from(health.failing.is_some());
+    sheet.gauge("courtesy_store_degraded", "Whether the store on the disk cannot be used", degraded);
+    sheet.gauge("courtesy_store_entries", "Origins in the store", health.entries);
+    sheet.bytes("courtesy_store_content", "What the store keeps", health.bytes);
+    sheet.bytes("courtesy_store_file", "The file of the store", health.file_bytes);
+    sheet.counter("courtesy_store_writes", "Origins written to the store, or removed", health.writes);
+    sheet.gauge("courtesy_store_pending", "Origins that wait to be written", health.pending);
+    let help = "Origins that could not wait to be written, because there was no room";
+    sheet.counter("courtesy_store_dropped", help, health.dropped);
+    let help = "Origins that left the store, because it may not become larger";
+    sheet.counter("courtesy_store_evicted", help, health.evicted);
+    let help = "Origins of which what was kept did not hold";
+    sheet.counter("courtesy_store_broken", help, health.broken);
+    sheet.counter("courtesy_store_errors", "Times that the file of the store failed", health.errors);
+    sheet.counter("courtesy_store_loads", "Origins looked for in the store", health.loads);
+    sheet.counter("courtesy_store_load_hits", "Origins found there", health.load_hits);
 }
 
 fn audit(sheet: &mut Sheet, watched: &Watched) {

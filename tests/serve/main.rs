@@ -2,4 +2,5 @@
 //! commands that ask it.
 
 mod admin;
+mod store;
 mod support;

@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -131,23 +133,47 @@ pub fn status(answer: &str) -> u16 {
     answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer}"))
 }
 
-/// A site with this robots.txt, as long as the test runs.
-pub fn site(robots_txt: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            std::thread::spawn(move || answer(stream.unwrap(), robots_txt));
-        }
-    });
-    format!("http://{address}")
+/// A site that counts how often its robots.txt is asked for; it is there as long as the test runs.
+pub struct Site {
+    pub origin: String,
+    asked: Arc<AtomicUsize>,
 }
 
-fn answer(mut stream: TcpStream, robots_txt: &str) {
+impl Site {
+    pub fn start(robots_txt: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let counter = Arc::clone(&counter);
+                std::thread::spawn(move || answer(stream.unwrap(), robots_txt, &counter));
+            }
+        });
+        Self { origin, asked }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn answer(mut stream: TcpStream, robots_txt: &str, asked: &AtomicUsize) {
     let mut request = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     let line = request.next().unwrap_or_default();
     request.find(String::is_empty);
-    let body = if line.contains(" /robots.txt ") { robots_txt } else { "a page\n" };
+    let body = match line.contains(" /robots.txt ") {
+        true => {
+            asked.fetch_add(1, Ordering::SeqCst);
+            robots_txt
+        }
+        false => "a page\n",
+    };
     let length = body.len();
     let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
     let _ = stream.read(&mut [0]);
