@@ -156,7 +156,7 @@ mod tests {
             ("example.com", "the scheme is missing: write https://example.com, or http://…"),
             ("example.com:8443", "the scheme is missing: write https://example.com:8443, or http://…"),
             ("https://example.com/a", "an origin ends after host and port: write https://example.com"),
-            ("ftp://example.com", "the scheme \"ftp\" is not served: only http and https are"),
+            ("a b", "the URL is not absolute: it must begin with http:// or https://"),
         ] {
             assert_eq!(origin(text).unwrap_err(), complaint, "{text}");
         }
