@@ -200,6 +200,18 @@ pub const ADMIN_DEADLINE: Duration = Duration::from_secs(10);
 /// Octets of the head of a request to the admin listener: the least that the engine takes.
 pub const ADMIN_HEAD_OCTETS_MAX: usize = 8 << 10;
 
+/// Conversations by the control socket at one time; one more waits to be accepted.
+pub const CONTROL_CONNECTIONS_MAX: usize = 4;
+
+/// Octets of a question by the control socket: an origin, and what stands around it.
+pub const CONTROL_QUESTION_OCTETS_MAX: u64 = 4 << 10;
+
+/// Octets of a line of the answer: what is known of one origin, under every profile.
+pub const CONTROL_LINE_OCTETS_MAX: u64 = 1 << 20;
+
+/// For the next line by the control socket, on either side: the store may have to be looked through.
+pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Connections beyond the bound that are still told so; more are dropped without a word.
 pub const TURNED_AWAY_MAX: usize = 256;
 

@@ -8,7 +8,6 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text}
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Watched;
@@ -20,6 +19,7 @@ pub(super) fn answer(watched: &Watched) -> Answer {
     process(&mut sheet, watched);
     requests(&mut sheet, watched);
     robots(&mut sheet, watched);
+    store(&mut sheet, watched);
     audit(&mut sheet, watched);
     let mut lines = String::new();
     text::encode(&mut lines, &sheet.0).expect("a text takes what is written to it");
@@ -27,8 +27,9 @@ pub(super) fn answer(watched: &Watched) -> Answer {
 }
 
 fn process(sheet: &mut Sheet, watched: &Watched) {
-    let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    sheet.0.register("courtesy_build", "The version that runs", version);
+    let version = vec![(env!("CARGO_PKG_VERSION").to_owned(), 1)];
+    let build = Labelled { kind: MetricType::Gauge, label: "version", values: version };
+    sheet.0.register("courtesy_build_info", "The version that runs", build);
     // The name that every Prometheus client gives it.
     let started = watched.started.millis() as f64 / 1000.0;
     let help = "When the process began, in seconds since 1970";
@@ -76,6 +77,30 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     sheet.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
 }
 
+/// Nothing where nothing is kept on the disk.
+fn store(sheet: &mut Sheet, watched: &Watched) {
+    let health = watched.store.health();
+    if !health.enabled {
+        return;
+    }
+    let degraded = u64::from(health.failing.is_some());
+    sheet.gauge("courtesy_store_degraded", "Whether the store on the disk cannot be used", degraded);
+    sheet.gauge("courtesy_store_entries", "Origins in the store", health.entries);
+    sheet.bytes("courtesy_store_content", "What the store keeps", health.bytes);
+    sheet.bytes("courtesy_store_file", "The file of the store", health.file_bytes);
+    sheet.counter("courtesy_store_writes", "Origins written to the store, or removed", health.writes);
+    sheet.gauge("courtesy_store_pending", "Origins that wait to be written", health.pending);
+    let help = "Origins that could not wait to be written, because there was no room";
+    sheet.counter("courtesy_store_dropped", help, health.dropped);
+    let help = "Origins that left the store, because it may not become larger";
+    sheet.counter("courtesy_store_evicted", help, health.evicted);
+    let help = "Origins of which what was kept did not hold";
+    sheet.counter("courtesy_store_broken", help, health.broken);
+    sheet.counter("courtesy_store_errors", "Times that the file of the store failed", health.errors);
+    sheet.counter("courtesy_store_loads", "Origins looked for in the store", health.loads);
+    sheet.counter("courtesy_store_load_hits", "Origins found there", health.load_hits);
+}
+
 fn audit(sheet: &mut Sheet, watched: &Watched) {
     let health = watched.audit.health();
     sheet.counter("courtesy_audit_records", "Records written", health.written);
@@ -95,7 +120,7 @@ impl Sheet {
 
     /// One counter for each value of a label, those that are zero too: an alert sees the first step.
     fn counters(&mut self, name: &str, help: &str, label: &'static str, values: Vec<(String, u64)>) {
-        self.0.register(name, help, Counters { label, values });
+        self.0.register(name, help, Labelled { kind: MetricType::Counter, label, values });
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: u64) {
@@ -108,21 +133,27 @@ impl Sheet {
     }
 }
 
+/// One number for each value of a label.
 #[derive(Debug)]
-struct Counters {
+struct Labelled {
+    kind: MetricType,
     label: &'static str,
     values: Vec<(String, u64)>,
 }
 
-impl EncodeMetric for Counters {
+impl EncodeMetric for Labelled {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        self.values.iter().try_for_each(|(value, count)| {
+        self.values.iter().try_for_each(|(value, number)| {
             let labels = [(self.label, value.as_str())];
-            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)
+            let mut encoder = encoder.encode_family(&labels)?;
+            match self.kind {
+                MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(number, None),
+                _ => encoder.encode_gauge(number),
+            }
         })
     }
 
     fn metric_type(&self) -> MetricType {
-        MetricType::Counter
+        self.kind
     }
 }

@@ -1,7 +1,8 @@
 //! What the operator sees of a running proxy: health, readiness and metrics, on a listener of their
-//! own. Everything is read when it is asked for, from what the parts count anyway: watching costs a
+//! own, and a socket for commands of the same user (`control`). Everything is read when it is asked for, from what the parts count anyway: watching costs a
 //! request nothing. It runs on a thread of its own, so that a busy proxy still answers here.
 
+pub mod control;
 mod listener;
 mod metrics;
 mod readiness;
@@ -53,8 +54,12 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Starts to answer on `listener`, if there is one.
-    pub fn start(listener: Option<Listener>, watched: Watched) -> io::Result<Self> {
+    /// Starts to answer on `listener` and on `socket`, where there is one.
+    pub fn start(
+        listener: Option<Listener>,
+        socket: Option<control::Socket>,
+        watched: Watched,
+    ) -> io::Result<Self> {
         let (stop, watched) = (CancellationToken::new(), Arc::new(watched));
         let address = listener.as_ref().map(Listener::address);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -63,7 +68,15 @@ impl Admin {
             runtime.block_on(async {
                 let tasks = TaskTracker::new();
                 if let Some(listener) = listener {
-                    tasks.spawn(listener::serve(listener, asked, tasks.clone(), stopped.clone()));
+                    tasks.spawn(listener::serve(
+                        listener,
+                        Arc::clone(&asked),
+                        tasks.clone(),
+                        stopped.clone(),
+                    ));
+                }
+                if let Some(socket) = socket {
+                    tasks.spawn(control::serve(socket, asked, tasks.clone(), stopped.clone()));
                 }
                 stopped.cancelled().await;
                 tasks.close();

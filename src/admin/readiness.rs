@@ -56,5 +56,8 @@ fn reasons(watched: &Watched) -> Vec<Reason> {
     if let Some(error) = watched.audit.health().failing {
         add("audit", Status::NotReady, format!("denial records cannot be written: {error}"));
     }
+    if let Some(error) = watched.store.health().failing {
+        add("store", Status::Degraded, format!("what is known of origins is kept in memory only: {error}"));
+    }
     reasons
 }

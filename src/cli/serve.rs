@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::{environment, logging};
+use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener};
 use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
@@ -60,7 +61,10 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // Before the listeners are served: from the first connection on, a signal drains.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
-    let admin = Admin::start(admin, assembly.watched(started))?;
+    let socket = Socket::bind(&settings.state_dir)
+        .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
+        .ok();
+    let admin = Admin::start(admin, socket, assembly.watched(started))?;
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");

@@ -63,8 +63,13 @@ fn fetched(answer: &Answers, origin: &Origin, at: Moment) -> Fetched {
         failure: None,
         fetched_at: at.millis(),
     };
-    let answered =
-        |status| evidence::Answer { head: String::new(), peer: None, status, url: origin.robots_url() };
+    let answered = |status| evidence::Answer {
+        head: String::new(),
+        head_cut: false,
+        peer: None,
+        status,
+        url: origin.robots_url(),
+    };
     let result = match answer {
         Answers::File(text) | Answers::Cut(text) => {
             let sha256: [u8; 32] = Sha256::digest(text).into();
@@ -124,9 +129,15 @@ impl Site {
         };
         let gate = Gate {
             rules,
-            store: Store::new(store::Config::default(), Arc::clone(&script) as _, Arc::clone(&clock) as _),
+            store: Store::new(
+                store::Config::default(),
+                Arc::clone(&script) as _,
+                Arc::clone(&clock) as _,
+                None,
+            ),
             audit: Arc::new(Writer::open(config, Arc::clone(&clock) as _).unwrap()),
             clock: Arc::clone(&clock) as _,
+            decisions: Default::default(),
         };
         let origin = Origin::from_authority(Scheme::Http, "example.com").unwrap();
         Self { gate, clock, script, dir, origin }

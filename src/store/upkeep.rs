@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::disk::{self, Found};
 use super::entry::Entry;
 use super::knowledge::Knowledge;
+use super::restore::Blobs;
 use super::{Known, Store, jitter};
 use crate::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
+use crate::robots::{self, Dialect};
 
 /// What is known of one origin, for whoever asks about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,22 @@ pub struct Report {
     pub origin: String,
     #[serde(flatten)]
     pub knowledge: Knowledge,
+    /// Of the file, where it was at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
+}
+
+impl Report {
+    pub(super) fn new(origin: String, knowledge: Knowledge, blobs: &Blobs) -> Self {
+        let file = knowledge.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
+        Self { origin, lines: file.map(|file| line_count(file)), knowledge }
+    }
+}
+
+/// The last line end begins no further line.
+fn line_count(file: &[u8]) -> usize {
+    let is_open = file.last().is_some_and(|octet| !b"\r\n".contains(octet));
+    robots::lines(file, &Dialect::RFC9309).count().saturating_sub(usize::from(!is_open))
 }
 
 impl Store {
@@ -80,15 +98,15 @@ impl Store {
 
     /// What is known of `origin`, in memory or on the disk.
     pub async fn get(&self, origin: &Origin) -> Option<Report> {
-        let report = |knowledge| Report { origin: origin.to_string(), knowledge };
+        let report = |(knowledge, blobs)| Report::new(origin.to_string(), knowledge, &blobs);
         let held = self.shelf().cache.peek(origin).cloned();
         if let Some(entry) = held {
-            return Some(report(entry.keep().0));
+            return Some(report(entry.keep()));
         }
         let read = |found| {
             Some(match found {
-                Found::Waiting(entry) => entry.keep().0,
-                Found::Kept(knowledge, _) => *knowledge,
+                Found::Waiting(entry) => entry.keep(),
+                Found::Kept(knowledge, blobs) => (*knowledge, blobs),
             })
         };
         self.disk.as_ref()?.find(origin, read).await.map(report)
@@ -105,6 +123,11 @@ impl Store {
         was_known
     }
 
+    /// What is kept on the disk, if anything is.
+    pub fn disk(&self) -> Option<&disk::Disk> {
+        self.disk.as_ref()
+    }
+
     /// How the store on the disk does.
     pub fn health(&self) -> disk::Health {
         self.disk.as_ref().map(disk::Disk::health).unwrap_or_default()
@@ -114,6 +137,18 @@ impl Store {
     pub fn close(&self) {
         if let Some(disk) = &self.disk {
             disk.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_people_do() {
+        for (file, count) in [("", 0), ("a", 1), ("a\n", 1), ("a\r\nb", 2), ("a\rb\r", 2), ("\n\n", 2)] {
+            assert_eq!(line_count(file.as_bytes()), count, "{file:?}");
         }
     }
 }

@@ -35,7 +35,6 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         }
         let name = match kind {
             "counter" => format!("{family}_total"),
-            "info" => format!("{family}_info"),
             "gauge" => family.to_owned(),
             other => panic!("{family} is a {other}"),
         };

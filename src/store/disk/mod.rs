@@ -11,6 +11,7 @@ mod health;
 mod migrate;
 mod offline;
 mod pending;
+mod survey;
 mod tables;
 mod trouble;
 mod writer;
@@ -33,8 +34,9 @@ use crate::limits::{
 use crate::origin::Origin;
 use file::{DatabaseFile, Row};
 pub use health::Health;
-pub use offline::{Offline, Stats};
+pub use offline::Offline;
 use pending::{Change, Pending};
+pub use survey::{Each, Stats};
 pub use trouble::OpenError;
 use trouble::{Trouble, guarded};
 

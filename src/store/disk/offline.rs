@@ -4,10 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use super::super::Report;
 use super::file::{DatabaseFile, Row};
+use super::survey::{self, Each, Stats};
 use super::trouble::{OpenError, Trouble, guarded};
 use crate::origin::Origin;
 
@@ -16,18 +15,6 @@ use crate::origin::Origin;
 pub struct Offline {
     file: DatabaseFile,
     path: PathBuf,
-}
-
-/// How much there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Stats {
-    /// Origins.
-    pub entries: u64,
-    /// Files and captures, each counted once.
-    pub blobs: u64,
-    /// Octets of what is kept, without what the database needs around it.
-    pub bytes: u64,
-    pub file_bytes: u64,
 }
 
 impl Offline {
@@ -40,22 +27,14 @@ impl Offline {
     }
 
     pub fn stats(&self) -> Result<Stats, OpenError> {
-        self.say(|| {
-            let totals = self.file.totals()?;
-            Ok(Stats {
-                entries: totals.entries,
-                blobs: self.file.blobs()?,
-                bytes: totals.octets,
-                file_bytes: self.file.octets(),
-            })
-        })
+        self.say(|| Stats::of(&self.file))
     }
 
     /// Nothing also for what does not hold.
     pub fn get(&self, origin: &Origin) -> Result<Option<Report>, OpenError> {
         let name = origin.to_string();
         Ok(match self.say(|| self.file.read(&name))? {
-            Some(Row::Kept(knowledge, _)) => Some(Report { origin: name, knowledge: *knowledge }),
+            Some(Row::Kept(knowledge, blobs)) => Some(Report::new(name, *knowledge, &blobs)),
             Some(Row::Broken) | None => None,
         })
     }
@@ -68,13 +47,8 @@ impl Offline {
 
     /// Hands over every origin, one at a time; says how many did not hold. The inner error is the
     /// one that `each` ended with.
-    pub fn export(
-        &self,
-        mut each: impl FnMut(Report) -> io::Result<()>,
-    ) -> Result<io::Result<u64>, OpenError> {
-        self.say(|| {
-            self.file.for_each(|origin, knowledge| each(Report { origin: origin.to_owned(), knowledge }))
-        })
+    pub fn export(&self, each: Each<'_>) -> Result<io::Result<u64>, OpenError> {
+        self.say(|| survey::export(&self.file, each))
     }
 
     /// Gives back to the system what is not needed: octets of the file before and after.

@@ -30,6 +30,9 @@ pub enum OpenError {
     Damaged { path: PathBuf, why: String },
     #[error("cannot use {}: {why}", path.display())]
     Io { path: PathBuf, why: String },
+    /// What the proxy that has it said when it failed.
+    #[error("{0}; the proxy goes on without it, and tries it again from time to time")]
+    Failing(String),
 }
 
 impl Trouble {

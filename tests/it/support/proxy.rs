@@ -89,7 +89,7 @@ impl Proxy {
         let clock = ManualClock::starting_at(NOW);
         let ca = settings.ca(None);
         let assembly = assemble(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
-        let admin = Admin::start(Some(admin), assembly.watched(NOW)).expect("a thread");
+        let admin = Admin::start(Some(admin), None, assembly.watched(NOW)).expect("a thread");
         let server = Server::start(listeners, &assembly).expect("threads");
         let address = server.addresses()[0];
         let Assembly { store, audit, leaves, .. } = assembly;
