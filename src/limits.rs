@@ -131,6 +131,9 @@ pub const ROTATION_INTERVAL: Duration = Duration::from_secs(60);
 /// Pieces of evidence that are known to be kept, without a look at the disk.
 pub const EVIDENCE_KNOWN_MAX: usize = 16_384;
 
+/// Pieces of evidence that are written at once: each waits for the disk, and they wait together.
+pub const EVIDENCE_WRITERS_MAX: usize = 8;
+
 /// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
 /// that names them.
 pub const EVIDENCE_WAITING_MAX: usize = 64;

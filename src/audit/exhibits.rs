@@ -1,7 +1,7 @@
 //! The evidence that records name, as the writer keeps it: on the shelf before the record is in the
 //! log, and there for as long as the file being written names it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -10,7 +10,7 @@ use lru::LruCache;
 
 use super::record::Record;
 use crate::evidence::{Exhibit, Kind, Shelf};
-use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_WAITING_MAX};
+use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_WAITING_MAX, EVIDENCE_WRITERS_MAX};
 use crate::text;
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
@@ -34,27 +34,35 @@ impl Exhibits {
         Self { shelf: Shelf::of(audit_dir), known: LruCache::new(known_max), in_use, waiting: Vec::new() }
     }
 
-    /// Puts on the shelf what is not known to be there.
-    pub fn keep(&mut self, exhibit: Exhibit) -> io::Result<()> {
-        let name = (exhibit.kind, exhibit.sha256);
-        if self.known.get(&name).is_some() {
-            return Ok(());
+    /// Puts on the shelf what is not known to be there, and tells what could not be.
+    pub fn keep(&mut self, exhibits: impl IntoIterator<Item = Exhibit>) -> Vec<io::Error> {
+        let mut new = HashMap::new();
+        for exhibit in exhibits {
+            let name = (exhibit.kind, exhibit.sha256);
+            if self.known.get(&name).is_none() {
+                new.insert(name, exhibit);
+            }
         }
-        let kept = self.shelf.put(&exhibit);
-        if kept.is_ok() {
-            self.known.put(name, ());
-        } else if self.waiting.len() < EVIDENCE_WAITING_MAX
-            && !self.waiting.iter().any(|waiting| (waiting.kind, waiting.sha256) == name)
-        {
-            self.waiting.push(exhibit);
+        let (names, new): (Vec<_>, Vec<_>) = new.into_iter().unzip();
+        let mut errors = Vec::new();
+        for ((name, exhibit), kept) in names.into_iter().zip(&new).zip(put_all(&self.shelf, &new)) {
+            self.waiting.retain(|waiting| (waiting.kind, waiting.sha256) != name);
+            match kept {
+                Ok(()) => _ = self.known.put(name, ()),
+                Err(error) => {
+                    errors.push(error);
+                    if self.waiting.len() < EVIDENCE_WAITING_MAX {
+                        self.waiting.push(exhibit.clone());
+                    }
+                }
+            }
         }
-        kept
+        errors
     }
 
     /// Tries what waits once more.
-    pub fn retry(&mut self) -> io::Result<()> {
-        let waiting = std::mem::take(&mut self.waiting);
-        waiting.into_iter().map(|exhibit| self.keep(exhibit)).fold(Ok(()), io::Result::and)
+    pub fn retry(&mut self) -> Vec<io::Error> {
+        self.keep(self.waiting.clone())
     }
 
     /// These have been named in the file.
@@ -81,6 +89,28 @@ impl Exhibits {
         }
         Ok(removed)
     }
+}
+
+/// Several at a time: each waits for the disk, and all who ask wait for all of them.
+fn put_all(shelf: &Shelf, exhibits: &[Exhibit]) -> Vec<io::Result<()>> {
+    let put = |share: &[Exhibit]| share.iter().map(|exhibit| shelf.put(exhibit)).collect::<Vec<_>>();
+    if exhibits.len() < 2 {
+        return put(exhibits);
+    }
+    std::thread::scope(|scope| {
+        let shares = exhibits.chunks(exhibits.len().div_ceil(EVIDENCE_WRITERS_MAX));
+        let threads: Vec<_> = shares
+            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, move || put(share))))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|(share, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No more threads are to be had; it only takes longer.
+                Err(_) => put(share),
+            })
+            .collect()
+    })
 }
 
 impl Record {

@@ -43,6 +43,9 @@ impl Journal {
             aside.sync_all()?;
             journal.cut()?;
         }
+        if length == 0 || !tail.torn.is_empty() {
+            sync_parent(path)?;
+        }
         Ok((journal, tail))
     }
 
@@ -105,6 +108,11 @@ impl Journal {
             }
         }
         Ok(())
+    }
+
+    /// The names of the file and of those beside it, to the disk itself.
+    pub fn sync_names(&self) -> io::Result<()> {
+        sync_parent(&self.path)
     }
 
     pub(super) fn append_with(
@@ -174,6 +182,10 @@ fn lines_backwards(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> {
         let end = ends.next()?;
         Some((ends.peek().map_or(0, |before| before + 1), end))
     })
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
 /// Readable and writable by nobody else: a record says who asked for what.

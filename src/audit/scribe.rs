@@ -18,7 +18,6 @@ use super::page::Page;
 use super::start::{Active, First};
 use super::writer::{Config, ForgetError, Job, Sync, WriteError};
 use crate::clock::{Clock, monotonic};
-use crate::evidence::Exhibit;
 use crate::limits::RECORDS_WAITING_MAX;
 use crate::moment::Moment;
 
@@ -132,17 +131,20 @@ impl Scribe {
         if let Some(loss) = &self.loss {
             page.notice(loss.gap(self.clock.wall()), None);
         }
-        let mut forgets = Vec::new();
+        let (mut exhibits, mut forgets) = (Vec::new(), Vec::new());
         for job in batch.drain(..) {
             match job {
-                Job::Write { record, exhibits, done } => {
-                    self.keep(exhibits);
+                Job::Write { record, exhibits: named, done } => {
+                    exhibits.extend(named);
                     page.record(record, done);
                 }
                 Job::Note { notice, done } => page.notice(notice, Some(done)),
                 Job::Forget { names, files, done } => forgets.push((names, files, done)),
             }
         }
+        // Before the lines: a record that is there can be checked.
+        let errors = self.exhibits.keep(exhibits);
+        self.has_not_kept(&errors);
         if !page.lines.is_empty() {
             let durable = self.config.sync == Sync::Each;
             let outcome = ready.and_then(|()| self.journal.append(&page.lines, durable)).map_err(Arc::new);
@@ -187,17 +189,9 @@ impl Scribe {
         );
     }
 
-    /// Before the record: a record that is there can be checked.
-    fn keep(&mut self, exhibits: Vec<Exhibit>) {
-        for exhibit in exhibits {
-            if let Err(error) = self.exhibits.keep(exhibit) {
-                self.has_not_kept(&error);
-            }
-        }
-    }
-
-    pub(super) fn has_not_kept(&mut self, error: &io::Error) {
-        self.status.update(|health| health.evidence_errors += 1);
+    pub(super) fn has_not_kept(&mut self, errors: &[io::Error]) {
+        let Some(error) = errors.first() else { return };
+        self.status.update(|health| health.evidence_errors += errors.len() as u64);
         self.trouble(Trouble::Evidence, &format!("in {}: {error}", self.config.dir.display()), None);
     }
 
@@ -208,6 +202,15 @@ impl Scribe {
             Err(ForgetError::Outdated)
         };
         let _ = done.send(outcome);
+    }
+}
+
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        // Whoever asks then must not be told that all is well.
+        if std::thread::panicking() {
+            self.status.begin(Trouble::Records, "the writer has panicked", None);
+        }
     }
 }
 

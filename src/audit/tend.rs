@@ -2,7 +2,6 @@
 //! away, and a new attempt where something failed.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 use std::time::Instant;
 
@@ -66,9 +65,10 @@ impl Scribe {
             self.flush();
         }
         if self.status.has(Trouble::Evidence) {
-            match self.exhibits.retry() {
-                Ok(()) => self.status.end(Trouble::Evidence),
-                Err(error) => self.has_not_kept(&error),
+            let errors = self.exhibits.retry();
+            self.has_not_kept(&errors);
+            if errors.is_empty() {
+                self.status.end(Trouble::Evidence);
             }
         }
     }
@@ -101,19 +101,23 @@ impl Scribe {
         let Some(first) = self.first else { return };
         self.due.rotate = None;
         let closed = self.config.dir.join(closed_name(first.seq));
-        match self.journal.is_in_place() {
-            Ok(false) => return self.take_up("another program has taken it away"),
-            Ok(true) => {}
-            Err(error) => return self.cannot_rotate(&error),
-        }
-        if let Err(error) = self.journal.close_as(&closed) {
+        let outcome = match self.journal.is_in_place() {
+            Ok(true) => self.journal.close_as(&closed),
+            // What has this name now is another file, and not ours to close.
+            Ok(false) => {
+                let taken_up = self.take_up("another program has taken it away");
+                return taken_up.unwrap_or_else(|error| self.cannot_rotate(&error));
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
             return self.cannot_rotate(&error);
         }
         tracing::info!(file = %closed.display(), last_seq = self.head.seq, "a segment of the denial log is closed");
         self.first = None;
         self.exhibits.begin_file(HashSet::new());
         self.status.update(|health| health.segments_closed += 1);
-        if let Err(error) = File::open(&self.config.dir).and_then(|dir| dir.sync_all()) {
+        if let Err(error) = self.journal.sync_names() {
             let why = format!("in {}: {error}", self.config.dir.display());
             self.trouble(Trouble::Disk, &why, None);
         }
@@ -129,44 +133,44 @@ impl Scribe {
         );
     }
 
-    /// Takes up the file that is there now, if it is another.
+    /// Takes up the file that is there now, if it is another. If it cannot be, this one is written on.
     pub(super) fn hang_up(&mut self) {
         if self.journal.is_in_place().is_ok_and(|is_in_place| is_in_place) {
             tracing::info!("the denial log is the same");
         } else {
-            self.take_up("reopened");
+            let _ = self.take_up("reopened");
         }
     }
 
     /// Before a write: who copies a log and then truncates it leaves a file that is shorter than what
     /// was written. The chain goes on.
     pub(super) fn check_file(&mut self) -> io::Result<()> {
-        if !self.journal.is_as_left()? {
-            self.take_up("another program has changed its length");
+        if self.journal.is_as_left()? {
+            Ok(())
+        } else {
+            self.take_up("another program has changed its length")
         }
-        Ok(())
     }
 
-    fn take_up(&mut self, why: &str) {
-        let path = self.journal.path().display();
+    /// Goes on in the file that has the name now. That it cannot be opened is said here.
+    fn take_up(&mut self, why: &str) -> io::Result<()> {
+        let path = self.journal.path().to_owned();
         if let Err(error) = self.journal.sync() {
             tracing::error!("the last denial records may not have reached the disk: {error}");
         }
-        match open_active(&self.config.dir, self.clock.wall()) {
-            Ok(active) => {
-                tracing::warn!(
-                    next_seq = self.head.seq + 1,
-                    "{path}: {why}; the chain goes on in the file that is there now"
-                );
-                self.journal = active.journal;
-                self.first = active.first;
-                self.found.extend(active.torn.map(Notice::Torn));
-                self.exhibits.begin_file(active.in_use);
-                self.files.send_modify(|files| *files += 1);
-            }
-            Err(error) => {
-                tracing::error!("{path}: {why}; it cannot be opened anew, and is written on: {error}")
-            }
-        }
+        let active = open_active(&self.config.dir, self.clock.wall()).inspect_err(|error| {
+            tracing::error!("{}: {why}, and cannot be opened anew: {error}", path.display());
+        })?;
+        tracing::info!(
+            next_seq = self.head.seq + 1,
+            "{}: {why}; the chain goes on in the file that is there now",
+            path.display()
+        );
+        self.journal = active.journal;
+        self.first = active.first;
+        self.found.extend(active.torn.map(Notice::Torn));
+        self.exhibits.begin_file(active.in_use);
+        self.files.send_modify(|files| *files += 1);
+        Ok(())
     }
 }
