@@ -245,8 +245,9 @@ impl Gate {
     /// is said loudly.
     async fn record(&self, denial: &Denial) -> bool {
         let record = &denial.record;
+        let url = self.audit.shown(&record.url);
         info!(
-            event = ?record.event, reason = ?record.reason, url = record.url, agent = record.agent,
+            event = ?record.event, reason = ?record.reason, %url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
         match self.audit.write(record.clone(), denial.exhibits.clone()).await {
@@ -254,7 +255,7 @@ impl Gate {
             Err(error) => {
                 error!(
                     record = record.id,
-                    url = record.url,
+                    %url,
                     "the audit record could not be written: {error}"
                 );
                 false
