@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
 use crate::fetch::RobotsFetcher;
-use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
+use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
 
 /// Everything that the workers share, and the settings they need.
@@ -25,7 +25,7 @@ pub struct Assembly {
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub leaves: Arc<Leaves>,
-    gate: Arc<Gate>,
+    pub gate: Arc<Gate>,
     egress: Arc<egress::Shared>,
     via: Via,
     settings: Settings,
@@ -67,6 +67,7 @@ pub fn assemble(
             store: Arc::clone(&store),
             audit: Arc::clone(&audit),
             clock,
+            decisions: Decisions::default(),
         }),
         store,
         audit,

@@ -3,6 +3,7 @@
 
 mod assemble;
 mod reception;
+mod totals;
 mod worker;
 
 use std::io;
@@ -17,6 +18,7 @@ use tracing::{info, warn};
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use reception::Clients;
 use reception::Door;
+use totals::Totals;
 use worker::Worker;
 
 use crate::limits::ACCEPT_PAUSE;
@@ -57,6 +59,7 @@ pub struct Server {
     stop: CancellationToken,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
+    totals: Totals,
 }
 
 impl Server {
@@ -75,7 +78,8 @@ impl Server {
                 .name("accept".into())
                 .spawn(move || accept_all(listeners, &senders, &door, stop))?
         };
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers })
+        let totals = Totals::start(Arc::clone(&assembly.gate))?;
+        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, totals })
     }
 
     /// Where it listens.
@@ -83,7 +87,8 @@ impl Server {
         &self.addresses
     }
 
-    /// Stops accepting, lets requests under way end within the drain timeout, and ends the threads.
+    /// Stops accepting, lets requests under way end within the drain timeout, tells the log how many
+    /// decisions there were, and ends the threads.
     pub fn stop(mut self) {
         self.end();
     }
@@ -96,6 +101,7 @@ impl Server {
         for worker in &mut self.workers {
             worker.join();
         }
+        self.totals.end();
     }
 }
 

@@ -4,6 +4,7 @@
 mod support;
 
 mod access;
+mod audit;
 mod bodies;
 mod classify;
 mod connect;

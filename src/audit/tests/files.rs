@@ -137,7 +137,8 @@ fn a_crash_while_a_file_is_being_closed_costs_nothing() {
         gzip.finish().unwrap();
         fs::remove_file(plain).unwrap();
     };
-    let states: [&[&dyn Fn(&Path)]; 6] = [
+    type Step<'a> = &'a dyn Fn(&Path);
+    let states: [&[Step<'_>]; 6] = [
         &[&renamed, &old_head],
         &[&renamed, &headless],
         &[&old_head],

@@ -4,6 +4,7 @@ mod keeper;
 mod keeping;
 mod record;
 mod redaction;
+mod speed;
 mod writer;
 
 use std::collections::BTreeMap;
