@@ -138,6 +138,16 @@ pub const EVIDENCE_WRITERS_MAX: usize = 8;
 /// that names them.
 pub const EVIDENCE_WAITING_MAX: usize = 64;
 
+/// How long closed files of the log are left alone at most: some grow too old without another being
+/// closed.
+pub const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Pieces of evidence that the writer removes between two writes: a few milliseconds.
+pub const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
+
+/// How often the files of a log are listed again because others have renamed some meanwhile.
+pub const LISTINGS_MAX: usize = 100;
+
 /// How often the log is told how many decisions there were.
 pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 

@@ -6,6 +6,7 @@ mod exhibits;
 mod head;
 mod health;
 mod journal;
+mod keeper;
 mod line;
 mod notice;
 mod page;

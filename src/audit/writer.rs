@@ -2,6 +2,7 @@
 //! waits until its line has been handed to the operating system, so that no denial goes out before
 //! its record; those who wait together share one write.
 
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,8 +16,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use super::exhibits::ExhibitName;
 use super::health::{Health, Status};
 use super::journal::private;
+use super::keeper::Keeper;
 use super::notice::Notice;
 use super::record::Record;
+use super::redact::Redactor;
 use super::scribe::Scribe;
 use super::start::{find_head, open_active};
 use crate::clock::Clock;
@@ -92,6 +95,8 @@ pub struct Writer {
     files: watch::Receiver<u64>,
     status: Arc<Status>,
     thread: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
+    redactor: Option<Redactor>,
 }
 
 /// The writer, for whoever looks after its closed files. It keeps no writer alive.
@@ -158,28 +163,46 @@ impl Writer {
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(dir.to_owned())),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
+        let redactor = config.redact_query.then(|| Redactor::open(dir)).transpose().map_err(failed)?;
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
         let (status, hang_up) = (Arc::new(Status::new(config.on_failure)), Arc::new(Notify::new()));
         let (begun, files) = watch::channel(0);
-        let scribe = Scribe::new(config.clone(), clock, active, head, lock, Arc::clone(&status), begun);
+        let keepers_lock = lock.try_clone().map_err(failed)?;
+        let scribe =
+            Scribe::new(config.clone(), Arc::clone(&clock), active, head, lock, Arc::clone(&status), begun);
         let thread = {
             let hang_up = Arc::clone(&hang_up);
             let run = move || scribe.run(&runtime, jobs, &hang_up);
             std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?
         };
-        Ok(Self { queue: Some(queue), hang_up, files, status, thread: Some(thread) })
+        let (queue, thread) = (Some(queue), Some(thread));
+        let mut writer = Self { queue, hang_up, files, status, thread, keeper: None, redactor };
+        writer.keeper = Some(Keeper::start(&config, clock, writer.desk(), keepers_lock).map_err(failed)?);
+        Ok(writer)
     }
 
     /// Writes one record and returns when its line is with the operating system: a process that is
     /// killed afterwards has not lost it. After an error the next record is tried afresh.
     /// Before it, what `exhibits` holds that is not kept yet.
     pub async fn write(&self, record: Record, exhibits: Vec<Exhibit>) -> Result<Written, WriteError> {
-        let record = Box::new(record);
+        let mut record = Box::new(record);
+        if let Cow::Owned(redacted) = self.shown(&record.url) {
+            record.url = redacted;
+        }
         let ask = |done| Job::Write { record, exhibits, done };
         answer(self.queue.as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
+    }
+
+    /// The URL of a record as it may be seen by who reads logs: as it is, or without the values of its
+    /// query, as the setting says.
+    pub fn shown<'a>(&self, url: &'a str) -> Cow<'a, str> {
+        match &self.redactor {
+            Some(redactor) => Cow::Owned(redactor.url(url)),
+            None => Cow::Borrowed(url),
+        }
     }
 
     /// Writes a line that is no record.
@@ -250,6 +273,12 @@ impl Drop for Writer {
             && thread.join().is_err()
         {
             tracing::error!("the writer of denial records has panicked");
+        }
+        // Which ends this one, too.
+        if let Some(keeper) = self.keeper.take()
+            && keeper.join().is_err()
+        {
+            tracing::error!("the keeper of closed denial records has panicked");
         }
     }
 }

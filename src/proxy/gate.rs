@@ -263,8 +263,9 @@ impl Gate {
     /// says loudly that records are lost, and counts them.
     async fn record(&self, denial: &Denial) -> bool {
         let record = &denial.record;
+        let url = self.audit.shown(&record.url);
         info!(
-            event = ?record.event, reason = ?record.reason, url = record.url, agent = record.agent,
+            event = ?record.event, reason = ?record.reason, %url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
         if record.event == Event::Denied {
@@ -273,7 +274,7 @@ impl Gate {
         match self.audit.write(record.clone(), denial.exhibits.clone()).await {
             Ok(_) => true,
             Err(error) => {
-                debug!(record = record.id, url = record.url, "{error}");
+                debug!(record = record.id, %url, "{error}");
                 false
             }
         }

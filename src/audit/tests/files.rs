@@ -1,19 +1,22 @@
 //! The chain over files: closed by size and by age, taken away by others, cut by a crash.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::*;
 
-/// The names in `dir` that belong to the log, and how long their files are.
+/// The names in `dir` that belong to the log, and how long their files are. Whether one has been
+/// compressed already is not told.
 fn files(dir: &Path) -> Vec<(String, u64)> {
     let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
     let logs = entries.filter(|entry| segment::is_segment(&entry.path()));
     let mut files: Vec<_> = logs
-        .map(|entry| (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len()))
+        .filter_map(|entry| Some((entry.file_name().into_string().unwrap(), entry.metadata().ok()?.len())))
+        .map(|(name, length)| (name.trim_end_matches(".gz").to_owned(), length))
         .collect();
     files.sort();
+    files.dedup_by(|one, other| one.0 == other.0);
     files
 }
 
@@ -25,13 +28,23 @@ fn small(config: &mut Config) {
     config.rotate_size = 1;
 }
 
-/// A log of `count` closed files of one record each, and an empty one.
+/// A log of `count` closed files of one record each, none of them compressed, and an empty one.
 fn closed(dir: &Path, count: u64) {
     let writer = open_with(dir, small).unwrap();
     for seq in 1..=count {
         assert_eq!(write(&writer), seq);
     }
     until("the last is closed", || writer.health().segments_closed == count);
+    drop(writer);
+    for segment in segment::list(dir).unwrap() {
+        if segment.path.extension().is_some_and(|extension| extension == "gz") {
+            let mut lines = Vec::new();
+            let file = fs::File::open(&segment.path).unwrap();
+            flate2::read::MultiGzDecoder::new(file).read_to_end(&mut lines).unwrap();
+            fs::write(segment.path.with_extension(""), lines).unwrap();
+            fs::remove_file(segment.path).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 mod failure;
 mod files;
+mod keeper;
 mod keeping;
 mod record;
+mod redaction;
 mod speed;
 mod writer;
 
