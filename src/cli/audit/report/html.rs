@@ -108,7 +108,7 @@ fn print_row(page: &mut String, table: &Table, row: &Line) {
 
 const fn class(kind: Kind) -> &'static str {
     match kind {
-        Kind::Text => "",
+        Kind::Text => " class=\"text\"",
         Kind::Word => " class=\"word\"",
         Kind::Number => " class=\"number\"",
         Kind::Digest => " class=\"digest\"",
