@@ -27,10 +27,11 @@ use crate::review::filter::{Filter, Place};
 use crate::review::report::{Report, Request, Survey};
 use crate::review::{Log, Piece, Scan};
 
-/// Sums up what was denied, observed and exempted: when, where, whom and by which rules; how long
-/// robots.txt files were unreachable; and what is missing from the log.
 #[derive(Args, Debug)]
 #[command(after_help = "\
+Says what was denied, observed and exempted, when, where, to whom and by which rules; how long
+robots.txt files were unreachable; and what is missing from the log.
+
 Examples:
   courtesy audit report                                   the whole log, on the terminal
   courtesy audit report --since 7d --origin '*.example.com'

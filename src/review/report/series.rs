@@ -18,6 +18,9 @@ const DAY: u64 = 24 * HOUR;
 const WIDTHS: [u64; 10] =
     [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 28 * DAY, 364 * DAY, 36_400 * DAY];
 
+/// The end of the year 9999: no line is of a later time, whatever a clock said.
+const LAST: u64 = 253_402_300_799_999;
+
 /// Weeks begin on Monday, and 1970-01-01 was a Thursday.
 const OFFSET: u64 = 3 * DAY;
 
@@ -84,7 +87,7 @@ impl Series {
     }
 
     fn place(&self, time: Moment) -> u64 {
-        time.millis().saturating_add(OFFSET) / self.millis()
+        (time.millis().min(LAST) + OFFSET) / self.millis()
     }
 
     fn widen(&mut self) {

@@ -175,6 +175,9 @@ fn arbitrary_log() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
+    // Each case makes a log with its chain.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn every_way_of_counting_comes_to_the_same(lines in arbitrary_log(), rows_max in 0usize..5) {
         let mut survey = Survey::of(Filter::default());

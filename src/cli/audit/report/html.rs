@@ -54,7 +54,7 @@ fn heading(page: &mut String, report: &Report) {
 }
 
 fn print_section(page: &mut String, number: usize, section: &Section) {
-    let wide = if section.table.columns.len() > 3 { " class=\"wide\"" } else { "" };
+    let wide = if section.table.columns.len() > 4 { " class=\"wide\"" } else { "" };
     let _ = writeln!(
         page,
         "<section{wide} aria-labelledby=\"s{number}\">\n<h2 id=\"s{number}\">{}</h2>",
@@ -108,7 +108,8 @@ fn print_row(page: &mut String, table: &Table, row: &Line) {
 
 const fn class(kind: Kind) -> &'static str {
     match kind {
-        Kind::Text => "",
+        Kind::Text => " class=\"text\"",
+        Kind::Word => " class=\"word\"",
         Kind::Number => " class=\"number\"",
         Kind::Digest => " class=\"digest\"",
     }

@@ -44,12 +44,12 @@ pub fn sections(report: &Report) -> Vec<Section> {
         ranked("By agent", "Product token", &report.by_agent, all, |key| {
             key.agent.clone().unwrap_or_else(|| "(none)".into())
         }),
-        by_rule(report),
         ranked("By client", "Client", &report.by_client, all, client),
-        ranked("By profile", "Profile", &report.by_profile, all, profile),
+        by_rule(report),
         unreachable(report),
         exemptions(report),
         robots_txt(report),
+        ranked("By profile", "Profile", &report.by_profile, all, profile),
     ];
     sections
         .into_iter()
@@ -129,7 +129,7 @@ fn missing(missing: &Missing) -> Section {
         .iter()
         .map(|gap| Line::of([minute(gap.since), minute(gap.until), number(gap.lost), gap.why.clone()]));
     let columns =
-        [("From", Kind::Text), ("To", Kind::Text), ("Records lost", Kind::Number), ("Why", Kind::Text)];
+        [("From", Kind::Word), ("To", Kind::Word), ("Records lost", Kind::Number), ("Why", Kind::Text)];
     Section { title: "What is missing", notes, is_urgent, table: Table::of(columns, gaps), foot: None }
 }
 
@@ -183,7 +183,7 @@ fn by_rule(report: &Report) -> Section {
         ("Origin", Kind::Text),
         ("Line", Kind::Number),
         ("Rule", Kind::Text),
-        ("File (SHA-256)", Kind::Digest),
+        ("File SHA-256", Kind::Digest),
     ];
     let table = Table::of(columns, lines);
     Section { title: "By rule", table, foot: foot(&report.by_rule), ..Section::default() }
@@ -219,7 +219,7 @@ fn unreachable(report: &Report) -> Section {
         ("In all", Kind::Number),
         ("Outages", Kind::Number),
         ("Longest", Kind::Number),
-        ("Since", Kind::Text),
+        ("Since", Kind::Word),
         ("Denied for it", Kind::Number),
     ];
     let notes = match rows.is_empty() {
@@ -247,9 +247,10 @@ fn exemptions(report: &Report) -> Section {
         let cells = [
             capital(standing(row.standing)),
             day(key.until),
-            key.by.clone(),
-            key.reason.clone(),
-            key.ticket.clone().unwrap_or_default(),
+            match &key.ticket {
+                Some(ticket) => format!("{}: {} ({ticket})", key.by, key.reason),
+                None => format!("{}: {}", key.by, key.reason),
+            },
             key.origin.clone(),
             number(row.records),
             row.first.map(day).unwrap_or_default(),
@@ -258,15 +259,13 @@ fn exemptions(report: &Report) -> Section {
         Line { is_urgent: row.standing != Standing::Running, ..Line::of(cells) }
     };
     let columns = [
-        ("State", Kind::Text),
-        ("Until", Kind::Text),
-        ("By", Kind::Text),
-        ("Reason", Kind::Text),
-        ("Ticket", Kind::Text),
+        ("State", Kind::Word),
+        ("Until", Kind::Word),
+        ("By whom, and why", Kind::Text),
         ("Origin", Kind::Text),
         ("Used", Kind::Number),
-        ("First", Kind::Text),
-        ("Last", Kind::Text),
+        ("First", Kind::Word),
+        ("Last", Kind::Word),
     ];
     let table = Table::of(columns, report.exemptions.rows.iter().map(line));
     Section { title: "Exemptions used", table, foot: foot(&report.exemptions), ..Section::default() }
@@ -290,10 +289,10 @@ fn robots_txt(report: &Report) -> Section {
     });
     let columns = [
         ("Origin", Kind::Text),
-        ("First record", Kind::Text),
-        ("Last record", Kind::Text),
+        ("First record", Kind::Word),
+        ("Last record", Kind::Word),
         ("Records", Kind::Number),
-        ("File (SHA-256)", Kind::Digest),
+        ("File SHA-256", Kind::Digest),
     ];
     Section { title: "robots.txt versions", table: Table::of(columns, lines), ..Section::default() }
 }

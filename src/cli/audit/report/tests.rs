@@ -126,9 +126,9 @@ fn the_text_fits_a_hundred_columns_and_says_what_matters() {
         "torn 1 time",
         "http://a.example",
         "Disallow: /private/",
-        "http://c.example            5 h",
+        "http://c.example     5 h        1      5 h  2026-11-20 12:00",
         "Expires soon",
-        "OPS-7",
+        "legal: contract (OPS-7)",
     ] {
         assert!(text.contains(words), "{words} not in:\n{text}");
     }

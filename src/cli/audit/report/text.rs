@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::sections::{Kind, Line, Section, Table, facts, sections};
-use super::words::{Plain, minute, number, period};
+use super::super::table::{columns, fit, printable};
+use super::sections::{Column, Kind, Line, Section, Table, facts, sections};
+use super::words::{minute, number, period};
 use crate::cli::paint::Paint;
 use crate::review::report::{OverTime, Report};
 
@@ -13,10 +14,13 @@ const BAR_COLUMNS: usize = 20;
 const CHART_ROWS: u64 = 8;
 /// Columns before it, for a number.
 const CHART_MARGIN: usize = 8;
-/// Octets of a digest that are shown.
+/// Of a digest.
 const DIGEST_COLUMNS: usize = 12;
-/// A column that is cut to make room is not cut further.
+/// A column that is folded to make room is not made narrower.
 const COLUMN_MIN: usize = 8;
+/// Lines that one cell may have; what does not fit into them is cut.
+const CELL_LINES_MAX: usize = 3;
+const FACTS_IN_A_LINE: usize = 4;
 
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const BAR_EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -34,15 +38,18 @@ pub fn print(report: &Report, paint: Paint) -> String {
 fn heading(text: &mut String, report: &Report, paint: Paint) {
     let _ = writeln!(text, "{}", paint.strong(format_args!("Denied requests, {}", period(report))));
     if !report.period.origins.is_empty() {
-        let _ = writeln!(text, "of {}", Plain(&report.period.origins.join(", ")));
+        let _ = writeln!(text, "of {}", printable(&report.period.origins.join(", ")));
     }
     if let Some(head) = &report.log.head {
         let _ = writeln!(text, "log up to line {} {}", number(head.seq), head.hash);
     }
     let made = format!("made {} UTC by courtesy {}", minute(report.made_at), report.courtesy);
     let _ = writeln!(text, "{}\n", paint.faint(made));
+    // What belongs together stays on one line.
     let facts: Vec<_> = facts(report).into_iter().map(|(name, value)| format!("{name} {value}")).collect();
-    let _ = writeln!(text, "{}", facts.join(" · "));
+    for facts in facts.chunks(FACTS_IN_A_LINE) {
+        let _ = writeln!(text, "{}", facts.join(" · "));
+    }
 }
 
 /// The number of records in each bucket, as columns.
@@ -92,7 +99,7 @@ fn short(count: u64) -> String {
 fn print_section(text: &mut String, section: &Section, paint: Paint) {
     title(text, section.title, paint);
     for note in &section.notes {
-        for line in wrapped(&Plain(note).to_string()) {
+        for line in folded(&printable(note), COLUMNS, usize::MAX) {
             let _ = writeln!(text, "{}", if section.is_urgent { paint.doubtful(line) } else { line });
         }
     }
@@ -112,32 +119,43 @@ fn print_table(text: &mut String, table: &Table, paint: Paint) {
     let cells: Vec<Vec<String>> = table.rows.iter().map(|line| shown(table, line)).collect();
     let widths = widths(table, &cells);
     let titles: Vec<_> = table.columns.iter().map(|column| column.title.to_owned()).collect();
-    let _ = writeln!(text, "{}", paint.faint(line_of(table, &widths, &titles).trim_end()));
-    for (line, cells) in table.rows.iter().zip(&cells) {
-        let words = line_of(table, &widths, cells);
-        let words = match line.is_urgent {
-            true => paint.doubtful(words.trim_end()),
-            false => words,
-        };
-        let bar = line.bar.map(|bar| format!("  {}", paint.bar(bar_of(bar)))).unwrap_or_default();
-        let _ = writeln!(text, "{}", format!("{words}{bar}").trim_end());
+    for line in lines_of(table, &widths, &titles) {
+        let _ = writeln!(text, "{}", paint.faint(line.trim_end()));
+    }
+    for (row, cells) in table.rows.iter().zip(&cells) {
+        for (number, line) in lines_of(table, &widths, cells).into_iter().enumerate() {
+            let bar = row.bar.filter(|_| number == 0 && has_bars(table));
+            let _ = match bar {
+                Some(bar) => writeln!(text, "{line}  {}", paint.bar(bar_of(bar))),
+                None if row.is_urgent => writeln!(text, "{}", paint.doubtful(line.trim_end())),
+                None => writeln!(text, "{}", line.trim_end()),
+            };
+        }
     }
 }
 
+/// Where they leave room for the words.
+fn has_bars(table: &Table) -> bool {
+    table.has_bars() && table.columns.len() <= 3
+}
+
 fn shown(table: &Table, line: &Line) -> Vec<String> {
-    let show = |(column, cell): (&super::sections::Column, &String)| match column.kind {
-        Kind::Digest => cell.chars().take(DIGEST_COLUMNS).collect(),
-        Kind::Text | Kind::Number => Plain(cell).to_string(),
+    let show = |(column, cell): (&Column, &String)| match column.kind {
+        Kind::Digest => printable(cell).chars().take(DIGEST_COLUMNS).collect(),
+        Kind::Text | Kind::Word | Kind::Number => printable(cell),
     };
     table.columns.iter().zip(&line.cells).map(show).collect()
 }
 
-/// As wide as what stands in a column; where that is too much, the widest gives way.
+/// As wide as what stands in a column; where that is too much, the widest text gives way.
 fn widths(table: &Table, cells: &[Vec<String>]) -> Vec<usize> {
     let widest = |at: usize| cells.iter().map(|row| width(&row[at])).max().unwrap_or_default();
-    let titles = table.columns.iter().map(|column| column.title.len());
+    let titles = table.columns.iter().map(|column| match column.kind {
+        Kind::Digest => DIGEST_COLUMNS,
+        Kind::Text | Kind::Word | Kind::Number => column.title.len(),
+    });
     let mut widths: Vec<usize> = titles.enumerate().map(|(at, title)| title.max(widest(at))).collect();
-    let bar = if table.has_bars() { BAR_COLUMNS + 2 } else { 0 };
+    let bar = if has_bars(table) { BAR_COLUMNS + 2 } else { 0 };
     let room = COLUMNS - bar - 2 * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() > room {
         let texts = widths.iter_mut().zip(&table.columns).filter(|(_, column)| column.kind == Kind::Text);
@@ -149,20 +167,23 @@ fn widths(table: &Table, cells: &[Vec<String>]) -> Vec<usize> {
     widths
 }
 
-fn line_of(table: &Table, widths: &[usize], cells: &[String]) -> String {
-    let mut line = String::new();
-    for ((column, room), cell) in table.columns.iter().zip(widths).zip(cells) {
-        if !line.is_empty() {
-            line.push_str("  ");
-        }
-        let cell = cut(cell, *room);
-        let space = " ".repeat(room.saturating_sub(width(&cell)));
-        match column.kind {
-            Kind::Number => line.extend([space, cell]),
-            Kind::Text | Kind::Digest => line.extend([cell, space]),
-        }
-    }
-    line
+/// One row, its cells folded to their columns.
+fn lines_of(table: &Table, widths: &[usize], cells: &[String]) -> Vec<String> {
+    let folded: Vec<Vec<String>> =
+        cells.iter().zip(widths).map(|(cell, room)| folded(cell, *room, CELL_LINES_MAX)).collect();
+    let height = folded.iter().map(Vec::len).max().unwrap_or_default();
+    let line = |number: usize| {
+        let cells = table.columns.iter().zip(widths).zip(&folded).map(|((column, room), lines)| {
+            let words = lines.get(number).map_or("", String::as_str);
+            let space = " ".repeat(room.saturating_sub(width(words)));
+            match column.kind {
+                Kind::Number => space + words,
+                Kind::Text | Kind::Word | Kind::Digest => words.to_owned() + &space,
+            }
+        });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    (0..height).map(line).collect()
 }
 
 fn bar_of(part: f64) -> String {
@@ -171,42 +192,38 @@ fn bar_of(part: f64) -> String {
     "█".repeat(eighths / 8) + BAR_EIGHTHS[eighths % 8]
 }
 
-/// Columns that a text takes, or fewer: of the scripts that have wide characters, every character
-/// counts for two.
 fn width(text: &str) -> usize {
     text.chars().map(columns).sum()
 }
 
-fn columns(character: char) -> usize {
-    if character < '\u{1100}' || character == '…' { 1 } else { 2 }
-}
-
-fn cut(text: &str, room: usize) -> String {
-    if width(text) <= room {
-        return text.to_owned();
-    }
-    let mut left = room.saturating_sub(1);
-    let fits = |character: &char| {
-        let taken = columns(*character);
-        let fits = taken <= left;
-        left = left.saturating_sub(taken);
-        fits
-    };
-    text.chars().take_while(fits).chain(['…']).collect()
-}
-
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always one");
-        if line.is_empty() {
-            line.push_str(&cut(word, COLUMNS));
-        } else if width(line) + 1 + width(word) <= COLUMNS {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(cut(word, COLUMNS));
+/// In lines of at most `room` columns: between words, or within one that is too long.
+fn folded(text: &str, room: usize, lines_max: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while width(rest) > room {
+        if lines.len() + 1 == lines_max {
+            lines.push(fit(rest, room));
+            return lines;
         }
+        let end = fitting(rest, room);
+        let at = rest[..end].rfind(' ').filter(|at| *at > 0).unwrap_or(end);
+        lines.push(rest[..at].to_owned());
+        rest = rest[at..].trim_start_matches(' ');
     }
+    lines.push(rest.to_owned());
     lines
+}
+
+/// Octets of `text` that fit into `room` columns, and its first character if none does.
+fn fitting(text: &str, room: usize) -> usize {
+    let mut used = 0;
+    let mut octets = 0;
+    for character in text.chars() {
+        used += columns(character);
+        if used > room && octets > 0 {
+            break;
+        }
+        octets += character.len_utf8();
+    }
+    octets
 }

@@ -104,20 +104,10 @@ pub fn period(report: &Report) -> String {
     }
 }
 
-/// What somebody else wrote, on a terminal: records have it escaped, but settings and files that
-/// others have changed need not.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain<'a>(pub &'a str);
-
-/// The same in HTML, as text or in a quoted attribute.
+/// What somebody else wrote, in HTML, as text or in a quoted attribute. Records have it escaped, but
+/// settings and files that others have changed need not.
 #[derive(Clone, Copy, Debug)]
 pub struct Html<'a>(pub &'a str);
-
-impl Display for Plain<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::shown(self.0, text::escape_json))
-    }
-}
 
 impl Display for Html<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -148,7 +138,6 @@ mod tests {
     #[test]
     fn nothing_that_strangers_wrote_reaches_a_reader_as_it_is() {
         let hostile = "<b title='\"'>&\u{1b}[2J\u{202e}\n";
-        assert_eq!(Plain(hostile).to_string(), "<b title='\"'>&\\u001b[2J\\u202e\\u000a");
         assert_eq!(
             Html(hostile).to_string(),
             "&lt;b title=&#39;&quot;&#39;&gt;&amp;\\u001b[2J\\u202e\\u000a"

@@ -120,7 +120,7 @@ fn a_broken_clock_makes_buckets_wide_and_no_more_of_them() {
     series.add(NOON, Reason::DisallowRule);
     series.add(Moment::from_millis(u64::MAX), Reason::DisallowRule);
     let over_time = series.clone().over(None, None, 92);
-    assert!(over_time.buckets.len() < 6000, "{}", over_time.buckets.len());
+    assert!(over_time.buckets.len() < 92, "{}", over_time.buckets.len());
     let counted: u64 = over_time.buckets.iter().flat_map(|bucket| bucket.by_reason.values()).sum();
     assert_eq!(counted, 3);
     for minute in 0..100_000 {

@@ -15,6 +15,8 @@ pub struct Column {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Text,
+    /// Short, and never cut.
+    Word,
     Number,
     /// A SHA-256 in hexadecimal, of which the beginning is enough where room is scarce.
     Digest,
