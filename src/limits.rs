@@ -114,6 +114,30 @@ pub const RECORDS_WAITING_MAX: usize = 1024;
 /// Octets at the end of the record file that are searched for the last whole record at start.
 pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 
+/// How long after a write it is brought to the disk, and the head written down beside it, under
+/// `audit.sync = "batch"`: what a power cut may take.
+pub const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
+
+/// How often the log is tried again while it cannot be written, so that it heals without traffic.
+pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a segment that could not be closed is written on before that is tried again; and how
+/// often its age is looked at, for clocks that are set.
+pub const ROTATION_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Pieces of evidence that are known to be kept, without a look at the disk.
+pub const EVIDENCE_KNOWN_MAX: usize = 16_384;
+
+/// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
+/// that names them.
+pub const EVIDENCE_WAITING_MAX: usize = 64;
+
+/// How often the log is told how many decisions there were.
+pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// How long the end of the proxy waits for the last totals.
+pub const TOTALS_WAIT: Duration = Duration::from_secs(1);
+
 /// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 

@@ -21,11 +21,11 @@ Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
-
-  curl http://127.0.0.1:3129/readyz                 is it well? /healthz, /metrics; --admin
+  curl http://127.0.0.1:3129/readyz                 is it well? and /healthz, /metrics (--admin)
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
-requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA.
+requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA,
+and opens denials.jsonl anew, as logrotate wants it.
 
 For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
 pub struct ServeArgs {
@@ -67,7 +67,10 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
-    let name = runtime.block_on(signals.end(|| reload(&assembly.leaves)));
+    let name = runtime.block_on(signals.end(|| {
+        reload(&assembly.leaves);
+        assembly.audit.reopen();
+    }));
     info!("{name}: finishing the requests under way, at most {:?}", settings.limits.drain_timeout);
     // A second signal does not wait for the drain.
     std::thread::spawn(move || {

@@ -30,7 +30,7 @@ pub use settings::{
 pub use show::Effective;
 pub use values::{Admin, FetchAs, Token, Via};
 pub use words::{
-    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots,
+    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
 };
 
 /// The commented file: every setting with its default and a sentence.

@@ -9,6 +9,7 @@ mod channel;
 mod connect;
 mod connection;
 mod control;
+mod decisions;
 mod denial;
 mod fields;
 mod form;
@@ -43,6 +44,7 @@ pub use channel::{Channel, Scope};
 use connect::Connect;
 pub use connect::{HostPattern, Https, HttpsMode, Mixed};
 pub use connection::{Limits, serve};
+pub use decisions::{DecisionCounts, Decisions};
 pub use fields::Via;
 use form::Asked;
 use forward::Client;
@@ -247,6 +249,7 @@ impl From<No> for Stop {
         match no {
             No::Denial(denial) => Self::Denial(denial),
             No::Failed(error) => Self::Refusal(Refusal::origin(&error)),
+            No::Unrecorded => Self::Refusal(Refusal::audit_unavailable()),
         }
     }
 }

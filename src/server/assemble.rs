@@ -14,7 +14,7 @@ use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
 use crate::fetch::RobotsFetcher;
 use crate::moment::Moment;
-use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
+use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
 use crate::store::disk::{self, Disk};
 
@@ -28,7 +28,7 @@ pub struct Assembly {
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub leaves: Arc<Leaves>,
-    gate: Arc<Gate>,
+    pub gate: Arc<Gate>,
     egress: Arc<egress::Shared>,
     via: Via,
     settings: Settings,
@@ -70,7 +70,13 @@ pub fn assemble(
             connections_max: settings.clients.max_connections,
         },
         drain_timeout: settings.limits.drain_timeout,
-        gate: Arc::new(Gate { rules, store: Arc::clone(&store), audit: Arc::clone(&audit), clock }),
+        gate: Arc::new(Gate {
+            rules,
+            store: Arc::clone(&store),
+            audit: Arc::clone(&audit),
+            clock,
+            decisions: Decisions::default(),
+        }),
         store,
         audit,
         tally: Arc::default(),

@@ -3,6 +3,7 @@
 
 mod assemble;
 mod reception;
+mod totals;
 mod worker;
 
 use std::io;
@@ -17,6 +18,7 @@ use tracing::{info, warn};
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use reception::Clients;
 use reception::Door;
+use totals::Totals;
 use worker::Worker;
 
 use crate::limits::ACCEPT_PAUSE;
@@ -59,6 +61,7 @@ pub struct Server {
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
     store: Arc<Store>,
+    totals: Totals,
 }
 
 impl Server {
@@ -77,8 +80,9 @@ impl Server {
                 .name("accept".into())
                 .spawn(move || accept_all(listeners, &senders, &door, stop))?
         };
+        let totals = Totals::start(Arc::clone(&assembly.gate))?;
         let store = Arc::clone(&assembly.store);
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, store })
+        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, store, totals })
     }
 
     /// Where it listens.
@@ -86,7 +90,8 @@ impl Server {
         &self.addresses
     }
 
-    /// Stops accepting, lets requests under way end within the drain timeout, and ends the threads.
+    /// Stops accepting, lets requests under way end within the drain timeout, tells the log how many
+    /// decisions there were, and ends the threads.
     pub fn stop(mut self) {
         self.end();
     }
@@ -99,6 +104,7 @@ impl Server {
         for worker in &mut self.workers {
             worker.join();
         }
+        self.totals.end();
         // Nobody learns anything any more: what is still to be written has its last chance.
         self.store.close();
     }

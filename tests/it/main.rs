@@ -5,6 +5,7 @@ mod support;
 
 mod access;
 mod admin;
+mod audit;
 mod bodies;
 mod classify;
 mod connect;

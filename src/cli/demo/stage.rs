@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
+use crate::audit::segment::{self, Found, Lines};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
@@ -127,13 +128,13 @@ impl<W: Write> Stage<W> {
 
     /// Everything that the proxy has recorded, in the order of its numbers.
     pub fn records(&self) -> Vec<Value> {
-        let files =
-            std::fs::read_dir(&self.audit_dir).into_iter().flatten().flatten().map(|file| file.path());
-        let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-        let texts: Vec<String> = logs.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
-        let lines = texts.iter().flat_map(|text| text.lines());
-        let mut records: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
-        records.sort_by_key(|record| record["seq"].as_u64());
+        let mut records = Vec::new();
+        for segment in segment::list(&self.audit_dir).unwrap_or_default() {
+            let Ok(mut lines) = Lines::open(&segment.path) else { continue };
+            while let Ok(Found::Line(line)) = lines.next() {
+                records.extend(serde_json::from_slice(line).ok());
+            }
+        }
         records
     }
 

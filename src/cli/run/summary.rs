@@ -61,10 +61,13 @@ impl Summary {
         let mut text = format!("courtesy: {}\n", parts.join(" · "));
         if audit.written > 0 {
             let count = plural(audit.written, "record");
-            text.push_str(&format!("          {count} in {}\n", records.display()));
+            text.push_str(&format!(
+                "          {count}; see them with: courtesy audit query --run {}\n",
+                self.run
+            ));
         }
-        if audit.errors > 0 {
-            let count = plural(audit.errors, "record");
+        if audit.lost > 0 {
+            let count = plural(audit.lost, "record");
             text.push_str(&format!("          {count} could not be written to {}\n", records.display()));
         }
         text
@@ -89,7 +92,7 @@ impl Summary {
             "reasons": reasons,
             "robots_txt": counts.copies,
             "failed": counts.failed,
-            "records": { "written": audit.written, "lost": audit.errors, "file": records },
+            "records": { "written": audit.written, "lost": audit.lost, "file": records },
         })
     }
 }
@@ -132,7 +135,7 @@ mod tests {
             summary.print(Form::Text),
             "courtesy: 316 requests to 4 origins · 271 forwarded · 41 denied (38 by rule, \
              3 robots.txt unreachable) · 1 robots.txt answered from the copy that decides · 3 failed\n          \
-             41 records in /state/runs/1/audit/denials.jsonl\n"
+             41 records; see them with: courtesy audit query --run 1\n"
         );
         assert_eq!(summary.json()["reasons"], json!({ "disallow_rule": 38, "robots_unreachable": 3 }));
         assert_eq!(summary.print(Form::None), "");
