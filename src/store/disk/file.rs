@@ -140,9 +140,12 @@ impl DatabaseFile {
 
     /// Octets of content for which the file need not grow beyond `size_max`. It grows by doubling,
     /// and half of it serves for what pages leave free and for the transaction that replaces them.
+    /// A hundredth is overlooked: the file is always a little larger than a power of two, and would
+    /// stop at half of a bound that is one.
     pub(super) fn room(&self, size_max: u64) -> u64 {
         let octets = self.octets();
-        if octets.saturating_mul(2) <= size_max { u64::MAX } else { octets.min(size_max) / 2 }
+        let may_grow = octets.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
+        if may_grow { u64::MAX } else { octets.min(size_max) / 2 }
     }
 
     /// Gives back to the system what is not needed, if that is most of the file: the work is in

@@ -7,6 +7,8 @@
 
 mod blob;
 mod file;
+#[cfg(test)]
+pub(super) mod fixture;
 mod health;
 mod migrate;
 mod offline;

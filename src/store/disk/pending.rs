@@ -53,12 +53,14 @@ impl Pending {
         self.waiting.peek(origin).or_else(|| self.writing.get(origin))
     }
 
-    /// The oldest, for one transaction. They stay visible until [`Self::written`].
-    pub(super) fn take(&mut self) -> Arc<HashMap<Origin, Change>> {
-        let mut batch = HashMap::new();
-        while batch.len() < STORE_BATCH_MAX {
+    /// The oldest, for one transaction: until they weigh `octets_max`. They stay visible until
+    /// [`Self::written`].
+    pub(super) fn take(&mut self, octets_max: usize) -> Arc<HashMap<Origin, Change>> {
+        let (mut batch, mut octets) = (HashMap::new(), 0);
+        while batch.len() < STORE_BATCH_MAX && octets < octets_max {
             let Some((origin, change)) = self.waiting.pop_lru() else { break };
             self.octets -= change.weight();
+            octets += change.weight();
             batch.insert(origin, change);
         }
         self.writing = Arc::new(batch);

@@ -67,7 +67,9 @@ impl Shared {
             |desk: &mut Desk| desk.pending.len() < STORE_BATCH_MAX && !desk.is_hurried && !desk.is_closing;
         let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
         let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-        let batch = desk.pending.take();
+        // What a transaction replaces is free only after it: a small file takes small ones.
+        let octets_max = usize::try_from(self.config.size_max / 32).unwrap_or(usize::MAX);
+        let batch = desk.pending.take(octets_max);
         if batch.is_empty() && desk.is_closing { Task::End } else { Task::Write(file, batch) }
     }
 
