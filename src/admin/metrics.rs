@@ -104,9 +104,20 @@ fn store(sheet: &mut Sheet, watched: &Watched) {
 fn audit(sheet: &mut Sheet, watched: &Watched) {
     let health = watched.audit.health();
     sheet.counter("courtesy_audit_records", "Records written", health.written);
-    sheet.counter("courtesy_audit_errors", "Records that could not be written", health.errors);
-    let help = "Whether the last record could not be written";
+    sheet.counter("courtesy_audit_lost", "Records that could not be written", health.lost);
+    let help = "Attempts to write to the log, or to bring it to the disk, that failed";
+    sheet.counter("courtesy_audit_errors", help, health.errors);
+    let help = "Attempts to keep a piece of evidence that failed";
+    sheet.counter("courtesy_audit_evidence_errors", help, health.evidence_errors);
+    let help = "Whether records, or their evidence, cannot be kept now";
     sheet.gauge("courtesy_audit_failing", help, u64::from(health.failing.is_some()));
+    let help = "Whether nothing is served until records can be written (audit.on_failure)";
+    sheet.gauge("courtesy_audit_stopped", help, u64::from(watched.audit.is_stopped()));
+    sheet.gauge("courtesy_audit_head_seq", "The number of the last line of the log", health.head.seq);
+    let help = "Files of the log that were closed";
+    sheet.counter("courtesy_audit_segments_closed", help, health.segments_closed);
+    let lines = ConstCounter::new(health.bytes);
+    sheet.0.register_with_unit("courtesy_audit_written", "Lines of the log written", Unit::Bytes, lines);
 }
 
 /// What is told in one answer, every number as it is now.

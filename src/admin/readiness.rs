@@ -54,7 +54,7 @@ fn reasons(watched: &Watched) -> Vec<Reason> {
         add("server", Status::NotReady, problem);
     }
     if let Some(error) = watched.audit.health().failing {
-        add("audit", Status::NotReady, format!("denial records cannot be written: {error}"));
+        add("audit", Status::NotReady, error);
     }
     if let Some(error) = watched.store.health().failing {
         add("store", Status::Degraded, format!("what is known of origins is kept in memory only: {error}"));

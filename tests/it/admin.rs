@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::thread;
 
+use courtesy::audit::FILE_NAME;
+
 use crate::support::{Client, Origin, Proxy, Response, Script, answer, until};
 
 /// An answer to exactly this head.
@@ -71,9 +73,9 @@ fn the_metrics_are_those_of_the_traffic() {
     let after = metrics(&proxy);
     let rose: BTreeMap<_, _> = after
         .iter()
-        .filter(|(name, value)| {
-            before.get(*name) != Some(*value) && !name.starts_with("courtesy_cache_bytes")
-        })
+        .filter(|(name, value)| before.get(*name) != Some(*value))
+        // Octets, and what the store writes when it likes, are looked at below.
+        .filter(|(name, _)| !name.contains("_bytes") && !name.starts_with("courtesy_store_"))
         .map(|(name, value)| (name.as_str(), *value - before.get(name).unwrap_or(&0.0)))
         .collect();
     let expected = BTreeMap::from([
@@ -89,12 +91,24 @@ fn the_metrics_are_those_of_the_traffic() {
         ("courtesy_cache_hits_total", 6.0),
         ("courtesy_cache_misses_total", 2.0),
         ("courtesy_audit_records_total", 4.0),
+        ("courtesy_audit_head_seq", 4.0),
     ]);
     assert_eq!(rose, expected);
     assert!(after["courtesy_cache_bytes"] > 0.0);
+    assert_eq!(after["courtesy_audit_written_bytes_total"], log_octets(&proxy));
+    assert_eq!((after["courtesy_store_loads_total"], after["courtesy_store_load_hits_total"]), (2.0, 0.0));
+    until("both origins are in the store", || metrics(&proxy)["courtesy_store_entries"] == 2.0);
+    let kept = metrics(&proxy);
+    assert!(kept["courtesy_store_writes_total"] >= 2.0 && kept["courtesy_store_content_bytes"] > 0.0);
+    assert!(kept["courtesy_store_file_bytes"] > kept["courtesy_store_content_bytes"]);
     let version = format!("courtesy_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
     assert_eq!(after[&version], 1.0);
     assert_eq!(after["process_start_time_seconds"], 1_767_225_600.0);
+}
+
+fn log_octets(proxy: &Proxy) -> f64 {
+    let octets = std::fs::metadata(proxy.audit_dir().join(FILE_NAME)).expect("the log").len();
+    octets as f64
 }
 
 #[test]
@@ -138,12 +152,12 @@ fn a_proxy_that_drains_lives_and_is_not_ready() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_not_ready() {
+fn a_log_that_cannot_be_written_is_not_ready_until_it_can() {
     let origin = Origin::with_robots("User-agent: *\nDisallow: /\n");
     let proxy = Proxy::with(|settings| {
-        let dir = settings.state_dir.join("audit");
+        let dir = settings.audit_dir();
         std::fs::create_dir(&dir).expect("a directory");
-        symlink("/dev/full", dir.join("denials.jsonl")).expect("a link");
+        symlink("/dev/full", dir.join(FILE_NAME)).expect("a link");
     });
     assert_eq!(proxy.admin("/readyz").status(), 200, "nothing has been tried yet");
     assert_eq!(proxy.get(&origin.url("/")).status(), 403);
@@ -153,7 +167,33 @@ fn a_log_that_cannot_be_written_is_not_ready() {
     assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"not_ready".into(), &"audit".into()));
     let problem = told["reasons"][0]["problem"].as_str().unwrap();
     assert!(problem.contains("No space left on device"), "{problem}");
-    assert_eq!(metrics(&proxy)["courtesy_audit_failing"], 1.0);
+    let failing = metrics(&proxy);
+    assert_eq!((failing["courtesy_audit_failing"], failing["courtesy_audit_lost_total"]), (1.0, 1.0));
+    assert!(failing["courtesy_audit_errors_total"] >= 1.0);
+
+    std::fs::remove_file(proxy.audit_dir().join(FILE_NAME)).expect("the link");
+    proxy.audit.reopen();
+    until("it is ready again", || proxy.admin("/readyz").status() == 200);
+    assert_eq!(metrics(&proxy)["courtesy_audit_failing"], 0.0);
+}
+
+/// It goes on from memory: whoever restarts what is not ready would take that away, too.
+#[test]
+fn a_store_that_cannot_be_used_is_told_and_the_proxy_is_ready() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /private/\n");
+    let proxy = Proxy::with(|settings| {
+        std::fs::create_dir(settings.state_dir.join("store.redb")).expect("what is no file");
+    });
+    let response = proxy.admin("/readyz");
+    let told = response.json();
+    assert_eq!((response.status(), &told["status"]), (200, &"degraded".into()), "{told}");
+    assert_eq!(
+        (&told["reasons"][0]["part"], &told["reasons"][0]["status"]),
+        (&"store".into(), &"degraded".into())
+    );
+    assert_eq!(metrics(&proxy)["courtesy_store_degraded"], 1.0);
+    assert_eq!(proxy.get(&origin.url("/private/")).status(), 403);
+    assert_eq!(proxy.get(&origin.url("/")).status(), 200);
 }
 
 #[test]
