@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::Report;
 use super::file::{DatabaseFile, Row};
-use super::survey::{self, Each, Stats};
+use super::survey::{self, Stats};
 use super::trouble::{OpenError, Trouble, guarded};
 use crate::origin::Origin;
 
@@ -47,8 +47,11 @@ impl Offline {
 
     /// Hands over every origin, one at a time; says how many did not hold. The inner error is the
     /// one that `each` ended with.
-    pub fn export(&self, each: Each<'_>) -> Result<io::Result<u64>, OpenError> {
-        self.say(|| survey::export(&self.file, each))
+    pub fn export(
+        &self,
+        mut each: impl FnMut(Report) -> io::Result<()>,
+    ) -> Result<io::Result<u64>, OpenError> {
+        self.say(|| survey::export(&self.file, &mut each))
     }
 
     /// Gives back to the system what is not needed: octets of the file before and after.

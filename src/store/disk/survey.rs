@@ -72,8 +72,11 @@ impl Disk {
 
     /// Hands over every origin, one at a time; says how many did not hold. The inner error is the
     /// one that `each` ended with.
-    pub fn export(&self, each: Each<'_>) -> Result<io::Result<u64>, OpenError> {
-        self.survey(|file| export(file, each))
+    pub fn export(
+        &self,
+        mut each: impl FnMut(Report) -> io::Result<()>,
+    ) -> Result<io::Result<u64>, OpenError> {
+        self.survey(|file| export(file, &mut each))
     }
 
     fn survey<T>(&self, look: impl FnOnce(&DatabaseFile) -> Result<T, Trouble>) -> Result<T, OpenError> {
