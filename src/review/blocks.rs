@@ -69,9 +69,14 @@ impl Blocks {
         self.buffer.copy_within(self.given..self.filled, 0);
         self.filled -= self.given;
         self.given = 0;
-        // No line end is looked for twice: what was kept has none.
-        let mut searched = self.filled;
+        let mut searched = 0;
         loop {
+            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[searched..self.filled]) {
+                self.give(searched + end + 1);
+                self.lines_before = self.lines;
+                self.lines += memchr::memchr_iter(b'\n', self.octets()).count() as u64;
+                return Ok(Found::Lines);
+            }
             if self.filled == self.buffer.len() {
                 self.give(self.filled);
                 return Ok(Found::TooLong);
@@ -80,18 +85,12 @@ impl Blocks {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 outcome => outcome?,
             };
-            self.filled += read;
             if read == 0 {
                 self.shown = self.filled;
                 return Ok(Found::End);
             }
-            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[searched..self.filled]) {
-                self.give(searched + end + 1);
-                self.lines_before = self.lines;
-                self.lines += memchr::memchr_iter(b'\n', self.octets()).count() as u64;
-                return Ok(Found::Lines);
-            }
             searched = self.filled;
+            self.filled += read;
         }
     }
 

@@ -196,3 +196,6 @@ impl Client {
 fn any<C, V>(conditions: &[C], value: impl FnOnce() -> Option<V>, holds: impl Fn(&C, &V) -> bool) -> bool {
     conditions.is_empty() || value().is_some_and(|value| conditions.iter().any(|one| holds(one, &value)))
 }
+
+#[cfg(test)]
+mod tests;

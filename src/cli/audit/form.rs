@@ -44,7 +44,7 @@ impl<W: Write> Printer<W> {
             Form::Json => Self::Json { output, is_terminal },
             Form::Csv => {
                 let mut sheet = csv::Writer::from_writer(output);
-                sheet.write_record(sheet::HEADER)?;
+                sheet.write_record(sheet::HEADER).map_err(told)?;
                 Self::Csv(sheet)
             }
         })
@@ -65,7 +65,7 @@ impl<W: Write> Printer<W> {
                 None => return Ok(Taken::Damaged),
             },
             Self::Csv(sheet) => match record(line) {
-                Some((record, hash)) => sheet.write_record(sheet::row(&record, hash))?,
+                Some((record, hash)) => sheet.write_record(sheet::row(&record, hash)).map_err(told)?,
                 None => return Ok(Taken::Damaged),
             },
         }
@@ -86,5 +86,13 @@ pub fn record(line: &[u8]) -> Option<(Box<Record>, &str)> {
     match Content::parse(line) {
         Ok(Content::Record(record)) => Some((record, hash)),
         _ => None,
+    }
+}
+
+/// What the operating system said: the crate would hide which error it was.
+fn told(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
     }
 }

@@ -20,6 +20,8 @@ pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
             return trouble(&format!("its robots.txt is damaged in the evidence: {why}"), paint);
         }
     };
+    // The last line's end begins no other line.
+    let body = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n")).unwrap_or(body);
     let rule = record.rule.as_ref().map(|rule| rule.line);
     let group = record.group.as_ref().map(|group| group.line);
     // Where nothing is marked, the beginning says most.

@@ -1,0 +1,7 @@
+//! `courtesy audit` as a shell sees it: over logs of every kind of segment, and while they change.
+
+mod follow;
+mod forms;
+mod query;
+mod show;
+mod support;
