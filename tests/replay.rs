@@ -18,7 +18,7 @@ use courtesy::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
 use courtesy::moment::Moment;
 use courtesy::policy::decision::{Basis, Decision, Verdict, by_rules};
 use courtesy::policy::profile::Profile;
-use courtesy::robots::{Directive, Path, RobotsTxt, path_of_url};
+use courtesy::robots::{self, Directive, Path, RobotsTxt, path_of_url};
 use courtesy::text::{hex, sha256_hex};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
@@ -60,8 +60,33 @@ struct Expected {
     other_basis: u64,
 }
 
-/// Writes a log of `count` denials under `rfc9309`, and says what `google` makes of them.
-fn write_log(dir: &File, count: usize) -> Expected {
+impl Expected {
+    /// Adds a record of `decision` to what `group`, of another reading of the file, says of `path`.
+    fn count(&mut self, decision: &Decision<'_>, group: Option<robots::Group<'_>>, path: &str) {
+        let dialect = Profile::named("google").unwrap().dialect;
+        let rule = group.and_then(|group| group.rule_for(&Path::new(path.as_bytes(), &dialect)));
+        let Basis::Rule { rule: was, group: named } = decision.basis else { panic!("{decision:?}") };
+        match (group, rule) {
+            (Some(group), Some(rule)) if rule.directive == Directive::Disallow => {
+                let same = (was.line, was.pattern, named.name, named.line)
+                    == (rule.line, rule.pattern, group.name(), group.line());
+                self.other_basis += u64::from(!same);
+            }
+            _ => self.allowed += 1,
+        }
+    }
+}
+
+/// Whether a URL may have been sent with other octets than the record of it has: it percent-encodes
+/// what is not printable ASCII, and google takes URLs as given.
+fn is_unclear(url: &str) -> bool {
+    let encoded = |begin: &str| begin == "%7F" || begin.starts_with("%8") || "9ABCDEF".contains(&begin[1..2]);
+    url.match_indices('%').filter_map(|(at, _)| url.get(at..at + 3)).any(encoded)
+}
+
+/// Writes a log of `count` denials under `rfc9309`, at most `each` of one file, and says what `google`
+/// makes of them.
+fn write_log(dir: &File, count: usize, each: usize) -> Expected {
     let clock = ManualClock::starting_at(NOON) as Arc<dyn Clock>;
     let writer = Arc::new(Writer::open(Config::new(dir.to_owned()), clock).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -70,6 +95,10 @@ fn write_log(dir: &File, count: usize) -> Expected {
     let (ours, other) = (Profile::default(), Profile::named("google").unwrap());
     let (mut expected, mut written, mut waiting) = (Expected::default(), 0, Vec::new());
     for matrix in lines::<Matrix>("real-cases.jsonl.gz") {
+        if written == count {
+            break;
+        }
+        let of_this_file = written + each;
         let body = &files[&matrix.f];
         let robots = RobotsTxt::parse(body, &ours.dialect);
         let others = RobotsTxt::parse(body, &other.dialect);
@@ -84,24 +113,13 @@ fn write_log(dir: &File, count: usize) -> Expected {
             if decision.verdict != Verdict::Disallow
                 || &*path == b"/robots.txt"
                 || !is_plain
-                || written == count
+                || written == count.min(of_this_file)
             {
                 continue;
             }
             let path = str::from_utf8(&path).unwrap();
-            match others
-                .group(Some(agent))
-                .and_then(|group| Some((group, group.rule_for(&Path::new(path.as_bytes(), &other.dialect))?)))
-            {
-                Some((group, rule)) if rule.directive == Directive::Disallow => {
-                    let Basis::Rule { rule: was, group: named } = decision.basis else {
-                        panic!("{decision:?}")
-                    };
-                    let same = (was.line, was.pattern, named.name, named.line)
-                        == (rule.line, rule.pattern, group.name(), group.line());
-                    expected.other_basis += u64::from(!same);
-                }
-                _ => expected.allowed += 1,
+            if !is_unclear(path) {
+                expected.count(&decision, others.group(Some(agent)), path);
             }
             exhibits.iter().for_each(|exhibit| shelf.put(exhibit).unwrap());
             waiting.push((record(agent, path, &decision, &exhibits), exhibits.clone()));
@@ -202,9 +220,9 @@ fn audit(dir: &File, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-fn replays(count: usize) {
+fn replays(count: usize, each: usize) {
     let dir = tempfile::tempdir().unwrap();
-    let expected = write_log(dir.path(), count);
+    let expected = write_log(dir.path(), count, each);
     assert!(expected.allowed > 0, "google is expected to allow some of it: {expected:?}");
 
     let (code, said) = audit(dir.path(), &["verify"]);
@@ -218,32 +236,38 @@ fn replays(count: usize) {
     let (code, said) = audit(dir.path(), &["replay", "--profile", "google", "--format", "json"]);
     assert_eq!(code, Some(0));
     let objects: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (summary, differing) = objects.split_last().unwrap();
-    let number = |name: &str| summary["summary"][name].as_u64().unwrap();
-    let found = Expected { allowed: number("allowed"), other_basis: number("other_basis") };
+    let (summary, told) = objects.split_last().unwrap();
+    let (differing, undecidable): (Vec<&Value>, Vec<&Value>) =
+        told.iter().partition(|object| object["outcome"] == "differs");
+    let is_unclear = |object: &Value| is_unclear(object["url"].as_str().unwrap());
+    assert!(undecidable.iter().all(|object| is_unclear(object)), "{undecidable:?}");
+    let clear = differing.iter().filter(|object| !is_unclear(object));
+    let (allowed, other): (Vec<&Value>, Vec<&Value>) =
+        clear.partition(|object| object["is"].as_str().unwrap().starts_with("allowed: "));
+    let found = Expected { allowed: allowed.len() as u64, other_basis: other.len() as u64 };
     assert_eq!(found, expected);
-    assert_eq!(number("same"), count as u64 - expected.allowed - expected.other_basis);
-    assert_eq!(differing.len() as u64, expected.allowed + expected.other_basis);
-    assert!(differing.iter().all(|object| object["outcome"] == "differs"));
+    let number = |name: &str| summary["summary"][name].as_u64().unwrap() as usize;
+    assert_eq!(number("allowed") + number("other_basis"), differing.len());
+    assert_eq!(number("same"), count - told.len());
     println!("{count} records: {expected:?}");
 }
 
 #[test]
 fn a_log_of_real_files_is_decided_the_same_way_again_and_as_directly_under_another_profile() {
-    replays(5_000);
+    replays(3_000, 10);
 }
 
 /// As the project promises it: `cargo test --test replay -- --ignored --nocapture`.
 #[test]
 #[ignore = "a minute's work without optimisation"]
 fn a_log_of_a_hundred_thousand_denials_is_decided_the_same_way_again() {
-    replays(100_000);
+    replays(100_000, usize::MAX >> 1);
 }
 
 #[test]
 fn a_changed_file_of_evidence_and_a_lost_one_are_told_by_both() {
     let dir = tempfile::tempdir().unwrap();
-    write_log(dir.path(), 200);
+    write_log(dir.path(), 200, 20);
     let mut files = files_below(&dir.path().join("evidence"));
     files.retain(|path| {
         path.extension().is_some_and(|it| it == "gz") && path.to_string_lossy().contains(".txt")
