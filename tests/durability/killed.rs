@@ -18,7 +18,7 @@ const DENIALS: usize = 1000;
 const LOAD: Duration = Duration::from_secs(1);
 
 /// Files so small that some are being closed and compressed at every moment.
-const SETTINGS: &str = "[audit]\nrotate_size = \"100KiB\"";
+const SETTINGS: &str = "[audit]\nrotate_size = \"256KiB\"";
 
 #[test]
 fn every_denial_that_was_received_has_its_record_however_often_the_proxy_is_killed() {
