@@ -111,6 +111,18 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
+impl Segment {
+    /// Its lines; also when it has been compressed since it was listed.
+    pub fn lines(&self) -> io::Result<Lines> {
+        match Lines::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Lines::open(&self.path.with_added_extension("gz"))
+            }
+            opened => opened,
+        }
+    }
+}
+
 impl Lines {
     /// Opens a segment; by its first octets it is told whether it is compressed.
     pub fn open(path: &Path) -> io::Result<Self> {
