@@ -128,6 +128,18 @@ pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
     })
 }
 
+impl Segment {
+    /// Its lines; also when it has been compressed since it was listed.
+    pub fn lines(&self) -> io::Result<Lines> {
+        match Lines::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Lines::open(&self.path.with_added_extension("gz"))
+            }
+            opened => opened,
+        }
+    }
+}
+
 impl Lines {
     /// Opens a segment, compressed or not.
     pub fn open(path: &Path) -> io::Result<Self> {

@@ -138,7 +138,7 @@ fn chain(dir: &Path) -> Vec<Content> {
     let mut head = Head::genesis();
     let mut all = Vec::new();
     for segment in segment::list(dir).unwrap() {
-        let mut lines = segment::Lines::open(&segment.path).unwrap();
+        let mut lines = segment.lines().unwrap();
         while let segment::Found::Line(line) = lines.next().unwrap() {
             let content = Content::parse(line).unwrap();
             let (prev, seq) = match &content {

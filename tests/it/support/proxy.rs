@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use courtesy::admin::{Admin, Listener};
 use courtesy::audit::Writer;
-use courtesy::audit::segment::{self, Found, Lines};
+use courtesy::audit::segment::{self, Found};
 use courtesy::ca::{Leaves, Source};
 use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
@@ -160,7 +160,7 @@ impl Proxy {
     pub fn lines(&self) -> Vec<Value> {
         let mut all = Vec::new();
         for segment in segment::list(&self.audit_dir()).expect("the directory of records") {
-            let mut lines = Lines::open(&segment.path).expect("a file of records");
+            let mut lines = segment.lines().expect("a file of records");
             loop {
                 match lines.next().expect("a line") {
                     Found::Line(line) => all.push(serde_json::from_slice(line).expect("a record")),
