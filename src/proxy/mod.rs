@@ -25,6 +25,7 @@ mod replayed;
 mod respond;
 mod rewind;
 mod rules;
+mod stop;
 mod tally;
 mod target;
 mod upgrade;
@@ -38,7 +39,6 @@ use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
-use tracing::debug;
 
 pub use body::Body;
 use body::Exchange;
@@ -52,10 +52,11 @@ use form::Asked;
 use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
-use gate::{Admission, Ask, No, Subject};
+use gate::{Admission, Ask, Subject};
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
+use stop::Stop;
 use tally::{Asked as Counted, End};
 pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
@@ -220,40 +221,6 @@ fn count(counted: Counted<'_>, ended: Result<(End, Response<Body>), Stop>) -> Re
         Err(Stop::Refusal(_)) => drop(counted),
     }
     ended.map(|(_, response)| response)
-}
-
-/// Why a request goes no further.
-enum Stop {
-    Refusal(Refusal),
-    Denial(Box<gate::Denial>),
-}
-
-impl Stop {
-    fn answer(&self, asked: &Asked, channel: &Channel) -> Response<Body> {
-        match self {
-            Self::Refusal(refusal) => {
-                debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
-                respond::refused(refusal, asked)
-            }
-            Self::Denial(denial) => respond::denied(denial, asked),
-        }
-    }
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refusal(refusal)
-    }
-}
-
-impl From<No> for Stop {
-    fn from(no: No) -> Self {
-        match no {
-            No::Denial(denial) => Self::Denial(denial),
-            No::Failed(error) => Self::Refusal(Refusal::origin(&error)),
-            No::Unrecorded => Self::Refusal(Refusal::audit_unavailable()),
-        }
-    }
 }
 
 fn closing(mut response: Response<Body>) -> Response<Body> {
