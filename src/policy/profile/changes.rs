@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use super::{Access, Meaning, Meanings, OutageCopy, Profile};
 
+/// The name of a setting, and its value in a profile.
+type Setting = (&'static str, fn(&Profile) -> String);
+
 /// The settings that change a profile, and their values as one would write them.
-const SETTINGS: [(&str, fn(&Profile) -> String); 11] = [
+const SETTINGS: [Setting; 11] = [
     ("outage.after", |it| access(it.outage.after)),
     ("outage.after_time", |it| length(it.outage.after_time)),
     ("outage.copy", |it| copy(it.outage.copy)),
@@ -25,7 +28,7 @@ impl Profile {
     /// A record repeats them: with them it can be decided again without the configuration.
     pub fn changes(&self) -> BTreeMap<String, String> {
         let Some(row) = Self::named(self.name).filter(|row| self != row) else { return BTreeMap::new() };
-        let differs = |(name, print): &(&str, fn(&Self) -> String)| {
+        let differs = |(name, print): &Setting| {
             let ours = print(self);
             (ours != print(&row)).then(|| ((*name).to_owned(), ours))
         };
