@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::{Access, Meaning, Meanings, OutageCopy, Profile};
 
-/// A setting that changes a profile, and how its value in one would be written.
+/// The name of a setting, and its value in a profile.
 type Setting = (&'static str, fn(&Profile) -> String);
 
+/// The settings that change a profile, and their values as one would write them.
 const SETTINGS: [Setting; 11] = [
     ("outage.after", |it| access(it.outage.after)),
     ("outage.after_time", |it| length(it.outage.after_time)),
