@@ -5,7 +5,9 @@ mod blocks;
 mod brief;
 pub mod filter;
 mod listing;
-pub mod scan;
+mod piece;
+mod scan;
 
 pub use filter::{Filter, Sieve};
-pub use scan::{Block, Extent, Line, Log, Piece, Rest, Scan, ScanError};
+pub use piece::{Block, Extent, Line, Log, Piece, Rest, ScanError};
+pub use scan::Scan;
