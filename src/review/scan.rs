@@ -64,7 +64,8 @@ impl Scan {
     }
 
     /// The next part, `None` at the end. After an error the next call goes on behind what cannot be
-    /// read.
+    /// read. Not an iterator: a piece is good until the next is asked for.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
     pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {
         if self.current.as_mut().is_some_and(|current| std::mem::take(&mut current.at_end)) {
             // Before reading on: the file may have been emptied and begun anew.
