@@ -64,7 +64,7 @@ enum Command {
     /// Find out what stands in the way of a crawl, and which clients follow the variables
     Doctor(doctor::DoctorArgs),
     /// Read the log of denials: query, show, verify, replay, report
-    Audit(audit::AuditArgs),
+    Audit(Box<audit::AuditArgs>),
     /// Check, show or print the settings
     Config(config::ConfigArgs),
     /// Print a completion script for a shell

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::scan::{Log, ScanError};
+use super::piece::{Log, ScanError};
 use crate::audit::segment::{self, FILE_NAME, Found, Lines};
 use crate::audit::{Content, checked_hash};
 use crate::moment::Moment;

@@ -5,10 +5,12 @@ mod blocks;
 mod brief;
 pub mod filter;
 mod listing;
+mod piece;
 pub mod replay;
 pub mod report;
-pub mod scan;
+mod scan;
 pub mod verify;
 
 pub use filter::{Filter, Sieve};
-pub use scan::{Block, Extent, Line, Log, Piece, Rest, Scan, ScanError};
+pub use piece::{Block, Extent, Line, Log, Piece, Rest, ScanError};
+pub use scan::Scan;

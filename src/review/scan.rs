@@ -3,70 +3,13 @@
 //! and how many lines of it have been given: names mean nothing.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::blocks::{Blocks, Found};
 use super::listing::{Listing, Segment};
+use super::piece::{Block, Extent, Log, Piece, Rest, ScanError};
 use crate::limits::REVIEW_CLOCK_SLACK;
 use crate::moment::Moment;
-
-/// Where a log is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Log {
-    /// All segments in a directory.
-    Dir(PathBuf),
-    /// These files alone, in whatever order.
-    Files(Vec<PathBuf>),
-}
-
-/// A part of the log.
-#[derive(Clone, Copy, Debug)]
-pub enum Piece<'a> {
-    Lines(Block<'a>),
-    /// Octets that are no line: more than one has, or at the end of a file and without an end.
-    Rest(Rest<'a>),
-}
-
-/// Whole lines of one file.
-#[derive(Clone, Copy, Debug)]
-pub struct Block<'a> {
-    pub file: &'a Path,
-    /// With their ends.
-    pub octets: &'a [u8],
-    /// Lines of the file before these.
-    before: u64,
-}
-
-/// A line without its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<'a> {
-    pub octets: &'a [u8],
-    /// In its file, counted from 1.
-    pub number: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest<'a> {
-    pub file: &'a Path,
-    pub octets: &'a [u8],
-    /// Where a line of its file would have this number.
-    pub number: u64,
-}
-
-/// A file of the log that could not be read.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read {}", path.display())]
-pub struct ScanError {
-    pub path: PathBuf,
-    pub source: io::Error,
-}
-
-/// How far a scan has come, in octets as they are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    pub read: u64,
-    pub total: u64,
-}
 
 /// Reads a log. At its end it may be asked again: there may be more by then.
 #[derive(Debug)]
@@ -100,41 +43,6 @@ enum Step {
     End,
 }
 
-impl Log {
-    /// The directory that has the evidence of the log, too.
-    pub fn dir(&self) -> PathBuf {
-        match self {
-            Self::Dir(dir) => dir.clone(),
-            Self::Files(files) => {
-                let parent = files.first().and_then(|file| file.parent());
-                parent.filter(|dir| *dir != Path::new("")).unwrap_or(Path::new(".")).to_owned()
-            }
-        }
-    }
-
-    pub(super) const fn is_dir(&self) -> bool {
-        matches!(self, Self::Dir(_))
-    }
-}
-
-impl<'a> Block<'a> {
-    /// The lines, one after the other.
-    pub fn lines(self) -> impl Iterator<Item = Line<'a>> {
-        let mut start = 0;
-        memchr::memchr_iter(b'\n', self.octets).zip(self.before + 1..).map(move |(end, number)| {
-            let octets = &self.octets[start..end];
-            start = end + 1;
-            Line { octets, number }
-        })
-    }
-}
-
-impl ScanError {
-    pub(super) fn new(path: &Path, source: io::Error) -> Self {
-        Self { path: path.to_owned(), source }
-    }
-}
-
 impl Scan {
     /// From the beginning of the log.
     pub fn new(log: Log) -> Result<Self, ScanError> {
@@ -156,7 +64,8 @@ impl Scan {
     }
 
     /// The next part, `None` at the end. After an error the next call goes on behind what cannot be
-    /// read.
+    /// read. Not an iterator: a piece is good until the next is asked for.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
     pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {
         if self.current.as_mut().is_some_and(|current| std::mem::take(&mut current.at_end)) {
             // Before reading on: the file may have been emptied and begun anew.
@@ -294,7 +203,7 @@ impl Scan {
     fn block(&self) -> Option<Block<'_>> {
         let Current { segment, blocks, .. } = self.current.as_ref()?;
         let octets = blocks.octets();
-        Some(Block { file: &segment.path, octets, before: blocks.lines_before })
+        Some(Block::new(&segment.path, octets, blocks.lines_before))
     }
 
     fn rest(&self) -> Option<Rest<'_>> {

@@ -22,7 +22,7 @@ pub enum Form {
 pub enum Printer<W: Write> {
     Table { layout: table::Layout, output: W },
     Json { output: W, is_terminal: bool },
-    Csv(csv::Writer<W>),
+    Csv(Box<csv::Writer<W>>),
 }
 
 impl Form {
@@ -45,7 +45,7 @@ impl<W: Write> Printer<W> {
             Form::Csv => {
                 let mut sheet = csv::Writer::from_writer(output);
                 sheet.write_record(sheet::HEADER).map_err(told)?;
-                Self::Csv(sheet)
+                Self::Csv(Box::new(sheet))
             }
         })
     }

@@ -209,7 +209,7 @@ fn a_place_is_an_origin_or_hosts() {
     ] {
         assert_eq!(Place::parse(place).unwrap().covers(origin), expected, "{place} {origin}");
     }
-    for text in ["exa mple.com", "", "ftp://example.com", "*.example.com:x", "::1"] {
+    for text in ["exa mple.com", "", "gopher://example.com", "*.example.com:x", "::1"] {
         assert!(Place::parse(text).is_err(), "{text}");
     }
 }

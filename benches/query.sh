@@ -1,0 +1,48 @@
+#!/bin/sh
+# How fast `courtesy audit query` reads a log, beside cat, grep and jq on the same files in one run.
+#   benches/query.sh [RECORDS] [DIR]
+# Makes the log (about 1.5 KB a record) in DIR unless it is there, and prints seconds and ratios.
+set -eu
+records=${1:-5000000}
+dir=${2:-target/bench-log-$records}
+cd "$(dirname "$0")/.."
+cargo build --release --quiet --bin courtesy --bench log
+courtesy=${CARGO_TARGET_DIR:-target}/release/courtesy
+[ -e "$dir/denials.jsonl" ] || cargo bench --quiet --bench log -- "$dir" "$records"
+files=$(ls "$dir"/denials*.jsonl)
+middle=$(printf '01K%023d' $((records / 2)))
+
+# Seconds that a command takes.
+seconds() {
+    start=$(date +%s%N)
+    sh -c "$1" >/dev/null
+    echo "$start $(date +%s%N)" | awk '{ printf "%.2f", ($2 - $1) / 1e9 }'
+}
+
+# A command, its seconds, and how many times as long the query of the same question took.
+compare() {
+    took=$(seconds "$3")
+    echo "$1|$2|$took|$(echo "$took $query" | awk '{ printf "%.2f", $1 / $2 }')"
+}
+
+question() {
+    query=$(seconds "$courtesy audit query --format json --dir $dir $2")
+    echo "$1|courtesy audit query $2|$query|1"
+    compare "$1" "grep -c" "grep -c '$3' $files"
+    [ "${JQ:-yes}" = no ] || compare "$1" "jq -c" "jq -c 'select($4)' $files"
+}
+
+# Once through, so that all of them find the files in memory.
+sh -c "cat $files" >/dev/null
+{
+    echo "question|command|seconds|to the query"
+    query=1
+    echo "all octets|cat|$(seconds "cat $files | cat")|"
+    question "one record" "--id $middle" "\"id\":\"$middle\"" ".id == \"$middle\""
+    question "one in ten" "--reason robots_unreachable" '"reason":"robots_unreachable"' \
+        '.reason == "robots_unreachable"'
+    question "nine in ten" "--reason disallow_rule" '"reason":"disallow_rule"' '.reason == "disallow_rule"'
+    question "a host" "--origin www77.example.com" '"origin":"https://www77.example.com"' \
+        '.origin == "https://www77.example.com"'
+} | column -t -s '|'
+ls -l $files | awk -v records="$records" '{ octets += $5 } END { printf "%d records, %.2f GB\n", records, octets / 1e9 }'
