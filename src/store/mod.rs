@@ -31,7 +31,7 @@ use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::fetch::{Ask, FetchRobots};
+use crate::fetch::FetchRobots;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
 use cache::Cache;
@@ -40,7 +40,7 @@ pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
 use entry::Entry;
-use flight::{Flight, Landing};
+use flight::Landed;
 pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge};
 pub use known::{Known, Undecided};
 use parsed::Parsed;
@@ -94,7 +94,7 @@ pub struct Store {
 /// let a second fetch start.
 struct Shelf {
     cache: Cache,
-    flights: HashMap<Origin, flight::Landed>,
+    flights: HashMap<Origin, Landed>,
 }
 
 /// How a question stands.
@@ -102,7 +102,7 @@ enum Look {
     Current(Known),
     /// The origin is known, but not yet under this profile.
     Underived(Arc<Entry>),
-    Wait(flight::Landed),
+    Wait(Landed),
 }
 
 impl Store {
@@ -224,59 +224,6 @@ impl Store {
         }
         let entry = derived.as_ref().unwrap_or(entry);
         Known::if_current(entry.state(question.profile)?, entry, now)
-    }
-
-    /// Starts the one flight for an origin, if there may be one more.
-    fn begin(
-        self: &Arc<Self>,
-        mut shelf: MutexGuard<'_, Shelf>,
-        question: &Question<'_>,
-    ) -> Result<flight::Landed, Undecided> {
-        let previous = shelf.cache.get(question.origin).cloned();
-        let ask = Ask {
-            origin: question.origin.clone(),
-            user_agent: question.user_agent.cloned(),
-            validators: None,
-            redirects_max: question.profile.redirects_max,
-        };
-        self.launch(shelf, ask, question.profile, previous)
-    }
-
-    /// It is a task of its own: it goes on when all who wait for it have left.
-    fn launch(
-        self: &Arc<Self>,
-        mut shelf: MutexGuard<'_, Shelf>,
-        ask: Ask,
-        profile: &Arc<Profile>,
-        previous: Option<Arc<Entry>>,
-    ) -> Result<flight::Landed, Undecided> {
-        if shelf.flights.len() >= self.config.queue_max {
-            return Err(Undecided::Busy);
-        }
-        let (flight, landed) = Flight::new(self, ask.origin.clone());
-        shelf.flights.insert(ask.origin.clone(), landed.clone());
-        // A runtime that is going down drops the task at once, and the flight takes the lock then.
-        drop(shelf);
-        tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
-        Ok(landed)
-    }
-
-    /// Asks again for what an origin's flight has just brought from the disk, for it ends soon.
-    fn refresh(self: &Arc<Self>, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
-        let shelf = self.shelf();
-        if !shelf.flights.contains_key(&ask.origin) {
-            // Whether it can begin or not, the copy still serves.
-            let _ = self.launch(shelf, ask, profile, Some(entry));
-        }
-    }
-
-    /// What was learnt and the end of the flight become visible in the same instant.
-    fn landed(&self, origin: &Origin, landing: &Landing) {
-        let mut shelf = self.shelf();
-        shelf.flights.remove(origin);
-        if let Ok(entry) = landing {
-            shelf.cache.put(origin, Arc::clone(entry));
-        }
     }
 
     fn profiles(&self) -> MutexGuard<'_, Vec<Arc<Profile>>> {

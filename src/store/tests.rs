@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::clock::ManualClock;
 use crate::egress::{self, Failure};
-use crate::fetch::Refused;
+use crate::fetch::{Ask, Refused};
 use crate::moment::Moment;
 use crate::origin::split_url;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
-use crate::audit::segment::{self, Found, Lines};
+use crate::audit::segment::{self, Found};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
@@ -130,7 +130,7 @@ impl<W: Write> Stage<W> {
     pub fn records(&self) -> Vec<Value> {
         let mut records = Vec::new();
         for segment in segment::list(&self.audit_dir).unwrap_or_default() {
-            let Ok(mut lines) = Lines::open(&segment.path) else { continue };
+            let Ok(mut lines) = segment.lines() else { continue };
             while let Ok(Found::Line(line)) = lines.next() {
                 records.extend(serde_json::from_slice(line).ok());
             }

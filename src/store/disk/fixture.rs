@@ -1,4 +1,4 @@
-//! Files as former versions left them, for tests.
+//! Files as former versions, or somebody with another program, left them; for tests.
 
 use std::path::Path;
 
@@ -31,4 +31,23 @@ pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {
     }
     std::fs::rename(old, path)?;
     Ok(count)
+}
+
+/// Changes the JSON of an origin, and nothing else: whether it did.
+pub(in crate::store) fn edit(path: &Path, origin: &str, from: &str, to: &str) -> Result<bool, redb::Error> {
+    let database = Database::open(path)?;
+    let transaction = database.begin_write()?;
+    let changed = {
+        let mut origins = transaction.open_table(ORIGINS)?;
+        let row = origins.get(origin)?.map(|row| {
+            let (turn, sum, json) = row.value();
+            (turn, *sum, String::from_utf8_lossy(json).into_owned())
+        });
+        let Some((turn, sum, json)) = row else { return Ok(false) };
+        let edited = json.replace(from, to);
+        origins.insert(origin, (turn, &sum, edited.as_bytes()))?;
+        edited != json
+    };
+    transaction.commit()?;
+    Ok(changed)
 }

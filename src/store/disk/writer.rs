@@ -10,9 +10,10 @@ use time::macros::format_description;
 
 use super::file::DatabaseFile;
 use super::pending::Change;
+use super::shared::{Desk, Shared};
 use super::tables::Totals;
-use super::{Desk, STORE_BATCH_WAIT, Shared, Trouble, guarded};
-use crate::limits::STORE_BATCH_MAX;
+use super::trouble::{Trouble, guarded};
+use crate::limits::{STORE_BATCH_MAX, STORE_BATCH_WAIT};
 use crate::moment::Moment;
 use crate::origin::Origin;
 

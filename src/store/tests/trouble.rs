@@ -80,6 +80,23 @@ fn octets_changed_anywhere_are_never_believed() {
     });
 }
 
+#[tokio::test]
+async fn an_outage_cannot_be_made_longer_than_it_was() {
+    let home = Home::new();
+    let house = home.house(vec![status(503)]);
+    house.ask("example.com", &rfc9309()).await;
+    house.store.close();
+    let since = |moment: Moment| format!("\"since\":{}", moment.millis());
+    let (from, to) = (since(START), since(Moment::from_millis(START.millis() - 40 * 86_400_000)));
+    assert!(disk::fixture::edit(&home.file(), "https://example.com", &from, &to).expect("a store"));
+    let house = house.restart(vec![status(503)]);
+    assert_eq!(house.verdict("example.com", &rfc9309()).await, "disallow");
+    assert_eq!((house.fetches(), house.store.health().broken), (1, 1), "asked, not believed");
+    let house = house.restart(vec![]);
+    assert_eq!(house.ask("example.com", &rfc9309()).await, "unreachable");
+    assert_eq!(house.store.health().broken, 0);
+}
+
 #[test]
 fn a_file_that_is_cut_or_is_none_is_moved_aside() {
     let home = Home::new();
