@@ -259,7 +259,7 @@ fn a_log_of_real_files_is_decided_the_same_way_again_and_as_directly_under_anoth
 
 /// As the project promises it: `cargo test --test replay -- --ignored --nocapture`.
 #[test]
-#[ignore = "a minute's work without optimisation"]
+#[ignore = "some minutes without optimisation"]
 fn a_log_of_a_hundred_thousand_denials_is_decided_the_same_way_again() {
     replays(100_000, usize::MAX >> 1);
 }

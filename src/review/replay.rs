@@ -6,8 +6,6 @@ mod asked;
 mod count;
 mod files;
 mod state;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
