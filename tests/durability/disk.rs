@@ -72,7 +72,7 @@ fn a_full_disk_never_allows_and_what_it_cost_is_recorded() {
     log.assert_whole();
     let records: HashSet<_> = log.records().into_keys().collect();
     let lost = ids.iter().filter(|id| !records.contains(id.as_str())).count();
-    assert!(lost >= 50, "{lost} of {} were lost", ids.len());
+    assert!(lost > 0, "none of {} was lost: the disk was not full", ids.len());
     let said: u64 = log.events("gap").iter().filter_map(|gap| gap["lost"].as_u64()).sum();
     assert_eq!(said, lost as u64, "{:?}", log.events("gap"));
     assert!(records.contains(ids.last().expect("a denial").as_str()));

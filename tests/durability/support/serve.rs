@@ -62,6 +62,14 @@ impl Serve {
         self.admin("/readyz").status == 200
     }
 
+    /// One number of its metrics.
+    #[track_caller]
+    pub fn metric(&self, name: &str) -> usize {
+        let metrics = self.admin("/metrics").body;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().expect("a number")
+    }
+
     /// A path as this process sees it, which may have mounted something there.
     pub fn sees(&self, path: &Path) -> PathBuf {
         let root = format!("/proc/{}/root", self.id());
