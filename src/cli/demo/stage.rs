@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
-use crate::audit::segment::{self, Found};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
+use crate::review::{Log, Piece, Scan};
 use crate::server::{Listeners, Server, assemble};
 
 /// The crawler of the demo, where it matters which.
@@ -129,11 +129,10 @@ impl<W: Write> Stage<W> {
     /// Everything that the proxy has recorded, in the order of its numbers.
     pub fn records(&self) -> Vec<Value> {
         let mut records = Vec::new();
-        for segment in segment::list(&self.audit_dir).unwrap_or_default() {
-            let Ok(mut lines) = segment.lines() else { continue };
-            while let Ok(Found::Line(line)) = lines.next() {
-                records.extend(serde_json::from_slice(line).ok());
-            }
+        let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return records };
+        while let Ok(Some(piece)) = scan.next() {
+            let Piece::Lines(block) = piece else { continue };
+            records.extend(block.lines().filter_map(|line| serde_json::from_slice(line.octets).ok()));
         }
         records
     }
