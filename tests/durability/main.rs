@@ -5,7 +5,7 @@
 //! | variable | without it | what it makes larger |
 //! | --- | --- | --- |
 //! | `COURTESY_TEST_KILLS` | 3 | how many times the proxy is killed under load |
-//! | `COURTESY_TEST_ORIGINS` | 20000 | how many origins are visited |
+//! | `COURTESY_TEST_ORIGINS` | 10000 | how many origins are visited |
 
 mod support;
 
