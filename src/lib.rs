@@ -8,7 +8,7 @@
 //! floor; `tests/architecture.rs` reads the source and says where that is not so.
 //!
 //! ```text
-//! 4  program   config  server  cli  main               puts it together; reads files, environment, signals
+//! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
 //! 2  edges     clock  ca  egress  evidence  fetch  store  audit  review  one outside thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
@@ -34,6 +34,7 @@
 //! | [`review`] | reads the records: filter, follow, verify, decide again, report |
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
 //! | [`config`] | the settings, and every complaint about them |
+//! | [`admin`] | health, readiness and metrics, on a listener of their own; the control socket |
 //! | [`server`] | listeners, workers, connections, drain |
 //! | [`cli`] | one file for each subcommand |
 //!
@@ -62,11 +63,12 @@
 //! 5. At most one fetch of a robots.txt per origin is under way; it outlives the client that caused
 //!    it, and it never goes through the proxy itself.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, in [`limits`] or by a setting.
-//! 7. Only `proxy/respond.rs` makes responses, only [`config`] knows the file format, only
+//! 7. Only `proxy/respond.rs` makes the proxy's responses, only [`config`] knows the file format, only
 //!    [`clock`] reads the clock.
 //! 8. Addresses are judged after resolution, and the connection goes to the address that was judged.
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod agent;
 pub mod audit;
 pub mod ca;

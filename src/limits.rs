@@ -92,6 +92,9 @@ pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
 /// grows by more than its few headers.
 pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
 
+/// Octets of the head of an answer to a fetch of a robots.txt that are kept as evidence.
+pub const CAPTURED_HEAD_OCTETS_MAX: usize = 16 << 10;
+
 /// Profiles under which one origin is remembered. More can only come of reloaded settings.
 pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 
@@ -114,6 +117,43 @@ pub const RECORDS_WAITING_MAX: usize = 1024;
 /// Octets at the end of the record file that are searched for the last whole record at start.
 pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 
+/// How long after a write it is brought to the disk, and the head written down beside it, under
+/// `audit.sync = "batch"`: what a power cut may take.
+pub const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
+
+/// How often the log is tried again while it cannot be written, so that it heals without traffic.
+pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a segment that could not be closed is written on before that is tried again; and how
+/// often its age is looked at, for clocks that are set.
+pub const ROTATION_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Pieces of evidence that are known to be kept, without a look at the disk.
+pub const EVIDENCE_KNOWN_MAX: usize = 16_384;
+
+/// Pieces of evidence that are written at once: each waits for the disk, and they wait together.
+pub const EVIDENCE_WRITERS_MAX: usize = 8;
+
+/// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
+/// that names them.
+pub const EVIDENCE_WAITING_MAX: usize = 64;
+
+/// How long closed files of the log are left alone at most: some grow too old without another being
+/// closed.
+pub const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Pieces of evidence that the writer removes between two writes: a few milliseconds.
+pub const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
+
+/// How often the files of a log are listed again because others have renamed some meanwhile.
+pub const LISTINGS_MAX: usize = 100;
+
+/// How often the log is told how many decisions there were.
+pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// How long the end of the proxy waits for the last totals.
+pub const TOTALS_WAIT: Duration = Duration::from_secs(1);
+
 /// How far the times of lines that follow each other may go back, as when a clock is set right:
 /// segments are passed over by time only beyond that.
 pub const REVIEW_CLOCK_SLACK: Duration = Duration::from_secs(24 * 60 * 60);
@@ -130,8 +170,60 @@ pub const REVIEW_BLOCK_OCTETS: usize = 256 << 10;
 /// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 
+/// Origins whose knowledge waits to be written to the store. Of more, the oldest goes unwritten: it
+/// is asked for again after a restart.
+pub const STORE_PENDING_MAX: usize = 4096;
+
+/// Octets that this knowledge may take: a few hundred files of the largest kind.
+pub const STORE_PENDING_OCTETS_MAX: usize = 64 << 20;
+
+/// Origins in one transaction of the store.
+pub const STORE_BATCH_MAX: usize = 500;
+
+/// How long a change waits for others to share its transaction: what a killed process may lose.
+pub const STORE_BATCH_WAIT: Duration = Duration::from_millis(200);
+
+/// Pages of the store that are held in memory.
+pub const STORE_CACHE_OCTETS: usize = 16 << 20;
+
+/// Origins read from the store at once: each occupies a thread of the blocking pool.
+pub const STORE_LOADS_MAX: usize = 8;
+
+/// How long a request's flight waits for the store before it asks the origin instead.
+pub const STORE_LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a store that failed is left alone before it is opened again.
+pub const STORE_RETRY: Duration = Duration::from_secs(60);
+
+/// How long the proxy's end waits for what is still to be written to the store.
+pub const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Octets of a file below which the store is never compacted at start.
+pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
+
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections to the admin listener at one time; one more waits to be accepted.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// For a whole conversation with the admin listener, which is one request.
+pub const ADMIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Octets of the head of a request to the admin listener: the least that the engine takes.
+pub const ADMIN_HEAD_OCTETS_MAX: usize = 8 << 10;
+
+/// Conversations by the control socket at one time; one more waits to be accepted.
+pub const CONTROL_CONNECTIONS_MAX: usize = 4;
+
+/// Octets of a question by the control socket: an origin, and what stands around it.
+pub const CONTROL_QUESTION_OCTETS_MAX: u64 = 4 << 10;
+
+/// Octets of a line of the answer: what is known of one origin, under every profile.
+pub const CONTROL_LINE_OCTETS_MAX: u64 = 1 << 20;
+
+/// For the next line by the control socket, on either side: the store may have to be looked through.
+pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections beyond the bound that are still told so; more are dropped without a word.
 pub const TURNED_AWAY_MAX: usize = 256;
@@ -192,3 +284,43 @@ pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
 /// Days before the end of a CA from which on `courtesy doctor` asks for another.
 pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
+
+/// How long after a state came due a record may still rest on it: from the answer of the store to the
+/// record is a moment, even where the machine is overloaded.
+pub const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
+
+/// Octets of robots.txt files that are kept parsed while a log is decided again.
+pub const REPLAY_CACHE_OCTETS: usize = 64 << 20;
+
+/// Faults of a log that are described; the others are counted.
+pub const FAULTS_DESCRIBED_MAX: usize = 20;
+
+/// Runs of missing lines that are remembered, to tell lines that were moved from others.
+pub const HOLES_REMEMBERED_MAX: usize = 1024;
+/// Keys that a report counts exactly, of each kind: more origins, rules or clients than anybody
+/// reads about. Beyond it the rarest are let go.
+pub const REPORT_KEYS_MAX: usize = 100_000;
+
+/// Octets of the keys of one kind that a report holds: patterns may be long.
+pub const REPORT_KEY_OCTETS_MAX: usize = 32 << 20;
+
+/// Exemptions that a report tells apart, by origin; people write them, so there are few.
+pub const REPORT_EXEMPTIONS_MAX: usize = 10_000;
+
+/// Outages of one origin that a report holds at one time; the earliest are summed up.
+pub const REPORT_STRETCHES_MAX: usize = 16;
+
+/// Versions of one robots.txt that a report tells apart; the earliest are counted.
+pub const REPORT_VERSIONS_MAX: usize = 8;
+
+/// Gaps in the log that a report names; the rest are counted.
+pub const REPORT_GAPS_MAX: usize = 20;
+
+/// Buckets of time in which a report counts before they become wider.
+pub const REPORT_BUCKETS_MAX: usize = 4096;
+
+/// Bars of a report's chart over time: the days of a quarter, and what a terminal has room for.
+pub const REPORT_BARS_MAX: usize = 92;
+
+/// How long before its end an exemption is said to expire soon.
+pub const EXEMPTION_NOTICE: Duration = Duration::from_secs(30 * 24 * 60 * 60);

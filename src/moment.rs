@@ -5,9 +5,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Milliseconds since 1970-01-01T00:00:00Z. Arithmetic saturates: a hostile or broken clock can
 /// make a moment wrong, never make the program panic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Moment(u64);
 
 impl Moment {

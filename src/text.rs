@@ -85,6 +85,24 @@ pub fn hex(octets: &[u8]) -> String {
     hex
 }
 
+/// The 32 octets of a digest in lower-case hexadecimal; `None` if the text is none.
+pub fn digest(hex: &str) -> Option<[u8; 32]> {
+    let nibble = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let mut octets = [0; 32];
+    let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    if pairs.len() != octets.len() || !rest.is_empty() {
+        return None;
+    }
+    for (octet, [high, low]) in octets.iter_mut().zip(pairs) {
+        *octet = nibble(*high)? << 4 | nibble(*low)?;
+    }
+    Some(octets)
+}
+
 fn misleads(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in the order of the map, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
     "policy", // 1
     "clock", "ca", "egress", "evidence", "fetch", "store", "audit", "review", // 2 edges
     "proxy",  // 3
-    "config", "server", "cli", // 4 program
+    "config", "admin", "server", "cli", // 4 program
 ];
 
 /// The pure floors: no I/O, no clock, no log, no tasks.

@@ -88,7 +88,10 @@ fn a_courtesy_that_serves_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let file = configuration(dir.path(), free_address());
     let mut served = Command::new(env!("CARGO_BIN_EXE_courtesy"));
-    served.args(["serve", "--config", &file]).env("COURTESY__STATE_DIR", dir.path()).stderr(Stdio::piped());
+    served
+        .args(["serve", "--config", &file, "--admin", "off"])
+        .env("COURTESY__STATE_DIR", dir.path())
+        .stderr(Stdio::piped());
     let mut served = served.spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(served.stderr.take().unwrap()));
     assert!(lines.any(|line| line.unwrap().contains("listening")));

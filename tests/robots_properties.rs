@@ -54,6 +54,20 @@ proptest! {
         agrees(&rules, &path, &Dialect::RFC9309, naive::Reading::Rfc9309)?;
     }
 
+    /// The ending is past the `?`: no dot segment can follow there.
+    #[test]
+    fn what_decides_on_a_beginning_decides_whatever_follows(
+        rules in rules(), begin in "/(a|b|/|%2F|%61|é){0,4}\\?(a|b|/|%2F|%3F|=){0,4}", end in PATH,
+        dialect in prop::sample::select(DIALECTS.to_vec()),
+    ) {
+        let robots = RobotsTxt::parse(file(&rules, true).as_bytes(), &dialect);
+        let group = robots.group(None).expect("the file has one");
+        if let Some(foreseen) = group.rule_for_beginning(&Path::new(begin.as_bytes(), &dialect)) {
+            let foreseen = foreseen.map(|rule| (rule.line, rule.directive));
+            prop_assert_eq!(decide(&robots, format!("{begin}{end}").as_bytes()), foreseen);
+        }
+    }
+
     /// Where `/` and `?` are not `%2F` and `%3F`, and where they are: before the `?`, across it, after it.
     #[test]
     fn rfc9309_agrees_about_encoded_slashes(

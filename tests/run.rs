@@ -147,7 +147,11 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     let records = summary["records"]["file"].as_str().unwrap();
     let run = summary["run"].as_str().unwrap();
     assert_eq!(Path::new(records), dir.path().join("runs").join(run).join("audit/denials.jsonl"));
-    assert_eq!(std::fs::read_to_string(records).unwrap().lines().count(), 1);
+    let lines = std::fs::read_to_string(records).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["reason"]), (2, &json!("disallow_rule")));
+    let totals = ["event", "allowed", "denied", "by_path", "by_host"].map(|name| lines[1][name].clone());
+    assert_eq!(totals, [json!("totals"), json!(2), json!(1), json!(3), json!(0)]);
 }
 
 #[test]
@@ -159,8 +163,9 @@ fn the_summary_is_one_line_and_the_way_to_the_records() {
     let mut lines = ended.stderr.lines();
     let expected = "courtesy: 1 request to 1 origin · 0 forwarded · 1 denied (1 by rule)";
     assert_eq!(lines.next(), Some(expected), "{}", ended.stderr);
-    let records = lines.next().unwrap().trim_start().strip_prefix("1 record in ").unwrap();
-    assert!(Path::new(records).is_file(), "{records}");
+    let hint = "1 record; see them with: courtesy audit query --run ";
+    let run = lines.next().unwrap().trim_start().strip_prefix(hint).unwrap();
+    assert!(dir.path().join("runs").join(run).join("audit/denials.jsonl").is_file(), "{run}");
 }
 
 #[test]

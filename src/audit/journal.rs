@@ -1,9 +1,9 @@
-//! The file of records: append-only lines, always whole. What a crash or a full disk left behind
-//! half written is taken away again before anything else is written.
+//! The file of records that is being written: append-only lines, always whole. What a crash or a
+//! full disk left behind half written is taken away again before anything else is written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::line::{Content, Head, split};
@@ -23,10 +23,10 @@ pub struct Journal {
 /// What was found at the end of the file.
 #[derive(Debug)]
 pub struct Tail {
-    /// The last line.
-    pub head: Head,
-    /// Octets that were no whole record, and have been set aside.
-    pub torn: usize,
+    /// The last line; none in an empty file.
+    pub head: Option<Head>,
+    /// What followed it and was no whole line. It has been set aside.
+    pub torn: Vec<u8>,
 }
 
 impl Journal {
@@ -35,13 +35,16 @@ impl Journal {
         let file = private().read(true).append(true).open(path)?;
         let length = file.metadata()?.len();
         let mut journal = Self { file, path: path.to_owned(), whole: length, torn: false };
-        let (tail, rest) = journal.read_tail(length)?;
-        if !rest.is_empty() {
-            let mut torn = private().append(true).open(torn_path)?;
-            torn.write_all(&rest)?;
-            torn.write_all(b"\n")?;
-            torn.sync_all()?;
+        let tail = journal.read_tail(length)?;
+        if !tail.torn.is_empty() {
+            let mut aside = private().append(true).open(torn_path)?;
+            aside.write_all(&tail.torn)?;
+            aside.write_all(b"\n")?;
+            aside.sync_all()?;
             journal.cut()?;
+        }
+        if length == 0 || !tail.torn.is_empty() {
+            sync_parent(path)?;
         }
         Ok((journal, tail))
     }
@@ -50,9 +53,34 @@ impl Journal {
         &self.path
     }
 
-    /// Appends whole lines with one write. On error the file is as it was before.
-    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.append_with(lines, |file, lines| file.write_all(lines))
+    /// Octets of whole lines.
+    pub const fn len(&self) -> u64 {
+        self.whole
+    }
+
+    /// Whether nobody else has made the file shorter or longer since it was written last.
+    pub fn is_as_left(&mut self) -> io::Result<bool> {
+        self.cut()?;
+        Ok(self.file.metadata()?.len() == self.whole)
+    }
+
+    /// Whether its name still leads to it: another program may have renamed or removed it.
+    pub fn is_in_place(&self) -> io::Result<bool> {
+        let own = self.file.metadata()?;
+        match fs::metadata(&self.path) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends whole lines with one write, and brings them to the disk itself if they are to be
+    /// `durable`. On error the file is as it was before.
+    pub fn append(&mut self, lines: &[u8], durable: bool) -> io::Result<()> {
+        self.append_with(lines, |file, lines| {
+            file.write_all(lines)?;
+            if durable { file.sync_data() } else { Ok(()) }
+        })
     }
 
     /// To the disk itself.
@@ -60,7 +88,34 @@ impl Journal {
         self.file.sync_data()
     }
 
-    fn append_with(
+    /// Gives the file the name `closed`, for good, and goes on with an empty one. On error it goes on
+    /// with the file it has; nothing is ever overwritten.
+    pub fn close_as(&mut self, closed: &Path) -> io::Result<()> {
+        self.cut()?;
+        for taken in [closed.to_owned(), closed.with_added_extension("gz")] {
+            if taken.try_exists()? {
+                let problem = format!("{} is there already; move it away", taken.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+            }
+        }
+        self.file.sync_all()?;
+        fs::rename(&self.path, closed)?;
+        match private().create_new(true).read(true).append(true).open(&self.path) {
+            Ok(file) => (self.file, self.whole) = (file, 0),
+            Err(error) => {
+                fs::rename(closed, &self.path)?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the file and of those beside it, to the disk itself.
+    pub fn sync_names(&self) -> io::Result<()> {
+        sync_parent(&self.path)
+    }
+
+    pub(super) fn append_with(
         &mut self,
         lines: &[u8],
         write: impl FnOnce(&mut File, &[u8]) -> io::Result<()>,
@@ -86,7 +141,7 @@ impl Journal {
     }
 
     /// Finds the last whole record, and all that follows it.
-    fn read_tail(&mut self, length: u64) -> io::Result<(Tail, Vec<u8>)> {
+    fn read_tail(&mut self, length: u64) -> io::Result<Tail> {
         let start = length.saturating_sub(RECORD_TAIL_OCTETS_MAX);
         let mut tail = Vec::new();
         self.file.seek(SeekFrom::Start(start))?;
@@ -94,21 +149,30 @@ impl Journal {
         let mut end = 0;
         let mut head = None;
         for (line_start, line_end) in lines_backwards(&tail) {
-            let line = &tail[line_start..line_end];
-            if let (Ok(content), Some((_, hash))) = (Content::parse(line), split(line)) {
-                (head, end) = (Some(Head { hash: hash.to_owned(), seq: content.seq() }), line_end + 1);
+            if let Some(found) = head_of(&tail[line_start..line_end]) {
+                (head, end) = (Some(found), line_end + 1);
                 break;
             }
         }
         if head.is_none() && start > 0 {
-            let problem = "there is no record to go on from at its end; move it away to begin another";
+            let problem = format!(
+                "there is no record to go on from at the end of {}; move it away to begin another",
+                self.path.display()
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
-        let rest = tail.split_off(end);
+        let torn = tail.split_off(end);
         self.whole = start + end as u64;
-        self.torn = !rest.is_empty();
-        Ok((Tail { head: head.unwrap_or_else(Head::genesis), torn: rest.len() }, rest))
+        self.torn = !torn.is_empty();
+        Ok(Tail { head, torn })
     }
+}
+
+/// Where the chain stands after `line`, which has no line end, if it is one of its lines.
+pub fn head_of(line: &[u8]) -> Option<Head> {
+    let (_, hash) = split(line)?;
+    let content = Content::parse(line).ok()?;
+    Some(Head { hash: hash.to_owned(), seq: content.seq() })
 }
 
 /// Lines that have their end, from the last to the first, without it.
@@ -120,43 +184,13 @@ fn lines_backwards(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
 /// Readable and writable by nobody else: a record says who asked for what.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);
     options
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn journal(dir: &Path) -> (Journal, Tail) {
-        Journal::open(&dir.join("denials.jsonl"), &dir.join("denials.torn")).unwrap()
-    }
-
-    #[test]
-    fn half_a_line_is_taken_away_when_the_disk_is_full() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut journal, _) = journal(dir.path());
-        journal.append(b"one\n").unwrap();
-        let full = journal.append_with(b"two\n", |file, lines| {
-            file.write_all(&lines[..2])?;
-            Err(io::ErrorKind::StorageFull.into())
-        });
-        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
-        assert_eq!(std::fs::read(journal.path()).unwrap(), b"one\n");
-        journal.append(b"three\n").unwrap();
-        assert_eq!(std::fs::read(journal.path()).unwrap(), b"one\nthree\n");
-    }
-
-    #[test]
-    fn a_file_without_any_record_is_set_aside_as_a_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("denials.jsonl"), "not\na record").unwrap();
-        let (_, tail) = journal(dir.path());
-        assert_eq!((tail.head.seq, tail.torn), (0, 12));
-        assert_eq!(std::fs::read(dir.path().join("denials.jsonl")).unwrap(), b"");
-        assert_eq!(std::fs::read(dir.path().join("denials.torn")).unwrap(), b"not\na record\n");
-    }
 }

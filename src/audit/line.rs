@@ -70,6 +70,13 @@ impl Head {
     }
 }
 
+/// The head of an empty log.
+impl Default for Head {
+    fn default() -> Self {
+        Self::genesis()
+    }
+}
+
 impl Content {
     /// What `line`, without its line end, says. The hash is not checked; see [`checked_hash`].
     pub fn parse(line: &[u8]) -> Result<Self, LineError> {

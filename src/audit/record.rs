@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
 use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
+use crate::policy::decision::Named;
 use crate::policy::profile;
-use crate::text;
+use crate::{robots, text};
 
 /// What the writer makes a line of. Texts that strangers wrote are put in with [`Record::url`],
 /// [`Record::text`] and [`Record::pattern`], which bound them.
@@ -74,7 +75,7 @@ pub struct Group {
 }
 
 /// The dialect in which robots.txt was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Profile {
     pub name: String,
     /// The settings by which it differs from its row in the table, by their names.
@@ -136,6 +137,24 @@ impl Profile {
     /// The name and version of `profile`, and what is special about it.
     pub fn of(profile: &profile::Profile) -> Self {
         Self { name: profile.name.to_owned(), settings: profile.changes(), version: profile::VERSION }
+    }
+}
+
+impl Group {
+    /// As a decision names it.
+    pub fn of(group: &Named<'_>) -> Self {
+        Self { line: group.line, token: group.name.to_owned() }
+    }
+}
+
+impl Rule {
+    /// As a decision names it, its pattern bounded and escaped.
+    pub fn of(rule: &robots::Rule<'_>) -> Self {
+        Self {
+            directive: rule.directive.to_string(),
+            line: rule.line,
+            pattern: Record::pattern(rule.pattern),
+        }
     }
 }
 

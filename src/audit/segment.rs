@@ -5,13 +5,13 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirEntryExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
 use super::line::Content;
-use crate::limits::RECORD_LINE_OCTETS_MAX;
+use crate::limits::{LISTINGS_MAX, RECORD_LINE_OCTETS_MAX};
 
 /// The file that is being written, in its directory.
 pub const FILE_NAME: &str = "denials.jsonl";
@@ -56,21 +56,36 @@ pub fn named_seq(path: &Path) -> Option<u64> {
     name.split_once(".jsonl")?.0.parse().ok()
 }
 
-/// The segments of the log in `dir` in the order of the chain. Files without a first line are left
-/// out. Of a segment that is there plain and compressed, as while it is being closed, one is given.
+/// The segments of the log in `dir` in the order of the chain, all of them even while some are being
+/// closed or compressed. Files without a first line are left out. Of a segment that is there plain
+/// and compressed, one is given.
 pub fn list(dir: &Path) -> io::Result<Vec<Segment>> {
-    let mut segments = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        if is_segment(&path)
-            && let Some(first_seq) = first_seq(&path)?
-        {
-            segments.push(Segment { first_seq, path });
+    let mut files = files(dir)?;
+    for _ in 0..LISTINGS_MAX {
+        let mut segments = Vec::new();
+        for (path, _) in &files {
+            if let Some(first_seq) = first_seq(path)? {
+                segments.push(Segment { first_seq, path: path.clone() });
+            }
+        }
+        // A file whose name changed meanwhile may have been missed under either.
+        let before = std::mem::replace(&mut files, self::files(dir)?);
+        if before == files {
+            segments.sort();
+            segments.dedup_by_key(|segment| segment.first_seq);
+            return Ok(segments);
         }
     }
-    segments.sort();
-    segments.dedup_by_key(|segment| segment.first_seq);
-    Ok(segments)
+    Err(io::Error::other(format!("the files in {} do not keep their names", dir.display())))
+}
+
+/// The files of the log in `dir`, with the numbers that tell files apart, in the order of their names.
+pub fn files(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let entries = std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| (entry.path(), entry.ino())));
+    let mut files = entries.collect::<io::Result<Vec<_>>>()?;
+    files.retain(|(path, _)| is_segment(path));
+    files.sort();
+    Ok(files)
 }
 
 /// By its name: `denials`, then `.jsonl` anywhere, and none of the suffixes of unfinished work.
@@ -111,6 +126,18 @@ pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
     } else {
         Box::new(file)
     })
+}
+
+impl Segment {
+    /// Its lines; also when it has been compressed since it was listed.
+    pub fn lines(&self) -> io::Result<Lines> {
+        match Lines::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Lines::open(&self.path.with_added_extension("gz"))
+            }
+            opened => opened,
+        }
+    }
 }
 
 impl Lines {

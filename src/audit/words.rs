@@ -3,8 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::decision::Basis;
+
 /// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The request was refused.
@@ -19,7 +21,7 @@ pub enum Event {
 }
 
 /// Why: one word for each basis of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// A disallow rule of robots.txt is the most specific match.
@@ -38,6 +40,46 @@ pub enum Reason {
     TunnelNotHttp,
     /// The request has no User-Agent and `agents.require` is set.
     AgentRequired,
+}
+
+impl Reason {
+    pub const ALL: [Self; 8] = [
+        Self::DisallowRule,
+        Self::RobotsUnreachable,
+        Self::RobotsAccessDenied,
+        Self::OriginRefused,
+        Self::Undecided,
+        Self::PathNotSeen,
+        Self::TunnelNotHttp,
+        Self::AgentRequired,
+    ];
+
+    /// As records have it.
+    pub fn word(self) -> String {
+        let word = serde_json::to_value(self).expect("a reason is a word");
+        word.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Why something is disallowed on this basis.
+    pub const fn of(basis: &Basis<'_>) -> Self {
+        match basis {
+            Basis::Unavailable(_) => Self::RobotsAccessDenied,
+            Basis::Unreachable(_) | Basis::LongUnreachable(_) => Self::RobotsUnreachable,
+            Basis::Rule { .. } | Basis::RobotsTxtItself | Basis::NoGroup | Basis::NoRule { .. } => {
+                Self::DisallowRule
+            }
+        }
+    }
+
+    /// Whether it follows from the robots.txt, or from the lack of it.
+    pub const fn is_of_robots(self) -> bool {
+        match self {
+            Self::DisallowRule | Self::RobotsUnreachable | Self::RobotsAccessDenied | Self::PathNotSeen => {
+                true
+            }
+            Self::OriginRefused | Self::Undecided | Self::TunnelNotHttp | Self::AgentRequired => false,
+        }
+    }
 }
 
 /// How the product token was found.
@@ -62,4 +104,20 @@ pub enum RobotsStatus {
     Unavailable,
     /// It is not known whether there are any (RFC 9309 §2.3.1.4).
     Unreachable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_reasons_are_counted_up_in_order_to_the_last() {
+        for (place, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{}", reason.word());
+        }
+        // Whoever adds a reason after the last one is told here.
+        let expected = serde_json::from_value::<Reason>("".into()).unwrap_err().to_string();
+        let last = Reason::ALL[Reason::ALL.len() - 1].word();
+        assert!(expected.ends_with(&format!("`{last}`")), "{expected}");
+    }
 }

@@ -1,26 +1,31 @@
-//! The writer: one thread that owns the file. Whoever has a record waits until its line has been
-//! handed to the operating system, so that no denial goes out before its record; those who wait
-//! together share one write.
+//! The writer, as others see it: a handle on the one thread that owns the file. Whoever has a record
+//! waits until its line has been handed to the operating system, so that no denial goes out before
+//! its record; those who wait together share one write.
 
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::journal::{Journal, private};
-use super::line::{Content, Head};
+use super::exhibits::ExhibitName;
+use super::health::{Health, Status};
+use super::journal::private;
+use super::keeper::Keeper;
+use super::notice::Notice;
 use super::record::Record;
-use super::segment::FILE_NAME;
+use super::redact::Redactor;
+use super::scribe::Scribe;
+use super::start::{find_head, open_active};
 use crate::clock::Clock;
 use crate::evidence::Exhibit;
 use crate::limits::RECORDS_WAITING_MAX;
 
-const TORN_NAME: &str = "denials.torn";
 const LOCK_NAME: &str = "lock";
 
 /// How the log is kept.
@@ -75,30 +80,36 @@ impl Config {
     }
 }
 
+/// Whether a process is writing the log in `dir`.
+pub fn is_written(dir: &Path) -> bool {
+    let Ok(lock) = File::open(dir.join(LOCK_NAME)) else { return false };
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
 /// brings it to the disk, and ends the thread.
 #[derive(Debug)]
 pub struct Writer {
     queue: Option<mpsc::Sender<Job>>,
-    health: Arc<Mutex<Health>>,
+    hang_up: Arc<Notify>,
+    files: watch::Receiver<u64>,
+    status: Arc<Status>,
     thread: Option<JoinHandle<()>>,
+    keeper: Option<JoinHandle<()>>,
+    redactor: Option<Redactor>,
 }
 
-/// A record's place in the file.
+/// The writer, for whoever looks after its closed files. It keeps no writer alive.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    queue: mpsc::WeakSender<Job>,
+    files: watch::Receiver<u64>,
+}
+
+/// A line's place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     pub seq: u64,
-}
-
-/// How the writer does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
-    /// Records written by this process.
-    pub written: u64,
-    /// Records that could not be.
-    pub errors: u64,
-    /// Why the last write failed; none once a write has succeeded again.
-    pub failing: Option<String>,
 }
 
 /// Why the directory of records cannot be used.
@@ -119,12 +130,30 @@ pub enum WriteError {
     Stopped,
 }
 
-/// A record that waits, and where to say how it went.
-type Job = (Record, Vec<Exhibit>, oneshot::Sender<Result<Written, WriteError>>);
+/// Why evidence was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    #[error("another file has been begun meanwhile")]
+    Outdated,
+    #[error("evidence cannot be removed: {0}")]
+    Io(io::Error),
+    #[error("the writer has stopped")]
+    Stopped,
+}
+
+/// What the thread is asked to do, and where to say how it went.
+#[derive(Debug)]
+pub(super) enum Job {
+    Write { record: Box<Record>, exhibits: Vec<Exhibit>, done: Done },
+    Note { notice: Notice, done: Done },
+    Forget { names: Vec<ExhibitName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
+}
+
+pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
 
 impl Writer {
     /// Opens the directory for this process alone, and makes it if need be.
-    pub fn open(config: Config, _clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+    pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let dir: &Path = &config.dir;
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -134,47 +163,106 @@ impl Writer {
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(dir.to_owned())),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME)).map_err(failed)?;
-        if tail.torn > 0 {
-            tracing::warn!(
-                octets = tail.torn,
-                last_seq = tail.head.seq,
-                "the last denial record was torn, as after a crash; set aside in {}",
-                dir.join(TORN_NAME).display()
-            );
-        }
-        Self::start(journal, lock, tail.head).map_err(failed)
-    }
-
-    fn start(journal: Journal, lock: File, head: Head) -> io::Result<Self> {
+        let redactor = config.redact_query.then(|| Redactor::open(dir)).transpose().map_err(failed)?;
+        let active = open_active(dir, clock.wall()).map_err(failed)?;
+        let head = find_head(dir, &active).map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
-        let health = Arc::new(Mutex::new(Health::default()));
-        let scribe = Scribe { journal, _lock: lock, head, health: health.clone() };
-        let thread = std::thread::Builder::new().name("audit".into()).spawn(move || scribe.run(jobs))?;
-        Ok(Self { queue: Some(queue), health, thread: Some(thread) })
+        let (status, hang_up) = (Arc::new(Status::new(config.on_failure)), Arc::new(Notify::new()));
+        let (begun, files) = watch::channel(0);
+        let keepers_lock = lock.try_clone().map_err(failed)?;
+        let scribe =
+            Scribe::new(config.clone(), Arc::clone(&clock), active, head, lock, Arc::clone(&status), begun);
+        let thread = {
+            let hang_up = Arc::clone(&hang_up);
+            let run = move || scribe.run(&runtime, jobs, &hang_up);
+            std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?
+        };
+        let (queue, thread) = (Some(queue), Some(thread));
+        let mut writer = Self { queue, hang_up, files, status, thread, keeper: None, redactor };
+        writer.keeper = Some(Keeper::start(&config, clock, writer.desk(), keepers_lock).map_err(failed)?);
+        Ok(writer)
     }
 
     /// Writes one record and returns when its line is with the operating system: a process that is
     /// killed afterwards has not lost it. After an error the next record is tried afresh.
     /// Before it, what `exhibits` holds that is not kept yet.
     pub async fn write(&self, record: Record, exhibits: Vec<Exhibit>) -> Result<Written, WriteError> {
-        let (done, written) = oneshot::channel();
-        let queue = self.queue.as_ref().ok_or(WriteError::Stopped)?;
-        queue.send((record, exhibits, done)).await.map_err(|_| WriteError::Stopped)?;
-        written.await.map_err(|_| WriteError::Stopped)?
+        let mut record = Box::new(record);
+        if let Cow::Owned(redacted) = self.shown(&record.url) {
+            record.url = redacted;
+        }
+        let ask = |done| Job::Write { record, exhibits, done };
+        answer(self.queue.as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
+    }
+
+    /// The URL of a record as it may be seen by who reads logs: as it is, or without the values of its
+    /// query, as the setting says.
+    pub fn shown<'a>(&self, url: &'a str) -> Cow<'a, str> {
+        match &self.redactor {
+            Some(redactor) => Cow::Owned(redactor.url(url)),
+            None => Cow::Borrowed(url),
+        }
+    }
+
+    /// Writes a line that is no record.
+    pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
+        let ask = |done| Job::Note { notice, done };
+        answer(self.queue.as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
     }
 
     /// Whether nothing may be served now: records cannot be written, and the setting says to stop.
     pub fn is_stopped(&self) -> bool {
-        false
+        self.status.is_stopped()
     }
 
-    /// Opens the file anew: another program has taken it away.
-    pub fn reopen(&self) {}
+    /// Opens the file anew: another program has taken it away. What is written from now on goes
+    /// there.
+    pub fn reopen(&self) {
+        self.hang_up.notify_one();
+    }
 
     pub fn health(&self) -> Health {
-        locked(&self.health).clone()
+        self.status.health()
     }
+
+    /// For whoever looks after the closed files.
+    pub fn desk(&self) -> Desk {
+        let queue = self.queue.as_ref().expect("it is there until the writer is dropped");
+        Desk { queue: queue.downgrade(), files: self.files.clone() }
+    }
+}
+
+impl Desk {
+    /// How many files have been begun since the writer was opened; it changes when one is closed. An
+    /// error of [`watch::Receiver::changed`] is the end of the writer.
+    pub fn files(&mut self) -> &mut watch::Receiver<u64> {
+        &mut self.files
+    }
+
+    /// Writes a line that is no record.
+    pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
+        let ask = |done| Job::Note { notice, done };
+        answer(self.queue.upgrade().as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
+    }
+
+    /// Removes evidence that no line of a closed file names, unless the file being written does; tells
+    /// how many pieces are gone. `files` is the number of files begun when those closed were looked
+    /// through: were there more since, nothing is removed, and they have to be looked through again.
+    pub async fn forget(&self, names: Vec<ExhibitName>, files: u64) -> Result<u64, ForgetError> {
+        let ask = |done| Job::Forget { names, files, done };
+        answer(self.queue.upgrade().as_ref(), ask).await.unwrap_or(Err(ForgetError::Stopped))
+    }
+}
+
+/// Puts a job in the queue, and waits for what comes of it; `None` when there is no writer any more.
+async fn answer<T>(
+    queue: Option<&mpsc::Sender<Job>>,
+    ask: impl FnOnce(oneshot::Sender<T>) -> Job,
+) -> Option<T> {
+    let (done, answered) = oneshot::channel();
+    queue?.send(ask(done)).await.ok()?;
+    answered.await.ok()
 }
 
 impl Drop for Writer {
@@ -186,73 +274,11 @@ impl Drop for Writer {
         {
             tracing::error!("the writer of denial records has panicked");
         }
-    }
-}
-
-/// The thread's side.
-struct Scribe {
-    journal: Journal,
-    /// Held as long as the file may be written.
-    _lock: File,
-    /// The last line written.
-    head: Head,
-    health: Arc<Mutex<Health>>,
-}
-
-impl Scribe {
-    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        let mut batch = Vec::with_capacity(RECORDS_WAITING_MAX);
-        while jobs.blocking_recv_many(&mut batch, RECORDS_WAITING_MAX) > 0 {
-            self.commit(&mut batch);
-        }
-        if let Err(error) = self.journal.sync() {
-            tracing::error!("denial records may not have reached the disk: {error}");
+        // Which ends this one, too.
+        if let Some(keeper) = self.keeper.take()
+            && keeper.join().is_err()
+        {
+            tracing::error!("the keeper of closed denial records has panicked");
         }
     }
-
-    /// Group commit: all that wait, in one write, then the answers.
-    fn commit(&mut self, batch: &mut Vec<Job>) {
-        let before = self.head.clone();
-        let mut lines = Vec::new();
-        let mut answers = Vec::with_capacity(batch.len());
-        for (record, _exhibits, done) in batch.drain(..) {
-            self.head.push(Content::Record(Box::new(record)), &mut lines);
-            answers.push((done, Written { seq: self.head.seq }));
-        }
-        let outcome = self.journal.append(&lines).map_err(Arc::new);
-        if outcome.is_err() {
-            self.head = before;
-        }
-        self.note(&outcome, answers.len() as u64);
-        for (done, written) in answers {
-            // Whoever asked may have left; the record stands.
-            let _ = done.send(outcome.clone().map(|()| written).map_err(WriteError::Io));
-        }
-    }
-
-    fn note(&self, outcome: &Result<(), Arc<io::Error>>, records: u64) {
-        let mut health = locked(&self.health);
-        match outcome {
-            Ok(()) => {
-                health.written += records;
-                if health.failing.take().is_some() {
-                    tracing::info!("denial records can be written again");
-                }
-            }
-            Err(error) => {
-                health.errors += records;
-                if health.failing.replace(error.to_string()).is_none() {
-                    tracing::error!(
-                        "cannot write denial records to {}: {error}",
-                        self.journal.path().display()
-                    );
-                }
-            }
-        }
-    }
-}
-
-/// Counters stay right even if somebody panicked while holding them.
-fn locked(health: &Mutex<Health>) -> std::sync::MutexGuard<'_, Health> {
-    health.lock().unwrap_or_else(PoisonError::into_inner)
 }

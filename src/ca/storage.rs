@@ -28,6 +28,11 @@ impl Storage {
         let path = dir.join("lock");
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = match file {
+            // A CA can be used where none can be made.
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => File::open(&path),
+            file => file,
+        };
         let lock = file.and_then(|file| file.lock().map(|()| file)).map_err(CaError::io(&path))?;
         let storage = Self { dir: dir.to_owned(), _lock: lock };
         storage.recover()?;
@@ -76,7 +81,9 @@ impl Storage {
         let exists = |file: &Path| file.symlink_metadata().is_ok();
         match (exists(&next_certificate), exists(&next_key)) {
             (true, false) => rename(&next_certificate, &self.certificate()),
-            _ => {
+            // A read-only disk would refuse even to take away nothing.
+            (false, false) => Ok(()),
+            (_, true) => {
                 remove(&next_certificate)?;
                 remove(&next_key)
             }

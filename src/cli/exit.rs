@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
+use crate::admin::control::ControlError;
 use crate::audit::OpenError;
 use crate::ca::CaError;
 use crate::config::Refusal;
 use crate::review::ScanError;
+use crate::store::disk;
 
 /// The exit codes, all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,29 @@ impl From<ScanError> for Failure {
             _ => Exit::InputOutput,
         };
         Self { exit, error: error.into() }
+    }
+}
+
+impl From<disk::OpenError> for Failure {
+    fn from(error: disk::OpenError) -> Self {
+        let exit = match &error {
+            disk::OpenError::Locked(_)
+            | disk::OpenError::Missing(_)
+            | disk::OpenError::Newer { .. }
+            | disk::OpenError::Failing(_) => Exit::Unavailable,
+            disk::OpenError::Damaged { .. } | disk::OpenError::Io { .. } => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::Store(error) => error.into(),
+            ControlError::Tell(error) => error.into(),
+            other => Self { exit: Exit::Unavailable, error: other.into() },
+        }
     }
 }
 

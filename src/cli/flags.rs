@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::environment;
-use crate::config::{Change, Loaded, Override, Refusal, load};
+use crate::config::{Admin, Change, Loaded, Override, Refusal, load};
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
 /// where the metadata services of clouds are.
@@ -48,6 +48,9 @@ pub struct ServeFlags {
     /// Listen on ADDR instead of listen.proxy, as in 127.0.0.1:3128 (may be repeated; port 0: any)
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<SocketAddr>,
+    /// Tell health and metrics at ADDR instead of listen.admin (port 0: any), or "off"
+    #[arg(long, value_name = "ADDR|off")]
+    pub admin: Option<Admin>,
     /// Serve with N threads [default: one per core]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -107,6 +110,9 @@ impl ServeFlags {
                 change: Change::SetList(addresses),
                 flag: "--listen",
             });
+        }
+        if let Some(admin) = self.admin {
+            overrides.push(set("listen.admin", &admin.to_string(), "--admin"));
         }
         if let Some(workers) = self.workers {
             overrides.push(set("workers", &workers.to_string(), "--workers"));

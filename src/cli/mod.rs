@@ -22,6 +22,7 @@ mod programs;
 mod run;
 mod serve;
 mod span;
+mod store;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Show, export or rotate the certificate authority that clients trust
     Ca(ca::CaArgs),
+    /// Tell, forget or export what is known of origins
+    Store(store::StoreArgs),
     /// Find out what stands in the way of a crawl, and which clients follow the variables
     Doctor(doctor::DoctorArgs),
     /// Read the log of denials: query, show, verify, replay, report
@@ -92,6 +95,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Demo(args) => demo::run(&args),
         Command::Ca(args) => ca::run(args),
         Command::Audit(args) => audit::run(&args),
+        Command::Store(args) => store::run(args),
         Command::Config(args) => config::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),

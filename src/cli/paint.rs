@@ -12,7 +12,6 @@ pub struct Paint {
 }
 
 impl Paint {
-    #[cfg(test)]
     pub const OFF: Self = Self { on: false };
 
     pub fn for_stdout() -> Self {
@@ -37,6 +36,11 @@ impl Paint {
 
     pub fn faint(self, text: impl Display) -> String {
         self.with("2", text)
+    }
+
+    /// For bars, which say nothing but a length.
+    pub fn bar(self, text: impl Display) -> String {
+        self.with("34", text)
     }
 
     fn with(self, code: &str, text: impl Display) -> String {

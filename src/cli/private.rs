@@ -40,6 +40,7 @@ impl PrivateProxy {
         settings.clients.open = false;
         settings.clients.allow.clear();
         settings.audit.dir = Some(audit_dir.to_owned());
+        settings.store.enabled = false;
         let ca = settings.ca(environment::credentials_directory().as_deref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;

@@ -9,6 +9,8 @@ use tracing::{error, info, warn};
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::{environment, logging};
+use crate::admin::control::Socket;
+use crate::admin::{Admin, Listener};
 use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, SetupError, assemble};
@@ -19,9 +21,11 @@ Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
+  curl http://127.0.0.1:3129/readyz                 is it well? and /healthz, /metrics (--admin)
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
-requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA.
+requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA,
+and opens denials.jsonl anew, as logrotate wants it.
 
 For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
 pub struct ServeArgs {
@@ -43,8 +47,12 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         // Set to make clients trust us, it is also where the system's roots are then looked for.
         warn!("SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file");
     }
+    let started = clock.wall();
     let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-    let assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
+    let admin = settings.listen.admin.address().map(Listener::bind).transpose().or_exit(Exit::Unavailable)?;
+    let mut own = listeners.addresses();
+    own.extend(admin.as_ref().map(Listener::address));
+    let assembly = assemble(&settings, own, ca, clock)?;
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
@@ -52,17 +60,26 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // Before the listeners are served: from the first connection on, a signal drains.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { Signals::new() })?;
+    let socket = Socket::bind(&settings.state_dir)
+        .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
+        .ok();
+    let admin = Admin::start(admin, socket, assembly.watched(started))?;
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
-    let name = runtime.block_on(signals.end(|| reload(&assembly.leaves)));
+    let name = runtime.block_on(signals.end(|| {
+        reload(&assembly.leaves);
+        assembly.audit.reopen();
+    }));
     info!("{name}: finishing the requests under way, at most {:?}", settings.limits.drain_timeout);
     // A second signal does not wait for the drain.
     std::thread::spawn(move || {
         runtime.block_on(signals.end(|| ()));
         std::process::exit(130);
     });
+    admin.note_draining();
     server.stop();
+    drop(admin);
     info!("stopped");
     Ok(Exit::Done)
 }
@@ -121,6 +138,7 @@ impl From<SetupError> for Failure {
         match error {
             SetupError::Audit(error) => error.into(),
             SetupError::Ca(error) => error.into(),
+            SetupError::Store(error) => error.into(),
             SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
         }
     }

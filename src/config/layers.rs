@@ -151,7 +151,7 @@ fn variable(key: &str) -> String {
 }
 
 /// A text of the environment or the command line as the kind of value its setting has.
-fn typed(example: &Json, text: &str, place: &String) -> Result<Value, String> {
+pub fn typed(example: &Json, text: &str, place: &String) -> Result<Value, String> {
     let kind = match example {
         Json::Bool(_) => match text {
             "true" => ValueKind::Boolean(true),

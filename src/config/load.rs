@@ -52,7 +52,7 @@ pub fn load(
 }
 
 impl Settings {
-    fn from_merged(merged: &Value) -> Result<Self, Refusal> {
+    pub(super) fn from_merged(merged: &Value) -> Result<Self, Refusal> {
         merged.clone().try_deserialize().map_err(|error| Refusal(vec![explain(error, merged)]))
     }
 }

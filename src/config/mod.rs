@@ -8,6 +8,7 @@ mod defaults;
 mod layers;
 mod load;
 mod parts;
+mod recorded;
 mod rules;
 mod settings;
 mod shape;
@@ -23,14 +24,15 @@ mod words;
 pub use complain::{Complaint, Refusal, nearest};
 pub use layers::{Change, Override};
 pub use load::{Loaded, load};
+pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
     Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
 };
 pub use show::Effective;
-pub use values::{FetchAs, Token, Via};
+pub use values::{Admin, FetchAs, Token, Via};
 pub use words::{
-    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OutageCopy, ProfileName, Roots,
+    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
 };
 
 /// The commented file: every setting with its default and a sentence.

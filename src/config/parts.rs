@@ -40,6 +40,13 @@ impl Settings {
         }
     }
 
+    /// Where and how it is kept beyond the process, if it is.
+    pub fn disk(&self) -> Option<store::disk::Config> {
+        let path = self.state_dir.join(store::disk::FILE_NAME);
+        let kept = store::disk::Config { size_max: self.store.max_size, ..store::disk::Config::new(path) };
+        self.store.enabled.then_some(kept)
+    }
+
     /// How the log of denials is kept.
     pub fn audit(&self) -> audit::Config {
         audit::Config {

@@ -30,6 +30,7 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if place("listen.proxy").as_deref() != Some("--listen") {
         check_ports(settings, &mut complain);
     }
+    check_admin(settings, place("listen.admin").as_deref() == Some("--admin"), &mut complain);
     check_ca(settings, &mut complain);
     check_outage(settings, &mut complain);
     check_rules(settings, &mut complain);
@@ -74,6 +75,32 @@ fn check_ports(settings: &Settings, complain: Complain<'_>) {
         complain(
             "listen.proxy",
             format!("{address} has no port that clients could be told"),
+            Some(hint.into()),
+        );
+    }
+}
+
+/// What the admin listener tells is not for everybody, and it knows nobody's name yet.
+fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
+    const KEY: &str = "listen.admin";
+    let Some(admin) = settings.listen.admin.address() else { return };
+    if !admin.ip().to_canonical().is_loopback() {
+        let hint = "it asks nobody for a password: write \"127.0.0.1:3129\", or \"off\"";
+        complain(KEY, format!("{admin} can be reached from other machines"), Some(hint.into()));
+    }
+    if admin.port() == 0 && !any_port {
+        let hint = "--admin takes 0 for any free port";
+        complain(KEY, format!("{admin} has no port that anybody could be told"), Some(hint.into()));
+    }
+    let taken = settings.listen.proxy.iter().find(|proxy| {
+        let same_host = proxy.ip() == admin.ip() || proxy.ip().is_unspecified();
+        same_host && proxy.port() == admin.port() && admin.port() != 0
+    });
+    if let Some(proxy) = taken {
+        let hint = "choose another port, or \"off\"";
+        complain(
+            KEY,
+            format!("{admin} is where the proxy listens: listen.proxy has {proxy}"),
             Some(hint.into()),
         );
     }

@@ -141,6 +141,21 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
              say who may use the proxy with clients.allow = [\"10.0.0.0/8\"], or give --open",
         ),
         (
+            "[listen]\nadmin = \"0.0.0.0:3129\"",
+            "courtesy.toml:2: listen.admin: 0.0.0.0:3129 can be reached from other machines; \
+             it asks nobody for a password: write \"127.0.0.1:3129\", or \"off\"",
+        ),
+        (
+            "[listen]\nadmin = \"[::1]:0\"",
+            "courtesy.toml:2: listen.admin: [::1]:0 has no port that anybody could be told; \
+             --admin takes 0 for any free port",
+        ),
+        (
+            "[listen]\nadmin = \"127.0.0.1:3128\"",
+            "courtesy.toml:2: listen.admin: 127.0.0.1:3128 is where the proxy listens: \
+             listen.proxy has 127.0.0.1:3128; choose another port, or \"off\"",
+        ),
+        (
             "[clients]\nallow = [\n\"10.0.0.0/8\",\n\"10.0.0/8\"]",
             "courtesy.toml:2: clients.allow: \"10.0.0/8\" is not an address block; \
              write it as \"10.0.0.0/8\" or \"192.0.2.7\"",
@@ -280,6 +295,7 @@ fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
         flag("workers", Change::Set("3".into()), "--workers"),
         flag("egress.allow", Change::Add(vec!["10.0.0.0/8".into()]), "--allow-private"),
         flag("listen.proxy", Change::SetList(vec!["127.0.0.1:0".into()]), "--listen"),
+        flag("listen.admin", Change::Set("127.0.0.1:0".into()), "--admin"),
     ];
     let loaded = Case { file, variables: &variables, flags }.load().unwrap();
     assert_eq!(loaded.settings.workers, Some(3));

@@ -34,6 +34,15 @@ pub enum Admin {
     At(SocketAddr),
 }
 
+impl Admin {
+    pub fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Off => None,
+            Self::At(address) => Some(address),
+        }
+    }
+}
+
 /// How long something is kept; none: for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retain(pub Option<Duration>);

@@ -105,10 +105,14 @@ impl AddressPolicy {
     }
 }
 
-/// A listener on all addresses is reached through any loopback address too.
+/// A listener on all addresses is reached through any loopback address too, and one on loopback
+/// through the unspecified address; an IPv4-mapped address is the IPv4 address (RFC 4291 §2.5.5.2).
 fn is_own(own: SocketAddr, address: SocketAddr) -> bool {
-    let loopback = address.ip().is_loopback() || address.ip().is_unspecified();
-    own.port() == address.port() && (own.ip() == address.ip() || own.ip().is_unspecified() && loopback)
+    let [here, there] = [own, address].map(|it| it.ip().to_canonical());
+    own.port() == address.port()
+        && (here == there
+            || here.is_unspecified() && (there.is_loopback() || there.is_unspecified())
+            || here.is_loopback() && there.is_unspecified())
 }
 
 /// The IPv4 address carried by a mapped, NAT64 or 6to4 address (RFC 4291, RFC 6052, RFC 3056).
@@ -201,7 +205,9 @@ mod tests {
     fn own_listeners_are_refused_even_when_their_block_is_allowed() {
         let policy = policy(&["127.0.0.0/8"], &[]);
         let judge = |address: &str| policy.judge(address.parse().unwrap());
-        assert_eq!(judge("127.0.0.1:3128"), Err(Prohibited::OwnListener));
+        for own in ["127.0.0.1:3128", "[::ffff:127.0.0.1]:3128", "0.0.0.0:3128"] {
+            assert_eq!(judge(own), Err(Prohibited::OwnListener), "{own}");
+        }
         assert_eq!(judge("127.0.0.1:8080"), Ok(()));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,6 +139,11 @@ pub struct Arriving {
 impl Arriving {
     pub(super) fn new(body: Incoming, limit: Duration, lease: Lease) -> Self {
         Self { body: Unstalled::new(body, limit), lease: Some(lease) }
+    }
+
+    /// The address that it comes from.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.lease.as_ref()?.link.peer()
     }
 }
 

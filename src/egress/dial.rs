@@ -1,6 +1,8 @@
 //! From an origin to a connection that a request can be sent over: a kept one, or a new one in the
 //! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
 
+use std::net::IpAddr;
+
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
@@ -20,8 +22,16 @@ use crate::origin::{Origin, Scheme};
 /// What a request is sent over.
 #[derive(Debug)]
 pub enum Link {
-    Http1(http1::SendRequest<Outgoing>),
+    Http1(Alone),
     Http2(Stream),
+}
+
+/// A connection that one exchange at a time uses.
+#[derive(Debug)]
+pub struct Alone {
+    pub sender: http1::SendRequest<Outgoing>,
+    /// The address that it leads to.
+    pub peer: Option<IpAddr>,
 }
 
 /// A link to an origin, and what is known of it.
@@ -34,6 +44,14 @@ pub struct Connection {
 }
 
 impl Link {
+    /// The address that it leads to.
+    pub const fn peer(&self) -> Option<IpAddr> {
+        match self {
+            Self::Http1(alone) => alone.peer,
+            Self::Http2(stream) => stream.connection().peer(),
+        }
+    }
+
     /// One exchange. The request comes back when nothing of it was sent.
     pub async fn send(
         &mut self,
@@ -41,9 +59,9 @@ impl Link {
         mut request: Request<Outgoing>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
         match self {
-            Self::Http1(sender) => {
+            Self::Http1(alone) => {
                 http2::to_http1(&mut request);
-                sender.try_send_request(request).await
+                alone.sender.try_send_request(request).await
             }
             Self::Http2(stream) => {
                 // Interim responses do not come through here. Whoever waits for a 100 must not take
@@ -57,8 +75,8 @@ impl Link {
 }
 
 impl Connection {
-    const fn idle(sender: http1::SendRequest<Outgoing>) -> Self {
-        Self { link: Link::Http1(sender), kept: true, asked: false }
+    const fn idle(alone: Alone) -> Self {
+        Self { link: Link::Http1(alone), kept: true, asked: false }
     }
 
     fn shared(stream: Stream) -> Self {
@@ -84,9 +102,9 @@ impl Connection {
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
     pub(super) async fn connection(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
-        while let Some(mut sender) = self.pool.take(origin) {
-            if sender.ready().await.is_ok() {
-                return Ok(Connection::idle(sender));
+        while let Some(mut alone) = self.pool.take(origin) {
+            if alone.sender.ready().await.is_ok() {
+                return Ok(Connection::idle(alone));
             }
         }
         self.fresh(origin, versions).await
@@ -142,7 +160,8 @@ impl Egress {
         match origin.scheme() {
             Scheme::Https => self.secure(origin, stream, versions).await,
             Scheme::Http => {
-                let link = self.speak_http1(origin, TokioIo::new(stream)).await?;
+                let peer = peer(&stream);
+                let link = self.speak_http1(origin, TokioIo::new(stream), peer).await?;
                 Ok(Connection { link, kept: false, asked: false })
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
@@ -162,6 +181,7 @@ impl Egress {
         stream: TcpStream,
         versions: Versions,
     ) -> Result<Connection, Error> {
+        let peer = peer(&stream);
         let deadline = self.shared.config.connect_timeout;
         let handshake = timeout(deadline, self.shared.tls.handshake(origin, stream, versions)).await;
         let Secured { stream, http2, asked } = handshake.map_err(|_| {
@@ -170,13 +190,13 @@ impl Egress {
         })??;
         let io = TokioIo::new(stream);
         let link = match http2 {
-            true => Link::Http2(self.speak_http2(origin, io, asked).await?),
-            false => self.speak_http1(origin, io).await?,
+            true => Link::Http2(self.speak_http2(origin, io, peer, asked).await?),
+            false => self.speak_http1(origin, io, peer).await?,
         };
         Ok(Connection { link, kept: false, asked })
     }
 
-    async fn speak_http1(&self, origin: &Origin, io: impl Io) -> Result<Link, Error> {
+    async fn speak_http1(&self, origin: &Origin, io: impl Io, peer: Option<IpAddr>) -> Result<Link, Error> {
         let config = &self.shared.config;
         let (sender, connection) = http1::Builder::new()
             .preserve_header_case(true)
@@ -190,10 +210,16 @@ impl Egress {
         tokio::spawn(async move {
             let _ = connection.with_upgrades().await;
         });
-        Ok(Link::Http1(sender))
+        Ok(Link::Http1(Alone { sender, peer }))
     }
 
-    async fn speak_http2(&self, origin: &Origin, io: impl Io, asked: bool) -> Result<Stream, Error> {
+    async fn speak_http2(
+        &self,
+        origin: &Origin,
+        io: impl Io,
+        peer: Option<IpAddr>,
+        asked: bool,
+    ) -> Result<Stream, Error> {
         let (sender, connection) = http2::builder(self.shared.config.max_header_bytes)
             .handshake(io)
             .await
@@ -202,8 +228,12 @@ impl Egress {
         tokio::spawn(async move {
             let _ = connection.await;
         });
-        Ok(Multiplexed::new(sender, asked).stream())
+        Ok(Multiplexed::new(sender, peer, asked).stream())
     }
+}
+
+fn peer(stream: &TcpStream) -> Option<IpAddr> {
+    stream.peer_addr().ok().map(|address| address.ip())
 }
 
 /// What HTTP can be spoken over.

@@ -2,6 +2,7 @@
 //! others wait for it; nobody waits where the origin is known to speak HTTP/1.1 only.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::origin::Origin;
 #[derive(Clone, Debug)]
 pub struct Multiplexed {
     sender: SendRequest<Outgoing>,
+    peer: Option<IpAddr>,
     usage: Arc<Mutex<Usage>>,
 }
 
@@ -55,14 +57,19 @@ struct State {
 }
 
 impl Multiplexed {
-    pub fn new(sender: SendRequest<Outgoing>, asked: bool) -> Self {
+    pub fn new(sender: SendRequest<Outgoing>, peer: Option<IpAddr>, asked: bool) -> Self {
         let usage = Usage { streams: 0, idle_since: clock::monotonic(), retired: false, asked };
-        Self { sender, usage: Arc::new(Mutex::new(usage)) }
+        Self { sender, peer, usage: Arc::new(Mutex::new(usage)) }
     }
 
     pub fn stream(&self) -> Stream {
         self.usage().streams += 1;
         Stream { sender: self.sender.clone(), connection: self.clone() }
+    }
+
+    /// The address that it leads to.
+    pub const fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use hyper::client::conn::http1::SendRequest;
-
-use super::body::{Answered, Outgoing};
-use super::dial::Link;
+use super::body::Answered;
+use super::dial::{Alone, Link};
 use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
 use crate::clock;
@@ -31,7 +29,7 @@ pub struct Pool {
 
 #[derive(Debug, Default)]
 struct Idle {
-    by_origin: HashMap<Origin, VecDeque<(SendRequest<Outgoing>, Instant)>>,
+    by_origin: HashMap<Origin, VecDeque<(Alone, Instant)>>,
     count: usize,
 }
 
@@ -49,12 +47,12 @@ pub struct Lease {
 impl Lease {
     /// Back to the pool when the connection can serve another exchange. A shared one is there.
     pub fn give_back(self) {
-        let Link::Http1(sender) = self.link else { return };
-        if !self.sent.load(Ordering::Acquire) || sender.is_closed() {
+        let Link::Http1(alone) = self.link else { return };
+        if !self.sent.load(Ordering::Acquire) || alone.sender.is_closed() {
             return;
         }
         if let Some(pool) = self.pool.upgrade() {
-            pool.put(self.slot.origin(), sender);
+            pool.put(self.slot.origin(), alone);
         }
     }
 }
@@ -70,14 +68,14 @@ impl Pool {
     }
 
     /// The connection to `origin` that became idle last and has not idled too long.
-    pub fn take(&self, origin: &Origin) -> Option<SendRequest<Outgoing>> {
+    pub fn take(&self, origin: &Origin) -> Option<Alone> {
         let mut idle = self.idle.lock().expect("no panic while locked");
         let connections = idle.by_origin.get_mut(origin)?;
         let (before, now) = (connections.len(), clock::monotonic());
         let mut taken = None;
-        while let Some((sender, since)) = connections.pop_back() {
-            if !sender.is_closed() && now.duration_since(since) < self.bounds.idle_timeout {
-                taken = Some(sender);
+        while let Some((alone, since)) = connections.pop_back() {
+            if !alone.sender.is_closed() && now.duration_since(since) < self.bounds.idle_timeout {
+                taken = Some(alone);
                 break;
             }
         }
@@ -89,7 +87,7 @@ impl Pool {
         taken
     }
 
-    fn put(&self, origin: &Origin, sender: SendRequest<Outgoing>) {
+    fn put(&self, origin: &Origin, alone: Alone) {
         if !self.has_room() {
             return;
         }
@@ -97,9 +95,9 @@ impl Pool {
         let mut idle = self.idle.lock().expect("no panic while locked");
         idle.count += 1;
         match idle.by_origin.get_mut(origin) {
-            Some(connections) => connections.push_back((sender, now)),
+            Some(connections) => connections.push_back((alone, now)),
             None => {
-                idle.by_origin.insert(origin.clone(), VecDeque::from([(sender, now)]));
+                idle.by_origin.insert(origin.clone(), VecDeque::from([(alone, now)]));
             }
         }
     }
@@ -136,7 +134,8 @@ impl Pool {
 impl Idle {
     fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
-            connections.retain(|(sender, since)| !sender.is_closed() && now.duration_since(*since) < timeout);
+            connections
+                .retain(|(alone, since)| !alone.sender.is_closed() && now.duration_since(*since) < timeout);
             !connections.is_empty()
         });
         self.count = self.by_origin.values().map(VecDeque::len).sum();

@@ -26,8 +26,10 @@ pub struct CaptureRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Status line and fields as HTTP/1.1 has them, each octet as the character of that number
-    /// (ISO 8859-1), each line with its CRLF; bounded.
+    /// (ISO 8859-1), each line with its CRLF.
     pub head: String,
+    /// There were more fields than are kept of one head; those without room are not in it.
+    pub head_cut: bool,
     /// The address that answered, where it is known.
     pub peer: Option<IpAddr>,
     pub status: u16,

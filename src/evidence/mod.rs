@@ -3,6 +3,9 @@
 
 mod capture;
 mod shelf;
+pub mod warc;
+mod warc_head;
+mod warc_record;
 
 pub use capture::{Answer, Body, CaptureRecord, Failure};
 pub use shelf::{Found, Shelf};

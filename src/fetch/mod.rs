@@ -7,10 +7,12 @@
 mod answer;
 mod decode;
 mod freshness;
+mod head;
 mod redirect;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,13 +93,17 @@ impl FetchRobots for RobotsFetcher {
         let egress = Arc::clone(&self.egress);
         let send = move |origin: Origin, request| {
             let egress = Arc::clone(&egress);
-            async move { egress.send(&origin, request).await }
+            async move {
+                let response = egress.send(&origin, request).await?;
+                let peer = response.body().peer();
+                Ok((response, peer))
+            }
         };
         Box::pin(fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
     }
 }
 
-/// The whole fetch, over any way to send one request.
+/// The whole fetch, over any way to send one request and to be told who answered.
 async fn fetch<S, R, B>(
     ask: Ask,
     config: Arc<Config>,
@@ -106,7 +112,7 @@ async fn fetch<S, R, B>(
 ) -> Result<Fetched, Refused>
 where
     S: Fn(Origin, Request<Outgoing>) -> R,
-    R: Future<Output = Result<Response<B>, egress::Error>>,
+    R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     let mut chain = Chain::new(&ask.origin, ask.redirects_max);
@@ -136,7 +142,7 @@ async fn follow<S, R, B>(
 ) -> Result<AccessResult, Refused>
 where
     S: Fn(Origin, Request<Outgoing>) -> R,
-    R: Future<Output = Result<Response<B>, egress::Error>>,
+    R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
     loop {
@@ -144,7 +150,10 @@ where
         let request = request(hop, ask, config);
         let may_be_not_modified = is_conditional(&request);
         let response = match send(hop.origin.clone(), request).await {
-            Ok(response) => response,
+            Ok((response, peer)) => {
+                chain.answered(&response, peer);
+                response
+            }
             Err(error) => return unsent(error, chain.hops()).map(AccessResult::Without),
         };
         if response.status() == StatusCode::NOT_MODIFIED && may_be_not_modified {

@@ -3,11 +3,14 @@
 //! Followed across authorities and between http and https, a bounded number of times, never in a
 //! circle, and never to a host that two parsers could read differently.
 
+use std::net::IpAddr;
+
 use http::header::LOCATION;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 
-use crate::evidence::{Body, CaptureRecord, Failure};
+use super::head;
+use crate::evidence::{Answer, Body, CaptureRecord, Failure};
 use crate::moment::Moment;
 use crate::origin::{Origin, Scheme, UrlError, split_url};
 use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure};
@@ -28,6 +31,8 @@ pub(super) struct Hop {
 #[derive(Debug)]
 pub(super) struct Chain {
     hops: Vec<Hop>,
+    /// Of the hops that were answered: all, or all but the last.
+    answers: Vec<Answer>,
     limit: u8,
 }
 
@@ -37,7 +42,8 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
 
 impl Chain {
     pub(super) fn new(origin: &Origin, limit: u8) -> Self {
-        Self { hops: vec![Hop::new(origin.clone(), PathAndQuery::from_static("/robots.txt"))], limit }
+        let first = Hop::new(origin.clone(), PathAndQuery::from_static("/robots.txt"));
+        Self { hops: vec![first], answers: Vec::new(), limit }
     }
 
     pub(super) fn here(&self) -> &Hop {
@@ -53,6 +59,11 @@ impl Chain {
         self.here().url.clone()
     }
 
+    /// Writes down what came from the current hop.
+    pub(super) fn answered<B>(&mut self, response: &Response<B>, peer: Option<IpAddr>) {
+        self.answers.push(head::answer(response, &self.here().url, peer));
+    }
+
     /// The attempt, written down.
     pub(super) fn capture(&self, at: Moment, result: &AccessResult) -> Capture {
         let (body, failure) = match result {
@@ -66,8 +77,7 @@ impl Chain {
             }
         };
         let asked = self.hops[0].url.clone();
-        let record = CaptureRecord { answers: Vec::new(), asked, body, failure, fetched_at: at.millis() };
-        record.seal()
+        CaptureRecord { answers: self.answers.clone(), asked, body, failure, fetched_at: at.millis() }.seal()
     }
 
     /// Goes where `headers` say, or says why not.

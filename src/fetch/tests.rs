@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
@@ -11,6 +12,7 @@ use http_body::Frame;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::evidence::CaptureRecord;
 use crate::moment::Moment;
 use crate::origin::split_url;
 
@@ -40,6 +42,8 @@ impl HttpBody for Script {
         }
     }
 }
+
+const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 type Answer = Result<Response<Script>, egress::Error>;
 
@@ -82,7 +86,7 @@ async fn run(ask: Ask, answers: Vec<Answer>) -> (Result<Fetched, Refused>, Vec<(
     let send = |origin, request| {
         asked.lock().expect("no panic").push((origin, request));
         let answer = answers.lock().expect("no panic").pop_front().expect("no more requests than answers");
-        async { answer }
+        async { answer.map(|response| (response, Some(PEER))) }
     };
     let fetched = fetch(ask, Arc::new(config), clock, send).await;
     (fetched, asked.into_inner().expect("no panic"))
@@ -229,4 +233,37 @@ async fn an_origin_that_may_not_be_contacted_is_no_finding_about_its_file() {
     );
     assert_eq!(word(vec![refused(Failure::Dns)]).await, "dns_error");
     assert_eq!(word(vec![refused(Failure::TlsCertificate)]).await, "tls_error");
+}
+
+/// The attempt as it was written down: for each answer its URL and status; then what came of it.
+async fn captured(ask: Ask, answers: Vec<Answer>) -> (Vec<(String, u16)>, Option<String>, Option<u64>) {
+    let fetched = run(ask, answers).await.0.expect("it was not refused");
+    let record: CaptureRecord = serde_json::from_slice(&fetched.capture.json).expect("a capture");
+    assert_eq!(record.seal(), fetched.capture, "what is read back is what was written");
+    assert_eq!((&*record.asked, record.fetched_at), ("http://example.com/robots.txt", 1_790_000_000_000));
+    assert!(record.answers.iter().all(|answer| answer.peer == Some(PEER) && !answer.head_cut));
+    let answers = record.answers.into_iter().map(|answer| (answer.url, answer.status)).collect();
+    (answers, record.failure.map(|failure| failure.word), record.body.map(|body| body.octets))
+}
+
+#[tokio::test]
+async fn every_attempt_is_written_down_with_every_answer_that_came() {
+    let url = |path: &str| format!("http://example.com{path}");
+    let hops = || vec![(url("/robots.txt"), 302), (url("/a"), 200)];
+    let failed = |word: &str| Some(word.to_owned());
+    assert_eq!(captured(ask(), vec![to("/a"), file(b"x")]).await, (hops(), None, Some(1)));
+    let stalls = answer(200, &[], &[b"x"], End::Never);
+    assert_eq!(captured(ask(), vec![to("/a"), stalls]).await, (hops(), failed("timeout"), None));
+    let first = || vec![(url("/robots.txt"), 302)];
+    let reset = vec![to("/a"), refused(Failure::ConnectionTerminated)];
+    assert_eq!(captured(ask(), reset).await, (first(), failed("cut_short"), None));
+    assert_eq!(captured(ask(), vec![to("ftp://x/")]).await, (first(), failed("redirect_refused"), None));
+    assert_eq!(captured(ask(), vec![refused(Failure::Dns)]).await, (vec![], failed("dns_error"), None));
+    let gone = answer(404, &[], &[], End::Complete);
+    assert_eq!(captured(ask(), vec![gone]).await, (vec![(url("/robots.txt"), 404)], failed("status"), None));
+    let etag = Some(HeaderValue::from_static("\"1\""));
+    let validators = Validators { url: url("/robots.txt"), etag, last_modified: None };
+    let not_modified = answer(304, &[], &[], End::Complete);
+    let refresh = captured(Ask { validators: Some(validators), ..ask() }, vec![not_modified]).await;
+    assert_eq!(refresh, (vec![(url("/robots.txt"), 304)], None, None));
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
+use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
 
@@ -79,7 +80,7 @@ pub struct Snapshot {
 }
 
 /// What the answer says about how long it may be kept (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
     pub max_age: Option<Duration>,
     /// `Expires` as a distance from the answer's own `Date`.
@@ -89,7 +90,8 @@ pub struct Freshness {
 }
 
 /// Why there is no robots.txt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// A final status that is not 2xx.
     Status {
@@ -111,7 +113,8 @@ pub enum Cause {
 
 /// RFC 9309 §2.3.1.4: "server or network errors". A file that arrives incomplete or undecodable
 /// belongs here: taken for a short file it would widen access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NetworkFailure {
     Dns,
     Connection,

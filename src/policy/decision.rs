@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::state::{Absence, AbsenceKind, Policy};
-use crate::robots::{Directive, Path, RobotsTxt, Rule, WholeSite};
+use crate::robots::{Directive, Group, Path, RobotsTxt, Rule, WholeSite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -86,20 +86,39 @@ pub fn by_rules<'a>(rules: &'a RobotsTxt, token: Option<&str>, path_and_query: &
     if rules.dialect().robots_txt_always_allowed && path.is_robots_txt() {
         return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
     }
-    let Some(group) = rules.group(token) else {
-        return Decision { verdict: Verdict::Allow, basis: Basis::NoGroup };
-    };
-    let named = Named { name: group.name(), line: group.line() };
-    match group.rule_for(&path) {
-        None => Decision { verdict: Verdict::Allow, basis: Basis::NoRule { group: named } },
-        Some(rule) => {
-            let verdict = match rule.directive {
-                Directive::Allow => Verdict::Allow,
-                Directive::Disallow => Verdict::Disallow,
-            };
-            Decision { verdict, basis: Basis::Rule { rule, group: named } }
-        }
+    match rules.group(token) {
+        None => Decision { verdict: Verdict::Allow, basis: Basis::NoGroup },
+        Some(group) => by_rule(group, group.rule_for(&path)),
     }
+}
+
+/// What follows for every path that begins with `begin`; `None`: that depends on how it goes on. See
+/// [`Group::rule_for_beginning`] for what `begin` may not be.
+pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u8]) -> Option<Decision<'a>> {
+    if b"/robots.txt".starts_with(begin) {
+        return None;
+    }
+    match *policy {
+        Policy::Rules(copy) => match copy.rules.group(token) {
+            None => Some(Decision { verdict: Verdict::Allow, basis: Basis::NoGroup }),
+            Some(group) => {
+                let rule = group.rule_for_beginning(&Path::new(begin, copy.rules.dialect()))?;
+                Some(by_rule(group, rule))
+            }
+        },
+        // All paths fare alike.
+        Policy::AllowAll(_) | Policy::DisallowAll(_) => Some(decide(policy, token, begin)),
+    }
+}
+
+fn by_rule<'a>(group: Group<'a>, rule: Option<Rule<'a>>) -> Decision<'a> {
+    let group = Named { name: group.name(), line: group.line() };
+    let verdict = match rule.map(|rule| rule.directive) {
+        None | Some(Directive::Allow) => Verdict::Allow,
+        Some(Directive::Disallow) => Verdict::Disallow,
+    };
+    let basis = rule.map_or(Basis::NoRule { group }, |rule| Basis::Rule { rule, group });
+    Decision { verdict, basis }
 }
 
 impl<'a> Basis<'a> {

@@ -4,6 +4,7 @@
 //! transition, [`RobotsState::after`]. Two promises: right after any result the standing is
 //! current, and an unreachable file without a copy never allows earlier than the profile says.
 
+mod resume;
 mod standing;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::evidence::{Exhibit, Kind};
 use crate::moment::Moment;
 use crate::origin::Origin;
 use crate::policy::access::Snapshot;
-use crate::policy::decision::{Basis, Decision, Named};
+use crate::policy::decision::{Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
 use crate::store::Known;
 use crate::text;
@@ -124,7 +124,7 @@ impl Draft<'_> {
     /// Some paths are disallowed, and it cannot be told whether this is one of them.
     pub(super) fn path_not_seen(&self, known: &Known, group: Named<'_>) -> Denial {
         let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
-        denial.record.group = Some(recorded(group));
+        denial.record.group = Some(audit::Group::of(&group));
         denial.record.robots = Some(self.robots(known, None));
         denial.exhibits = exhibits(known);
         denial
@@ -132,24 +132,19 @@ impl Draft<'_> {
 
     /// The denial that follows from the robots.txt, or from its absence.
     pub(super) fn by_policy(&self, known: &Known, decision: &Decision<'_>) -> Denial {
-        let (reason, problem) = match decision.basis {
-            Basis::Unavailable(_) => (Reason::RobotsAccessDenied, Problem::RobotsAccessDenied),
-            Basis::Unreachable(_) | Basis::LongUnreachable(_) => {
-                (Reason::RobotsUnreachable, Problem::RobotsUnreachable)
-            }
-            _ => (Reason::DisallowRule, Problem::Disallowed),
+        let reason = Reason::of(&decision.basis);
+        let problem = match reason {
+            Reason::RobotsAccessDenied => Problem::RobotsAccessDenied,
+            Reason::RobotsUnreachable => Problem::RobotsUnreachable,
+            _ => Problem::Disallowed,
         };
         let absence = decision.basis.absence();
         let mut denial = self.denial(reason, problem);
         denial.cause = absence.map(|absence| absence.cause.to_string());
         denial.retry_after =
             absence.filter(|absence| absence.defers()).map(|absence| self.now.until(absence.next_try));
-        denial.record.group = decision.basis.group().copied().map(recorded);
-        denial.record.rule = decision.basis.rule().map(|rule| audit::Rule {
-            line: rule.line,
-            directive: rule.directive.to_string(),
-            pattern: Record::pattern(rule.pattern),
-        });
+        denial.record.group = decision.basis.group().map(audit::Group::of);
+        denial.record.rule = decision.basis.rule().map(audit::Rule::of);
         denial.record.robots = Some(self.robots(known, absence));
         denial.exhibits = exhibits(known);
         denial
@@ -233,10 +228,6 @@ fn exhibits(known: &Known) -> Vec<Exhibit> {
         content: capture.json.clone(),
     });
     file.into_iter().chain(captures).collect()
-}
-
-fn recorded(group: Named<'_>) -> audit::Group {
-    audit::Group { token: group.name.to_owned(), line: group.line }
 }
 
 const fn status(state: &RobotsState) -> RobotsStatus {

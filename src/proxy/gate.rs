@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode};
-use tracing::{error, info};
+use tracing::{debug, info};
 
 use super::connect::Mixed;
+use super::decisions::Decisions;
 pub use super::denial::Denial;
 use super::denial::Draft;
 pub(super) use super::denial::Subject;
@@ -72,6 +73,8 @@ pub enum No {
     /// The robots.txt was not even asked for: the destination is this proxy, or too much is under
     /// way. No finding and no denial, but nothing goes on either.
     Failed(egress::Error),
+    /// Records cannot be written, and the setting says to serve nothing then.
+    Unrecorded,
 }
 
 /// Who wants what.
@@ -89,11 +92,13 @@ pub struct Gate {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub clock: Arc<dyn Clock>,
+    pub decisions: Decisions,
 }
 
 impl Gate {
     /// Decides on `target`, and records the decision where it is worth a record.
     pub async fn admit(&self, target: Target, ask: Ask<'_>) -> Result<Admission, No> {
+        self.check_audit()?;
         let draft = self.draft(Subject::Resource(&target), ask);
         let known = self.known(&draft).await?;
         // The fetch may have taken its time: what follows is judged by the time it ended.
@@ -102,7 +107,9 @@ impl Gate {
         let decision = decide(&policy, draft.agent.token, target.path.as_str().as_bytes());
         if decision.verdict == Verdict::Disallow {
             self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
-        } else if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
+        }
+        self.decisions.count(Verdict::Allow, true);
+        if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
             return Ok(answer);
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
@@ -111,6 +118,7 @@ impl Gate {
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
     pub async fn admit_host(&self, origin: Origin, ask: Ask<'_>, mixed: Mixed) -> Result<HostPermit, No> {
+        self.check_audit()?;
         let draft = self.draft(Subject::Host(&origin), ask);
         let known = self.known(&draft).await?;
         let draft = Draft { now: self.clock.wall(), ..draft };
@@ -127,10 +135,12 @@ impl Gate {
                         let mut denial = denial;
                         denial.record.event = Event::Tunnelled;
                         self.record(&denial).await;
+                        self.check_audit()?;
                     }
                 }
             }
         }
+        self.decisions.count(Verdict::Allow, false);
         Ok(HostPermit { origin })
     }
 
@@ -229,34 +239,42 @@ impl Gate {
             denial.record.event = Event::Denied;
         } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
             denial.record.event = Event::WouldDeny;
-            // Who observes wants nothing denied, and the lost record is said by `record`.
+            // Who observes wants nothing denied, and a lost record is counted by the writer.
             self.record(&denial).await;
-            return Ok(());
+            return self.check_audit();
         }
         Err(self.deny(denial).await)
     }
 
     async fn deny(&self, denial: Denial) -> No {
-        self.record(&denial).await;
-        No::Denial(Box::new(denial))
+        let is_recorded = self.record(&denial).await;
+        match self.check_audit() {
+            Err(no) if !is_recorded => no,
+            _ => No::Denial(Box::new(denial)),
+        }
     }
 
-    /// Whether the record was handed to the operating system. A denial stands without it; the loss
-    /// is said loudly.
+    /// Whether anything may be decided while records cannot be written (`audit.on_failure`).
+    fn check_audit(&self) -> Result<(), No> {
+        if self.audit.is_stopped() { Err(No::Unrecorded) } else { Ok(()) }
+    }
+
+    /// Whether the record was handed to the operating system. A denial stands without it; the writer
+    /// says loudly that records are lost, and counts them.
     async fn record(&self, denial: &Denial) -> bool {
         let record = &denial.record;
+        let url = self.audit.shown(&record.url);
         info!(
-            event = ?record.event, reason = ?record.reason, url = record.url, agent = record.agent,
+            event = ?record.event, reason = ?record.reason, %url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
+        if record.event == Event::Denied {
+            self.decisions.count(Verdict::Disallow, record.path_seen);
+        }
         match self.audit.write(record.clone(), denial.exhibits.clone()).await {
             Ok(_) => true,
             Err(error) => {
-                error!(
-                    record = record.id,
-                    url = record.url,
-                    "the audit record could not be written: {error}"
-                );
+                debug!(record = record.id, %url, "{error}");
                 false
             }
         }

@@ -9,6 +9,7 @@ mod channel;
 mod connect;
 mod connection;
 mod control;
+mod decisions;
 mod denial;
 mod fields;
 mod form;
@@ -19,9 +20,12 @@ mod interim;
 mod page;
 mod problem;
 mod refusal;
+#[cfg(test)]
+mod replayed;
 mod respond;
 mod rewind;
 mod rules;
+mod stop;
 mod tally;
 mod target;
 mod upgrade;
@@ -34,7 +38,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::{Body as _, Incoming};
-use tracing::debug;
+use hyper::upgrade::OnUpgrade;
 
 pub use body::Body;
 use body::Exchange;
@@ -42,20 +46,24 @@ pub use channel::{Channel, Scope};
 use connect::Connect;
 pub use connect::{HostPattern, Https, HttpsMode, Mixed};
 pub use connection::{Limits, serve};
+pub use decisions::{DecisionCounts, Decisions};
 pub use fields::Via;
 use form::Asked;
 use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
-use gate::{Admission, Ask, No, Subject};
+use gate::{Admission, Ask, Subject};
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
+use stop::Stop;
+use tally::{Asked as Counted, End};
 pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
 pub use wire::Deadlines;
 
 use crate::ca::Leaves;
+use crate::origin::Origin;
 
 /// One worker's proxy.
 #[derive(Debug)]
@@ -88,9 +96,6 @@ impl Proxy {
         let response = match self.answer(request, channel).await {
             Ok(response) => response,
             Err(stop) => {
-                if let Stop::Denial(denial) = &stop {
-                    self.tally.denied(denial.record.reason);
-                }
                 let response = stop.answer(&asked, channel);
                 // What follows a refused CONNECT was meant for a tunnel, not for us.
                 if is_connect { closing(response) } else { response }
@@ -124,7 +129,8 @@ impl Proxy {
         if let Some(answer) = last_forward(&mut request) {
             return Ok(answer);
         }
-        self.fetch(request, target, channel).await
+        let counted = self.tally.asked(&target.origin);
+        count(counted, self.fetch(request, target, channel).await)
     }
 
     /// Decides on a resource, and has it fetched.
@@ -133,15 +139,13 @@ impl Proxy {
         request: Request<Incoming>,
         target: Target,
         channel: &Channel,
-    ) -> Result<Response<Body>, Stop> {
-        self.tally.asked(&target.origin);
+    ) -> Result<(End, Response<Body>), Stop> {
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
         let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
-                self.tally.answered_from_copy();
-                return Ok(respond::robots_txt(&snapshot, age));
+                return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
         let client = Client { address: channel.client, control: &channel.control };
@@ -150,10 +154,7 @@ impl Proxy {
             self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
         }
         match forwarded {
-            Ok(response) => {
-                self.tally.forwarded();
-                Ok(response)
-            }
+            Ok(response) => Ok((End::Forwarded, response)),
             Err(error) => {
                 let subject = Subject::Resource(permit.target());
                 Err(self.gate.no_way_out(subject, ask, error).await.into())
@@ -173,62 +174,53 @@ impl Proxy {
             Ask { client: channel.client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
         match self.https.connect(&parts, &channel.scope)? {
             Connect::Intercept(origin) => {
-                let admitted = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await;
-                // What is asked inside counts for itself; without an inside, this was the request.
-                admitted.inspect_err(|_| self.tally.asked(&origin))?;
+                if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
+                    // What is asked inside counts for itself; without an inside, this was the request.
+                    return count(self.tally.asked(&origin), Err(no.into()));
+                }
                 let inside = intercept::sequel(upgrade, origin, channel.clone(), Arc::clone(self));
                 channel.control.follow_with(inside);
+                Ok(respond::connected())
             }
             Connect::Classify(origin, mixed) => {
-                self.tally.asked(&origin);
-                let permit = self.gate.admit_host(origin, ask, mixed).await?;
-                let stream = match self.forwarding.egress.connect_plain(permit.origin()).await {
-                    Ok(stream) => stream,
-                    Err(error) => {
-                        let subject = Subject::Host(permit.origin());
-                        return Err(self.gate.no_way_out(subject, ask, error).await.into());
-                    }
-                };
-                let idle_timeout = self.forwarding.tunnel_idle_timeout;
-                channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
-                self.tally.forwarded();
+                let counted = self.tally.asked(&origin);
+                let tunnelled = self.tunnel(upgrade, origin, mixed, ask, channel).await;
+                count(counted, tunnelled.map(|()| (End::Forwarded, respond::connected())))
             }
         }
-        Ok(respond::connected())
     }
-}
 
-/// Why a request goes no further.
-enum Stop {
-    Refusal(Refusal),
-    Denial(Box<gate::Denial>),
-}
-
-impl Stop {
-    fn answer(&self, asked: &Asked, channel: &Channel) -> Response<Body> {
-        match self {
-            Self::Refusal(refusal) => {
-                debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
-                respond::refused(refusal, asked)
+    /// Decides on a host as a whole, and connects the client with it.
+    async fn tunnel(
+        &self,
+        upgrade: OnUpgrade,
+        origin: Origin,
+        mixed: Mixed,
+        ask: Ask<'_>,
+        channel: &Channel,
+    ) -> Result<(), Stop> {
+        let permit = self.gate.admit_host(origin, ask, mixed).await?;
+        let stream = match self.forwarding.egress.connect_plain(permit.origin()).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let subject = Subject::Host(permit.origin());
+                return Err(self.gate.no_way_out(subject, ask, error).await.into());
             }
-            Self::Denial(denial) => respond::denied(denial, asked),
-        }
+        };
+        let idle_timeout = self.forwarding.tunnel_idle_timeout;
+        channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
+        Ok(())
     }
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refusal(refusal)
+/// Counts a request by how it ended; one that was refused has failed.
+fn count(counted: Counted<'_>, ended: Result<(End, Response<Body>), Stop>) -> Result<Response<Body>, Stop> {
+    match &ended {
+        Ok((end, _)) => counted.ended(*end),
+        Err(Stop::Denial(denial)) => counted.ended(End::Denied(denial.record.reason)),
+        Err(Stop::Refusal(_)) => drop(counted),
     }
-}
-
-impl From<No> for Stop {
-    fn from(no: No) -> Self {
-        match no {
-            No::Denial(denial) => Self::Denial(denial),
-            No::Failed(error) => Self::Refusal(Refusal::origin(&error)),
-        }
-    }
+    ended.map(|(_, response)| response)
 }
 
 fn closing(mut response: Response<Body>) -> Response<Body> {

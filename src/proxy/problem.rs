@@ -23,6 +23,7 @@ pub enum Problem {
     OriginFailed,
     OriginTimeout,
     Busy,
+    AuditUnavailable,
 }
 
 /// One row of the table.
@@ -35,7 +36,7 @@ pub struct Row {
 }
 
 impl Problem {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -51,6 +52,7 @@ impl Problem {
         Self::OriginFailed,
         Self::OriginTimeout,
         Self::Busy,
+        Self::AuditUnavailable,
     ];
 
     pub const fn row(self) -> Row {
@@ -144,6 +146,12 @@ impl Problem {
                 "Too much under way",
                 "A bound of the proxy is reached.",
                 "Come back when Retry-After says, or raise the bound that the detail names.",
+            ),
+            Self::AuditUnavailable => (
+                "audit-unavailable",
+                "Records cannot be written",
+                "The audit log cannot be written at the moment, and audit.on_failure is set to \"stop\".",
+                "Come back when Retry-After says; what is wrong with the disk is in the proxy's log.",
             ),
         };
         Row { name, title, meaning, remedy }

@@ -7,6 +7,7 @@ use http::StatusCode;
 
 use super::problem::Problem;
 use crate::egress;
+use crate::limits::AUDIT_RETRY_INTERVAL;
 
 /// An answer that is no denial: somebody made a mistake, or something failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +68,17 @@ impl Refusal {
         let refusal =
             Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
         Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
+    }
+
+    /// No record can be written, and without one nothing is served (`audit.on_failure`).
+    pub fn audit_unavailable() -> Self {
+        let refusal = Self::new(
+            Problem::AuditUnavailable,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "proxy_internal_error",
+            "the audit log cannot be written, and nothing is served without it (audit.on_failure)",
+        );
+        Self { retry_after: Some(AUDIT_RETRY_INTERVAL), ..refusal }
     }
 
     /// An exchange with the origin that failed: the origin's doing, but for a request body that did

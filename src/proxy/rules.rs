@@ -63,6 +63,13 @@ pub struct Agent<'a> {
 }
 
 impl Rules {
+    /// Every profile that may be asked under.
+    pub fn profiles(&self) -> impl Iterator<Item = &Arc<Profile>> {
+        let of_agents = self.agents.iter().filter_map(|rule| rule.profile.as_ref());
+        let of_origins = self.origins.values().filter_map(|rule| rule.profile.as_ref());
+        std::iter::once(&self.profile).chain(of_agents).chain(of_origins)
+    }
+
     /// A configured rule goes before what the User-Agent itself says; without a User-Agent there is
     /// no token, and only the rules for `*` apply.
     pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>) -> Agent<'a> {

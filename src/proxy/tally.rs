@@ -1,5 +1,5 @@
-//! What became of the requests, as numbers, for whoever sums up a run. Every request for a resource
-//! is counted once when it is asked and once by how it ended; what ended in neither way has failed.
+//! What became of the requests, as numbers, for whoever sums up a run or watches the proxy. Every
+//! request for a resource is counted once when it is asked and once by how it ended.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,7 @@ pub struct Tally {
     requests: AtomicU64,
     forwarded: AtomicU64,
     copies: AtomicU64,
+    failed: AtomicU64,
     /// A lock is nothing beside the record that each denial waits for.
     denied: Mutex<HashMap<Reason, u64>>,
     /// `None`: origins are not told apart. A set behind a lock is for those who want to know.
@@ -29,10 +30,47 @@ pub struct Counts {
     pub forwarded: u64,
     /// Requests for a robots.txt that were answered from the copy that decides.
     pub copies: u64,
+    /// Answered by an error of the origin's side or ours, or left by the client before the answer.
+    pub failed: u64,
     /// By reason, the most frequent first.
     pub denied: Vec<(Reason, u64)>,
     /// Distinct origins, up to [`ORIGINS_COUNTED_MAX`].
     pub origins: usize,
+}
+
+/// A request that has been asked and has not ended. One that is dropped has failed.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    tally: &'a Tally,
+    ended: bool,
+}
+
+/// How a request ended that did not fail.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Forwarded,
+    /// A request for a robots.txt was answered from the copy that decides.
+    Copy,
+    Denied(Reason),
+}
+
+impl Asked<'_> {
+    pub(super) fn ended(mut self, end: End) {
+        self.ended = true;
+        match end {
+            End::Forwarded => add_one(&self.tally.forwarded),
+            End::Copy => add_one(&self.tally.copies),
+            End::Denied(reason) => *locked(&self.tally.denied).entry(reason).or_default() += 1,
+        }
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            add_one(&self.tally.failed);
+        }
+    }
 }
 
 impl Tally {
@@ -41,7 +79,7 @@ impl Tally {
         Self { origins: Some(Mutex::default()), ..Self::default() }
     }
 
-    pub(super) fn asked(&self, origin: &Origin) {
+    pub(super) fn asked(&self, origin: &Origin) -> Asked<'_> {
         add_one(&self.requests);
         if let Some(origins) = &self.origins {
             let mut origins = locked(origins);
@@ -49,18 +87,7 @@ impl Tally {
                 origins.insert(origin.clone());
             }
         }
-    }
-
-    pub(super) fn forwarded(&self) {
-        add_one(&self.forwarded);
-    }
-
-    pub(super) fn answered_from_copy(&self) {
-        add_one(&self.copies);
-    }
-
-    pub(super) fn denied(&self, reason: Reason) {
-        *locked(&self.denied).entry(reason).or_default() += 1;
+        Asked { tally: self, ended: false }
     }
 
     pub fn counts(&self) -> Counts {
@@ -71,6 +98,7 @@ impl Tally {
             requests: value(&self.requests),
             forwarded: value(&self.forwarded),
             copies: value(&self.copies),
+            failed: value(&self.failed),
             denied,
             origins: self.origins.as_ref().map_or(0, |origins| locked(origins).len()),
         }
@@ -82,9 +110,9 @@ impl Counts {
         self.denied.iter().map(|(_, count)| count).sum()
     }
 
-    /// Answered by an error of the origin's side or ours, or left by the client before the answer.
-    pub fn failed(&self) -> u64 {
-        self.requests.saturating_sub(self.forwarded + self.copies + self.denied_in_all())
+    /// Asked, and not ended yet.
+    pub fn under_way(&self) -> u64 {
+        self.requests.saturating_sub(self.forwarded + self.copies + self.failed + self.denied_in_all())
     }
 }
 
@@ -109,15 +137,15 @@ mod tests {
     #[test]
     fn every_request_is_counted_once_by_how_it_ended() {
         let tally = Tally::of_origins();
-        for host in ["a.example", "b.example", "a.example", "a.example"] {
-            tally.asked(&Origin::from_authority(Scheme::Http, host).unwrap());
-        }
-        tally.forwarded();
-        tally.answered_from_copy();
-        tally.denied(Reason::RobotsUnreachable);
+        let ask = |host| tally.asked(&Origin::from_authority(Scheme::Http, host).unwrap());
+        ask("a.example").ended(End::Forwarded);
+        ask("b.example").ended(End::Copy);
+        ask("a.example").ended(End::Denied(Reason::RobotsUnreachable));
+        drop(ask("a.example"));
+        let _open = ask("a.example");
         let counts = tally.counts();
-        assert_eq!((counts.requests, counts.origins), (4, 2));
+        assert_eq!((counts.requests, counts.origins), (5, 2));
+        assert_eq!((counts.forwarded, counts.copies, counts.failed, counts.under_way()), (1, 1, 1, 1));
         assert_eq!(counts.denied, [(Reason::RobotsUnreachable, 1)]);
-        assert_eq!(counts.failed(), 1);
     }
 }

@@ -7,8 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::piece::{Log, ScanError};
-use crate::audit::Content;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines};
+use crate::audit::{Content, checked_hash};
+use crate::limits::LISTINGS_MAX;
 use crate::moment::Moment;
 
 /// One file of the log.
@@ -41,15 +42,29 @@ impl Listing {
 
     /// Looks again. Gives the files, each once, whose place in the log cannot be told.
     pub fn refresh(&mut self) -> Result<Vec<ScanError>, ScanError> {
-        let paths = self.paths()?;
         let mut errors = Vec::new();
+        let mut files = self.files()?;
+        for _ in 0..LISTINGS_MAX {
+            self.segments = self.look_at(&files, &mut errors);
+            // A file whose name changed meanwhile may have been missed under either, and its lines
+            // would be passed over for those of the next.
+            let before = std::mem::replace(&mut files, self.files()?);
+            if before == files {
+                return Ok(errors);
+            }
+        }
+        let why = io::Error::other("its files do not keep their names");
+        Err(ScanError::new(&self.log.dir(), why))
+    }
+
+    fn look_at(&mut self, files: &[(PathBuf, u64)], errors: &mut Vec<ScanError>) -> Vec<Segment> {
         let mut segments = Vec::new();
-        for path in paths {
-            match self.look(&path) {
+        for (path, _) in files {
+            match self.look(path) {
                 Ok(found) => segments.extend(found),
                 // Renamed or removed meanwhile: the next look finds where it is.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.log.is_dir() => {}
-                Err(error) if self.told.insert(path.clone()) => errors.push(ScanError::new(&path, error)),
+                Err(error) if self.told.insert(path.clone()) => errors.push(ScanError::new(path, error)),
                 Err(_) => {}
             }
         }
@@ -58,8 +73,7 @@ impl Listing {
             .sort_by(|one: &Segment, other| (one.first_seq, &one.path).cmp(&(other.first_seq, &other.path)));
         segments.dedup_by_key(|segment| segment.first_seq);
         self.known.retain(|(path, _), _| segments.iter().any(|segment| segment.path == *path));
-        self.segments = segments;
-        Ok(errors)
+        segments
     }
 
     /// The first segment, or the one that follows the segment beginning with `seq`.
@@ -67,17 +81,11 @@ impl Listing {
         self.segments.iter().find(|segment| seq.is_none_or(|seq| segment.first_seq > seq))
     }
 
-    fn paths(&self) -> Result<Vec<PathBuf>, ScanError> {
+    /// With their inodes, where others may rename them.
+    fn files(&self) -> Result<Vec<(PathBuf, u64)>, ScanError> {
         match &self.log {
-            Log::Files(files) => Ok(files.clone()),
-            Log::Dir(dir) => {
-                let entries = std::fs::read_dir(dir).and_then(|entries| {
-                    entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
-                });
-                let mut paths = entries.map_err(|error| ScanError::new(dir, error))?;
-                paths.retain(|path| segment::is_segment(path));
-                Ok(paths)
-            }
+            Log::Files(files) => Ok(files.iter().map(|file| (file.clone(), 0)).collect()),
+            Log::Dir(dir) => segment::files(dir).map_err(|error| ScanError::new(dir, error)),
         }
     }
 
@@ -107,7 +115,9 @@ fn first(path: &Path) -> io::Result<Option<(u64, Moment)>> {
     let mut lines = Lines::open(path)?;
     // A first line that is damaged is found by who verifies; its number may still be told by others.
     while let Found::Line(line) = lines.next()? {
-        if let Ok(content) = Content::parse(line) {
+        if checked_hash(line).is_ok()
+            && let Ok(content) = Content::parse(line)
+        {
             return Ok(Some((content.seq().saturating_sub(lines.number - 1), content.time())));
         }
     }

@@ -6,7 +6,10 @@ mod brief;
 pub mod filter;
 mod listing;
 mod piece;
+pub mod replay;
+pub mod report;
 mod scan;
+pub mod verify;
 
 pub use filter::{Filter, Sieve};
 pub use piece::{Block, Extent, Line, Log, Piece, Rest, ScanError};

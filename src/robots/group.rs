@@ -48,6 +48,21 @@ impl<'a> Group<'a> {
         of_each.min_by_key(|rule| rule.rank(dialect.precedence)).map(|rule| rule.view(arena))
     }
 
+    /// The rule that decides on every path that begins with `begin`, or that none does. The outer
+    /// `None`: it depends on how the path goes on. `begin` ends in no part of a percent-encoding, and
+    /// no dot segment follows it.
+    pub fn rule_for_beginning(&self, begin: &Path<'_>) -> Option<Option<Rule<'a>>> {
+        let RobotsTxt { rules, arena, dialect, .. } = self.robots;
+        let mut all: Vec<_> = self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
+        all.sort_by_key(|rule| rule.rank(dialect.precedence));
+        for rule in all {
+            if rule.pattern.foresees(begin, arena)? {
+                return Some(Some(rule.view(arena)));
+            }
+        }
+        Some(None)
+    }
+
     /// The records that are no rules and follow a user-agent line with its name, such as `crawl-delay`.
     pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
         self.robots.notes.records_after(self.namings, &self.robots.arena)

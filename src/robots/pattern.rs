@@ -101,6 +101,19 @@ impl Pattern {
         !self.anchored && self.literal == self.prefix && self.literal <= 1
     }
 
+    /// Whether it matches every path that begins with `begin` (`Some(true)`) or none of them
+    /// (`Some(false)`). `None`: that depends on what follows, or would take more to tell.
+    pub(super) fn foresees(&self, begin: &Path<'_>, arena: &Arena) -> Option<bool> {
+        // Without an anchor, more octets take no match away.
+        if !self.anchored && self.matches(begin, arena) {
+            return Some(true);
+        }
+        let shown = (self.prefix as usize).min(begin.octets().len());
+        let (in_path, in_query) = (&arena.get(self.normal)[..shown], &arena.get(self.in_query)[..shown]);
+        let fits = Literal { in_path, in_query }.is_at(0, begin);
+        if fits { None } else { Some(false) }
+    }
+
     fn matches_in_full(&self, path: &Path<'_>, arena: &Arena) -> bool {
         let (normal, in_query) = (arena.get(self.normal), arena.get(self.in_query));
         let literal =

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::reception::Clients;
+use crate::admin::Watched;
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
 use crate::fetch::RobotsFetcher;
-use crate::proxy::{Forwarding, Gate, Proxy, Tally, Via};
+use crate::moment::Moment;
+use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally, Via};
 use crate::store::Store;
+use crate::store::disk::{self, Disk};
 
 /// Everything that the workers share, and the settings they need.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ pub struct Assembly {
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub leaves: Arc<Leaves>,
-    gate: Arc<Gate>,
+    pub gate: Arc<Gate>,
     egress: Arc<egress::Shared>,
     via: Via,
     settings: Settings,
@@ -39,11 +42,13 @@ pub enum SetupError {
     #[error(transparent)]
     Audit(#[from] OpenError),
     #[error(transparent)]
+    Store(#[from] disk::OpenError),
+    #[error(transparent)]
     Ca(#[from] CaError),
 }
 
-/// Puts the proxy together. `own` are the addresses it listens on: it never connects to them. The
-/// CA is in `ca`, and is made at the first start.
+/// Puts the proxy together. `own` are the addresses it listens on, as a proxy and for its operator: it
+/// never connects to them. The CA is in `ca`, and is made at the first start.
 pub fn assemble(
     settings: &Settings,
     own: Vec<SocketAddr>,
@@ -51,8 +56,11 @@ pub fn assemble(
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own)?;
-    let store = store(settings, &egress, &clock);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
+    let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
+    let store = store(settings, &egress, &clock, disk);
+    let rules = settings.rules();
+    store.introduce(rules.profiles());
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
@@ -63,10 +71,11 @@ pub fn assemble(
         },
         drain_timeout: settings.limits.drain_timeout,
         gate: Arc::new(Gate {
-            rules: settings.rules(),
+            rules,
             store: Arc::clone(&store),
             audit: Arc::clone(&audit),
             clock,
+            decisions: Decisions::default(),
         }),
         store,
         audit,
@@ -79,6 +88,12 @@ pub fn assemble(
 }
 
 impl Assembly {
+    /// The parts that the admin listener looks at.
+    pub fn watched(&self, started: Moment) -> Watched {
+        let (store, audit, tally) = (&self.store, &self.audit, &self.tally);
+        Watched::new(Arc::clone(store), Arc::clone(audit), Arc::clone(tally), started)
+    }
+
     /// A proxy of its own for a worker: its idle connections are not shared.
     pub fn proxy(&self) -> Proxy {
         let limits = &self.settings.limits;
@@ -109,11 +124,16 @@ pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::
 }
 
 /// The store over a way out. Its fetches keep no idle connections: whichever worker's task fetches,
-/// the connection ends with the fetch.
-pub fn store(settings: &Settings, egress: &Arc<egress::Shared>, clock: &Arc<dyn Clock>) -> Arc<Store> {
+/// the connection ends with the fetch. Without a `disk` nothing outlives it.
+pub fn store(
+    settings: &Settings,
+    egress: &Arc<egress::Shared>,
+    clock: &Arc<dyn Clock>,
+    disk: Option<Disk>,
+) -> Arc<Store> {
     let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
     let fetcher = RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock));
-    Store::new(settings.store(), Arc::new(fetcher), Arc::clone(clock))
+    Store::new(settings.store(), Arc::new(fetcher), Arc::clone(clock), disk)
 }
 
 /// Random: two proxies in a row must not take each other for themselves.

@@ -3,6 +3,7 @@
 
 mod assemble;
 mod reception;
+mod totals;
 mod worker;
 
 use std::io;
@@ -17,9 +18,11 @@ use tracing::{info, warn};
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use reception::Clients;
 use reception::Door;
+use totals::Totals;
 use worker::Worker;
 
 use crate::limits::ACCEPT_PAUSE;
+use crate::store::Store;
 
 /// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
 #[derive(Debug)]
@@ -57,6 +60,8 @@ pub struct Server {
     stop: CancellationToken,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
+    totals: Totals,
+    store: Arc<Store>,
 }
 
 impl Server {
@@ -75,7 +80,9 @@ impl Server {
                 .name("accept".into())
                 .spawn(move || accept_all(listeners, &senders, &door, stop))?
         };
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers })
+        let totals = Totals::start(Arc::clone(&assembly.gate))?;
+        let store = Arc::clone(&assembly.store);
+        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, totals, store })
     }
 
     /// Where it listens.
@@ -83,7 +90,8 @@ impl Server {
         &self.addresses
     }
 
-    /// Stops accepting, lets requests under way end within the drain timeout, and ends the threads.
+    /// Stops accepting, lets requests under way end within the drain timeout, tells the log how many
+    /// decisions there were, and ends the threads.
     pub fn stop(mut self) {
         self.end();
     }
@@ -96,6 +104,9 @@ impl Server {
         for worker in &mut self.workers {
             worker.join();
         }
+        self.totals.end();
+        // Nobody learns anything any more: what is still to be written has its last chance.
+        self.store.close();
     }
 }
 

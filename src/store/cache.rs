@@ -24,6 +24,17 @@ impl Cache {
         self.entries.get(origin)
     }
 
+    /// Without counting as a use.
+    pub(super) fn peek(&self, origin: &Origin) -> Option<&Arc<Entry>> {
+        self.entries.peek(origin)
+    }
+
+    pub(super) fn remove(&mut self, origin: &Origin) {
+        if let Some(gone) = self.entries.pop(origin) {
+            self.bytes -= gone.weight();
+        }
+    }
+
     /// An entry larger than the whole cache is not kept at all.
     pub(super) fn put(&mut self, origin: &Origin, entry: Arc<Entry>) {
         self.bytes += entry.weight();
@@ -37,17 +48,24 @@ impl Cache {
         }
     }
 
-    /// Puts `new` in the place of `old`, if that is still what is there.
-    pub(super) fn replace(&mut self, origin: &Origin, old: &Arc<Entry>, new: Arc<Entry>) {
-        if self.entries.peek(origin).is_some_and(|entry| Arc::ptr_eq(entry, old)) {
+    /// Puts `new` in the place of `old`, if that is still what is there: whether it was.
+    pub(super) fn replace(&mut self, origin: &Origin, old: &Arc<Entry>, new: Arc<Entry>) -> bool {
+        let is_there = self.entries.peek(origin).is_some_and(|entry| Arc::ptr_eq(entry, old));
+        if is_there {
             self.put(origin, new);
         }
+        is_there
     }
 
-    pub(super) fn update(&mut self, origin: &Origin, change: impl FnOnce(&Entry) -> Option<Entry>) {
-        if let Some(changed) = self.entries.peek(origin).and_then(|entry| change(entry)) {
-            self.put(origin, Arc::new(changed));
-        }
+    /// What `change` made of the entry, if anything.
+    pub(super) fn update(
+        &mut self,
+        origin: &Origin,
+        change: impl FnOnce(&Entry) -> Option<Entry>,
+    ) -> Option<Arc<Entry>> {
+        let changed = Arc::new(self.entries.peek(origin).and_then(|entry| change(entry))?);
+        self.put(origin, Arc::clone(&changed));
+        Some(changed)
     }
 
     pub(super) fn len(&self) -> usize {

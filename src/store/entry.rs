@@ -8,17 +8,17 @@ use crate::fetch::Validators;
 use crate::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
-use crate::policy::state::{Circumstances, RobotsState};
+use crate::policy::state::{Circumstances, RobotsState, Unreachable};
 use crate::robots::{Dialect, RobotsTxt};
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     /// The last answer with a file, as of its last confirmation, while any state holds a copy.
-    good: Option<Fetched>,
+    pub(super) good: Option<Fetched>,
     /// The last answer without a file, if it came later.
-    failed: Option<Arc<Fetched>>,
-    states: Vec<(Arc<RobotsState>, Arc<Profile>)>,
-    site_up: bool,
+    pub(super) failed: Option<Arc<Fetched>>,
+    pub(super) states: Vec<(Arc<RobotsState>, Arc<Profile>)>,
+    pub(super) site_up: bool,
 }
 
 /// How a file is parsed.
@@ -48,15 +48,34 @@ impl Entry {
         if entry.state(profile).is_some() {
             return entry;
         }
-        let mut state = RobotsState::Unknown;
-        for fetched in self.good.iter().chain(self.failed.as_deref()) {
-            state = apply(&state, profile, fetched, jitter, self.site_up, read);
-        }
+        let alike = |(state, other): &'_ (Arc<RobotsState>, Arc<Profile>)| {
+            state.outage().filter(|_| other.meanings == profile.meanings).cloned()
+        };
+        let outage = self.states.iter().find_map(alike);
+        let state = self.derive(profile, outage.as_ref(), jitter, read);
         if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
             entry.states.remove(0);
         }
         entry.states.push((Arc::new(state), Arc::clone(profile)));
         entry
+    }
+
+    /// What the facts are under `profile`. An `outage` that a profile of the same meanings has
+    /// observed goes on.
+    pub(super) fn derive(
+        &self,
+        profile: &Profile,
+        outage: Option<&Unreachable>,
+        jitter: f64,
+        read: Read<'_>,
+    ) -> RobotsState {
+        let apply = |state, fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
+        let state = self.good.iter().fold(RobotsState::Unknown, apply);
+        let state = match outage {
+            Some(outage) => RobotsState::Unreachable(outage.before_last_failure(state.copy().cloned())),
+            None => state,
+        };
+        self.failed.as_deref().into_iter().fold(state, apply)
     }
 
     /// The last attempt, where no file came of it.
@@ -107,7 +126,7 @@ impl Entry {
         size_of::<Self>() + body + captures.sum::<usize>() + self.states.iter().map(rules).sum::<usize>()
     }
 
-    fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+    pub(super) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         match &self.good.as_ref()?.result {
             AccessResult::Successful { snapshot, .. } => Some(snapshot),
             _ => None,
@@ -118,8 +137,10 @@ impl Entry {
         match (&fetched.result, self.snapshot().map(Arc::clone)) {
             (AccessResult::Successful { .. }, _) => (self.good, self.failed) = (Some(fetched), None),
             (AccessResult::NotModified { freshness }, Some(snapshot)) => {
+                // The file's evidence stays the attempt that brought it.
+                let capture = snapshot.capture.clone();
                 let result = AccessResult::Successful { snapshot, freshness: *freshness };
-                (self.good, self.failed) = (Some(Fetched { result, ..fetched }), None);
+                (self.good, self.failed) = (Some(Fetched { result, capture, ..fetched }), None);
             }
             _ => self.failed = Some(Arc::new(fetched)),
         }

@@ -1,12 +1,13 @@
 //! One fetch under way, and those who wait for it, on whichever runtime they run. It lands once,
 //! whatever happens: with what was learnt, with a refusal, or aborted.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 use tokio::sync::watch;
 
 use super::entry::Entry;
-use super::{Store, Undecided, jitter};
+use super::{Question, Shelf, Store, Undecided, jitter};
 use crate::fetch::Ask;
 use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
@@ -34,19 +35,52 @@ impl Flight {
         (Self { store: Arc::clone(store), origin, landed: sender }, Landed(receiver))
     }
 
-    /// Fetches, works out what follows, and lands. A task of its own: nobody's leaving ends it.
+    /// Looks on the disk for what memory does not have; where that does not do, fetches; works out
+    /// what follows, and lands. A task of its own: nobody's leaving ends it.
     pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
         let store = Arc::clone(&self.store);
-        let Ok(_turn) = store.turns.acquire().await else { return };
-        let landing = match store.fetcher.fetch(ask).await {
-            Err(refused) => Err(Undecided::Refused(refused.0)),
-            Ok(fetched) => {
-                // Under other profiles something may have been derived meanwhile.
-                let known = store.shelf().cache.get(&self.origin).cloned().or(previous);
-                learn(&store, known, profile, fetched).await
-            }
+        let previous = match previous {
+            Some(entry) => Some(entry),
+            None => match store.recall(&self.origin, &profile).await {
+                Some(entry) if store.answers(&entry, &profile) => {
+                    return self.land_recalled(ask, &profile, entry);
+                }
+                recalled => recalled,
+            },
         };
-        self.land(landing);
+        let landing = self.fetch(ask, profile, previous).await;
+        if let Some(landing) = landing {
+            self.land(landing);
+        }
+    }
+
+    async fn fetch(&self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) -> Option<Landing> {
+        let store = &self.store;
+        let _turn = store.turns.acquire().await.ok()?;
+        store.counters.fetches.fetch_add(1, Ordering::Relaxed);
+        let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
+        let fetched = match store.fetcher.fetch(Ask { validators, ..ask }).await {
+            Err(refused) => return Some(Err(Undecided::Refused(refused.0))),
+            Ok(fetched) => fetched,
+        };
+        // Under other profiles something may have been derived meanwhile.
+        let known = store.shelf().cache.get(&self.origin).cloned().or(previous);
+        let landing = learn(store, known, profile, fetched).await;
+        if let Ok(entry) = &landing {
+            store.keep(&self.origin, entry);
+        }
+        Some(landing)
+    }
+
+    /// Without a fetch; near its end it is fetched for those who come later.
+    fn land_recalled(self, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
+        let store = Arc::clone(&self.store);
+        let now = store.clock.wall();
+        let ends_soon = entry.state(profile).is_some_and(|(state, _)| state.wants_refresh(now));
+        self.land(Ok(Arc::clone(&entry)));
+        if ends_soon {
+            store.refresh(ask, profile, entry);
+        }
     }
 
     fn land(self, landing: Landing) {
@@ -68,6 +102,61 @@ impl Landed {
         match self.0.wait_for(Option::is_some).await {
             Ok(landing) => landing.clone().unwrap_or(Err(Undecided::Aborted)),
             Err(_) => Err(Undecided::Aborted),
+        }
+    }
+}
+
+impl Store {
+    /// Starts the one flight for an origin, if there may be one more.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        mut shelf: MutexGuard<'_, Shelf>,
+        question: &Question<'_>,
+    ) -> Result<Landed, Undecided> {
+        let previous = shelf.cache.get(question.origin).cloned();
+        let ask = Ask {
+            origin: question.origin.clone(),
+            user_agent: question.user_agent.cloned(),
+            validators: None,
+            redirects_max: question.profile.redirects_max,
+        };
+        self.launch(shelf, ask, question.profile, previous)
+    }
+
+    /// It is a task of its own: it goes on when all who wait for it have left.
+    pub(super) fn launch(
+        self: &Arc<Self>,
+        mut shelf: MutexGuard<'_, Shelf>,
+        ask: Ask,
+        profile: &Arc<Profile>,
+        previous: Option<Arc<Entry>>,
+    ) -> Result<Landed, Undecided> {
+        if shelf.flights.len() >= self.config.queue_max {
+            return Err(Undecided::Busy);
+        }
+        let (flight, landed) = Flight::new(self, ask.origin.clone());
+        shelf.flights.insert(ask.origin.clone(), landed.clone());
+        // A runtime that is going down drops the task at once, and the flight takes the lock then.
+        drop(shelf);
+        tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
+        Ok(landed)
+    }
+
+    /// Asks again for what an origin's flight has just brought from the disk, for it ends soon.
+    pub(super) fn refresh(self: &Arc<Self>, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
+        let shelf = self.shelf();
+        if !shelf.flights.contains_key(&ask.origin) {
+            // Whether it can begin or not, the copy still serves.
+            let _ = self.launch(shelf, ask, profile, Some(entry));
+        }
+    }
+
+    /// What was learnt and the end of the flight become visible in the same instant.
+    pub(super) fn landed(&self, origin: &Origin, landing: &Landing) {
+        let mut shelf = self.shelf();
+        shelf.flights.remove(origin);
+        if let Ok(entry) = landing {
+            shelf.cache.put(origin, Arc::clone(entry));
         }
     }
 }

@@ -2,17 +2,22 @@
 //!
 //! Promises: at most one fetch per origin is under way, it outlives the client that caused it, and
 //! everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
-//! and waits are bounded. In memory only: an embedded database will stand beneath `cache`, and a
-//! shared store for clusters beside it. It judges nothing: that is the part of `policy`.
+//! and waits are bounded. What memory has no room for, and what the process leaves, is on the disk
+//! (`disk`): an origin is asked again when its file is due, not because somebody has forgotten it.
+//! It judges nothing: that is the part of `policy`.
 
 mod cache;
 mod counters;
+pub mod disk;
 mod entry;
 mod flight;
+mod knowledge;
 mod known;
 mod parsed;
+mod restore;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,16 +31,21 @@ use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
-use crate::fetch::{Ask, FetchRobots};
+use crate::fetch::FetchRobots;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
 use cache::Cache;
 use counters::Counters;
 pub use counters::Stats;
+use disk::Disk;
+pub use disk::Health;
 use entry::Entry;
-use flight::{Flight, Landing};
+use flight::Landed;
+pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge};
 pub use known::{Known, Undecided};
 use parsed::Parsed;
+pub use parsed::as_far_as_known;
+pub use upkeep::Report;
 
 /// The bounds.
 #[derive(Clone, Debug)]
@@ -72,6 +82,10 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
     parsed: Parsed,
+    /// None: nothing outlives the process.
+    disk: Option<Disk>,
+    /// Those in use, as far as they were introduced.
+    profiles: Mutex<Vec<Arc<Profile>>>,
     turns: Semaphore,
     counters: Counters,
 }
@@ -80,7 +94,7 @@ pub struct Store {
 /// let a second fetch start.
 struct Shelf {
     cache: Cache,
-    flights: HashMap<Origin, flight::Landed>,
+    flights: HashMap<Origin, Landed>,
 }
 
 /// How a question stands.
@@ -88,17 +102,24 @@ enum Look {
     Current(Known),
     /// The origin is known, but not yet under this profile.
     Underived(Arc<Entry>),
-    Wait(flight::Landed),
+    Wait(Landed),
 }
 
 impl Store {
-    pub fn new(config: Config, fetcher: Arc<dyn FetchRobots>, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn new(
+        config: Config,
+        fetcher: Arc<dyn FetchRobots>,
+        clock: Arc<dyn Clock>,
+        disk: Option<Disk>,
+    ) -> Arc<Self> {
         let shelf =
             Shelf { cache: Cache::new(config.entries_max, config.bytes_max), flights: HashMap::new() };
         Arc::new(Self {
             turns: Semaphore::new(config.fetches_max),
             shelf: Mutex::new(shelf),
             parsed: Parsed::default(),
+            disk,
+            profiles: Mutex::default(),
             counters: Counters::default(),
             config,
             fetcher,
@@ -128,7 +149,10 @@ impl Store {
 
     /// Tells whether the site's pages answer, for profiles that ask it in a long outage.
     pub fn note_site(&self, origin: &Origin, is_up: bool) {
-        self.shelf().cache.update(origin, |entry| entry.with_site(is_up));
+        let changed = self.shelf().cache.update(origin, |entry| entry.with_site(is_up));
+        if let Some(entry) = changed {
+            self.keep(origin, &entry);
+        }
     }
 
     pub fn stats(&self) -> Stats {
@@ -193,46 +217,17 @@ impl Store {
                 self.parsed.read(snapshot, dialect)
             }))),
         };
-        if let Some(derived) = &derived {
-            self.shelf().cache.replace(question.origin, entry, Arc::clone(derived));
+        if let Some(derived) = &derived
+            && self.shelf().cache.replace(question.origin, entry, Arc::clone(derived))
+        {
+            self.keep(question.origin, derived);
         }
         let entry = derived.as_ref().unwrap_or(entry);
         Known::if_current(entry.state(question.profile)?, entry, now)
     }
 
-    /// Starts the one fetch of an origin. It is a task of its own: it goes on when all who wait for
-    /// it have left.
-    fn begin(
-        self: &Arc<Self>,
-        mut shelf: MutexGuard<'_, Shelf>,
-        question: &Question<'_>,
-    ) -> Result<flight::Landed, Undecided> {
-        if shelf.flights.len() >= self.config.queue_max {
-            return Err(Undecided::Busy);
-        }
-        let previous = shelf.cache.get(question.origin).cloned();
-        let (flight, landed) = Flight::new(self, question.origin.clone());
-        shelf.flights.insert(question.origin.clone(), landed.clone());
-        // A runtime that is going down drops the task at once, and the flight takes the lock then.
-        drop(shelf);
-        let ask = Ask {
-            origin: question.origin.clone(),
-            user_agent: question.user_agent.cloned(),
-            validators: previous.as_ref().and_then(|entry| entry.validators(question.profile)),
-            redirects_max: question.profile.redirects_max,
-        };
-        self.counters.fetches.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(flight.fly(ask, Arc::clone(question.profile), previous));
-        Ok(landed)
-    }
-
-    /// What was learnt and the end of the flight become visible in the same instant.
-    fn landed(&self, origin: &Origin, landing: &Landing) {
-        let mut shelf = self.shelf();
-        shelf.flights.remove(origin);
-        if let Ok(entry) = landing {
-            shelf.cache.put(origin, Arc::clone(entry));
-        }
+    fn profiles(&self) -> MutexGuard<'_, Vec<Arc<Profile>>> {
+        self.profiles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {

@@ -3,22 +3,35 @@
 mod bounds;
 mod knowledge;
 mod one_fetch;
+mod restart;
+mod room;
+mod trouble;
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::mpsc;
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::clock::ManualClock;
 use crate::egress::{self, Failure};
-use crate::fetch::Refused;
+use crate::fetch::{Ask, Refused};
 use crate::moment::Moment;
 use crate::origin::split_url;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
 use crate::policy::state::Policy;
+
+const START: Moment = Moment::from_millis(1_790_000_000_000);
+
+/// Longer than anything takes that ends at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TICK: Duration = Duration::from_millis(10);
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -59,6 +72,8 @@ struct House {
     store: Arc<Store>,
     origins: Arc<Origins>,
     clock: Arc<ManualClock>,
+    config: Config,
+    disk: Option<disk::Config>,
 }
 
 impl House {
@@ -67,15 +82,47 @@ impl House {
     }
 
     fn with(config: Config, script: Vec<Option<Answer>>) -> Self {
-        let clock = ManualClock::starting_at(Moment::from_millis(1_790_000_000_000));
+        Self::build(config, None, ManualClock::starting_at(START), script)
+    }
+
+    fn build(
+        config: Config,
+        disk: Option<disk::Config>,
+        clock: Arc<ManualClock>,
+        script: Vec<Option<Answer>>,
+    ) -> Self {
         let origins = Arc::new(Origins {
             script: Mutex::new(script.into()),
             asked: Mutex::default(),
             held: Mutex::default(),
             clock: Arc::clone(&clock),
         });
-        let store = Store::new(config, Arc::clone(&origins) as Arc<dyn FetchRobots>, Arc::clone(&clock) as _);
-        Self { store, origins, clock }
+        let open = |config: &disk::Config| Disk::open(config.clone(), Arc::clone(&clock) as _);
+        let opened = disk.as_ref().map(open).transpose().expect("nobody else uses it");
+        let fetcher = Arc::clone(&origins) as Arc<dyn FetchRobots>;
+        let store = Store::new(config.clone(), fetcher, Arc::clone(&clock) as _, opened);
+        Self { store, origins, clock, config, disk }
+    }
+
+    /// Ends, and begins again with what is on the disk.
+    fn restart(self, script: Vec<Option<Answer>>) -> Self {
+        let now = self.clock.wall();
+        self.restart_at(now, script)
+    }
+
+    /// The same, with a clock that shows something else by then.
+    fn restart_at(self, now: Moment, script: Vec<Option<Answer>>) -> Self {
+        self.store.close();
+        Self::build(self.config, self.disk, ManualClock::starting_at(now), script)
+    }
+
+    async fn verdict(&self, host: &str, profile: &Arc<Profile>) -> &'static str {
+        let known = self.store.known(&origin(host), profile, None).await.expect("it is known");
+        match known.policy(self.clock.wall()) {
+            Policy::Rules(_) => "rules",
+            Policy::AllowAll(_) => "allow",
+            Policy::DisallowAll(_) => "disallow",
+        }
     }
 
     async fn ask(&self, host: &str, profile: &Arc<Profile>) -> &'static str {
@@ -94,6 +141,43 @@ impl House {
     /// Lets the oldest fetch that is held go on.
     fn answer(&self, answer: Answer) {
         assert!(lock(&self.origins.held).remove(0).send(answer).is_ok(), "nobody waits for it");
+    }
+}
+
+/// Where a store on the disk is; it goes with the last who holds it.
+struct Home {
+    dir: Arc<TempDir>,
+    below: &'static str,
+    retry: Duration,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = Arc::new(TempDir::new().expect("a directory"));
+        Self { dir, below: disk::FILE_NAME, retry: PATIENCE }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path().join(self.below)
+    }
+
+    fn house(&self, script: Vec<Option<Answer>>) -> House {
+        self.house_with(Config::default(), script)
+    }
+
+    fn house_with(&self, config: Config, script: Vec<Option<Answer>>) -> House {
+        let disk = disk::Config { retry: self.retry, ..disk::Config::new(self.file()) };
+        House::build(config, Some(disk), ManualClock::starting_at(START), script)
+    }
+
+    /// With this bound of the file.
+    fn house_of(&self, size_max: u64, script: Vec<Option<Answer>>) -> House {
+        let disk = disk::Config { size_max, ..disk::Config::new(self.file()) };
+        House::build(Config::default(), Some(disk), ManualClock::starting_at(START), script)
     }
 }
 
@@ -129,7 +213,7 @@ fn named(name: &str) -> Arc<Profile> {
 fn file(body: &str) -> Answer {
     let snapshot = Snapshot {
         body: Bytes::copy_from_slice(body.as_bytes()),
-        sha256: [u8::try_from(body.len() % 251).expect("it is small"); 32],
+        sha256: Sha256::digest(body).into(),
         cut: false,
         status: 200,
         url: "https://example.com/robots.txt".into(),
@@ -145,6 +229,10 @@ fn file(body: &str) -> Answer {
 
 fn rules() -> Option<Answer> {
     Some(file("user-agent: *\ndisallow: /\n"))
+}
+
+fn not_modified() -> Option<Answer> {
+    Some(Ok(AccessResult::NotModified { freshness: Freshness::default() }))
 }
 
 fn status(code: u16) -> Option<Answer> {

@@ -4,11 +4,14 @@
 mod support;
 
 mod access;
+mod admin;
+mod audit;
 mod bodies;
 mod classify;
 mod connect;
 mod connections;
 mod crawlers;
+mod evidence;
 mod faults;
 mod fields;
 mod flights;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use courtesy::clock::SystemClock;
 use courtesy::egress::Egress;
+use courtesy::evidence::CaptureRecord;
 use courtesy::fetch::{self, Ask, FetchRobots as _, RobotsFetcher};
 use courtesy::origin::{Origin, split_url};
 use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
@@ -33,6 +34,10 @@ async fn site(authority: &Authority, alpn: &[&[u8]]) -> Served {
     .await
 }
 
+fn captured(fetched: &Fetched) -> CaptureRecord {
+    serde_json::from_slice(&fetched.capture.json).unwrap()
+}
+
 #[track_caller]
 fn assert_found(fetched: &Fetched, url: &str) {
     match &fetched.result {
@@ -47,10 +52,15 @@ fn assert_found(fetched: &Fetched, url: &str) {
 #[tokio::test]
 async fn it_is_fetched_over_either_version() {
     let authority = Authority::new();
-    for alpn in [BOTH, HTTP1] {
+    for (alpn, status_line) in [(BOTH, "HTTP/2 200"), (HTTP1, "HTTP/1.1 200 OK")] {
         let site = site(&authority, alpn).await;
         let fetched = fetch(&authority, site.origin()).await;
         assert_found(&fetched, &site.origin().robots_url());
+        let answers = captured(&fetched).answers;
+        assert_eq!((answers.len(), answers[0].peer), (1, Some(site.address.ip())));
+        let lines: Vec<_> = answers[0].head.split_terminator("\r\n").collect();
+        assert_eq!(lines[0], status_line);
+        assert!(lines.contains(&"content-length: 34"), "{lines:?}");
     }
 }
 
@@ -70,6 +80,8 @@ async fn a_redirect_from_http_to_https_is_followed() {
     let fetched = fetch(&authority, split_url(plain.as_bytes()).unwrap().0).await;
     assert_found(&fetched, &site.origin().robots_url());
     assert_eq!(fetched.hops, 1);
+    let statuses: Vec<_> = captured(&fetched).answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [301, 200]);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ mod when;
 
 use std::io;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::{Exit, Failure};
 
@@ -44,6 +44,14 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Sum up a period
     Report(report::ReportArgs),
+}
+
+/// For people or for programs.
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+enum Form {
+    #[default]
+    Text,
+    Json,
 }
 
 pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {

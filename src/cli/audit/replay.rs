@@ -1,12 +1,148 @@
-//! `courtesy audit replay`.
+//! `courtesy audit replay`: would it be decided the same way again?
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure, OrExit};
+use super::Form;
+use super::filters::FilterFlags;
+use super::place::PlaceFlags;
+use super::search::{Search, Taken};
+use crate::audit::{Content, Record, print_time};
+use crate::cli::exit::{Exit, Failure};
+use crate::config::{ProfileName, recorded_profile};
+use crate::policy::profile::{Profile, VERSION};
+use crate::review::replay::{Count, Outcome, Replay};
 
 #[derive(Args, Debug)]
-pub struct ReplayArgs {}
+#[command(after_help = "\
+Each record is decided from what it names and from its evidence alone: no network, no settings.
 
-pub fn run(_: &ReplayArgs) -> Result<Exit, Failure> {
-    Err(anyhow::anyhow!("not built yet")).or_exit(Exit::Unavailable)
+Examples:
+  courtesy audit replay                      # the same answers, or exit 1
+  courtesy audit replay --profile google     # what another reading of robots.txt would have done
+  courtesy audit replay --since 7d --origin '*.example.com'
+  courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
+
+Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, or evidence is
+missing or was changed · 74 a part of the log could not be read")]
+pub struct ReplayArgs {
+    /// Read these files alone [default: all of the log]
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
+    files: Vec<PathBuf>,
+    /// Decide under this profile instead of the one that each record names
+    #[arg(long, value_name = "NAME")]
+    profile: Option<ProfileName>,
+    /// Print no more than N of the records that come out otherwise [default: all]
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    #[command(flatten)]
+    filters: FilterFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
+    match decide_all(args) {
+        // A reader that has seen enough is no error.
+        Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+        outcome => outcome,
+    }
+}
+
+fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
+    let log = args.place.log(&args.files)?;
+    let dir = log.dir();
+    let mut replay = match args.profile {
+        Some(name) => {
+            Replay::under(&dir, Profile::named(name.as_str()).expect("the names are those of the table"))
+        }
+        None => Replay::recorded(&dir, |name, changes| {
+            recorded_profile(name, changes).map_err(|refusal| refusal.0[0].to_string())
+        }),
+    };
+    let mut output = BufWriter::new(io::stdout().lock());
+    let (mut count, mut printed) = (Count::default(), 0);
+    let mut search = Search::new(log, args.filters.filter())?;
+    // It reads to the end, whatever is found.
+    let _ = search.run(&mut |line| {
+        let Ok(Content::Record(record)) = Content::parse(line) else { return Ok(Taken::Damaged) };
+        let outcome = replay.again(&record);
+        count.add(&record, &outcome);
+        if is_worth_a_line(&outcome) && args.limit.is_none_or(|limit| printed < limit) {
+            printed += 1;
+            match args.format {
+                Form::Text => writeln!(output, "{}", line_of(&record, &outcome))?,
+                Form::Json => writeln!(output, "{}", object(&record, &outcome))?,
+            }
+        }
+        Ok(Taken::Good)
+    })?;
+    match args.format {
+        Form::Text => write!(output, "{}", summary(&count, args.profile))?,
+        Form::Json => writeln!(output, "{}", json!({ "profile": args.profile, "summary": count }))?,
+    }
+    output.flush()?;
+    let differs = args.profile.is_none() && count.differing() > 0;
+    Ok(if differs || count.no_evidence > 0 { Exit::No } else { search.conclude() })
+}
+
+fn is_broken_pipe(failure: &Failure) -> bool {
+    failure.error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+const fn is_worth_a_line(outcome: &Outcome) -> bool {
+    !matches!(outcome, Outcome::Same | Outcome::NotOfRobots(_))
+}
+
+fn line_of(record: &Record, outcome: &Outcome) -> String {
+    let Record { seq, id, url, agent, .. } = record;
+    let agent = agent.as_deref().unwrap_or("-");
+    match outcome {
+        Outcome::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
+        Outcome::Undecidable(why) => format!("{seq} {id} {agent} {url}: cannot be decided again: {why}"),
+        Outcome::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
+        Outcome::Same | Outcome::NotOfRobots(_) => format!("{seq} {id} {agent} {url}: as recorded"),
+    }
+}
+
+fn object(record: &Record, outcome: &Outcome) -> Value {
+    let (word, was, is, why) = match outcome {
+        Outcome::Differs { was, is } => ("differs", Some(was.to_string()), Some(is.to_string()), None),
+        Outcome::Undecidable(why) => ("undecidable", None, None, Some(why)),
+        Outcome::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
+        Outcome::Same | Outcome::NotOfRobots(_) => ("as_recorded", None, None, None),
+    };
+    json!({
+        "seq": record.seq, "id": record.id, "time": print_time(record.time), "url": record.url,
+        "agent": record.agent, "profile": record.profile, "outcome": word, "was": was, "is": is, "why": why,
+    })
+}
+
+fn summary(count: &Count, profile: Option<ProfileName>) -> String {
+    let differ = match profile {
+        None => "differ from what was recorded".to_owned(),
+        Some(name) => format!("come out otherwise under {name}"),
+    };
+    let mut lines =
+        vec![format!("{} records: {} the same, {} {differ}", count.records, count.same, count.differing())];
+    let mut say = |number: u64, what: &str| {
+        if number > 0 {
+            lines.push(format!("  {number} {what}"));
+        }
+    };
+    say(count.allowed, "would be allowed");
+    say(count.other_basis, "would be disallowed on another basis");
+    for (reason, number) in &count.not_of_robots {
+        say(*number, &format!("do not rest on robots.txt ({reason})"));
+    }
+    say(count.undecidable, "do not tell enough to be decided again");
+    say(count.no_evidence, "have lost their evidence");
+    let version = format!("were made by another version of the profiles than {VERSION}, this program's");
+    say(count.other_version, &version);
+    lines.join("\n") + "\n"
 }

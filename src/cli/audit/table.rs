@@ -112,7 +112,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Filled up or cut to `width` columns; what is cut ends in `…`.
-fn fit(text: &str, width: usize) -> String {
+pub fn fit(text: &str, width: usize) -> String {
     let text = printable(text);
     let columns: usize = text.chars().map(columns).sum();
     if columns <= width {
@@ -133,7 +133,7 @@ fn fit(text: &str, width: usize) -> String {
 
 /// What stands from U+1100 on is taken for as wide as an ideograph: a column too many is left empty,
 /// one too few would break the line.
-const fn columns(character: char) -> usize {
+pub const fn columns(character: char) -> usize {
     if character as u32 >= 0x1100 && character != '…' { 2 } else { 1 }
 }
 

@@ -1,12 +1,189 @@
-//! `courtesy audit verify`.
+//! `courtesy audit verify`: does the log hold?
+
+use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure, OrExit};
+use super::Form;
+use super::place::PlaceFlags;
+use super::progress::Progress;
+use crate::audit::{Head, print_time};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::print;
+use crate::review::verify::{Findings, Notices, verify};
 
 #[derive(Args, Debug)]
-pub struct VerifyArgs {}
+#[command(after_help = "\
+A chain alone cannot show that its end was cut off. Publish where it stands, and check against that:
+  courtesy audit head >> heads.txt
+  courtesy audit verify --head heads.txt
 
-pub fn run(_: &VerifyArgs) -> Result<Exit, Failure> {
-    Err(anyhow::anyhow!("not built yet")).or_exit(Exit::Unavailable)
+Examples:
+  courtesy audit verify
+  courtesy audit verify --run last
+  courtesy audit verify --head 1234:9f86d081…
+  courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
+
+Exit codes: 0 the log holds · 1 it does not: the first fault is printed first")]
+pub struct VerifyArgs {
+    /// Check these files alone, as the log they are together [default: all of the log]
+    #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
+    files: Vec<PathBuf>,
+    /// The log must have this line: its number and its hash, or a file with such heads (may be repeated)
+    #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads)]
+    head: Vec<Heads>,
+    /// Leave the evidence alone: check the lines only
+    #[arg(long)]
+    no_evidence: bool,
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// What one `--head` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Heads(Vec<Head>);
+
+pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
+    let log = args.place.log(&args.files)?;
+    let heads = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
+    let mut progress = Progress::new();
+    let mut tell = |extent, lines| progress.at(|| extent, lines);
+    let findings = verify(log, heads, !args.no_evidence, &mut tell)?;
+    drop(progress);
+    print(match args.format {
+        Form::Text => text(&findings),
+        Form::Json => format!("{:#}\n", object(&findings)),
+    })?;
+    Ok(if findings.faults.count == 0 { Exit::Done } else { Exit::No })
+}
+
+fn heads(text: &str) -> Result<Heads, String> {
+    if let Some(head) = head(text) {
+        return Ok(Heads(vec![head]));
+    }
+    let file = std::fs::read_to_string(text)
+        .map_err(|error| format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}"))?;
+    let whole: Option<Head> = serde_json::from_str(&file).ok();
+    let words = file.split_whitespace().filter_map(head);
+    let of_lines = file.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let heads: Vec<Head> = match whole {
+        Some(head) => vec![head],
+        None => words.chain(of_lines).collect(),
+    };
+    if heads.is_empty() { Err("there is no SEQ:HASH in that file".into()) } else { Ok(Heads(heads)) }
+}
+
+/// `SEQ:HASH`.
+fn head(text: &str) -> Option<Head> {
+    let (seq, hash) = text.split_once(':')?;
+    let hash = hash.to_ascii_lowercase();
+    crate::text::digest(&hash)?;
+    Some(Head { hash, seq: seq.parse().ok()? })
+}
+
+fn text(findings: &Findings) -> String {
+    let faults = &findings.faults;
+    let mut text: String = faults.described.iter().map(|fault| format!("{fault}\n")).collect();
+    if faults.count > faults.described.len() as u64 {
+        text.push_str(&format!("… and {} more\n", faults.count - faults.described.len() as u64));
+    }
+    let holds = match faults.count {
+        0 => "The log holds".to_owned(),
+        1 => "The log does not hold: one fault".to_owned(),
+        count => format!("The log does not hold: {count} faults, the first of them above all"),
+    };
+    let files = plural(findings.files, "file");
+    text.push_str(&format!("{holds}. {} in {files}", plural(findings.records, "record")));
+    if let Some((from, to)) = findings.times {
+        text.push_str(&format!(", from {} to {}", print_time(from), print_time(to)));
+    }
+    match findings.evidence {
+        Some(count) => text.push_str(&format!("; {} of evidence.", plural(count as u64, "piece"))),
+        None => text.push_str("; their evidence was not looked at."),
+    }
+    text.push_str(&notices(&findings.notices));
+    if let Some(octets) = findings.unfinished {
+        text.push_str(&format!(" {octets} octets at the end are being written."));
+    }
+    if let Some(Head { hash, seq }) = &findings.head {
+        text.push_str(&format!(" The last line is {seq}:{hash}"));
+    }
+    text + "\n"
+}
+
+/// What the log says of itself, as sentences.
+fn notices(notices: &Notices) -> String {
+    let Notices { gaps, lost, torn, pruned, totals, unknown } = *notices;
+    let sentences = [
+        (
+            gaps,
+            format!(
+                "{} could not be written and are lost, in {}.",
+                plural(lost, "record"),
+                plural(gaps, "gap")
+            ),
+        ),
+        (torn, format!("After a crash an end of it was set aside ({}).", times(torn))),
+        (pruned, format!("Retention has removed old lines ({}).", times(pruned))),
+        (totals, format!("{} of totals.", plural(totals, "line"))),
+        (unknown, format!("{} of a kind that this version does not know.", plural(unknown, "line"))),
+    ];
+    sentences
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(_, sentence)| format!(" {sentence}"))
+        .collect()
+}
+
+fn object(findings: &Findings) -> Value {
+    json!({
+        "holds": findings.faults.count == 0,
+        "fault_count": findings.faults.count,
+        "faults": findings.faults.described,
+        "files": findings.files,
+        "lines": findings.lines,
+        "records": findings.records,
+        "from": findings.times.map(|(from, _)| print_time(from)),
+        "to": findings.times.map(|(_, to)| print_time(to)),
+        "evidence": findings.evidence,
+        "notices": findings.notices,
+        "unfinished": findings.unfinished,
+        "head": findings.head,
+    })
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".into() } else { format!("{count} times") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_read_as_they_are_published() {
+        let hash = "ab".repeat(32);
+        let one = Head { hash: hash.clone(), seq: 12 };
+        assert_eq!(heads(&format!("12:{hash}")), Ok(Heads(vec![one.clone()])));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("heads");
+        for text in [
+            format!("2026-11-20T12:00:00Z 12:{hash} audit\n"),
+            format!("{{\"hash\":\"{hash}\",\"seq\":12}}\n"),
+            format!("{{\n  \"seq\": 12,\n  \"hash\": \"{hash}\",\n  \"time\": null\n}}\n"),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            assert_eq!(heads(path.to_str().unwrap()), Ok(Heads(vec![one.clone()])), "{text}");
+        }
+        std::fs::write(&path, format!("12:{hash}\n12:{hash}\n")).unwrap();
+        assert_eq!(heads(path.to_str().unwrap()), Ok(Heads(vec![one.clone(), one])));
+        assert!(heads("12:abc").is_err());
+    }
 }

@@ -51,7 +51,7 @@ impl Online {
         Ok(Self {
             settings: settings.clone(),
             rules: Arc::new(settings.rules()),
-            store: server::store(settings, &egress, &clock),
+            store: server::store(settings, &egress, &clock, None),
             profiles: RefCell::default(),
             runtime,
         })

@@ -16,6 +16,7 @@ use super::origin::{Origin, Reply};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
+use crate::review::{Log, Piece, Scan};
 use crate::server::{Listeners, Server, assemble};
 
 /// The crawler of the demo, where it matters which.
@@ -50,6 +51,7 @@ impl<W: Write> Stage<W> {
         let mut settings = Settings { state_dir: dir.0.clone(), workers: Some(2), ..Settings::default() };
         settings.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
         settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
+        settings.store.enabled = false;
         settings.tls.roots = Roots::Bundled;
         let clock = ManualClock::starting_at(SystemClock.wall());
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
@@ -126,13 +128,12 @@ impl<W: Write> Stage<W> {
 
     /// Everything that the proxy has recorded, in the order of its numbers.
     pub fn records(&self) -> Vec<Value> {
-        let files =
-            std::fs::read_dir(&self.audit_dir).into_iter().flatten().flatten().map(|file| file.path());
-        let logs = files.filter(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-        let texts: Vec<String> = logs.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
-        let lines = texts.iter().flat_map(|text| text.lines());
-        let mut records: Vec<Value> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
-        records.sort_by_key(|record| record["seq"].as_u64());
+        let mut records = Vec::new();
+        let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return records };
+        while let Ok(Some(piece)) = scan.next() {
+            let Piece::Lines(block) = piece else { continue };
+            records.extend(block.lines().filter_map(|line| serde_json::from_slice(line.octets).ok()));
+        }
         records
     }
 

@@ -54,17 +54,20 @@ impl Summary {
             0 => {}
             copies => parts.push(format!("{copies} robots.txt answered from the copy that decides")),
         }
-        match counts.failed() {
+        match counts.failed {
             0 => {}
             failed => parts.push(format!("{failed} failed")),
         }
         let mut text = format!("courtesy: {}\n", parts.join(" · "));
         if audit.written > 0 {
             let count = plural(audit.written, "record");
-            text.push_str(&format!("          {count} in {}\n", records.display()));
+            text.push_str(&format!(
+                "          {count}; see them with: courtesy audit query --run {}\n",
+                self.run
+            ));
         }
-        if audit.errors > 0 {
-            let count = plural(audit.errors, "record");
+        if audit.lost > 0 {
+            let count = plural(audit.lost, "record");
             text.push_str(&format!("          {count} could not be written to {}\n", records.display()));
         }
         text
@@ -78,7 +81,7 @@ impl Summary {
     fn json(&self) -> Value {
         let Account { counts, audit, records } = &self.account;
         let reasons: Map<_, _> =
-            counts.denied.iter().map(|(reason, count)| (name(*reason), json!(count))).collect();
+            counts.denied.iter().map(|(reason, count)| (reason.word(), json!(count))).collect();
         json!({
             "run": self.run,
             "code": self.code,
@@ -88,22 +91,16 @@ impl Summary {
             "denied": counts.denied_in_all(),
             "reasons": reasons,
             "robots_txt": counts.copies,
-            "failed": counts.failed(),
-            "records": { "written": audit.written, "lost": audit.errors, "file": records },
+            "failed": counts.failed,
+            "records": { "written": audit.written, "lost": audit.lost, "file": records },
         })
     }
-}
-
-/// The record's own word for a reason.
-fn name(reason: Reason) -> String {
-    let word = serde_json::to_value(reason).expect("a reason is a word");
-    word.as_str().unwrap_or_default().to_owned()
 }
 
 fn words(reason: Reason) -> String {
     match reason {
         Reason::DisallowRule => "by rule".into(),
-        other => name(other).replace("robots_", "robots.txt_").replace('_', " "),
+        other => other.word().replace("robots_", "robots.txt_").replace('_', " "),
     }
 }
 
@@ -131,13 +128,14 @@ mod tests {
             origins: 4,
             forwarded: 271,
             copies: 1,
+            failed: 3,
             denied: vec![(Reason::DisallowRule, 38), (Reason::RobotsUnreachable, 3)],
         });
         assert_eq!(
             summary.print(Form::Text),
             "courtesy: 316 requests to 4 origins · 271 forwarded · 41 denied (38 by rule, \
              3 robots.txt unreachable) · 1 robots.txt answered from the copy that decides · 3 failed\n          \
-             41 records in /state/runs/1/audit/denials.jsonl\n"
+             41 records; see them with: courtesy audit query --run 1\n"
         );
         assert_eq!(summary.json()["reasons"], json!({ "disallow_rule": 38, "robots_unreachable": 3 }));
         assert_eq!(summary.print(Form::None), "");

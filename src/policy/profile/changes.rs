@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Access, Meaning, OutageCopy, Profile};
+use super::{Access, Meaning, Meanings, OutageCopy, Profile};
+
+/// The name of a setting, and its value in a profile.
+type Setting = (&'static str, fn(&Profile) -> String);
 
 /// The settings that change a profile, and their values as one would write them.
-const SETTINGS: [(&str, fn(&Profile) -> String); 11] = [
+const SETTINGS: [Setting; 11] = [
     ("outage.after", |it| access(it.outage.after)),
     ("outage.after_time", |it| length(it.outage.after_time)),
     ("outage.copy", |it| copy(it.outage.copy)),
@@ -25,11 +28,41 @@ impl Profile {
     /// A record repeats them: with them it can be decided again without the configuration.
     pub fn changes(&self) -> BTreeMap<String, String> {
         let Some(row) = Self::named(self.name).filter(|row| self != row) else { return BTreeMap::new() };
-        let differs = |(name, print): &(&str, fn(&Self) -> String)| {
+        let differs = |(name, print): &Setting| {
             let ours = print(self);
             (ours != print(&row)).then(|| ((*name).to_owned(), ours))
         };
         SETTINGS.iter().filter_map(differs).collect()
+    }
+}
+
+impl Meanings {
+    /// The row in one word, a letter for each meaning in the order of the table. Profiles with the
+    /// same word find the same outages.
+    pub fn word(&self) -> String {
+        let Self {
+            unauthorized,
+            not_found,
+            too_many_requests,
+            other_4xx,
+            server_error,
+            other_status,
+            too_many_redirects,
+            redirect_loop,
+            redirect_without_location,
+        } = self;
+        let row = [
+            unauthorized,
+            not_found,
+            too_many_requests,
+            other_4xx,
+            server_error,
+            other_status,
+            too_many_redirects,
+            redirect_loop,
+            redirect_without_location,
+        ];
+        row.into_iter().filter_map(|it| meaning(*it).chars().next()).collect()
     }
 }
 

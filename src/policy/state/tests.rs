@@ -1,5 +1,6 @@
 //! The tables of the state machine, row by row.
 
+mod clock;
 mod other_profiles;
 mod properties;
 mod rfc9309;

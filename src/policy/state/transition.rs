@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::access::{AccessResult, Cause, Freshness, Snapshot};
 use super::super::profile::{Meaning, Outage, Profile};
 use super::{Copy, RobotsState, Unreachable};
-use crate::limits::{OUTAGE_GAP_MAX, RETRY_AFTER_MAX};
+use crate::limits::{CLOCK_SET_BACK_MAX, OUTAGE_GAP_MAX, RETRY_AFTER_MAX};
 use crate::moment::Moment;
 use crate::robots::RobotsTxt;
 
@@ -63,7 +63,9 @@ impl RobotsState {
     /// The site took the file away, so the copy goes too, unless the profile lets it serve out.
     fn unavailable(&self, profile: &Profile, cause: &Cause, now: Moment) -> Self {
         let serves_until = |copy: &Copy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
-        let copy = self.copy().filter(|copy| now < serves_until(copy)).cloned();
+        // A copy from the future has an unknown age: the clock was set back.
+        let is_dated = |copy: &Copy| copy.confirmed_at <= now.plus(CLOCK_SET_BACK_MAX);
+        let copy = self.copy().filter(|copy| is_dated(copy) && now < serves_until(copy)).cloned();
         let fresh_until = now.plus(profile.lifetimes.unavailable);
         let fresh_until = copy.as_ref().map_or(fresh_until, |copy| fresh_until.min(serves_until(copy)));
         Self::Unavailable { cause: cause.clone(), at: now, fresh_until, copy }

@@ -10,7 +10,7 @@ mod wire;
 
 use std::time::Duration;
 
-pub use client::{Client, connect, request};
+pub use client::{Client, Response, connect, request};
 pub use h2::H2;
 pub use origin::{Log, Origin, Received, Script, answer, endless, ok, ok_with, refusing};
 pub use proxy::{NOW, Proxy};

@@ -1,14 +1,18 @@
 //! The proxy under test, put together as `courtesy serve` does it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use courtesy::admin::{Admin, Listener};
+use courtesy::audit::Writer;
+use courtesy::audit::segment::{self, Found};
 use courtesy::ca::{Leaves, Source};
 use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
 use courtesy::moment::Moment;
-use courtesy::server::{Listeners, Server, assemble};
+use courtesy::server::{Assembly, Listeners, Server, assemble};
 use courtesy::store::{Stats, Store};
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -25,7 +29,10 @@ pub const NOW: Moment = Moment::from_millis(1_767_225_600_000);
 pub struct Proxy {
     pub clock: Arc<ManualClock>,
     address: SocketAddr,
+    admin: Option<Admin>,
+    admin_address: SocketAddr,
     store: Arc<Store>,
+    pub audit: Arc<Writer>,
     pub leaves: Arc<Leaves>,
     pub ca: Source,
     server: Option<Server>,
@@ -60,7 +67,9 @@ impl Proxy {
     /// Starts again, with the state that this one leaves.
     pub fn restart(mut self, edit: impl FnOnce(&mut Settings)) -> Self {
         self.stop();
-        let Self { state, .. } = self;
+        // The next writer of records waits for nobody.
+        let Self { state, audit, .. } = self;
+        drop(audit);
         Self::on(state, (Ipv4Addr::LOCALHOST, 0).into(), edit)
     }
 
@@ -74,14 +83,18 @@ impl Proxy {
         settings.tls.roots = Roots::Bundled;
         edit(&mut settings);
         let listeners = Listeners::bind(&[listening]).expect("a free port");
+        let admin = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        let admin_address = admin.address();
+        let own = [listeners.addresses(), vec![admin_address]].concat();
         let clock = ManualClock::starting_at(NOW);
         let ca = settings.ca(None);
-        let assembly = assemble(&settings, listeners.addresses(), ca.clone(), Arc::clone(&clock) as _)
-            .expect("sound settings");
+        let assembly = assemble(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
+        let admin = Admin::start(Some(admin), None, assembly.watched(NOW)).expect("a thread");
         let server = Server::start(listeners, &assembly).expect("threads");
         let address = server.addresses()[0];
-        let (store, leaves) = (Arc::clone(&assembly.store), Arc::clone(&assembly.leaves));
-        Self { clock, address, store, leaves, ca, server: Some(server), state }
+        let Assembly { store, audit, leaves, .. } = assembly;
+        let (admin, server) = (Some(admin), Some(server));
+        Self { clock, address, admin, admin_address, store, audit, leaves, ca, server, state }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -90,6 +103,16 @@ impl Proxy {
 
     pub fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// What the admin listener answers.
+    #[track_caller]
+    pub fn admin(&self, path: &str) -> Response {
+        Client::connect(self.admin_address).get(&format!("http://{}{path}", self.admin_address))
     }
 
     /// How a client speaks TLS that trusts the proxy's CA.
@@ -126,13 +149,31 @@ impl Proxy {
         self.store.stats()
     }
 
-    /// The denial records so far, as they stand in the file.
+    /// The denial records so far, as they stand in the files.
     #[track_caller]
     pub fn records(&self) -> Vec<Value> {
-        let path = self.state.path().join("audit/denials.jsonl");
-        let lines = std::fs::read_to_string(path).expect("the file of records");
-        assert!(lines.is_empty() || lines.ends_with('\n'), "a torn record: {lines}");
-        lines.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
+        self.lines().into_iter().filter(|line| line.get("reason").is_some()).collect()
+    }
+
+    /// All lines of the log so far, in the order of the chain.
+    #[track_caller]
+    pub fn lines(&self) -> Vec<Value> {
+        let mut all = Vec::new();
+        for segment in segment::list(&self.audit_dir()).expect("the directory of records") {
+            let mut lines = segment.lines().expect("a file of records");
+            loop {
+                match lines.next().expect("a line") {
+                    Found::Line(line) => all.push(serde_json::from_slice(line).expect("a record")),
+                    Found::Rest(rest) => panic!("a torn record: {}", String::from_utf8_lossy(rest)),
+                    Found::End => break,
+                }
+            }
+        }
+        all
+    }
+
+    pub fn audit_dir(&self) -> PathBuf {
+        self.state.path().join("audit")
     }
 
     /// The only record.
@@ -145,6 +186,8 @@ impl Proxy {
 
     /// Stops as on SIGTERM: what is under way may end.
     pub fn stop(&mut self) {
+        let admin = self.admin.take();
+        admin.iter().for_each(Admin::note_draining);
         if let Some(server) = self.server.take() {
             server.stop();
         }

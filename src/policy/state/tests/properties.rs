@@ -49,6 +49,21 @@ proptest! {
     }
 
     #[test]
+    fn what_transitions_lead_to_is_possible(
+        profile in any_profile(),
+        history in prop::collection::vec((any_result(), 0..u64::MAX / 2, any::<f64>()), 1..20),
+    ) {
+        let mut state = RobotsState::Unknown;
+        for (result, millis, jitter) in history {
+            let circumstances = Circumstances { now: Moment::from_millis(millis), jitter, site_up: true };
+            state = state.after(&profile, &result, &circumstances, |snapshot| {
+                Arc::new(RobotsTxt::parse(&snapshot.body, &profile.dialect))
+            });
+            prop_assert!(state.is_possible(&profile), "{state:?}");
+        }
+    }
+
+    #[test]
     fn unreachable_never_allows_early(profile in any_profile(), history in any_history()) {
         let rule = profile.outage.clone();
         let earliest = if rule.without_copy == Access::Allow { rule.pause } else { rule.after_time };

@@ -1,0 +1,94 @@
+//! The answers, the same from a running proxy and from the file that none uses.
+
+use std::io;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use super::{ControlError, End, Question, Tell};
+use crate::origin::{Origin, split_url};
+use crate::store::disk::{Disk, Each, Offline, OpenError, Stats};
+use crate::store::{Report, Store};
+
+/// Whoever has the store.
+pub trait Ledger {
+    fn stats(&self) -> Result<Stats, ControlError>;
+    fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError>;
+    fn forget(&self, origin: &Origin) -> Result<bool, ControlError>;
+    /// How many origins were left out, because what is kept of them does not hold.
+    fn export(&self, each: Each<'_>) -> Result<u64, ControlError>;
+}
+
+/// Answers `question` item by item.
+pub fn answer(question: &Question, ledger: &dyn Ledger, tell: Tell<'_>) -> Result<End, ControlError> {
+    match question {
+        Question::StoreStats => item(ledger.stats()?, tell)?,
+        Question::StoreGet { origin } => {
+            if let Some(report) = ledger.get(&parse(origin)?)? {
+                item(report, tell)?;
+            }
+        }
+        Question::StoreForget { origin } => item(ledger.forget(&parse(origin)?)?, tell)?,
+        Question::StoreExport => {
+            let broken = ledger.export(&mut |report| tell(serde_json::to_value(report)?))?;
+            return Ok(End { broken });
+        }
+    }
+    Ok(End::default())
+}
+
+fn item(item: impl Serialize, tell: Tell<'_>) -> Result<(), ControlError> {
+    tell(serde_json::to_value(item)?).map_err(ControlError::Tell)
+}
+
+fn parse(text: &str) -> Result<Origin, ControlError> {
+    let wrong = |why| ControlError::Origin { origin: text.into(), why };
+    let (origin, _) = split_url(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+    Ok(origin)
+}
+
+fn exported(exported: Result<io::Result<u64>, OpenError>) -> Result<u64, ControlError> {
+    exported?.map_err(ControlError::Tell)
+}
+
+/// Of a running proxy. It is asked on a thread that may wait.
+impl Ledger for Arc<Store> {
+    fn stats(&self) -> Result<Stats, ControlError> {
+        Ok(disk(self)?.stats()?)
+    }
+
+    fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
+        Ok(Handle::current().block_on(Store::get(self, origin)))
+    }
+
+    fn forget(&self, origin: &Origin) -> Result<bool, ControlError> {
+        Ok(Handle::current().block_on(Store::forget(self, origin)))
+    }
+
+    fn export(&self, each: Each<'_>) -> Result<u64, ControlError> {
+        exported(disk(self)?.export(each))
+    }
+}
+
+fn disk(store: &Store) -> Result<&Disk, ControlError> {
+    store.disk().ok_or(ControlError::Disabled)
+}
+
+impl Ledger for Offline {
+    fn stats(&self) -> Result<Stats, ControlError> {
+        Ok(self.stats()?)
+    }
+
+    fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError> {
+        Ok(self.get(origin)?)
+    }
+
+    fn forget(&self, origin: &Origin) -> Result<bool, ControlError> {
+        Ok(self.forget(origin)?)
+    }
+
+    fn export(&self, each: Each<'_>) -> Result<u64, ControlError> {
+        exported(self.export(each))
+    }
+}

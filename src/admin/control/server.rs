@@ -1,0 +1,155 @@
+//! The proxy's end of the control socket.
+
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use super::super::Watched;
+use super::{Line, answer, path};
+use crate::limits::{ACCEPT_PAUSE, CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_OCTETS_MAX, CONTROL_TIMEOUT};
+
+/// Octets that a socket's name has room for (sun_path of unix(7), without its end).
+const PATH_OCTETS_MAX: usize = 107;
+
+/// The socket, bound and not served yet; its file goes when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Why commands cannot ask this proxy.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    #[error("{} is too long for a socket, which has {PATH_OCTETS_MAX} octets: choose a shorter state_dir", .0.display())]
+    TooLong(PathBuf),
+    #[error("the socket {} cannot be made: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Socket {
+    /// Makes the socket, for this user alone. That of a process that has died is replaced.
+    pub fn bind(state_dir: &Path) -> Result<Self, SocketError> {
+        let path = path(state_dir);
+        if path.as_os_str().as_bytes().len() > PATH_OCTETS_MAX {
+            return Err(SocketError::TooLong(path));
+        }
+        let bound = remove_stale(&path).and_then(|()| {
+            let listener = UnixListener::bind(&path)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => Ok(Self { listener, path }),
+            Err(source) => Err(SocketError::Io { path, source }),
+        }
+    }
+}
+
+/// Nobody answers there any more, and it is a socket: nothing else is removed.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(found) if !found.file_type().is_socket() => return Err(ErrorKind::AlreadyExists.into()),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) => Err(error),
+        Ok(_) => Err(ErrorKind::AddrInUse.into()),
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Accepts until it is told to stop. Each conversation has a thread of the blocking pool, because
+/// reading the store takes one anyway.
+pub(crate) async fn serve(
+    socket: Socket,
+    watched: Arc<Watched>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) {
+    let listener = match socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std) {
+        Ok(listener) => listener,
+        Err(error) => return warn!("the control socket cannot be served: {error}"),
+    };
+    let places = Arc::new(Semaphore::new(CONTROL_CONNECTIONS_MAX));
+    let next = async || {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        Ok::<_, io::Error>((listener.accept().await?.0, place))
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = next() => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                let (watched, stop) = (Arc::clone(&watched), stop.clone());
+                tasks.spawn_blocking(move || {
+                    if let Err(error) = converse(stream, &watched, &stop) {
+                        debug!("a conversation by the control socket ended: {error}");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                warn!("cannot accept a connection to the control socket: {error}");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn converse(stream: tokio::net::UnixStream, watched: &Watched, stop: &CancellationToken) -> io::Result<()> {
+    // Between the making of the socket and its permissions is a moment.
+    let peer = stream.peer_cred()?.uid();
+    if peer != rustix::process::geteuid().as_raw() && peer != 0 {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(CONTROL_TIMEOUT))?;
+    stream.set_write_timeout(Some(CONTROL_TIMEOUT))?;
+    let mut question = String::new();
+    BufReader::new((&stream).take(CONTROL_QUESTION_OCTETS_MAX)).read_line(&mut question)?;
+    let mut out = BufWriter::new(&stream);
+    let mut tell = |item: Value| {
+        if stop.is_cancelled() {
+            return Err(io::Error::other("the proxy stops"));
+        }
+        write_line(&mut out, &Line::Item(item))
+    };
+    let end = match serde_json::from_str(&question) {
+        Ok(question) => match answer(&question, &watched.store, &mut tell) {
+            Ok(end) => Line::End(end),
+            Err(error) => Line::Failed(error.to_string()),
+        },
+        Err(error) => Line::Failed(format!("the question is not understood: {error}")),
+    };
+    write_line(&mut out, &end)?;
+    out.flush()
+}
+
+fn write_line(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}

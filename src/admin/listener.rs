@@ -1,0 +1,104 @@
+//! The listener: one request a connection, so that one deadline bounds everything about it.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+use super::{Watched, routes};
+use crate::limits::{ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
+
+/// A listener that is bound, but not served yet. Port 0 has become a number.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// An address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} (listen.admin); give --admin another address, or \"off\"")]
+pub struct BindError {
+    pub address: SocketAddr,
+    pub source: io::Error,
+}
+
+impl Listener {
+    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        let bound = TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok(Self { listener, address })
+        });
+        bound.map_err(|source| BindError { address, source })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Accepts until it is told to stop; the connections are tasks of `tasks`. Who comes when all places
+/// are taken waits in the system's queue.
+pub(super) async fn serve(
+    listener: Listener,
+    watched: Arc<Watched>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) {
+    let listener = match tokio::net::TcpListener::from_std(listener.listener) {
+        Ok(listener) => listener,
+        Err(error) => return warn!("the admin listener cannot be served: {error}"),
+    };
+    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+    let next = async || {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        let (stream, _) = listener.accept().await?;
+        Ok::<_, io::Error>((stream, place))
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = next() => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, place)) => {
+                let watched = Arc::clone(&watched);
+                tasks.spawn(async move {
+                    let _ = timeout(ADMIN_DEADLINE, converse(stream, watched)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                warn!("cannot accept a connection to the admin listener: {error}");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, watched: Arc<Watched>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = routes::answer(&request, &watched);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    // How a client's connection ends is no news: it has its answer, or has left.
+    let _ = http1::Builder::new()
+        .keep_alive(false)
+        .header_read_timeout(None)
+        .max_buf_size(ADMIN_HEAD_OCTETS_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}

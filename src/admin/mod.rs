@@ -1,0 +1,112 @@
+//! What the operator sees of a running proxy: health, readiness and metrics, on a listener of their
+//! own, and a socket for commands of the same user (`control`). Everything is read when it is asked for, from what the parts count anyway: watching costs a
+//! request nothing. It runs on a thread of its own, so that a busy proxy still answers here.
+
+pub mod control;
+mod listener;
+mod metrics;
+mod readiness;
+mod routes;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{error, info};
+
+pub use listener::{BindError, Listener};
+
+use crate::audit::Writer;
+use crate::limits::ADMIN_DEADLINE;
+use crate::moment::Moment;
+use crate::proxy::Tally;
+use crate::store::Store;
+
+/// The parts of the proxy that are looked at.
+#[derive(Debug)]
+pub struct Watched {
+    pub store: Arc<Store>,
+    pub audit: Arc<Writer>,
+    pub tally: Arc<Tally>,
+    /// When the process began.
+    pub started: Moment,
+    draining: AtomicBool,
+}
+
+impl Watched {
+    pub fn new(store: Arc<Store>, audit: Arc<Writer>, tally: Arc<Tally>, started: Moment) -> Self {
+        Self { store, audit, tally, started, draining: AtomicBool::new(false) }
+    }
+}
+
+/// The running thread. Dropped, it lets the answers under way end, and ends.
+#[derive(Debug)]
+pub struct Admin {
+    watched: Arc<Watched>,
+    address: Option<SocketAddr>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Admin {
+    /// Starts to answer on `listener` and on `socket`, where there is one.
+    pub fn start(
+        listener: Option<Listener>,
+        socket: Option<control::Socket>,
+        watched: Watched,
+    ) -> io::Result<Self> {
+        let (stop, watched) = (CancellationToken::new(), Arc::new(watched));
+        let address = listener.as_ref().map(Listener::address);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (stopped, asked) = (stop.clone(), Arc::clone(&watched));
+        let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
+            runtime.block_on(async {
+                let tasks = TaskTracker::new();
+                if let Some(listener) = listener {
+                    tasks.spawn(listener::serve(
+                        listener,
+                        Arc::clone(&asked),
+                        tasks.clone(),
+                        stopped.clone(),
+                    ));
+                }
+                if let Some(socket) = socket {
+                    tasks.spawn(control::serve(socket, asked, tasks.clone(), stopped.clone()));
+                }
+                stopped.cancelled().await;
+                tasks.close();
+                let _ = timeout(ADMIN_DEADLINE, tasks.wait()).await;
+            });
+        })?;
+        if let Some(address) = address {
+            info!(%address, "health and metrics");
+        }
+        Ok(Self { watched, address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// From now on the proxy takes no more requests, and is not ready for any.
+    pub fn note_draining(&self) {
+        self.watched.draining.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            error!("the admin thread has panicked");
+        }
+    }
+}

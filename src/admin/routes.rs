@@ -1,0 +1,136 @@
+//! What can be asked, in one table, and who is not answered: a page in somebody's browser that has
+//! its own name resolved to this machine (DNS rebinding), and whoever takes this for the proxy.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::uri::Authority;
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::Full;
+
+use super::{Watched, metrics, readiness};
+
+pub(super) type Answer = Response<Full<Bytes>>;
+
+struct Route {
+    path: &'static str,
+    /// What it tells.
+    meaning: &'static str,
+    answer: fn(&Watched) -> Answer,
+}
+
+const ROUTES: [Route; 3] = [
+    Route {
+        path: "/healthz",
+        meaning: "whether the process lives",
+        answer: |_| text(StatusCode::OK, "ok\n"),
+    },
+    Route { path: "/readyz", meaning: "whether it should be sent requests", answer: readiness::answer },
+    Route {
+        path: "/metrics",
+        meaning: "its numbers, in the text format of OpenMetrics",
+        answer: metrics::answer,
+    },
+];
+
+/// Answers a request to the admin listener.
+pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> Answer {
+    if let Err((status, complaint)) = check_host(request) {
+        return text(status, complaint);
+    }
+    let Some(route) = ROUTES.iter().find(|route| route.path == request.uri().path()) else {
+        return not_found();
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return method_not_allowed();
+    }
+    (route.answer)(watched)
+}
+
+/// Only whoever names us by our address, or as `localhost`, means us: a name that somebody else's
+/// DNS resolves may be a trap. One `Host`, as RFC 9112 §3.2 has it; HTTP/1.0 has none, and browsers
+/// do not speak it. There is no CORS either: no page may read what is told here.
+fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
+    let bad = |what| (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"));
+    let mut fields = request.headers().get_all(HOST).iter();
+    let host = match (request.uri().authority(), fields.next()) {
+        (Some(authority), _) => authority.clone(),
+        (None, Some(field)) => Authority::try_from(field.as_bytes()).map_err(|_| bad("malformed"))?,
+        (None, None) if request.version() < Version::HTTP_11 => return Ok(()),
+        (None, None) => return Err(bad("missing")),
+    };
+    if fields.next().is_some() {
+        return Err(bad("given twice"));
+    }
+    let host = host.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    if address.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost") {
+        return Ok(());
+    }
+    let told = format!(
+        "This is courtesy's admin listener, not {host}: ask for it by its address. \
+         The proxy is at another port (listen.proxy).\n"
+    );
+    Err((StatusCode::MISDIRECTED_REQUEST, told))
+}
+
+fn not_found() -> Answer {
+    let table: String = ROUTES.iter().map(|route| format!("{:<10}{}\n", route.path, route.meaning)).collect();
+    text(StatusCode::NOT_FOUND, format!("There is no such page. There are:\n{table}"))
+}
+
+fn method_not_allowed() -> Answer {
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "This can only be read: GET or HEAD.\n");
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    told(status, "text/plain; charset=utf-8", body)
+}
+
+/// Every answer of this listener is made here. It holds for this moment only.
+pub(super) fn told(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    let fields = answer.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn status(target: &str, version: Version, hosts: &[&str]) -> Option<u16> {
+        let mut request = Request::builder().uri(target).version(version);
+        for host in hosts {
+            request = request.header(HOST, *host);
+        }
+        check_host(&request.body(()).unwrap()).err().map(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn only_who_asks_for_an_address_or_localhost_is_answered() {
+        for host in ["127.0.0.1:3129", "[::1]:3129", "192.0.2.7", "localhost", "LOCALHOST:3129"] {
+            assert_eq!(status("/metrics", Version::HTTP_11, &[host]), None, "{host}");
+        }
+        for host in ["evil.example", "evil.example:3129", "localhost.evil.example", "127.0.0.1.evil.example"]
+        {
+            assert_eq!(status("/metrics", Version::HTTP_11, &[host]), Some(421), "{host}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_host_and_an_absolute_target_goes_before_it() {
+        assert_eq!(status("/metrics", Version::HTTP_11, &[]), Some(400));
+        assert_eq!(status("/metrics", Version::HTTP_10, &[]), None);
+        assert_eq!(status("/metrics", Version::HTTP_11, &["127.0.0.1", "127.0.0.1"]), Some(400));
+        assert_eq!(status("/metrics", Version::HTTP_11, &["a b"]), Some(400));
+        assert_eq!(status("http://evil.example/", Version::HTTP_11, &["127.0.0.1"]), Some(421));
+    }
+}

@@ -1,0 +1,128 @@
+//! The evidence that records name, as the writer keeps it: on the shelf before the record is in the
+//! log, and there for as long as the file being written names it.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use lru::LruCache;
+
+use super::record::Record;
+use crate::evidence::{Exhibit, Kind, Shelf};
+use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_WAITING_MAX, EVIDENCE_WRITERS_MAX};
+use crate::text;
+
+/// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
+pub type ExhibitName = (Kind, [u8; 32]);
+
+#[derive(Debug)]
+pub(super) struct Exhibits {
+    shelf: Shelf,
+    /// On the shelf, as far as is remembered.
+    known: LruCache<ExhibitName, ()>,
+    /// Named by the file that is being written; as many as it has lines for, so its size bounds them.
+    in_use: HashSet<ExhibitName>,
+    /// Not on the shelf, because that could not be written.
+    waiting: Vec<Exhibit>,
+}
+
+impl Exhibits {
+    /// Beside a file that names `in_use`.
+    pub fn new(audit_dir: &Path, in_use: HashSet<ExhibitName>) -> Self {
+        let known_max = NonZeroUsize::new(EVIDENCE_KNOWN_MAX).expect("a bound is not zero");
+        Self { shelf: Shelf::of(audit_dir), known: LruCache::new(known_max), in_use, waiting: Vec::new() }
+    }
+
+    /// Puts on the shelf what is not known to be there, and tells what could not be.
+    pub fn keep(&mut self, exhibits: impl IntoIterator<Item = Exhibit>) -> Vec<io::Error> {
+        let mut new = HashMap::new();
+        for exhibit in exhibits {
+            let name = (exhibit.kind, exhibit.sha256);
+            if self.known.get(&name).is_none() {
+                new.insert(name, exhibit);
+            }
+        }
+        let (names, new): (Vec<_>, Vec<_>) = new.into_iter().unzip();
+        let mut errors = Vec::new();
+        for ((name, exhibit), kept) in names.into_iter().zip(&new).zip(put_all(&self.shelf, &new)) {
+            self.waiting.retain(|waiting| (waiting.kind, waiting.sha256) != name);
+            match kept {
+                Ok(()) => _ = self.known.put(name, ()),
+                Err(error) => {
+                    errors.push(error);
+                    if self.waiting.len() < EVIDENCE_WAITING_MAX {
+                        self.waiting.push(exhibit.clone());
+                    }
+                }
+            }
+        }
+        errors
+    }
+
+    /// Tries what waits once more.
+    pub fn retry(&mut self) -> Vec<io::Error> {
+        self.keep(self.waiting.clone())
+    }
+
+    /// These have been named in the file.
+    pub fn use_all(&mut self, names: impl IntoIterator<Item = ExhibitName>) {
+        self.in_use.extend(names);
+    }
+
+    /// Another file is being written, which names `in_use`.
+    pub fn begin_file(&mut self, in_use: HashSet<ExhibitName>) {
+        self.in_use = in_use;
+    }
+
+    /// Removes what the file does not name, and tells how many pieces that were. One that is needed
+    /// again is put there again.
+    pub fn forget(&mut self, names: &[ExhibitName]) -> io::Result<u64> {
+        let mut removed = 0;
+        for name in names.iter().filter(|name| !self.in_use.contains(*name)) {
+            self.known.pop(name);
+            match std::fs::remove_file(self.shelf.path(name.0, &text::hex(&name.1))) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Several at a time: each waits for the disk, and all who ask wait for all of them.
+fn put_all(shelf: &Shelf, exhibits: &[Exhibit]) -> Vec<io::Result<()>> {
+    let put = |share: &[Exhibit]| share.iter().map(|exhibit| shelf.put(exhibit)).collect::<Vec<_>>();
+    if exhibits.len() < 2 {
+        return put(exhibits);
+    }
+    std::thread::scope(|scope| {
+        let shares = exhibits.chunks(exhibits.len().div_ceil(EVIDENCE_WRITERS_MAX));
+        let threads: Vec<_> = shares
+            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, move || put(share))))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|(share, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // No more threads are to be had; it only takes longer.
+                Err(_) => put(share),
+            })
+            .collect()
+    })
+}
+
+impl Record {
+    /// The evidence that it can be checked against.
+    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
+        let robots = self.robots.as_ref();
+        let file = robots.and_then(|robots| robots.sha256.as_deref());
+        let captures = robots.map(|robots| [robots.capture.as_deref(), robots.failed_capture.as_deref()]);
+        let captures = captures.into_iter().flatten().flatten().map(|capture| (Kind::Capture, capture));
+        file.map(|file| (Kind::File, file))
+            .into_iter()
+            .chain(captures)
+            .filter_map(|(kind, sha256)| Some((kind, text::digest(sha256)?)))
+    }
+}

@@ -1,0 +1,46 @@
+//! `head.json`: where the chain stood a moment ago. With it the chain goes on when another program
+//! has taken all files away, and it is the head to publish. It is written after the lines it speaks
+//! of are with the operating system, so it is never ahead of a log that is whole.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::journal::private;
+use super::line::Head;
+use crate::moment::Moment;
+
+pub const HEAD_NAME: &str = "head.json";
+
+#[derive(Serialize, Deserialize)]
+struct Landmark {
+    hash: String,
+    seq: u64,
+    #[serde(with = "super::time")]
+    time: Moment,
+}
+
+/// What `dir` says of its chain, and when that was written down; `None` where it says nothing.
+pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Moment)>> {
+    let text = match fs::read(dir.join(HEAD_NAME)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Landmark { hash, seq, time } = serde_json::from_slice(&text)?;
+    if crate::text::digest(&hash).is_none() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its hash is no SHA-256"));
+    }
+    Ok(Some((Head { hash, seq }, time)))
+}
+
+/// Puts `head` in the place of what was there: whole, or not at all.
+pub(super) fn write_head(dir: &Path, head: &Head, time: Moment) -> io::Result<()> {
+    let mut text = serde_json::to_vec(&Landmark { hash: head.hash.clone(), seq: head.seq, time })?;
+    text.push(b'\n');
+    let unfinished = dir.join("head.json.tmp");
+    private().write(true).truncate(true).open(&unfinished)?.write_all(&text)?;
+    fs::rename(unfinished, dir.join(HEAD_NAME))
+}

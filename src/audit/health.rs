@@ -1,0 +1,121 @@
+//! How the writer does: counted by its thread, read by everybody. What goes wrong is said once when
+//! it begins and once when it is over, however many records it costs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::line::Head;
+use super::writer::OnFailure;
+
+/// The numbers are of this process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Octets of lines written.
+    pub bytes: u64,
+    /// Attempts to write to the log, or to bring it to the disk, that failed.
+    pub errors: u64,
+    /// Attempts to keep a piece of evidence that failed.
+    pub evidence_errors: u64,
+    /// What cannot be done, and why; none while all is well.
+    pub failing: Option<String>,
+    /// The last line.
+    pub head: Head,
+    /// Records that could not be written. A line of the log says so once one can be.
+    pub lost: u64,
+    pub segments_closed: u64,
+    /// Records written.
+    pub written: u64,
+}
+
+/// What can go wrong, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// Lines cannot be handed to the operating system.
+    Records,
+    /// They cannot be brought to the disk, or the head cannot be written down beside them.
+    Disk,
+    /// Pieces of evidence cannot be kept.
+    Evidence,
+}
+
+#[derive(Debug)]
+pub(super) struct Status {
+    state: Mutex<State>,
+    /// Apart from the rest: every request asks for it.
+    is_stopped: AtomicBool,
+    on_failure: OnFailure,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    health: Health,
+    troubles: BTreeMap<Trouble, String>,
+}
+
+impl Trouble {
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Records => ("cannot write denial records", "denial records can be written again"),
+            Self::Disk => {
+                ("cannot bring denial records to the disk", "denial records can be brought to the disk again")
+            }
+            Self::Evidence => ("cannot keep evidence", "evidence can be kept again"),
+        }
+    }
+}
+
+impl Status {
+    pub fn new(on_failure: OnFailure) -> Self {
+        Self { state: Mutex::default(), is_stopped: AtomicBool::new(false), on_failure }
+    }
+
+    pub fn health(&self) -> Health {
+        self.locked().health.clone()
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    pub fn update(&self, change: impl FnOnce(&mut Health)) {
+        change(&mut self.locked().health);
+    }
+
+    pub fn has(&self, trouble: Trouble) -> bool {
+        self.locked().troubles.contains_key(&trouble)
+    }
+
+    /// `why` tells the place, too; `cost`: the first record that is lost by it.
+    pub fn begin(&self, trouble: Trouble, why: &str, cost: Option<&str>) {
+        let what = trouble.words().0;
+        let mut state = self.locked();
+        let has_begun = state.troubles.insert(trouble, format!("{what}: {why}")).is_none();
+        self.settle(&mut state);
+        drop(state);
+        if has_begun {
+            tracing::error!(record = cost, "{what}: {why}");
+        }
+    }
+
+    pub fn end(&self, trouble: Trouble) {
+        let mut state = self.locked();
+        if state.troubles.remove(&trouble).is_some() {
+            self.settle(&mut state);
+            drop(state);
+            tracing::info!("{}", trouble.words().1);
+        }
+    }
+
+    fn settle(&self, state: &mut State) {
+        state.health.failing = state.troubles.values().next().cloned();
+        // Without its evidence a record still says what was decided: that stops nothing.
+        let is_grave = state.troubles.keys().any(|trouble| *trouble != Trouble::Evidence);
+        self.is_stopped.store(is_grave && self.on_failure == OnFailure::Stop, Ordering::Relaxed);
+    }
+
+    /// Counters stay right even if somebody panicked while holding them.
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

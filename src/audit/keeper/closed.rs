@@ -1,0 +1,239 @@
+//! The closed files of a log that are ours, and how one is put away: compressed, with its inventory
+//! beside it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+
+use super::at;
+use super::inventory::Inventory;
+use crate::audit::journal::private;
+use crate::audit::segment::{FILE_NAME, closed_name, is_segment};
+
+/// A closed segment by its first line's number, as its files are named.
+#[derive(Clone, Debug)]
+pub(super) struct Closed {
+    dir: PathBuf,
+    pub first_seq: u64,
+    has: Files,
+}
+
+/// Which of its files are there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Files {
+    plain: bool,
+    packed: bool,
+    inventory: bool,
+    /// The inventory of lines that we have removed.
+    pruned: bool,
+}
+
+/// What the directory of a log has besides the file that is written.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// In the order of the chain.
+    pub closed: Vec<Closed>,
+    /// Segments that another program has rotated away, and the numbers that tell files apart.
+    pub others: Vec<(PathBuf, u64)>,
+    /// Files of ours that were not finished.
+    unfinished: Vec<PathBuf>,
+}
+
+impl Survey {
+    pub fn of(dir: &Path) -> io::Result<Self> {
+        let mut survey = Self::default();
+        let mut closed: BTreeMap<u64, Files> = BTreeMap::new();
+        for entry in fs::read_dir(dir).map_err(at(dir))? {
+            let entry = entry.map_err(at(dir))?;
+            let path = entry.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            match ours(name) {
+                Some((first_seq, ".jsonl")) => closed.entry(first_seq).or_default().plain = true,
+                Some((first_seq, ".jsonl.gz")) => closed.entry(first_seq).or_default().packed = true,
+                Some((first_seq, ".evidence")) => closed.entry(first_seq).or_default().inventory = true,
+                Some((first_seq, ".pruned")) => closed.entry(first_seq).or_default().pruned = true,
+                Some((_, ".jsonl.gz.tmp" | ".evidence.tmp")) => survey.unfinished.push(path),
+                _ if is_segment(&path) && name != FILE_NAME => survey.others.push((path, entry.ino())),
+                _ => {}
+            }
+        }
+        let closed = closed.into_iter();
+        survey.closed =
+            closed.map(|(first_seq, has)| Closed { dir: dir.to_owned(), first_seq, has }).collect();
+        survey.others.sort();
+        Ok(survey)
+    }
+
+    pub fn remove_unfinished(&self) -> io::Result<()> {
+        self.unfinished.iter().map(|path| remove(path)).fold(Ok(()), io::Result::and)
+    }
+}
+
+/// The number in a name that we give, and what follows it.
+fn ours(name: &str) -> Option<(u64, &str)> {
+    let digits = name.strip_prefix("denials-")?;
+    let (digits, suffix) = digits.split_at(digits.find('.')?);
+    let first_seq = digits.parse().ok()?;
+    // And not `denials-20261121.jsonl`, as logrotate names files.
+    let is_ours = closed_name(first_seq).strip_suffix(".jsonl")?.strip_prefix("denials-")? == digits;
+    is_ours.then_some((first_seq, suffix))
+}
+
+impl Closed {
+    /// Whether its lines are there, and not only its inventory.
+    pub const fn is_there(&self) -> bool {
+        self.has.plain || self.has.packed
+    }
+
+    /// Whether we have removed its lines, and its evidence is still to be seen to. Lines that somebody
+    /// else has taken away may be kept elsewhere, and their evidence stays.
+    pub const fn is_pruned(&self) -> bool {
+        self.has.pruned && !self.is_there()
+    }
+
+    fn file(&self, suffix: &str) -> PathBuf {
+        let mut name = closed_name(self.first_seq);
+        name.truncate(name.len() - ".jsonl".len());
+        self.dir.join(name + suffix)
+    }
+
+    /// The file with its lines.
+    fn lines(&self) -> PathBuf {
+        self.file(if self.has.packed { ".jsonl.gz" } else { ".jsonl" })
+    }
+
+    /// Compresses it and writes its inventory, as far as that has not been done.
+    pub fn put_away(&self, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+        let (plain, packed) = (self.file(".jsonl"), self.file(".jsonl.gz"));
+        // It was about to be removed, and was not.
+        self.forget()?;
+        if !self.has.inventory {
+            self.take_inventory(is_over)?;
+        }
+        match (self.has.plain, self.has.packed) {
+            (true, false) => pack(&plain, &packed, is_over).map_err(at(&plain))?,
+            (true, true) => same_length(&plain, &packed)?,
+            _ => return Ok(()),
+        }
+        remove(&plain)
+    }
+
+    /// What its inventory says; taken again where that is missing or damaged.
+    pub fn inventory(&self, is_over: &dyn Fn() -> bool) -> io::Result<Inventory> {
+        let path = self.file(".evidence");
+        match Inventory::read(&path) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
+                self.take_inventory(is_over)
+            }
+            read => read.map_err(at(&path)),
+        }
+    }
+
+    /// What its inventory said when its lines were removed.
+    pub fn pruned(&self) -> io::Result<Inventory> {
+        let path = self.file(".pruned");
+        Inventory::read(&path).map_err(at(&path))
+    }
+
+    fn take_inventory(&self, is_over: &dyn Fn() -> bool) -> io::Result<Inventory> {
+        let (lines, path) = (self.lines(), self.file(".evidence"));
+        let inventory = Inventory::take(&lines, is_over).map_err(at(&lines))?;
+        write_whole(&path, |mut file| file.write_all(inventory.to_string().as_bytes())).map_err(at(&path))?;
+        Ok(inventory)
+    }
+
+    /// Its lines go; its inventory stays until the evidence is seen to, too.
+    pub fn prune(&self) -> io::Result<()> {
+        let inventory = self.file(".evidence");
+        fs::rename(&inventory, self.file(".pruned")).map_err(at(&inventory))?;
+        remove(&self.file(".jsonl"))?;
+        remove(&self.file(".jsonl.gz"))
+    }
+
+    /// Nothing of it is left to do.
+    pub fn forget(&self) -> io::Result<()> {
+        remove(&self.file(".pruned"))
+    }
+}
+
+fn pack(plain: &Path, packed: &Path, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+    let mut lines = File::open(plain)?;
+    write_whole(packed, |file| {
+        let mut encoder = GzEncoder::new(file, Compression::default());
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            if is_over() {
+                return Err(over());
+            }
+            match lines.read(&mut buffer)? {
+                0 => return encoder.finish().map(drop),
+                octets => encoder.write_all(&buffer[..octets])?,
+            }
+        }
+    })
+}
+
+/// As after a crash between two steps: the compressed file got its name when it was whole, so it
+/// replaces the plain one. A look costs little, and the plain one would be gone for good.
+fn same_length(plain: &Path, packed: &Path) -> io::Result<()> {
+    let expected = fs::metadata(plain).map_err(at(plain))?.len();
+    let packed_file = BufReader::new(File::open(packed).map_err(at(packed))?);
+    let found = io::copy(&mut MultiGzDecoder::new(packed_file), &mut io::sink()).map_err(at(packed))?;
+    if found == expected {
+        return Ok(());
+    }
+    let problem = format!("{} is not the same as {}; move one away", packed.display(), plain.display());
+    Err(io::Error::new(ErrorKind::InvalidData, problem))
+}
+
+/// Makes a file that appears whole or not at all, and is on the disk when it does.
+fn write_whole(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let unfinished = path.with_added_extension("tmp");
+    let file = private().write(true).truncate(true).open(&unfinished)?;
+    let written = write(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn over() -> io::Error {
+    io::Error::other("the writer has stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_we_give_are_ours() {
+        for (name, expected) in [
+            ("denials-000000000001.jsonl", Some((1, ".jsonl"))),
+            ("denials-000000000001.jsonl.gz", Some((1, ".jsonl.gz"))),
+            ("denials-1234567890123.evidence", Some((1_234_567_890_123, ".evidence"))),
+            ("denials-000000000001.jsonl.1", Some((1, ".jsonl.1"))),
+            ("denials-20261121.jsonl", None),
+            ("denials-0000000000001.jsonl", None),
+            ("denials-+00000000001.jsonl", None),
+            ("denials.jsonl", None),
+            ("denials.jsonl.1", None),
+            ("head.json", None),
+        ] {
+            assert_eq!(ours(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `denials-000000000001.evidence`: the evidence that the records of a closed file name, so that the
+//! file need not be read again to know. At its top stands its last line: time, number and hash.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::closed::over;
+use crate::audit::exhibits::ExhibitName;
+use crate::audit::line::{Content, Head, split};
+use crate::audit::segment::{Found, Lines};
+use crate::audit::{parse_time, print_time};
+use crate::evidence::Kind;
+use crate::moment::Moment;
+use crate::text;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Inventory {
+    /// Of the last line.
+    pub time: Moment,
+    pub last: Head,
+    pub names: BTreeSet<ExhibitName>,
+}
+
+impl Inventory {
+    /// Of the lines in the file at `path`. Those that are damaged are for who verifies to find.
+    pub fn take(path: &Path, is_over: &dyn Fn() -> bool) -> io::Result<Self> {
+        let mut names = BTreeSet::new();
+        let mut last = None;
+        each_line(path, is_over, &mut |content, hash| {
+            if let Content::Record(record) = &content {
+                names.extend(record.exhibits());
+            }
+            last = Some((content.time(), Head { hash: hash.to_owned(), seq: content.seq() }));
+        })?;
+        let (time, last) = last.ok_or_else(|| malformed("it has no line that can be read"))?;
+        Ok(Self { time, last, names })
+    }
+
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let mut lines = text.lines();
+        let top = lines.next().and_then(|top| Some(top.split_once(' ')?.to_owned()));
+        let top = top.and_then(|(time, last)| {
+            let (seq, hash) = last.split_once(' ')?;
+            text::digest(hash)?;
+            Some((parse_time(time)?, Head { hash: hash.to_owned(), seq: seq.parse().ok()? }))
+        });
+        let names: Option<_> = lines.map(name).collect();
+        match (top, names) {
+            (Some((time, last)), Some(names)) => Ok(Self { time, last, names }),
+            _ => Err(malformed("it is no list of evidence; remove it")),
+        }
+    }
+}
+
+/// As it is written.
+impl fmt::Display for Inventory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} {} {}", print_time(self.time), self.last.seq, self.last.hash)?;
+        for (kind, sha256) in &self.names {
+            writeln!(f, "{}.{}", text::hex(sha256), extension(*kind))?;
+        }
+        Ok(())
+    }
+}
+
+/// Hands over each line of the file at `path` that can be read, with its hash.
+pub(super) fn each_line(
+    path: &Path,
+    is_over: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(Content, &str),
+) -> io::Result<()> {
+    let mut lines = Lines::open(path)?;
+    loop {
+        if is_over() {
+            return Err(over());
+        }
+        match lines.next()? {
+            Found::Line(line) => {
+                if let (Ok(content), Some((_, hash))) = (Content::parse(line), split(line)) {
+                    tell(content, hash);
+                }
+            }
+            Found::Rest(_) => {}
+            Found::End => return Ok(()),
+        }
+    }
+}
+
+fn name(line: &str) -> Option<ExhibitName> {
+    let (sha256, end) = line.split_once('.')?;
+    let kind = [Kind::File, Kind::Capture].into_iter().find(|kind| extension(*kind) == end)?;
+    Some((kind, text::digest(sha256)?))
+}
+
+/// As on the shelf.
+const fn extension(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "txt",
+        Kind::Capture => "json",
+    }
+}
+
+fn malformed(why: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why)
+}

@@ -1,0 +1,108 @@
+//! What becomes of closed files: each is compressed, and beside it is written which evidence it
+//! names; those that are older than they are kept are removed from the beginning of the log, which
+//! says so itself before they go, and with them the evidence that nothing else in the directory
+//! names. On a thread of its own, never in the way of a record.
+//!
+//! Every step leaves a state that the next round goes on from, so a crash costs nothing. What another
+//! program has rotated away is read, and otherwise left alone.
+
+mod closed;
+mod inventory;
+mod prune;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use super::writer::{Config, Desk};
+use crate::clock::Clock;
+use crate::limits::KEEPER_INTERVAL;
+use closed::Survey;
+
+pub(super) struct Keeper {
+    dir: PathBuf,
+    retain: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    desk: Desk,
+    /// Changes when a file is closed, and ends with the writer.
+    files: watch::Receiver<u64>,
+    /// Held as long as files may be changed.
+    _lock: File,
+}
+
+impl Keeper {
+    /// Begins with what is there; ends by itself with the writer that `desk` belongs to.
+    pub fn start(
+        config: &Config,
+        clock: Arc<dyn Clock>,
+        mut desk: Desk,
+        lock: File,
+    ) -> io::Result<JoinHandle<()>> {
+        let (dir, retain, files) = (config.dir.clone(), config.retain, desk.files().clone());
+        let keeper = Self { dir, retain, clock, desk, files, _lock: lock };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        std::thread::Builder::new().name("audit-keeper".into()).spawn(move || keeper.run(&runtime))
+    }
+
+    fn run(mut self, runtime: &Runtime) {
+        let mut trouble = None;
+        loop {
+            let outcome = runtime.block_on(self.round());
+            if self.is_over() {
+                return;
+            }
+            say(outcome, &mut trouble);
+            let changed = async { tokio::time::timeout(KEEPER_INTERVAL, self.files.changed()).await };
+            if let Ok(Err(_)) = runtime.block_on(changed) {
+                return;
+            }
+        }
+    }
+
+    /// Does what there is to do. What fails keeps nothing else from being done.
+    async fn round(&mut self) -> io::Result<()> {
+        // Taken before the look around: what is closed after it makes another round.
+        let files = *self.files.borrow_and_update();
+        let survey = Survey::of(&self.dir)?;
+        let tidied = survey.remove_unfinished();
+        let closed = survey.closed.iter().filter(|closed| closed.is_there());
+        let kept = closed.map(|closed| closed.put_away(&|| self.is_over())).fold(tidied, io::Result::and);
+        let pruned = self.prune().await;
+        let forgotten = self.forget(files).await;
+        kept.and(pruned).and(forgotten)
+    }
+
+    /// The writer is gone, and whatever takes its time is to be left for the next start.
+    fn is_over(&self) -> bool {
+        self.files.has_changed().is_err()
+    }
+}
+
+/// Once when it begins, and once when it is over.
+fn say(outcome: io::Result<()>, trouble: &mut Option<String>) {
+    match outcome {
+        Ok(()) => {
+            if trouble.take().is_some() {
+                tracing::info!("closed files of the denial log are looked after again");
+            }
+        }
+        Err(error) => {
+            let error = error.to_string();
+            if trouble.as_ref() != Some(&error) {
+                tracing::error!("closed files of the denial log stay as they are for now: {error}");
+                *trouble = Some(error);
+            }
+        }
+    }
+}
+
+/// `error`, with the file it is about.
+fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,165 @@
+//! Where the log goes on: the file to write, and the line to write after. The chain stands where the
+//! latest of three says: the file itself, the newest of the closed ones, and `head.json`. So it goes
+//! on after a crash at any moment, and after another program has taken files away.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+
+use super::exhibits::ExhibitName;
+use super::head::read_head;
+use super::journal::{Journal, head_of};
+use super::line::{Content, Head};
+use super::notice::{Torn, TornEvent};
+use super::segment::{self, FILE_NAME, Found, Lines, Segment};
+use crate::moment::Moment;
+use crate::text;
+
+pub const TORN_NAME: &str = "denials.torn";
+
+/// The file that is being written, opened.
+#[derive(Debug)]
+pub struct Active {
+    pub journal: Journal,
+    /// Its first line; none in an empty file.
+    pub first: Option<First>,
+    /// Its last line.
+    pub last: Option<Head>,
+    /// The evidence that its lines name.
+    pub in_use: HashSet<ExhibitName>,
+    /// What was at its end and has been set aside.
+    pub torn: Option<Torn>,
+}
+
+/// The first line of a file: it gives the file its name and its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    pub seq: u64,
+    pub time: Moment,
+}
+
+/// Opens or makes the file in `dir`, and reads it through.
+pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
+    let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME))?;
+    let torn = (!tail.torn.is_empty()).then(|| Torn {
+        event: TornEvent::It,
+        octets: tail.torn.len() as u64,
+        prev: String::new(),
+        seq: 0,
+        sha256: text::sha256_hex(&tail.torn),
+        time: now,
+    });
+    if let Some(torn) = &torn {
+        tracing::warn!(
+            octets = torn.octets,
+            last_seq = tail.head.as_ref().map(|head| head.seq),
+            "the end of the denial log was torn, as after a crash; set aside in {}",
+            dir.join(TORN_NAME).display()
+        );
+    }
+    let (first, in_use) = read_through(&journal)?;
+    Ok(Active { journal, first, last: tail.head, in_use, torn })
+}
+
+/// The line after which the log in `dir` goes on.
+pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
+    let newest = newest_closed(dir, active.journal.path())?;
+    // As a rule the file that is written is the latest, and nothing need be decompressed.
+    let is_latest = |first: First| newest.as_ref().is_none_or(|newest| newest.first_seq < first.seq);
+    let mut head = match (&active.last, active.first) {
+        (Some(last), Some(first)) if is_latest(first) => last.clone(),
+        (last, _) => {
+            let closed = newest.and_then(|newest| last_of(&newest.path));
+            closed.into_iter().chain(last.clone()).max_by_key(|head| head.seq).unwrap_or_default()
+        }
+    };
+    match read_head(dir) {
+        Ok(Some((marked, _))) if marked.seq > head.seq => {
+            tracing::warn!(
+                "lines {} to {} of the denial log are not in {} any more; the chain goes on after them",
+                head.seq + 1,
+                marked.seq,
+                dir.display()
+            );
+            head = marked;
+        }
+        Ok(Some((marked, _))) if marked.seq == head.seq && marked.hash != head.hash => tracing::error!(
+            "line {} of the denial log in {} is not the one that was written; courtesy audit verify tells more",
+            head.seq,
+            dir.display()
+        ),
+        Ok(_) => {}
+        Err(error) => tracing::warn!(
+            "{} cannot be used and is ignored: {error}; the chain goes on from the files beside it",
+            dir.join(super::head::HEAD_NAME).display()
+        ),
+    }
+    Ok(head)
+}
+
+/// The first line of the file, and the evidence that its lines name.
+fn read_through(journal: &Journal) -> io::Result<(Option<First>, HashSet<ExhibitName>)> {
+    let (mut first, mut in_use) = (None, HashSet::new());
+    let mut lines = Lines::open(journal.path())?;
+    while lines.octets < journal.len() {
+        let number = lines.number;
+        let content = match lines.next()? {
+            Found::Line(line) => Content::parse(line),
+            Found::Rest(_) => continue,
+            Found::End => break,
+        };
+        // A line that is damaged is for who verifies to find.
+        let Ok(content) = content else { continue };
+        first.get_or_insert(First { seq: content.seq().saturating_sub(number), time: content.time() });
+        if let Content::Record(record) = &content {
+            in_use.extend(record.exhibits());
+        }
+    }
+    Ok((first, in_use))
+}
+
+/// The file that begins latest, apart from the one that is written. What cannot be read is said, and
+/// keeps nobody from writing.
+fn newest_closed(dir: &Path, active: &Path) -> io::Result<Option<Segment>> {
+    let mut newest = None;
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path == active || !segment::is_segment(&path) {
+            continue;
+        }
+        match segment::first_seq(&path) {
+            Ok(Some(first_seq)) => newest = newest.max(Some(Segment { first_seq, path })),
+            Ok(None) => {}
+            Err(error) => unreadable(&path, &error),
+        }
+    }
+    Ok(newest)
+}
+
+/// The last line of a closed file, as far as it can be read.
+fn last_of(path: &Path) -> Option<Head> {
+    let mut last = None;
+    let mut read = || -> io::Result<()> {
+        let mut lines = Lines::open(path)?;
+        loop {
+            match lines.next()? {
+                // Cheap to keep, and only the last has to be understood.
+                Found::Line(line) if super::split(line).is_some() => {
+                    let kept: &mut Vec<u8> = last.get_or_insert_default();
+                    kept.clear();
+                    kept.extend_from_slice(line);
+                }
+                Found::Line(_) | Found::Rest(_) => {}
+                Found::End => return Ok(()),
+            }
+        }
+    };
+    if let Err(error) = read() {
+        unreadable(path, &error);
+    }
+    head_of(&last?)
+}
+
+fn unreadable(path: &Path, error: &io::Error) {
+    tracing::error!("{} cannot be read: {error}; courtesy audit verify tells more", path.display());
+}

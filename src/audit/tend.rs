@@ -1,0 +1,176 @@
+//! What the file needs besides lines: the disk, an end in time, another file where somebody took it
+//! away, and a new attempt where something failed.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::Instant;
+
+use super::head::write_head;
+use super::health::Trouble;
+use super::notice::Notice;
+use super::scribe::Scribe;
+use super::segment::closed_name;
+use super::start::open_active;
+use super::writer::Sync;
+use crate::clock::monotonic;
+use crate::limits::{AUDIT_RETRY_INTERVAL, ROTATION_INTERVAL};
+
+impl Scribe {
+    /// When to be woken at the latest.
+    pub(super) fn next_due(&self) -> Instant {
+        let age = self.first.map(|first| {
+            let end = first.time.plus(self.config.rotate_age);
+            monotonic() + self.clock.wall().until(end).min(ROTATION_INTERVAL)
+        });
+        // An empty file has no age, and one that cannot be closed is left alone for a while.
+        let rotate = age.map(|age| self.due.rotate.map_or(age, |pause| age.max(pause)));
+        let due = [self.due.flush, self.due.retry, rotate];
+        due.into_iter().flatten().min().unwrap_or_else(|| monotonic() + ROTATION_INTERVAL)
+    }
+
+    /// Does what is due.
+    pub(super) fn tend(&mut self) {
+        let now = monotonic();
+        if self.due.retry.is_some_and(|due| due <= now) {
+            self.retry();
+        }
+        if self.due.flush.is_some_and(|due| due <= now) {
+            self.flush();
+        }
+        if self.is_old() && self.due.rotate.is_none_or(|pause| pause <= now) {
+            self.rotate();
+        }
+    }
+
+    /// The last words: what was written is on the disk, whatever the setting.
+    pub(super) fn finish(&mut self) {
+        if let Err(error) = self.journal.sync().and_then(|()| self.write_head()) {
+            tracing::error!("denial records may not have reached the disk: {error}");
+        }
+    }
+
+    /// Says what cannot be done, and tries it again later.
+    pub(super) fn trouble(&mut self, trouble: Trouble, why: &str, cost: Option<&str>) {
+        self.due.retry.get_or_insert_with(|| monotonic() + AUDIT_RETRY_INTERVAL);
+        self.status.begin(trouble, why, cost);
+    }
+
+    fn retry(&mut self) {
+        self.due.retry = None;
+        if self.status.has(Trouble::Records) {
+            // Nothing but the gap: a line that can be written is the proof that lines can be.
+            self.commit(&mut Vec::new());
+        }
+        if self.status.has(Trouble::Disk) {
+            self.flush();
+        }
+        if self.status.has(Trouble::Evidence) {
+            let errors = self.exhibits.retry();
+            self.has_not_kept(&errors);
+            if errors.is_empty() {
+                self.status.end(Trouble::Evidence);
+            }
+        }
+    }
+
+    /// Brings what was written to the disk, and writes down how far that is.
+    fn flush(&mut self) {
+        self.due.flush = None;
+        let synced = if self.config.sync == Sync::Batch { self.journal.sync() } else { Ok(()) };
+        match synced.and_then(|()| self.write_head()) {
+            Ok(()) => self.status.end(Trouble::Disk),
+            Err(error) => {
+                self.status.update(|health| health.errors += 1);
+                let why = format!("in {}: {error}", self.config.dir.display());
+                self.trouble(Trouble::Disk, &why, None);
+            }
+        }
+    }
+
+    fn write_head(&self) -> io::Result<()> {
+        write_head(&self.config.dir, &self.head, self.clock.wall())
+    }
+
+    fn is_old(&self) -> bool {
+        let age = self.first.map(|first| self.clock.wall().since(first.time));
+        age.is_some_and(|age| age >= self.config.rotate_age || self.journal.len() >= self.config.rotate_size)
+    }
+
+    /// Closes the file, and goes on in an empty one. What fails is said, and the file goes on.
+    fn rotate(&mut self) {
+        let Some(first) = self.first else { return };
+        self.due.rotate = None;
+        let closed = self.config.dir.join(closed_name(first.seq));
+        let outcome = match self.journal.is_in_place() {
+            Ok(true) => self.journal.close_as(&closed),
+            // What has this name now is another file, and not ours to close.
+            Ok(false) => {
+                let taken_up = self.take_up("another program has taken it away");
+                return taken_up.unwrap_or_else(|error| self.cannot_rotate(&error));
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            return self.cannot_rotate(&error);
+        }
+        tracing::info!(file = %closed.display(), last_seq = self.head.seq, "a segment of the denial log is closed");
+        self.first = None;
+        self.exhibits.begin_file(HashSet::new());
+        self.status.update(|health| health.segments_closed += 1);
+        if let Err(error) = self.journal.sync_names() {
+            let why = format!("in {}: {error}", self.config.dir.display());
+            self.trouble(Trouble::Disk, &why, None);
+        }
+        self.flush();
+        self.files.send_modify(|files| *files += 1);
+    }
+
+    fn cannot_rotate(&mut self, error: &io::Error) {
+        self.due.rotate = Some(monotonic() + ROTATION_INTERVAL);
+        tracing::error!(
+            "{} cannot be closed and is written on: {error}; tried again in {ROTATION_INTERVAL:?}",
+            self.journal.path().display()
+        );
+    }
+
+    /// Takes up the file that is there now, if it is another. If it cannot be, this one is written on.
+    pub(super) fn hang_up(&mut self) {
+        if self.journal.is_in_place().is_ok_and(|is_in_place| is_in_place) {
+            tracing::info!("the denial log is the same");
+        } else {
+            let _ = self.take_up("reopened");
+        }
+    }
+
+    /// Before a write: who copies a log and then truncates it leaves a file that is shorter than what
+    /// was written. The chain goes on.
+    pub(super) fn check_file(&mut self) -> io::Result<()> {
+        if self.journal.is_as_left()? {
+            Ok(())
+        } else {
+            self.take_up("another program has changed its length")
+        }
+    }
+
+    /// Goes on in the file that has the name now. That it cannot be opened is said here.
+    fn take_up(&mut self, why: &str) -> io::Result<()> {
+        let path = self.journal.path().to_owned();
+        if let Err(error) = self.journal.sync() {
+            tracing::error!("the last denial records may not have reached the disk: {error}");
+        }
+        let active = open_active(&self.config.dir, self.clock.wall()).inspect_err(|error| {
+            tracing::error!("{}: {why}, and cannot be opened anew: {error}", path.display());
+        })?;
+        tracing::info!(
+            next_seq = self.head.seq + 1,
+            "{}: {why}; the chain goes on in the file that is there now",
+            path.display()
+        );
+        self.journal = active.journal;
+        self.first = active.first;
+        self.found.extend(active.torn.map(Notice::Torn));
+        self.exhibits.begin_file(active.in_use);
+        self.files.send_modify(|files| *files += 1);
+        Ok(())
+    }
+}

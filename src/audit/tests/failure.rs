@@ -1,0 +1,142 @@
+//! A disk that is full: what is lost is counted, said, and written down as soon as it can be.
+
+use super::*;
+
+/// A log on a disk that is full.
+fn full_disk(dir: &Path, edit: impl FnOnce(&mut Config)) -> Writer {
+    std::os::unix::fs::symlink("/dev/full", dir.join(FILE_NAME)).unwrap();
+    open_with(dir, edit).unwrap()
+}
+
+/// Makes room: a file that can be written.
+fn make_room(dir: &Path, writer: &Writer) {
+    std::fs::remove_file(dir.join(FILE_NAME)).unwrap();
+    writer.reopen();
+}
+
+#[track_caller]
+fn lose(writer: &Writer) {
+    let error = block_on(writer.write(minimal(), Vec::new())).unwrap_err();
+    assert!(error.to_string().starts_with("the denial record could not be written: "), "{error}");
+}
+
+fn gap(content: &Content) -> &Gap {
+    match content {
+        Content::Notice(Notice::Gap(gap)) => gap,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_for_each_and_the_next_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = full_disk(dir.path(), |_| {});
+    for lost in 1..=2 {
+        lose(&writer);
+        let health = writer.health();
+        assert_eq!((health.written, health.lost, health.head.seq), (0, lost, 0));
+        assert!(health.errors >= lost);
+        assert!(health.failing.unwrap().starts_with("cannot write denial records: to "));
+        assert!(!writer.is_stopped());
+    }
+}
+
+#[test]
+fn what_was_lost_is_the_next_line_without_any_traffic() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = full_disk(dir.path(), |_| {});
+    lose(&writer);
+    lose(&writer);
+    make_room(dir.path(), &writer);
+    until("it heals", || writer.health().failing.is_none());
+    assert_eq!(write(&writer), 2);
+    let chain = chain(dir.path());
+    let gap = gap(&chain[0]);
+    assert_eq!((gap.lost, gap.since, gap.time), (2, NOON, NOON));
+    assert!(gap.why.contains("No space left"), "{}", gap.why);
+    assert_eq!(chain.len(), 2);
+    let health = writer.health();
+    assert_eq!((health.written, health.lost), (1, 2));
+}
+
+#[test]
+fn what_was_lost_stands_before_the_next_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(NOON);
+    std::os::unix::fs::symlink("/dev/full", dir.path().join(FILE_NAME)).unwrap();
+    let writer = open_at(dir.path(), clock.clone(), |_| {}).unwrap();
+    lose(&writer);
+    clock.advance(std::time::Duration::from_secs(60));
+    lose(&writer);
+    make_room(dir.path(), &writer);
+    assert_eq!(write(&writer), 2);
+    let chain = chain(dir.path());
+    let gap = gap(&chain[0]);
+    assert_eq!((gap.lost, gap.since), (2, NOON));
+    assert_eq!(gap.time.since(NOON).as_secs(), 60);
+    assert!(matches!(chain[1], Content::Record(_)));
+}
+
+#[test]
+fn whoever_wants_no_denial_without_a_record_is_stopped_until_it_heals() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = full_disk(dir.path(), |config| config.on_failure = OnFailure::Stop);
+    assert!(!writer.is_stopped(), "nothing has failed yet");
+    lose(&writer);
+    assert!(writer.is_stopped());
+    make_room(dir.path(), &writer);
+    until("it heals", || !writer.is_stopped());
+    assert_eq!(gap(&chain(dir.path())[0]).lost, 1);
+}
+
+#[test]
+fn a_notice_that_cannot_be_written_is_no_lost_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = full_disk(dir.path(), |_| {});
+    let (prev, seq, since, time) = (String::new(), 0, NOON, NOON);
+    let (allowed, denied, by_path, by_host) = (3, 0, 3, 0);
+    let totals = Totals { allowed, by_host, by_path, denied, event: TotalsEvent::It, prev, seq, since, time };
+    block_on(writer.note(Notice::Totals(totals))).unwrap_err();
+    let health = writer.health();
+    assert_eq!(health.lost, 0);
+    assert!(health.failing.is_some());
+    make_room(dir.path(), &writer);
+    until("it heals", || writer.health().failing.is_none());
+    assert_eq!(gap(&chain(dir.path())[0]).lost, 0);
+}
+
+#[test]
+fn half_a_line_is_taken_away_when_the_disk_is_full() {
+    use std::io::{ErrorKind, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let open = || journal::Journal::open(&dir.path().join(FILE_NAME), &dir.path().join("denials.torn"));
+    let (mut journal, _) = open().unwrap();
+    journal.append(b"one\n", true).unwrap();
+    let full = journal.append_with(b"two\n", |file, lines| {
+        file.write_all(&lines[..2])?;
+        Err(ErrorKind::StorageFull.into())
+    });
+    assert_eq!(full.unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(std::fs::read(journal.path()).unwrap(), b"one\n");
+    journal.append(b"three\n", false).unwrap();
+    assert_eq!(std::fs::read(journal.path()).unwrap(), b"one\nthree\n");
+}
+
+#[test]
+fn a_file_without_any_record_is_set_aside_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(FILE_NAME), "not\na record").unwrap();
+    drop(open(dir.path()).unwrap());
+    assert!(matches!(chain(dir.path())[..], [Content::Notice(Notice::Torn(Torn { octets: 12, .. }))]));
+    assert_eq!(std::fs::read(dir.path().join("denials.torn")).unwrap(), b"not\na record\n");
+}
+
+#[test]
+fn a_long_file_that_ends_in_no_record_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let octets = vec![b'\n'; usize::try_from(crate::limits::RECORD_TAIL_OCTETS_MAX).unwrap() + 1];
+    std::fs::write(dir.path().join(FILE_NAME), &octets).unwrap();
+    let OpenError::Io { source, .. } = open(dir.path()).unwrap_err() else { panic!() };
+    assert!(source.to_string().ends_with("move it away to begin another"), "{source}");
+    assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), octets);
+}

@@ -1,0 +1,230 @@
+//! The chain over files: closed by size and by age, taken away by others, cut by a crash.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use super::*;
+
+/// The names in `dir` that belong to the log, and how long their files are. Whether one has been
+/// compressed already is not told.
+fn files(dir: &Path) -> Vec<(String, u64)> {
+    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let logs = entries.filter(|entry| segment::is_segment(&entry.path()));
+    let mut files: Vec<_> = logs
+        .filter_map(|entry| Some((entry.file_name().into_string().unwrap(), entry.metadata().ok()?.len())))
+        .map(|(name, length)| (name.trim_end_matches(".gz").to_owned(), length))
+        .collect();
+    files.sort();
+    files.dedup_by(|one, other| one.0 == other.0);
+    files
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    files(dir).into_iter().map(|(name, _)| name).collect()
+}
+
+fn small(config: &mut Config) {
+    config.rotate_size = 1;
+}
+
+/// A log of `count` closed files of one record each, none of them compressed, and an empty one.
+fn closed(dir: &Path, count: u64) {
+    let writer = open_with(dir, small).unwrap();
+    for seq in 1..=count {
+        assert_eq!(write(&writer), seq);
+    }
+    until("the last is closed", || writer.health().segments_closed == count);
+    drop(writer);
+    for segment in segment::list(dir).unwrap() {
+        if segment.path.extension().is_some_and(|extension| extension == "gz") {
+            let mut lines = Vec::new();
+            let file = fs::File::open(&segment.path).unwrap();
+            flate2::read::MultiGzDecoder::new(file).read_to_end(&mut lines).unwrap();
+            fs::write(segment.path.with_extension(""), lines).unwrap();
+            fs::remove_file(segment.path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_file_is_closed_when_it_is_large_and_the_chain_goes_on_over_restarts() {
+    let dir = tempfile::tempdir().unwrap();
+    closed(dir.path(), 2);
+    let writer = open_with(dir.path(), small).unwrap();
+    assert_eq!(write(&writer), 3);
+    until("it is closed", || writer.health().segments_closed == 1);
+    drop(writer);
+    let expected = ["denials-000000000001.jsonl", "denials-000000000002.jsonl", "denials-000000000003.jsonl"];
+    assert_eq!(names(dir.path())[..3], expected);
+    assert_eq!(files(dir.path())[3], (FILE_NAME.to_owned(), 0));
+    assert_eq!(chain(dir.path()).len(), 3);
+    assert_eq!(read_head(dir.path()).unwrap().unwrap().0.seq, 3);
+}
+
+#[test]
+fn a_file_is_closed_when_its_first_line_is_old_and_an_empty_one_never() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(NOON);
+    let day = |config: &mut Config| config.rotate_age = Duration::from_secs(24 * 60 * 60);
+    let writer = open_at(dir.path(), clock.clone(), day).unwrap();
+    clock.advance(Duration::from_secs(30 * 60 * 60));
+    let mut late = minimal();
+    late.time = clock.wall();
+    block_on(writer.write(late.clone(), Vec::new())).unwrap();
+    clock.advance(Duration::from_secs(23 * 60 * 60));
+    block_on(writer.write(late.clone(), Vec::new())).unwrap();
+    assert_eq!(names(dir.path()), [FILE_NAME]);
+    clock.advance(Duration::from_secs(60 * 60));
+    late.time = clock.wall();
+    // Into this file or the next: the writer may have seen first what time it is.
+    block_on(writer.write(late, Vec::new())).unwrap();
+    until("it is closed", || writer.health().segments_closed == 1);
+    assert_eq!(names(dir.path()), ["denials-000000000001.jsonl", FILE_NAME]);
+    assert_eq!(chain(dir.path()).len(), 3);
+}
+
+#[test]
+fn an_empty_file_is_never_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(NOON);
+    drop(open_at(dir.path(), clock.clone(), small).unwrap());
+    clock.advance(Duration::from_secs(400 * 24 * 60 * 60));
+    drop(open_at(dir.path(), clock, small).unwrap());
+    assert_eq!(files(dir.path()), [(FILE_NAME.to_owned(), 0)]);
+}
+
+#[test]
+fn a_file_is_closed_in_time_without_any_traffic() {
+    let dir = tempfile::tempdir().unwrap();
+    let soon = |config: &mut Config| config.rotate_age = Duration::from_millis(200);
+    let writer = open_at(dir.path(), Arc::new(SystemClock), soon).unwrap();
+    let record = Record { time: SystemClock.wall(), ..minimal() };
+    block_on(writer.write(record, Vec::new())).unwrap();
+    until("it is closed", || writer.health().segments_closed == 1);
+    assert_eq!(chain(dir.path()).len(), 1);
+}
+
+#[test]
+fn a_closed_file_is_never_overwritten() {
+    for taken in ["denials-000000000001.jsonl", "denials-000000000001.jsonl.gz"] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(taken), "of somebody else\n").unwrap();
+        let writer = open_with(dir.path(), small).unwrap();
+        assert_eq!((write(&writer), write(&writer)), (1, 2));
+        assert_eq!(writer.health().segments_closed, 0);
+        assert_eq!(seqs(dir.path()), [1, 2]);
+        assert_eq!(fs::read(dir.path().join(taken)).unwrap(), b"of somebody else\n");
+    }
+}
+
+/// What a crash leaves between any two steps of closing a file, made by hand.
+#[test]
+fn a_crash_while_a_file_is_being_closed_costs_nothing() {
+    let renamed = |dir: &Path| fs::remove_file(dir.join(FILE_NAME)).unwrap();
+    let headless = |dir: &Path| fs::remove_file(dir.join(HEAD_NAME)).unwrap();
+    let old_head = |dir: &Path| {
+        let line = fs::read(dir.join("denials-000000000001.jsonl")).unwrap();
+        let hash = checked_hash(line.trim_ascii_end()).unwrap().to_owned();
+        head::write_head(dir, &Head { hash, seq: 1 }, NOON).unwrap();
+    };
+    let unfinished = |dir: &Path| fs::write(dir.join("head.json.tmp"), "{").unwrap();
+    let compressed = |dir: &Path| {
+        let plain = dir.join("denials-000000000002.jsonl");
+        let file = fs::File::create(plain.with_added_extension("gz")).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+        gzip.write_all(&fs::read(&plain).unwrap()).unwrap();
+        gzip.finish().unwrap();
+        fs::remove_file(plain).unwrap();
+    };
+    type Step<'a> = &'a dyn Fn(&Path);
+    let states: [&[Step<'_>]; 6] = [
+        &[&renamed, &old_head],
+        &[&renamed, &headless],
+        &[&old_head],
+        &[&headless, &unfinished],
+        &[&renamed, &headless, &compressed],
+        &[&old_head, &compressed],
+    ];
+    for (number, state) in states.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        closed(dir.path(), 2);
+        state.iter().for_each(|step| step(dir.path()));
+        let writer = open(dir.path()).unwrap();
+        assert_eq!(write(&writer), 3, "state {number}");
+        assert_eq!(chain(dir.path()).len(), 3, "state {number}");
+    }
+}
+
+#[test]
+fn the_chain_goes_on_when_all_files_have_been_moved_away() {
+    let (dir, archive) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let writer = open(dir.path()).unwrap();
+    assert_eq!((write(&writer), write(&writer)), (1, 2));
+    drop(writer);
+    fs::rename(dir.path().join(FILE_NAME), archive.path().join(FILE_NAME)).unwrap();
+    assert_eq!(write(&open(dir.path()).unwrap()), 3);
+    fs::rename(dir.path().join(FILE_NAME), archive.path().join("denials.jsonl.1")).unwrap();
+    assert_eq!(chain(archive.path()).len(), 3);
+}
+
+#[test]
+fn a_head_that_cannot_be_read_is_ignored() {
+    for damaged in ["", "{", r#"{"hash":"x","seq":9,"time":"2026-11-20T12:00:00Z"}"#] {
+        let dir = tempfile::tempdir().unwrap();
+        write(&open(dir.path()).unwrap());
+        fs::write(dir.path().join(HEAD_NAME), damaged).unwrap();
+        assert_eq!(write(&open(dir.path()).unwrap()), 2, "{damaged:?}");
+        chain(dir.path());
+    }
+}
+
+#[test]
+fn a_renamed_file_is_left_behind_on_demand() {
+    let created: [fn(&Path); 2] = [|_| {}, |path| fs::write(path, "").unwrap()];
+    for create in created {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, moved) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
+        let writer = open(dir.path()).unwrap();
+        write(&writer);
+        writer.reopen();
+        assert_eq!(write(&writer), 2, "the same file");
+        fs::rename(&file, &moved).unwrap();
+        assert_eq!(write(&writer), 3, "the name does not matter before");
+        create(&file);
+        writer.reopen();
+        assert_eq!(write(&writer), 4);
+        assert_eq!((contents(&moved).len(), contents(&file).len()), (3, 1));
+        assert_eq!(chain(dir.path()).len(), 4);
+    }
+}
+
+#[test]
+fn a_file_that_was_renamed_is_not_closed_in_the_place_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open_with(dir.path(), |config| config.rotate_size = 1500).unwrap();
+    write(&writer);
+    fs::rename(dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1")).unwrap();
+    fs::write(dir.path().join(FILE_NAME), "").unwrap();
+    (2..=20).for_each(|seq| assert_eq!(write(&writer), seq));
+    assert_eq!(chain(dir.path()).len(), 20);
+    assert!(files(dir.path()).iter().all(|(name, length)| *length > 0 || name == FILE_NAME));
+}
+
+#[test]
+fn a_file_that_was_copied_and_truncated_is_written_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, copy) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
+    let writer = open(dir.path()).unwrap();
+    assert_eq!((write(&writer), write(&writer)), (1, 2));
+    fs::copy(&file, &copy).unwrap();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(0).unwrap();
+    assert_eq!((write(&writer), write(&writer)), (3, 4));
+    assert_eq!((contents(&copy).len(), contents(&file).len()), (2, 2));
+    assert_eq!(chain(dir.path()).len(), 4);
+    // A cut within a line is set aside, and said.
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(700).unwrap();
+    assert_eq!(write(&writer), 6);
+    assert!(matches!(contents(&file)[1], Content::Notice(Notice::Torn(_))));
+    assert_eq!(seqs(dir.path()), [3, 5, 6]);
+}

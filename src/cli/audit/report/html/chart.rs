@@ -1,0 +1,208 @@
+//! Records over time, stacked by reason: a drawing for the eye, and the same numbers in a table.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::super::words::{capital, fraction, minute, number, plural, reason};
+use crate::audit::Reason;
+use crate::cli::span::span;
+use crate::review::report::{Bucket, OverTime, Report};
+
+/// The drawing in its own units; the page gives it its size.
+const WIDTH: f64 = 960.0;
+const HEIGHT: f64 = 260.0;
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 8.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 28.0;
+/// Times named below the drawing.
+const TICKS: usize = 6;
+
+/// Every reason with the class that gives it its colour, from below to above.
+const REASONS: [(Reason, &str); 8] = [
+    (Reason::DisallowRule, "r1"),
+    (Reason::RobotsUnreachable, "r2"),
+    (Reason::RobotsAccessDenied, "r3"),
+    (Reason::PathNotSeen, "r4"),
+    (Reason::OriginRefused, "r5"),
+    (Reason::Undecided, "r6"),
+    (Reason::TunnelNotHttp, "r7"),
+    (Reason::AgentRequired, "r8"),
+];
+
+pub fn print(page: &mut String, report: &Report) {
+    let over_time = &report.over_time;
+    if report.records.all == 0 || over_time.buckets.is_empty() {
+        return;
+    }
+    let each = span(Duration::from_secs(over_time.bucket_seconds));
+    let _ = writeln!(
+        page,
+        "<section class=\"wide\" aria-labelledby=\"time\">\n<h2 id=\"time\">Over time</h2>\n\
+         <p class=\"foot\">Records in steps of {each}, by reason. Times are UTC.</p>"
+    );
+    legend(page, report);
+    drawing(page, over_time, &each);
+    numbers(page, report);
+    page.push_str("</section>\n");
+}
+
+/// The reasons that occur.
+fn occurring(report: &Report) -> impl Iterator<Item = (Reason, &'static str, u64)> {
+    REASONS
+        .into_iter()
+        .filter_map(|(word, class)| report.records.by_reason.get(&word).map(|count| (word, class, *count)))
+}
+
+fn legend(page: &mut String, report: &Report) {
+    page.push_str("<ul class=\"legend\">");
+    for (word, class, count) in occurring(report) {
+        let _ = write!(
+            page,
+            "<li><span class=\"{class}\"></span>{} <b>{}</b></li>",
+            capital(reason(word)),
+            number(count)
+        );
+    }
+    page.push_str("</ul>\n");
+}
+
+fn drawing(page: &mut String, over_time: &OverTime, each: &str) {
+    let most = over_time.buckets.iter().map(total).max().unwrap_or_default();
+    let (top, step) = scale(most);
+    let _ = writeln!(
+        page,
+        "<div class=\"scroll\"><svg class=\"time\" role=\"img\" aria-labelledby=\"drawing\" viewBox=\"0 0 {WIDTH} {HEIGHT}\">\n\
+         <title id=\"drawing\">Records over time in steps of {each}; at most {} in one. \
+         The numbers are in the table below.</title>",
+        number(most)
+    );
+    for line in (0..=top).step_by(usize::try_from(step).unwrap_or(1)) {
+        let y = height_of(line, top);
+        let _ = writeln!(
+            page,
+            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"count\" x=\"{}\" y=\"{:.1}\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            y + 4.0,
+            number(line)
+        );
+    }
+    for (at, bucket) in over_time.buckets.iter().enumerate() {
+        column(page, bucket, place(at, over_time), top);
+    }
+    ticks(page, over_time);
+    page.push_str("</svg></div>\n");
+}
+
+/// Where a bucket begins, and how wide it is.
+#[expect(clippy::cast_precision_loss, reason = "there are a hundred buckets")]
+fn place(at: usize, over_time: &OverTime) -> (f64, f64) {
+    // A few buckets are not made as wide as the page.
+    let width = ((WIDTH - LEFT - RIGHT) / over_time.buckets.len() as f64).min(120.0);
+    (LEFT + at as f64 * width, width)
+}
+
+fn column(page: &mut String, bucket: &Bucket, (x, width): (f64, f64), top: u64) {
+    let mut below = 0;
+    let gap = (width * 0.15).min(4.0);
+    for (word, class) in REASONS {
+        let Some(count) = bucket.by_reason.get(&word).copied().filter(|count| *count > 0) else { continue };
+        let (from, to) = (height_of(below, top), height_of(below + count, top));
+        // What is there at all is seen.
+        let height = (from - to).max(0.8);
+        let _ = writeln!(
+            page,
+            "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\">\
+             <title>{}: {}, {}</title></rect>",
+            x + gap / 2.0,
+            from - height,
+            width - gap,
+            minute(bucket.start),
+            plural(count, "record"),
+            reason(word)
+        );
+        below += count;
+    }
+}
+
+fn ticks(page: &mut String, over_time: &OverTime) {
+    let every = over_time.buckets.len().div_ceil(TICKS);
+    for (at, bucket) in over_time.buckets.iter().enumerate().step_by(every) {
+        let (x, width) = place(at, over_time);
+        let y = HEIGHT - BOTTOM;
+        // Whole days need no time of day.
+        let start = minute(bucket.start);
+        let label = if over_time.bucket_seconds >= 86_400 { &start[..10] } else { &start };
+        let middle = x + width / 2.0;
+        // The first label begins where the drawing does, and does not stand out of it.
+        let (x, class) = if at == 0 { (x, "first") } else { (middle, "tick") };
+        let _ = writeln!(
+            page,
+            "<line class=\"tick\" x1=\"{middle:.1}\" x2=\"{middle:.1}\" y1=\"{y}\" y2=\"{}\"/>\
+             <text class=\"{class}\" x=\"{x:.1}\" y=\"{}\">{label}</text>",
+            y + 4.0,
+            y + 20.0
+        );
+    }
+}
+
+fn numbers(page: &mut String, report: &Report) {
+    page.push_str("<details><summary>The numbers</summary>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">From</th>");
+    let reasons: Vec<_> = occurring(report).collect();
+    for (word, ..) in &reasons {
+        let _ = write!(page, "<th scope=\"col\" class=\"number\">{}</th>", capital(reason(*word)));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for bucket in report.over_time.buckets.iter().filter(|bucket| total(bucket) > 0) {
+        let _ = write!(page, "<tr><td>{}</td>", minute(bucket.start));
+        for (word, ..) in &reasons {
+            let count = bucket.by_reason.get(word).copied().unwrap_or_default();
+            let _ = write!(page, "<td class=\"number\">{}</td>", number(count));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody>\n</table></div></details>\n");
+}
+
+fn total(bucket: &Bucket) -> u64 {
+    bucket.by_reason.values().sum()
+}
+
+fn height_of(count: u64, top: u64) -> f64 {
+    HEIGHT - BOTTOM - fraction(count, top) * (HEIGHT - TOP - BOTTOM)
+}
+
+/// The top of the scale, and the step between its lines: 1, 2 or 5 times a power of ten, so that
+/// there are at most five of them.
+fn scale(most: u64) -> (u64, u64) {
+    let mut step = 1u64;
+    while most.div_ceil(step) > 5 {
+        // 1, 2, 5, 10: the second digit decides which comes next.
+        let leading = step / 10u64.pow(step.ilog10());
+        step = if leading == 2 { step / 2 * 5 } else { step * 2 };
+    }
+    (most.div_ceil(step).max(1) * step, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_has_few_lines_at_round_numbers() {
+        for (most, expected) in [
+            (0, (1, 1)),
+            (1, (1, 1)),
+            (5, (5, 1)),
+            (6, (6, 2)),
+            (11, (15, 5)),
+            (47, (50, 10)),
+            (101, (150, 50)),
+            (2_345, (2_500, 500)),
+        ] {
+            assert_eq!(scale(most), expected, "{most}");
+        }
+    }
+}

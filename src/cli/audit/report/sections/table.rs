@@ -1,0 +1,54 @@
+//! A table as data: what stands in it, and of which kind that is.
+
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Line>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub title: &'static str,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Text,
+    /// Short, and never cut.
+    Word,
+    Number,
+    /// A SHA-256 in hexadecimal, of which the beginning is enough where room is scarce.
+    Digest,
+}
+
+/// One row.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// As many as there are columns.
+    pub cells: Vec<String>,
+    /// The length of its bar, from 0 to 1.
+    pub bar: Option<f64>,
+    /// Somebody should look at it.
+    pub is_urgent: bool,
+}
+
+impl Table {
+    pub fn of<const N: usize>(
+        columns: [(&'static str, Kind); N],
+        rows: impl IntoIterator<Item = Line>,
+    ) -> Self {
+        let columns = columns.into_iter().map(|(title, kind)| Column { title, kind }).collect();
+        Self { columns, rows: rows.into_iter().collect() }
+    }
+
+    pub fn has_bars(&self) -> bool {
+        self.rows.iter().any(|row| row.bar.is_some())
+    }
+}
+
+impl Line {
+    pub fn of<const N: usize>(cells: [String; N]) -> Self {
+        Self { cells: cells.into(), bar: None, is_urgent: false }
+    }
+}

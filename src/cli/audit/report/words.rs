@@ -1,0 +1,146 @@
+//! How a report says numbers, times and the words of records, to whatever reader.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use crate::audit::{Event, Reason, print_time};
+use crate::moment::Moment;
+use crate::review::report::{Report, Standing};
+use crate::text;
+
+/// For people; the records' own words are those of the JSON.
+pub const fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::DisallowRule => "disallowed by a rule",
+        Reason::RobotsUnreachable => "robots.txt unreachable",
+        Reason::RobotsAccessDenied => "robots.txt access denied",
+        Reason::OriginRefused => "refused by address policy",
+        Reason::Undecided => "not decided in time",
+        Reason::PathNotSeen => "path not seen",
+        Reason::TunnelNotHttp => "tunnel is not HTTP",
+        Reason::AgentRequired => "no User-Agent",
+    }
+}
+
+pub const fn event(event: Event) -> &'static str {
+    match event {
+        Event::Denied => "denied",
+        Event::WouldDeny => "would be denied",
+        Event::Exempted => "exempted",
+        Event::Tunnelled => "tunnelled unseen",
+    }
+}
+
+pub const fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Running => "running",
+        Standing::ExpiresSoon => "expires soon",
+        Standing::Expired => "expired",
+    }
+}
+
+/// With a capital, as the beginning of a line.
+pub fn capital(words: &str) -> String {
+    let mut characters = words.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    // A file's name keeps its spelling.
+    if words.starts_with("robots.txt") {
+        words.to_owned()
+    } else {
+        first.into_iter().chain(characters).collect()
+    }
+}
+
+/// `12,345`.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 record`, `12,345 records`.
+pub fn plural(count: u64, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{} {what}{end}", number(count))
+}
+
+/// `12.3 %` of `all`.
+pub fn share(part: u64, all: u64) -> String {
+    match all {
+        0 => String::new(),
+        _ => format!("{:.1} %", 100.0 * fraction(part, all)),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a length on the screen")]
+pub fn fraction(part: u64, all: u64) -> f64 {
+    part as f64 / all.max(1) as f64
+}
+
+/// `2026-11-20 21:17`.
+pub fn minute(moment: Moment) -> String {
+    print_time(moment)[..16].replace('T', " ")
+}
+
+/// `2026-11-20`.
+pub fn day(moment: Moment) -> String {
+    print_time(moment)[..10].to_owned()
+}
+
+/// The time that a report is of, in words.
+pub fn period(report: &Report) -> String {
+    let since = report.period.since.or(report.log.since).map(minute);
+    let until = report.period.until.or(report.log.until).map(minute);
+    match (since, until) {
+        (Some(since), Some(until)) => format!("{since} to {until} UTC"),
+        (Some(since), None) => format!("since {since} UTC"),
+        (None, Some(until)) => format!("until {until} UTC"),
+        (None, None) => "no time at all: the log is empty".into(),
+    }
+}
+
+/// What somebody else wrote, in HTML, as text or in a quoted attribute. Records have it escaped, but
+/// settings and files that others have changed need not.
+#[derive(Clone, Copy, Debug)]
+pub struct Html<'a>(pub &'a str);
+
+impl Display for Html<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        text::shown(self.0, text::escape_json).chars().try_for_each(|character| match character {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&#39;"),
+            _ => f.write_char(character),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(number(count), text);
+        }
+        assert_eq!((plural(1, "record"), plural(2, "record")), ("1 record".into(), "2 records".into()));
+        assert_eq!((share(1, 8), share(0, 0)), ("12.5 %".into(), String::new()));
+    }
+
+    #[test]
+    fn nothing_that_strangers_wrote_reaches_a_reader_as_it_is() {
+        let hostile = "<b title='\"'>&\u{1b}[2J\u{202e}\n";
+        assert_eq!(
+            Html(hostile).to_string(),
+            "&lt;b title=&#39;&quot;&#39;&gt;&amp;\\u001b[2J\\u202e\\u000a"
+        );
+    }
+}

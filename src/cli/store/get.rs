@@ -1,0 +1,119 @@
+//! `courtesy store get`: what is known of one origin.
+
+use clap::Args;
+
+use super::shown::{Attempt, File, Shown, State, size};
+use super::{Form, Holder, origin};
+use crate::admin::control::Question;
+use crate::audit::parse_time;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::flags::ConfigFlags;
+use crate::cli::output::print;
+use crate::cli::paint::Paint;
+use crate::cli::span::span;
+use crate::clock::{Clock, SystemClock};
+use crate::moment::Moment;
+use crate::origin::Origin;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy store get https://example.com
+  courtesy store get --format json http://example.com:8080 | jq '.states[].next_try'
+
+Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler: courtesy check.")]
+pub struct GetArgs {
+    /// Scheme, host and, if it is not the scheme's own, port: https://example.com
+    #[arg(value_parser = origin)]
+    origin: Origin,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t)]
+    format: Form,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+pub fn run(args: &GetArgs) -> Result<Exit, Failure> {
+    let origin = args.origin.to_string();
+    let report = Holder::of(&args.config)?.one(&Question::StoreGet { origin: origin.clone() })?;
+    match (report.map(Shown::of), args.format) {
+        (None, Form::Json) => print("null\n")?,
+        (None, Form::Text) => print(format!("Nothing is known of {origin}.\n"))?,
+        (Some(shown), Form::Json) => {
+            print(serde_json::to_string_pretty(&shown).expect("words and numbers") + "\n")?;
+            return Ok(Exit::Done);
+        }
+        (Some(shown), Form::Text) => {
+            print(text(&shown, SystemClock.wall(), Paint::for_stdout()))?;
+            return Ok(Exit::Done);
+        }
+    }
+    Ok(Exit::No)
+}
+
+fn text(shown: &Shown, now: Moment, paint: Paint) -> String {
+    let mut lines = vec![paint.strong(&shown.origin)];
+    lines.extend(shown.states.iter().flat_map(|state| of_state(state, now, paint)));
+    lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
+    lines.extend(shown.failed.iter().flat_map(|failed| of_failure(failed, now)));
+    lines.join("\n") + "\n"
+}
+
+fn of_state(state: &State, now: Moment, paint: Paint) -> Vec<String> {
+    let word = match state.state.as_str() {
+        "rules" => paint.good("rules"),
+        "unavailable" => paint.good("no robots.txt"),
+        "unreachable" => paint.bad("unreachable"),
+        other => paint.doubtful(other),
+    };
+    let mut told = vec![format!("{word}, since {}", when(&state.since, now))];
+    if state.failures > 0 {
+        let copy = if state.copy { "the last good copy is kept" } else { "there is no copy" };
+        let tries = if state.failures == 1 { "try" } else { "tries" };
+        told.push(format!("{} failed {tries}; {copy}", state.failures));
+    }
+    told.push(format!("asked again {}", when(&state.next_try, now)));
+    let changed = state.settings.iter().map(|(name, value)| format!("with {name} = {value}"));
+    told.extend(changed);
+    block(&state.profile, told)
+}
+
+fn of_file(file: &File, now: Moment) -> Vec<String> {
+    let lines = file.lines.map(|count| format!("{count} lines, ")).unwrap_or_default();
+    let cut = if file.cut { ", the beginning of a longer one" } else { "" };
+    let redirects = match file.redirects {
+        0 => String::new(),
+        1 => ", after 1 redirect".into(),
+        count => format!(", after {count} redirects"),
+    };
+    let mut told = vec![
+        format!("{lines}{}{cut}", size(file.octets)),
+        format!("sha256 {}", file.sha256),
+        format!("{}, status {}{redirects}", file.url, file.status),
+        format!("fetched {}", when(&file.fetched_at, now)),
+    ];
+    if file.confirmed_at != file.fetched_at {
+        told.push(format!("still so {}", when(&file.confirmed_at, now)));
+    }
+    block("file", told)
+}
+
+fn of_failure(failed: &Attempt, now: Moment) -> Vec<String> {
+    block("last try", vec![failed.why.clone(), failed.url.clone(), when(&failed.at, now)])
+}
+
+/// A name, and beside it what there is to say.
+fn block(name: &str, told: Vec<String>) -> Vec<String> {
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    names.zip(told).map(|(name, line)| format!("  {name:<12} {line}")).collect()
+}
+
+/// To the second, and how far away it is.
+fn when(time: &str, now: Moment) -> String {
+    let date = time.split('.').next().unwrap_or(time);
+    match parse_time(time) {
+        Some(moment) if moment > now => format!("{date}Z, in {}", span(now.until(moment))),
+        Some(moment) => format!("{date}Z, {} ago", span(now.since(moment))),
+        None => time.to_owned(),
+    }
+}

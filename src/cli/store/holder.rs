@@ -1,0 +1,62 @@
+//! Whoever has the store: the running proxy, or nobody, and then the file is opened here.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+
+use crate::admin::control::{ControlError, End, Question, Tell, answer, ask};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::flags::ConfigFlags;
+use crate::store::disk::{FILE_NAME, Offline, OpenError};
+
+pub struct Holder {
+    state_dir: PathBuf,
+}
+
+impl Holder {
+    pub fn of(config: &ConfigFlags) -> Result<Self, Failure> {
+        Ok(Self { state_dir: config.load(None)?.settings.state_dir })
+    }
+
+    /// Hands over each item of the answer.
+    pub fn ask(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
+        match ask(&self.state_dir, question, tell)? {
+            Some(end) => Ok(end),
+            None => match self.open() {
+                Ok(file) => answer(question, &file, tell),
+                Err(OpenError::Locked(path)) => Err(ControlError::Silent(path)),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// The only item of the answer, if there is one.
+    pub fn one<T: DeserializeOwned>(&self, question: &Question) -> Result<Option<T>, ControlError> {
+        let mut items = Vec::new();
+        self.ask(question, &mut |item| {
+            items.push(item);
+            Ok(())
+        })?;
+        Ok(items.pop().map(serde_json::from_value).transpose()?)
+    }
+
+    /// Octets of the file before and after.
+    pub fn compact(&self) -> Result<(u64, u64), Failure> {
+        let mut file = self.open().map_err(|error| match error {
+            OpenError::Locked(path) => Failure {
+                exit: Exit::Unavailable,
+                error: anyhow::anyhow!(
+                    "a running proxy uses {}: stop it first. It compacts the file itself when it starts, if \
+                     that is worth it",
+                    path.display()
+                ),
+            },
+            error => error.into(),
+        })?;
+        Ok(file.compact()?)
+    }
+
+    fn open(&self) -> Result<Offline, OpenError> {
+        Offline::open(&self.state_dir.join(FILE_NAME))
+    }
+}

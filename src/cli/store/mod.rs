@@ -1,0 +1,164 @@
+//! `courtesy store`: what is known of origins, asked of the proxy that runs with this state directory
+//! or, when none does, of the file that it leaves.
+
+mod get;
+mod holder;
+mod shown;
+mod stats;
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+use clap::{Args, Subcommand};
+
+use super::exit::{Exit, Failure};
+use super::flags::ConfigFlags;
+use super::output::print;
+use crate::admin::control::{ControlError, Question};
+use crate::origin::{Origin, Scheme, split_url};
+use crate::store::Report;
+use holder::Holder;
+use shown::Shown;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy store get https://example.com        what is known of it, and until when
+  courtesy store forget https://example.com     its robots.txt is fetched anew at the next request
+  courtesy store export | jq -r 'select(.states[].state == \"unreachable\").origin'
+
+They work beside `courtesy serve` and without it. The store is store.redb in the state directory; how
+large it may become is store.max_size.")]
+pub struct StoreArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Tell how much the store has
+    Stats(stats::StatsArgs),
+    /// Tell what is known of an origin
+    Get(get::GetArgs),
+    /// Forget an origin: its robots.txt is fetched anew at the next request
+    Forget(OriginArgs),
+    /// Print what is kept of each origin, one line of JSON for each
+    Export(PlainArgs),
+    /// Give back to the system what the file does not need; the proxy must not run
+    Compact(PlainArgs),
+}
+
+/// How an answer is printed.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Text,
+    Json,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy store forget https://example.com
+  courtesy store forget http://example.com:8080 || echo nothing was known
+
+Ends with 1 when nothing was known of the origin. The records of what was denied stay as they are.")]
+struct OriginArgs {
+    /// Scheme, host and, if it is not the scheme's own, port: https://example.com
+    #[arg(value_parser = origin)]
+    origin: Origin,
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+#[derive(Args, Debug)]
+struct PlainArgs {
+    #[command(flatten)]
+    config: ConfigFlags,
+}
+
+pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
+    match args.command {
+        Command::Stats(args) => stats::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Forget(args) => forget(&args),
+        Command::Export(args) => export(&args),
+        Command::Compact(args) => compact(&args),
+    }
+}
+
+fn forget(args: &OriginArgs) -> Result<Exit, Failure> {
+    let origin = args.origin.to_string();
+    let was_known = Holder::of(&args.config)?.one(&Question::StoreForget { origin: origin.clone() })?;
+    if was_known == Some(true) {
+        print(format!("{origin} is forgotten; its robots.txt is fetched anew at the next request.\n"))?;
+        Ok(Exit::Done)
+    } else {
+        print(format!("Nothing was known of {origin}.\n"))?;
+        Ok(Exit::No)
+    }
+}
+
+fn export(args: &PlainArgs) -> Result<Exit, Failure> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    let exported = Holder::of(&args.config)?.ask(&Question::StoreExport, &mut |item| {
+        let report: Report = serde_json::from_value(item)?;
+        serde_json::to_writer(&mut output, &Shown::of(report))?;
+        output.write_all(b"\n")
+    });
+    let ended = exported.and_then(|end| output.flush().map(|()| end).map_err(ControlError::Tell));
+    match ended {
+        Ok(end) => {
+            say_broken(end.broken);
+            Ok(Exit::Done)
+        }
+        // Whoever reads has seen enough.
+        Err(ControlError::Tell(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Done),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn compact(args: &PlainArgs) -> Result<Exit, Failure> {
+    let (before, after) = Holder::of(&args.config)?.compact()?;
+    print(format!("{} before, {} now.\n", shown::size(before), shown::size(after)))?;
+    Ok(Exit::Done)
+}
+
+/// On standard error: it is no part of the answer.
+fn say_broken(count: u64) {
+    if count > 0 {
+        eprintln!(
+            "note: what is kept of {count} origins does not hold and is left out; they are asked again"
+        );
+    }
+}
+
+/// An origin as it is written everywhere else.
+fn origin(text: &str) -> Result<Origin, String> {
+    match split_url(text.as_bytes()) {
+        Ok((origin, rest)) if *rest == *b"/" => Ok(origin),
+        Ok((origin, _)) => Err(format!("an origin ends after host and port: write {origin}")),
+        Err(error) => match Origin::from_authority(Scheme::Https, text) {
+            Ok(origin) => Err(format!("the scheme is missing: write {origin}, or http://…")),
+            Err(_) => Err(error.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_written_out() {
+        assert_eq!(origin("https://Example.com").unwrap().to_string(), "https://example.com");
+        assert_eq!(origin("http://example.com:8080/").unwrap().to_string(), "http://example.com:8080");
+        for (text, complaint) in [
+            ("example.com", "the scheme is missing: write https://example.com, or http://…"),
+            ("example.com:8443", "the scheme is missing: write https://example.com:8443, or http://…"),
+            ("https://example.com/a", "an origin ends after host and port: write https://example.com"),
+            ("a b", "the URL is not absolute: it must begin with http:// or https://"),
+        ] {
+            assert_eq!(origin(text).unwrap_err(), complaint, "{text}");
+        }
+    }
+}

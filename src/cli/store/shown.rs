@@ -1,0 +1,130 @@
+//! What is known of an origin, as it is printed: dates instead of numbers, and words for causes. The
+//! names of its members are a public interface.
+
+use std::collections::BTreeMap;
+
+use bytesize::ByteSize;
+use serde::Serialize;
+
+use crate::audit::print_time;
+use crate::limits::{RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::store::{Failed, Good, Kept, Report};
+use crate::text::{self, hex};
+
+#[derive(Serialize)]
+pub struct Shown {
+    pub origin: String,
+    /// One for each profile that it is known under.
+    pub states: Vec<State>,
+    /// The last file.
+    pub file: Option<File>,
+    /// The last attempt, where no file came of it.
+    pub failed: Option<Attempt>,
+    /// Whether the site's pages answered when that was last of interest.
+    pub site_up: bool,
+}
+
+#[derive(Serialize)]
+pub struct State {
+    pub profile: String,
+    /// What settings have changed of the profile.
+    pub settings: BTreeMap<String, String>,
+    pub state: String,
+    pub since: String,
+    pub next_try: String,
+    pub failures: u32,
+    /// Whether there are rules that a fetch once brought.
+    pub copy: bool,
+}
+
+#[derive(Serialize)]
+pub struct File {
+    pub sha256: String,
+    pub octets: u64,
+    /// Where they were counted, which an export does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
+    /// The file is longer than what is read of it.
+    pub cut: bool,
+    pub status: u16,
+    pub url: String,
+    pub redirects: u8,
+    pub fetched_at: String,
+    /// When the origin last said that it still holds.
+    pub confirmed_at: String,
+}
+
+#[derive(Serialize)]
+pub struct Attempt {
+    pub at: String,
+    pub url: String,
+    /// The word of a record's `cause`.
+    pub cause: &'static str,
+    /// The same for people.
+    pub why: String,
+}
+
+impl Shown {
+    pub fn of(report: Report) -> Self {
+        let (knowledge, lines) = (report.knowledge, report.lines);
+        Self {
+            origin: report.origin,
+            states: knowledge.states.into_iter().map(State::of).collect(),
+            file: knowledge.good.map(|good| File::of(good, lines)),
+            failed: knowledge.failed.map(Attempt::of),
+            site_up: knowledge.site_up,
+        }
+    }
+}
+
+impl State {
+    fn of(kept: Kept) -> Self {
+        Self {
+            profile: kept.profile.name,
+            settings: kept.profile.settings,
+            state: kept.state,
+            since: print_time(kept.since),
+            next_try: print_time(kept.next_try),
+            failures: kept.failures,
+            copy: kept.has_copy,
+        }
+    }
+}
+
+impl File {
+    fn of(good: Good, lines: Option<usize>) -> Self {
+        let file = good.file;
+        Self {
+            sha256: hex(&file.sha256.0),
+            octets: file.octets,
+            lines,
+            cut: file.cut,
+            status: file.status,
+            url: printable_url(&file.url),
+            redirects: file.hops,
+            fetched_at: print_time(file.fetched_at),
+            confirmed_at: print_time(good.at),
+        }
+    }
+}
+
+impl Attempt {
+    fn of(failed: Failed) -> Self {
+        Self {
+            at: print_time(failed.at),
+            url: printable_url(&failed.url),
+            cause: failed.cause.word(),
+            why: text::text(failed.cause.to_string().as_bytes(), RECORD_TEXT_OCTETS_MAX),
+        }
+    }
+}
+
+/// As records have it.
+fn printable_url(url: &str) -> String {
+    text::url(url.as_bytes(), RECORD_URL_OCTETS_MAX)
+}
+
+/// Octets for people.
+pub fn size(octets: u64) -> String {
+    ByteSize(octets).to_string()
+}

@@ -1,0 +1,87 @@
+//! The profile that a record names: the row of that name, changed by the settings that the record
+//! repeats. They are read as those of the file are, and the configuration of this machine has no say.
+
+use std::collections::BTreeMap;
+
+use config::Config;
+
+use super::complain::{Complaint, Refusal};
+use super::layers::typed;
+use super::settings::Settings;
+use super::shape::Shape;
+use super::words::ProfileName;
+use crate::policy::profile::Profile;
+
+/// What [`Profile::changes`] said of the profile called `name`, as a profile again.
+pub fn recorded_profile(name: &str, changes: &BTreeMap<String, String>) -> Result<Profile, Refusal> {
+    const PLACE: &str = "the record's profile";
+    let complaint = |key: &str, problem| Complaint::new(key, Some(PLACE), problem);
+    let name: ProfileName = name.parse().map_err(|problem| Refusal(vec![complaint("", problem)]))?;
+    let shape = Shape::new();
+    let (mut builder, mut complaints) = (Config::builder(), Vec::new());
+    for (key, text) in changes {
+        let example = shape.at(key).ok_or_else(|| "there is no such setting".to_owned());
+        match example.and_then(|example| typed(example, text, &PLACE.to_owned())) {
+            Ok(value) => builder = builder.set_override(key, value).expect("a plain name"),
+            Err(problem) => complaints.push(complaint(key, problem)),
+        }
+    }
+    if !complaints.is_empty() {
+        return Err(Refusal(complaints));
+    }
+    let merged = builder.build().map_err(|error| Refusal(vec![complaint("", error.to_string())]))?;
+    let profile = Settings::from_merged(&merged.cache)?.profile(name);
+    let made = profile.changes();
+    let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));
+    let unused: Vec<_> =
+        unused.map(|(key, text)| complaint(key, format!("\"{text}\" changes no profile"))).collect();
+    if unused.is_empty() { Ok(profile) } else { Err(Refusal(unused)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_is_made_again_from_its_name_and_its_changes() {
+        let changes = [
+            ("outage.after", "disallow"),
+            ("outage.after_time", "3600000ms"),
+            ("outage.copy", "disallow"),
+            ("outage.retry_max", "7200000ms"),
+            ("outage.retry_min", "1500ms"),
+            ("robots.knobs.conditional", "false"),
+            ("robots.knobs.status_401_403", "disallow"),
+            ("robots.knobs.status_429", "allow"),
+            ("robots.knobs.status_other_4xx", "unreachable"),
+            ("robots.max_redirects", "7"),
+            ("robots.max_size", "1048577B"),
+        ];
+        let changes: BTreeMap<_, _> =
+            changes.map(|(key, text)| (key.to_owned(), text.to_owned())).into_iter().collect();
+        let changed = recorded_profile("rfc9309", &changes).unwrap();
+        assert_eq!(changed.changes(), changes);
+        for row in Profile::ALL {
+            assert_eq!(recorded_profile(row.name, &row.changes()), Ok(row));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_profile_is_refused_by_its_name() {
+        for (name, key, text, expected) in [
+            ("gogle", "", "", "\"gogle\" is not one of"),
+            (
+                "google",
+                "robots.knobs.status_500",
+                "allow",
+                "robots.knobs.status_500: there is no such setting",
+            ),
+            ("google", "outage.after", "perhaps", "outage.after"),
+            ("google", "listen.admin", "off", "listen.admin: \"off\" changes no profile"),
+        ] {
+            let changes = if key.is_empty() { BTreeMap::new() } else { [(key.into(), text.into())].into() };
+            let refusal = recorded_profile(name, &changes).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        }
+    }
+}

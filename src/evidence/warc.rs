@@ -1,0 +1,147 @@
+//! Captures as a web archive: WARC 1.1 (ISO 28500:2017), which any tool for archives reads.
+//!
+//! Two things are not as they were on the wire, and say so. A file is kept decoded, so the fields
+//! that tell of codings and length stand under `X-Archive-Orig-…`. And HTTP/2 is written as HTTP/1.1
+//! is, since the format knows no other, with `WARC-Protocol: h2`.
+
+use std::io::{self, Write};
+
+use super::warc_head::http_head;
+use super::warc_record::{Id, Record, date};
+use super::{Answer, CaptureRecord, Failure};
+use crate::moment::Moment;
+use crate::text;
+
+/// What the archive says of itself.
+#[derive(Clone, Debug)]
+pub struct Info {
+    pub made_at: Moment,
+    /// In a sentence, what is in it.
+    pub description: String,
+}
+
+/// How the records follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// `.warc`
+    Plain,
+    /// `.warc.gz`: each record a gzip member, so that readers can begin at any of them.
+    Gzip,
+}
+
+/// Writes an archive, record by record. The same captures give the same octets.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    packing: Packing,
+    info: Id,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins the archive with what it says of itself.
+    pub fn new(out: W, packing: Packing, info: &Info) -> io::Result<Self> {
+        let fields = [
+            ("software", concat!("courtesy/", env!("CARGO_PKG_VERSION"))),
+            ("format", "WARC File Format 1.1"),
+            ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+            ("description", &info.description),
+        ];
+        let block = warc_fields(&fields);
+        let id = Id::of(&["warcinfo", &date(info.made_at), &text::sha256_hex(&block)]);
+        let mut writer = Self { out, packing, info: id };
+        let mut record = Record::new("warcinfo", id, info.made_at);
+        record.field("Content-Type", "application/warc-fields");
+        record.write(&mut writer.out, packing, &block)?;
+        Ok(writer)
+    }
+
+    /// One attempt to fetch a robots.txt: a `response` for each answer, and why it failed, if it
+    /// did, as `metadata`. `body` is the file that `capture.body` names, where it is at hand. Who
+    /// has one capture twice writes it once.
+    pub fn write_capture(&mut self, capture: &CaptureRecord, body: Option<&[u8]>) -> io::Result<()> {
+        let attempt = Attempt { capture, sha256: text::hex(&capture.seal().sha256), info: self.info };
+        for (index, answer) in capture.answers.iter().enumerate() {
+            let is_last = index + 1 == capture.answers.len();
+            let file = if is_last && capture.body.is_some() { body } else { None };
+            let (record, block) = attempt.response(index, answer, file);
+            record.write(&mut self.out, self.packing, &block)?;
+        }
+        if let Some(failure) = &capture.failure {
+            let (record, block) = attempt.failed(failure);
+            record.write(&mut self.out, self.packing, &block)?;
+        }
+        Ok(())
+    }
+
+    /// Hands back what was written to, all of it written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// What the records of one capture have in common.
+struct Attempt<'a> {
+    capture: &'a CaptureRecord,
+    sha256: String,
+    info: Id,
+}
+
+impl Attempt<'_> {
+    fn response(&self, index: usize, answer: &Answer, file: Option<&[u8]>) -> (Record, Vec<u8>) {
+        let mut record = self.record("response", index, &answer.url);
+        if let Some(peer) = answer.peer {
+            record.field("WARC-IP-Address", &peer.to_string());
+        }
+        if answer.head.starts_with("HTTP/2") {
+            record.field("WARC-Protocol", "h2");
+        }
+        if let Some(reason) = self.truncated(answer, file) {
+            record.field("WARC-Truncated", reason);
+        }
+        if let Some(file) = file {
+            record.digest("WARC-Payload-Digest", file);
+        }
+        record.field("Content-Type", "application/http;msgtype=response");
+        let mut block = http_head(answer, file.map_or(0, <[u8]>::len));
+        block.extend_from_slice(file.unwrap_or_default());
+        (record, block)
+    }
+
+    /// Why the record has less than the answer had.
+    fn truncated(&self, answer: &Answer, file: Option<&[u8]>) -> Option<&'static str> {
+        let cut = self.capture.body.as_ref().is_some_and(|body| body.cut);
+        match file {
+            Some(_) if cut => Some("length"),
+            _ if answer.head_cut => Some("length"),
+            Some(_) => None,
+            // RFC 9110 §6.4.1: these never have a body. Of the others only files are kept.
+            None if matches!(answer.status, 204 | 304) => None,
+            None => Some("unspecified"),
+        }
+    }
+
+    fn failed(&self, failure: &Failure) -> (Record, Vec<u8>) {
+        let mut record = self.record("metadata", self.capture.answers.len(), &self.capture.asked);
+        record.field("Content-Type", "application/warc-fields");
+        let text = text::text(failure.text.as_bytes(), usize::MAX);
+        (record, warc_fields(&[("failure", &failure.word), ("failureText", &text)]))
+    }
+
+    /// The `index`th record of the attempt. All but the first name that one.
+    fn record(&self, kind: &str, index: usize, url: &str) -> Record {
+        let id = |index: usize| Id::of(&["capture", &self.sha256, &index.to_string()]);
+        let mut record = Record::new(kind, id(index), Moment::from_millis(self.capture.fetched_at));
+        record.id("WARC-Warcinfo-ID", self.info);
+        record.field("WARC-Target-URI", &text::url(url.as_bytes(), usize::MAX));
+        if index > 0 {
+            record.id("WARC-Concurrent-To", id(0));
+        }
+        record
+    }
+}
+
+/// `application/warc-fields`. The values have no line ends.
+fn warc_fields(fields: &[(&str, &str)]) -> Vec<u8> {
+    fields.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes()).collect()
+}

@@ -1,0 +1,51 @@
+//! What a state needs to be taken up again: after a restart, or under another profile.
+
+use super::super::profile::{Meaning, Profile};
+use super::{Copy, RobotsState, Unreachable};
+use crate::limits::RETRY_AFTER_MAX;
+
+impl RobotsState {
+    /// Whether the transitions of `profile` can have led here. A kept state that fails is no
+    /// memory: whatever wrote it, nothing may be opened or closed by it.
+    pub fn is_possible(&self, profile: &Profile) -> bool {
+        let lifetimes = &profile.lifetimes;
+        match self {
+            Self::Unknown => false,
+            Self::Successful { copy, at, fresh_until } => {
+                let longest = lifetimes.ceiling.max(lifetimes.floor);
+                copy.confirmed_at == *at && (*at..=at.plus(longest)).contains(fresh_until)
+            }
+            Self::Unavailable { cause, at, fresh_until, .. } => {
+                profile.meaning(cause) != Meaning::Unreachable
+                    && (*at..=at.plus(lifetimes.unavailable)).contains(fresh_until)
+            }
+            Self::Unreachable(outage) => outage.is_possible(profile),
+        }
+    }
+
+    /// The outage, where there is one.
+    pub const fn outage(&self) -> Option<&Unreachable> {
+        match self {
+            Self::Unreachable(outage) => Some(outage),
+            _ => None,
+        }
+    }
+}
+
+impl Unreachable {
+    /// The outage as it was before its last failure, with the copy of another profile. Where two
+    /// profiles give every status the same meaning, they have observed the same outage: that failure
+    /// once more goes on with it, and a change of an unrelated knob does not begin it anew.
+    pub fn before_last_failure(&self, copy: Option<Copy>) -> Self {
+        Self { failures: self.failures.saturating_sub(1), copy, ..self.clone() }
+    }
+
+    fn is_possible(&self, profile: &Profile) -> bool {
+        let rule = &profile.outage;
+        let longest = rule.retry_max.max(rule.retry_min).max(RETRY_AFTER_MAX);
+        profile.meaning(&self.cause) == Meaning::Unreachable
+            && self.failures >= 1
+            && self.since <= self.tried
+            && (self.tried..=self.tried.plus(longest)).contains(&self.next_try)
+    }
+}

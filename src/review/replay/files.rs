@@ -1,0 +1,154 @@
+//! What deciding again needs: the profile and the evidence of each record, each made once and kept
+//! within bounds.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use super::state::needs_capture;
+use super::{Evidence, Outcome, again};
+use crate::audit::{self, Record, Robots};
+use crate::evidence::{CaptureRecord, Found, Kind, Shelf};
+use crate::limits::{PROFILES_PER_ORIGIN_MAX, REPLAY_CACHE_OCTETS};
+use crate::policy::profile::Profile;
+use crate::robots::{Dialect, RobotsTxt};
+use crate::store::as_far_as_known;
+
+/// Makes the profile that a record names, or says why there is none.
+pub type MakeProfile = fn(&str, &BTreeMap<String, String>) -> Result<Profile, String>;
+
+/// Decides the records of one log again.
+#[derive(Debug)]
+pub struct Replay {
+    shelf: Shelf,
+    under: Under,
+    files: Files,
+}
+
+#[derive(Debug)]
+enum Under {
+    /// What each record names.
+    Recorded {
+        make: MakeProfile,
+        made: LruCache<audit::Profile, Arc<Profile>>,
+    },
+    Other(Arc<Profile>),
+}
+
+/// Parsed files, the ones used last.
+#[derive(Debug)]
+struct Files {
+    parsed: LruCache<(String, bool, Dialect), Arc<RobotsTxt>>,
+    octets: usize,
+}
+
+impl Replay {
+    /// With the evidence in `audit_dir`, each record under the profile that it names.
+    pub fn recorded(audit_dir: &Path, make: MakeProfile) -> Self {
+        let made = LruCache::new(PROFILES_PER_ORIGIN_MAX.try_into().expect("it is not zero"));
+        Self::new(audit_dir, Under::Recorded { make, made })
+    }
+
+    /// All records under one profile, whatever they name.
+    pub fn under(audit_dir: &Path, profile: Profile) -> Self {
+        Self::new(audit_dir, Under::Other(Arc::new(profile)))
+    }
+
+    fn new(audit_dir: &Path, under: Under) -> Self {
+        let files = Files { parsed: LruCache::unbounded(), octets: 0 };
+        Self { shelf: Shelf::of(audit_dir), under, files }
+    }
+
+    /// Decides `record` again.
+    pub fn again(&mut self, record: &Record) -> Outcome {
+        let Some(robots) = record.robots.as_ref().filter(|_| record.reason.is_of_robots()) else {
+            // Without robots.txt no profile makes a difference.
+            return again(record, &Evidence { profile: &Profile::default(), file: None, failed: None });
+        };
+        let profile = match self.under.profile(&record.profile) {
+            Ok(profile) => profile,
+            Err(why) => return Outcome::Undecidable(why),
+        };
+        match self.evidence(robots, &profile.dialect) {
+            Ok((file, failed)) => {
+                let evidence = Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
+                again(record, &evidence)
+            }
+            Err(what) => Outcome::NoEvidence(what),
+        }
+    }
+
+    fn evidence(
+        &mut self,
+        robots: &Robots,
+        dialect: &Dialect,
+    ) -> Result<(Option<Arc<RobotsTxt>>, Option<CaptureRecord>), String> {
+        let file = match &robots.sha256 {
+            Some(name) => Some(self.files.read(&self.shelf, name, robots.cut, dialect)?),
+            None => None,
+        };
+        let failed = match robots.failed_capture.as_deref().filter(|_| needs_capture(robots)) {
+            Some(name) => {
+                let content = content(&self.shelf, Kind::Capture, name)?;
+                let capture = serde_json::from_slice(&content);
+                Some(capture.map_err(|error| format!("{name} is no capture: {error}"))?)
+            }
+            None => None,
+        };
+        Ok((file, failed))
+    }
+}
+
+impl Under {
+    fn profile(&mut self, recorded: &audit::Profile) -> Result<Arc<Profile>, String> {
+        match self {
+            Self::Other(profile) => Ok(Arc::clone(profile)),
+            Self::Recorded { make, made } => {
+                if let Some(known) = made.get(recorded) {
+                    return Ok(Arc::clone(known));
+                }
+                let profile = Arc::new(make(&recorded.name, &recorded.settings)?);
+                made.put(recorded.clone(), Arc::clone(&profile));
+                Ok(profile)
+            }
+        }
+    }
+}
+
+impl Files {
+    fn read(
+        &mut self,
+        shelf: &Shelf,
+        name: &str,
+        cut: bool,
+        dialect: &Dialect,
+    ) -> Result<Arc<RobotsTxt>, String> {
+        let key = (name.to_owned(), cut, dialect.clone());
+        if let Some(known) = self.parsed.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let body = content(shelf, Kind::File, name)?;
+        let file = Arc::new(RobotsTxt::parse(&body, &as_far_as_known(cut, body.len(), dialect)));
+        self.octets += file.weight();
+        self.parsed.put(key, Arc::clone(&file));
+        while self.octets > REPLAY_CACHE_OCTETS
+            && let Some((_, oldest)) = self.parsed.pop_lru()
+        {
+            self.octets -= oldest.weight();
+        }
+        Ok(file)
+    }
+}
+
+fn content(shelf: &Shelf, kind: Kind, name: &str) -> Result<Vec<u8>, String> {
+    let path = shelf.path(kind, name);
+    let path = path.display();
+    match shelf.get(kind, name) {
+        Ok(Found::Content(content)) => Ok(content),
+        Ok(Found::Missing) => Err(format!("{path} is missing")),
+        Ok(Found::Damaged(why)) => Err(format!("{path} was changed: {why}")),
+        Err(error) => Err(format!("cannot read {path}: {error}")),
+    }
+}

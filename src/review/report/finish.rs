@@ -1,0 +1,94 @@
+//! From what was counted to the report.
+
+use super::keys::{ExemptionKey, OriginKey};
+use super::site::Site;
+use super::summary::{Asked, ExemptionUse, FileVersions, Outages, Report, Row, Standing, Unreachable};
+use super::tally::{Entry, Key, Tally, Top};
+use super::{Survey, Use};
+use crate::limits::{EXEMPTION_NOTICE, REPORT_BARS_MAX};
+use crate::moment::Moment;
+
+/// How a report is to be.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Rows of each list.
+    pub rows_max: usize,
+    pub made_at: Moment,
+    /// The origins reported on, as they were written; empty: all.
+    pub origins: Vec<String>,
+}
+
+impl Survey {
+    pub fn finish(self, request: Request) -> Report {
+        let Request { rows_max, made_at, origins } = request;
+        let all_origins = origins.is_empty();
+        let end = self.until.unwrap_or(made_at);
+        let mut decided = self.decided;
+        decided.counted_seconds = self.decided_times.sum().total.as_secs();
+        // No emptier than the log itself: before its first line nobody knows what there was.
+        let since = self.since.max(self.log.since);
+        let until = self.until.map(|until| until.min(made_at));
+        Report {
+            courtesy: env!("CARGO_PKG_VERSION"),
+            made_at,
+            period: Asked { since: self.since, until: self.until, origins },
+            missing: self.losses.finish(&self.log, self.since.is_none()),
+            log: self.log,
+            records: self.records,
+            decided: all_origins.then_some(decided),
+            by_origin: rows(&self.origins, rows_max),
+            by_agent: rows(&self.agents, rows_max),
+            by_rule: rows(&self.rules, rows_max),
+            by_client: rows(&self.clients, rows_max),
+            by_profile: rows(&self.profiles, rows_max),
+            unreachable: unreachable(&self.origins, rows_max),
+            exemptions: self.exemptions.top(rows_max, |key, entry| exemption(key, entry, end, made_at)),
+            over_time: self.series.over(since, until, REPORT_BARS_MAX),
+            robots_txt: robots_txt(&self.origins, rows_max),
+        }
+    }
+}
+
+fn rows<K: Key, D: Default>(tally: &Tally<K, D>, rows_max: usize) -> Top<Row<K>> {
+    tally.top(rows_max, |key, entry| Row { key: key.clone(), records: entry.count })
+}
+
+fn unreachable(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Unreachable {
+    let outages = |(key, entry): (&OriginKey, &Entry<Site>)| {
+        let sum = entry.detail.unreachable.sum();
+        (sum.count > 0).then(|| Outages {
+            origin: key.origin.clone(),
+            seconds: sum.total.as_secs(),
+            outages: sum.count,
+            longest_seconds: sum.longest.map_or(0, |longest| longest.length().as_secs()),
+            longest_since: sum.longest.map(|longest| longest.from),
+            records: entry.detail.unreachable_records,
+        })
+    };
+    let mut rows: Vec<_> = origins.entries().filter_map(outages).collect();
+    rows.sort_unstable_by(|a, b| b.seconds.cmp(&a.seconds).then_with(|| a.origin.cmp(&b.origin)));
+    let origins = rows.len() as u64;
+    rows.truncate(rows_max);
+    Unreachable { origins, rows }
+}
+
+fn exemption(key: &ExemptionKey, entry: &Entry<Use>, end: Moment, made_at: Moment) -> ExemptionUse {
+    let standing = match key.until {
+        until if until <= made_at => Standing::Expired,
+        until if until <= end.plus(EXEMPTION_NOTICE) => Standing::ExpiresSoon,
+        _ => Standing::Running,
+    };
+    let (first, last) = entry.detail.times.unzip();
+    ExemptionUse { key: key.clone(), records: entry.count, first, last, standing }
+}
+
+fn robots_txt(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Vec<FileVersions> {
+    let versions = |key: &OriginKey, entry: &Entry<Site>| FileVersions {
+        origin: key.origin.clone(),
+        versions: entry.detail.versions.sorted(),
+        earlier: entry.detail.versions.earlier,
+    };
+    let mut files = origins.top(rows_max, versions).rows;
+    files.retain(|file| !file.versions.is_empty());
+    files
+}

@@ -1,0 +1,162 @@
+//! The report of a period: everything that the lines of a log add up to, in one pass and bounded
+//! memory. Nothing here is printed; [`Report`] is data, and its JSON is a public interface.
+
+mod finish;
+mod keys;
+mod missing;
+mod series;
+mod site;
+mod stretches;
+mod summary;
+mod tally;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use serde::Serializer;
+
+use super::brief::Brief;
+use super::filter::{Filter, Sieve};
+use crate::audit::{Content, Event, Notice, Record, parse_time, print_time, split};
+use crate::limits::REPORT_EXEMPTIONS_MAX;
+use crate::moment::Moment;
+use missing::Losses;
+use series::Series;
+use site::Site;
+use stretches::{Stretch, Stretches};
+use tally::Tally;
+
+pub use finish::Request;
+pub use keys::{AgentKey, ClientKey, ExemptionKey, OriginKey, ProfileKey, RuleKey};
+pub use missing::{LostRecords, Missing};
+pub use series::{Bucket, ByReason, OverTime};
+pub use site::Version;
+pub use summary::*;
+pub use tally::Top;
+
+/// Takes in lines, in any order.
+#[derive(Debug)]
+pub struct Survey {
+    since: Option<Moment>,
+    until: Option<Moment>,
+    sieve: Sieve,
+    log: Log,
+    records: Records,
+    decided: Decided,
+    /// The times that `decided` is of.
+    decided_times: Stretches,
+    losses: Losses,
+    origins: Tally<OriginKey, Site>,
+    agents: Tally<AgentKey>,
+    rules: Tally<RuleKey>,
+    clients: Tally<ClientKey>,
+    profiles: Tally<ProfileKey>,
+    exemptions: Tally<ExemptionKey, Use>,
+    series: Series,
+}
+
+/// When something was used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    /// First and last.
+    times: Option<(Moment, Moment)>,
+}
+
+impl Survey {
+    /// Of the records that `filter` admits.
+    pub fn of(filter: Filter) -> Self {
+        Self {
+            since: filter.since,
+            until: filter.until,
+            sieve: Sieve::new(filter),
+            log: Log::default(),
+            records: Records::default(),
+            decided: Decided::default(),
+            decided_times: Stretches::default(),
+            losses: Losses::default(),
+            origins: Tally::default(),
+            agents: Tally::default(),
+            rules: Tally::default(),
+            clients: Tally::default(),
+            profiles: Tally::default(),
+            exemptions: Tally::bounded(REPORT_EXEMPTIONS_MAX, usize::MAX),
+            series: Series::default(),
+        }
+    }
+
+    /// Takes in a line, without its end.
+    pub fn read(&mut self, line: &[u8]) {
+        let Some((_, hash)) = split(line) else { return self.damaged() };
+        let is_admitted = self.sieve.admits(line);
+        // Of most lines of a long log nothing but their place is asked for.
+        if !is_admitted && let Some((seq, time)) = place(line) {
+            return self.log.pass(seq, time, hash);
+        }
+        let Ok(content) = Content::parse(line) else { return self.damaged() };
+        self.log.pass(content.seq(), content.time(), hash);
+        match content {
+            Content::Notice(notice) => self.notice(notice),
+            Content::Record(record) if is_admitted => self.record(&record),
+            Content::Record(_) => {}
+        }
+    }
+
+    /// Takes in what should be a line and is none.
+    pub fn damaged(&mut self) {
+        self.losses.unreadable += 1;
+    }
+
+    fn record(&mut self, record: &Record) {
+        self.records.add(record);
+        self.series.add(record.time, record.reason);
+        self.origins.add(OriginKey::of(record)).add(record, self.since);
+        self.agents.add(AgentKey::of(record));
+        self.clients.add(ClientKey::of(record));
+        self.profiles.add(ProfileKey::of(record));
+        if let Some(rule) = RuleKey::of(record) {
+            self.rules.add(rule);
+        }
+        if let Some(exemption) = ExemptionKey::of(record).filter(|_| record.event == Event::Exempted) {
+            self.exemptions.add(exemption).note(record.time);
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Gap(gap) if self.sieve.covers(gap.since, gap.time) => self.losses.gap(&gap),
+            Notice::Torn(torn) if self.sieve.covers(torn.time, torn.time) => self.losses.torn(&torn),
+            // What was removed is missing, whenever that was done.
+            Notice::Pruned(pruned) => self.losses.pruned(&pruned),
+            // Counted whole where they end: which part of them is of the period is not known.
+            Notice::Totals(totals) if self.sieve.covers(totals.time, totals.time) => {
+                self.decided.add(&totals);
+                self.decided_times.add(Stretch { from: totals.since, to: totals.time });
+            }
+            Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) => {}
+        }
+    }
+}
+
+impl Use {
+    fn note(&mut self, time: Moment) {
+        let (first, last) = self.times.unwrap_or((time, time));
+        self.times = Some((first.min(time), last.max(time)));
+    }
+}
+
+/// Number and time of a record's line.
+fn place(line: &[u8]) -> Option<(u64, Moment)> {
+    let brief = Brief::of(line)?;
+    Some((brief.seq()?, parse_time(&brief.time()?)?))
+}
+
+fn print_moment<S: Serializer>(moment: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&print_time(*moment))
+}
+
+/// As above, or `null`.
+fn print_option<S: Serializer>(moment: &Option<Moment>, serializer: S) -> Result<S::Ok, S::Error> {
+    match moment {
+        Some(moment) => print_moment(moment, serializer),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,154 @@
+//! A log made for a test, line by line, as the writer chains them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::audit::{
+    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, Notice, Profile, Pruned,
+    PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Torn, TornEvent, Totals, TotalsEvent, new_id,
+};
+use crate::moment::Moment;
+use crate::text::sha256_hex;
+
+/// 2026-11-20T12:00:00Z, a Friday.
+pub const NOON: Moment = Moment::from_millis(1_795_176_000_000);
+pub const HOUR: Duration = Duration::from_secs(60 * 60);
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug)]
+pub struct Log {
+    pub head: Head,
+    /// Without their ends.
+    pub lines: Vec<Vec<u8>>,
+}
+
+impl Log {
+    pub fn new() -> Self {
+        Self { head: Head::genesis(), lines: Vec::new() }
+    }
+
+    pub fn record(&mut self, record: Record) {
+        self.push(Content::Record(Box::new(record)));
+    }
+
+    /// A denial by a rule of the file whose content is `pattern`.
+    pub fn rule(&mut self, time: Moment, origin: &str, agent: &str, pattern: &str, line: u32) {
+        self.record(by_rule(time, origin, agent, pattern, line));
+    }
+
+    /// A denial for want of a robots.txt.
+    pub fn unreachable(&mut self, time: Moment, origin: &str, since: Moment) {
+        let robots =
+            Robots { state: RobotsStatus::Unreachable, since: Some(since), ..robots(time, origin, None) };
+        let record = record(time, origin, Some("ExampleBot"), Reason::RobotsUnreachable);
+        self.record(Record { robots: Some(robots), ..record });
+    }
+
+    /// What an exemption let through.
+    pub fn exempted(&mut self, time: Moment, origin: &str, by: &str, until: Moment) {
+        let exemption =
+            Exemption { by: by.into(), reason: "contract".into(), ticket: Some("OPS-7".into()), until };
+        let record = by_rule(time, origin, "ExampleBot", "/", 2);
+        self.record(Record { event: Event::Exempted, exemption: Some(exemption), ..record });
+    }
+
+    pub fn totals(&mut self, since: Moment, time: Moment, allowed: u64, denied: u64) {
+        let by_path = allowed + denied;
+        let event = TotalsEvent::It;
+        self.notice(Notice::Totals(Totals {
+            allowed,
+            by_host: 0,
+            by_path,
+            denied,
+            event,
+            prev: String::new(),
+            seq: 0,
+            since,
+            time,
+        }));
+    }
+
+    pub fn gap(&mut self, since: Moment, time: Moment, lost: u64) {
+        let why = "No space left on device (os error 28)".into();
+        let event = GapEvent::It;
+        self.notice(Notice::Gap(Gap { event, lost, prev: String::new(), seq: 0, since, time, why }));
+    }
+
+    pub fn torn(&mut self, time: Moment, octets: u64) {
+        let sha256 = sha256_hex(b"");
+        let event = TornEvent::It;
+        self.notice(Notice::Torn(Torn { event, octets, prev: String::new(), seq: 0, sha256, time }));
+    }
+
+    pub fn pruned(&mut self, time: Moment, last_seq: u64) {
+        let last_hash = "0".repeat(64);
+        let event = PrunedEvent::It;
+        self.notice(Notice::Pruned(Pruned { event, last_hash, last_seq, prev: String::new(), seq: 0, time }));
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.push(Content::Notice(notice));
+    }
+
+    fn push(&mut self, content: Content) {
+        let mut line = Vec::new();
+        self.head.push(content, &mut line);
+        line.pop();
+        self.lines.push(line);
+    }
+}
+
+pub fn by_rule(time: Moment, origin: &str, agent: &str, pattern: &str, line: u32) -> Record {
+    Record {
+        group: Some(Group { line: 1, token: "*".into() }),
+        robots: Some(robots(time, origin, Some(sha256_hex(pattern.as_bytes())))),
+        rule: Some(Rule { directive: "disallow".into(), line, pattern: Record::pattern(pattern.as_bytes()) }),
+        ..record(time, origin, Some(agent), Reason::DisallowRule)
+    }
+}
+
+pub fn record(time: Moment, origin: &str, agent: Option<&str>, reason: Reason) -> Record {
+    Record {
+        agent: agent.map(|agent| Record::text(agent.as_bytes())),
+        agent_source: AgentSource::UserAgent,
+        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        event: Event::Denied,
+        exemption: None,
+        group: None,
+        id: new_id(time),
+        method: "GET".into(),
+        origin: origin.into(),
+        path_seen: true,
+        prev: String::new(),
+        profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
+        reason,
+        robots: None,
+        rule: None,
+        seq: 0,
+        time,
+        url: Record::url(format!("{origin}/private/a").as_bytes()),
+        user_agent: agent.map(|agent| Record::text(agent.as_bytes())),
+    }
+}
+
+fn robots(time: Moment, origin: &str, sha256: Option<String>) -> Robots {
+    Robots {
+        capture: None,
+        cause: None,
+        confirmed_at: Some(time),
+        cut: false,
+        failed_capture: None,
+        failures: None,
+        fetched_at: Some(time),
+        next_try: None,
+        result: Some("successful".into()),
+        sha256,
+        since: None,
+        site_up: None,
+        state: RobotsStatus::Rules,
+        status: Some(200),
+        tried: Some(time),
+        url: format!("{origin}/robots.txt"),
+        url_reached: None,
+    }
+}

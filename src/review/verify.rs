@@ -1,0 +1,260 @@
+//! Whether a log holds: every line is what was written, none is missing, added or out of its place, and
+//! the evidence is there. What cannot be seen is that its end was cut off: a chain shows that only to
+//! whoever has a later [`Head`].
+
+mod chain;
+mod evidence;
+mod fault;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::audit::{Content, Head, LineError, Notice, Record, checked_hash, is_written, segment, split};
+use crate::moment::Moment;
+use crate::review::{Extent, Line, Log, Piece, Rest, Scan, ScanError};
+use chain::{Chain, Link};
+use evidence::{Checked, OTHER_GZIP, is_of_our_gzip};
+pub use fault::{At, Fault, Faults, Problem};
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    pub faults: Faults,
+    pub files: u64,
+    pub lines: u64,
+    pub records: u64,
+    /// The first and the last time of a line.
+    pub times: Option<(Moment, Moment)>,
+    /// Pieces of evidence that records name; none where they were not to be looked at.
+    pub evidence: Option<usize>,
+    pub notices: Notices,
+    /// Octets at the end that a running writer is about to end.
+    pub unfinished: Option<usize>,
+    /// The last line; none in an empty log.
+    pub head: Option<Head>,
+}
+
+/// What the log says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Notices {
+    pub gaps: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+    /// Ends that were set aside after a crash.
+    pub torn: u64,
+    pub pruned: u64,
+    pub totals: u64,
+    /// Lines of a kind that this version does not know.
+    pub unknown: u64,
+}
+
+/// Checks `log`, telling `progress` now and then how far it has come, and in how many lines.
+pub fn verify(
+    log: Log,
+    published: Vec<Head>,
+    with_evidence: bool,
+    progress: &mut dyn FnMut(Extent, u64),
+) -> Result<Findings, ScanError> {
+    let dir = log.dir();
+    let mut reader = Reader {
+        chain: Chain::new(published),
+        evidence: with_evidence.then(|| Checked::new(&dir)),
+        file: None,
+        findings: Findings::default(),
+    };
+    let mut scan = Scan::new(log)?;
+    loop {
+        match scan.next() {
+            Ok(Some(Piece::Lines(block))) => {
+                reader.enter(block.file);
+                block.lines().for_each(|line| reader.line(line));
+            }
+            Ok(Some(Piece::Rest(rest))) => reader.torn(&rest),
+            Ok(None) => break,
+            Err(error) => reader.unreadable(&error),
+        }
+        progress(scan.extent(), reader.findings.lines);
+    }
+    if let Some(rest) = scan.unfinished() {
+        match is_written(&dir) {
+            true => reader.findings.unfinished = Some(rest.octets.len()),
+            false => reader.torn(&rest),
+        }
+    }
+    Ok(reader.end())
+}
+
+struct Reader {
+    chain: Chain,
+    evidence: Option<Checked>,
+    file: Option<Arc<Path>>,
+    findings: Findings,
+}
+
+/// What every line has, whatever its kind.
+#[derive(Deserialize)]
+struct AnyLine {
+    id: Option<String>,
+    prev: String,
+    seq: u64,
+}
+
+impl Reader {
+    /// Begins a file, or goes on in it.
+    fn enter(&mut self, file: &Path) -> Arc<Path> {
+        if let Some(known) = self.file.as_ref().filter(|known| ***known == *file) {
+            return Arc::clone(known);
+        }
+        let entered: Arc<Path> = file.into();
+        self.file = Some(Arc::clone(&entered));
+        self.findings.files += 1;
+        let is_compressed_here =
+            segment::named_seq(file).is_some() && file.extension().is_some_and(|it| it == "gz");
+        if is_compressed_here && !is_of_our_gzip(file) {
+            self.fault(At { file: Arc::clone(&entered), line: None }, Problem::Unreadable(OTHER_GZIP.into()));
+        }
+        entered
+    }
+
+    fn line(&mut self, line: Line<'_>) {
+        let Some(file) = &self.file else { return };
+        let at = At::line(file, line.number);
+        self.findings.lines += 1;
+        let hash = match checked_hash(line.octets) {
+            Ok(hash) => hash.to_owned(),
+            Err(error) => return self.doubt(at, line.octets, error),
+        };
+        let any: AnyLine = match serde_json::from_slice(line.octets) {
+            Ok(any) => any,
+            Err(error) => return self.doubt(at, line.octets, LineError::NoRecord(error.to_string())),
+        };
+        let link = Link { at, seq: any.seq, prev: any.prev, hash, id: any.id };
+        let content = Content::parse(line.octets);
+        if !is_canonical(line.octets, content.as_ref().ok()) {
+            self.findings.faults.push(link.fault(Problem::NotCanonical));
+        }
+        let (at, seq) = (link.at.clone(), link.seq);
+        self.chain.link(link, &mut self.findings.faults);
+        match content {
+            Ok(content) => self.content(&content, &at),
+            Err(_) if has_reason(line.octets) => {
+                let problem =
+                    Problem::Line(LineError::NoRecord("its members are not those of a record".into()));
+                self.findings.faults.push(Fault { at: Some(at), seq: Some(seq), id: None, problem });
+            }
+            Err(_) => self.findings.notices.unknown += 1,
+        }
+    }
+
+    fn content(&mut self, content: &Content, at: &At) {
+        let time = content.time();
+        let (first, _) = *self.findings.times.get_or_insert((time, time));
+        self.findings.times = Some((first, time));
+        match content {
+            Content::Record(record) => self.record(record, at),
+            Content::Notice(notice) => self.notice(notice),
+        }
+    }
+
+    fn record(&mut self, record: &Record, at: &At) {
+        self.findings.records += 1;
+        let (Some(evidence), Some(robots)) = (&mut self.evidence, &record.robots) else { return };
+        for problem in evidence.check(robots) {
+            let (at, id) = (Some(at.clone()), Some(record.id.clone()));
+            self.findings.faults.push(Fault { at, seq: Some(record.seq), id, problem });
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        let notices = &mut self.findings.notices;
+        match notice {
+            Notice::Gap(gap) => {
+                notices.gaps += 1;
+                notices.lost += gap.lost;
+            }
+            Notice::Torn(_) => notices.torn += 1,
+            Notice::Pruned(pruned) => {
+                notices.pruned += 1;
+                self.chain.removed(&Head { hash: pruned.last_hash.clone(), seq: pruned.last_seq });
+            }
+            Notice::Totals(_) => notices.totals += 1,
+        }
+    }
+
+    /// A line that is not what was written.
+    fn doubt(&mut self, at: At, line: &[u8], error: LineError) {
+        // Whether its text or its hash was changed is not known: the next line names the right one.
+        let hashes = split(line).map_or_else(Vec::new, |(canonical, written)| {
+            let text = [canonical, b"}"].concat();
+            vec![written.to_owned(), crate::text::sha256_hex(&text)]
+        });
+        self.chain.doubt(hashes);
+        let any: Option<AnyLine> = serde_json::from_slice(line).ok();
+        let (seq, id) = any.map_or((None, None), |any| (Some(any.seq), any.id));
+        self.findings.faults.push(Fault { at: Some(at), seq, id, problem: Problem::Line(error) });
+    }
+
+    fn torn(&mut self, rest: &Rest<'_>) {
+        let file = self.enter(rest.file);
+        self.chain.doubt(Vec::new());
+        self.fault(At::line(&file, rest.number), Problem::Torn { octets: rest.octets.len() });
+    }
+
+    fn unreadable(&mut self, error: &ScanError) {
+        self.chain.excuse();
+        let at = At { file: error.path.as_path().into(), line: None };
+        self.fault(at, Problem::Unreadable(error.source.to_string()));
+    }
+
+    fn fault(&mut self, at: At, problem: Problem) {
+        self.findings.faults.push(Fault { at: Some(at), seq: None, id: None, problem });
+    }
+
+    fn end(self) -> Findings {
+        let mut findings = self.findings;
+        let head = self.chain.end(&mut findings.faults);
+        findings.head = Some(head).filter(|head| head.seq > 0);
+        findings.evidence = self.evidence.map(|evidence| evidence.count());
+        findings
+    }
+}
+
+/// Whether the octets before the hash are the canonical form of what they say. What we know writes
+/// itself that way; of other lines the general rule is checked.
+fn is_canonical(line: &[u8], content: Option<&Content>) -> bool {
+    let Some((canonical, _)) = split(line) else { return false };
+    let text = [canonical, b"}"].concat();
+    let written = content.and_then(|content| match content {
+        // The hash is no member of a record, and so is not written.
+        Content::Record(record) => serde_json::to_vec(record).ok(),
+        Content::Notice(notice) => serde_json::to_vec(notice).ok(),
+    });
+    written.is_some_and(|written| written == text) || is_canonical_json(&text)
+}
+
+/// RFC 8785 §3.2, for what lines are made of: no white space, members sorted, no fractions.
+fn is_canonical_json(text: &[u8]) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(text) else { return false };
+    is_sorted(&value) && serde_json::to_vec(&value).is_ok_and(|written| written == text)
+}
+
+fn is_sorted(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            let names: Vec<Vec<u16>> = members.keys().map(|name| name.encode_utf16().collect()).collect();
+            names.is_sorted() && members.values().all(is_sorted)
+        }
+        Value::Array(items) => items.iter().all(is_sorted),
+        Value::Number(number) => !number.is_f64(),
+        _ => true,
+    }
+}
+
+fn has_reason(line: &[u8]) -> bool {
+    memchr::memmem::find(line, b",\"reason\":\"").is_some()
+}

@@ -1,0 +1,105 @@
+//! Whether what the records name as evidence is there, and is what they say. Each piece is read once.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use super::fault::Problem;
+use crate::audit::Robots;
+use crate::evidence::{CaptureRecord, Found, Kind, Shelf};
+use crate::text::digest;
+
+type Digest = [u8; 32];
+
+/// The evidence, and what of it has been checked.
+#[derive(Debug)]
+pub(super) struct Checked {
+    shelf: Shelf,
+    files: HashSet<Digest>,
+    /// With the file that each brought; none where it brought none, or has a fault.
+    captures: HashMap<Digest, Option<Digest>>,
+}
+
+impl Checked {
+    pub(super) fn new(audit_dir: &Path) -> Self {
+        Self { shelf: Shelf::of(audit_dir), files: HashSet::new(), captures: HashMap::new() }
+    }
+
+    /// How many pieces there were.
+    pub(super) fn count(&self) -> usize {
+        self.files.len() + self.captures.len()
+    }
+
+    /// What is wrong with the evidence of a record that has not been said of another one.
+    pub(super) fn check(&mut self, robots: &Robots) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Some(name) = &robots.sha256 {
+            self.file(name).into_iter().for_each(|problem| problems.push(problem));
+        }
+        for name in robots.capture.iter().chain(&robots.failed_capture) {
+            self.capture(name).into_iter().for_each(|problem| problems.push(problem));
+        }
+        let brought =
+            robots.capture.as_deref().and_then(digest).and_then(|name| *self.captures.get(&name)?);
+        if let (Some(brought), Some(file)) = (brought, robots.sha256.as_deref().and_then(digest))
+            && brought != file
+        {
+            let why = "the capture tells of another file".into();
+            problems.push(Problem::OtherEvidence { why });
+        }
+        problems
+    }
+
+    fn file(&mut self, name: &str) -> Option<Problem> {
+        let Some(digest) = digest(name) else { return Some(no_name(name)) };
+        if !self.files.insert(digest) {
+            return None;
+        }
+        self.read(Kind::File, name).err()
+    }
+
+    fn capture(&mut self, name: &str) -> Option<Problem> {
+        let Some(key) = digest(name) else { return Some(no_name(name)) };
+        if self.captures.contains_key(&key) {
+            return None;
+        }
+        let capture = self.read(Kind::Capture, name).and_then(|content| {
+            serde_json::from_slice::<CaptureRecord>(&content)
+                .map_err(|error| Problem::OtherEvidence { why: format!("{name} is no capture: {error}") })
+        });
+        let brought = capture.as_ref().ok().and_then(|capture| digest(&capture.body.as_ref()?.sha256));
+        self.captures.insert(key, brought);
+        capture.err()
+    }
+
+    fn read(&self, kind: Kind, name: &str) -> Result<Vec<u8>, Problem> {
+        let path = self.shelf.path(kind, name);
+        let shown = path.display().to_string();
+        match self.shelf.get(kind, name) {
+            Ok(Found::Content(content)) if is_of_our_gzip(&path) => Ok(content),
+            Ok(Found::Content(_)) => Err(Problem::ChangedEvidence { path: shown, why: OTHER_GZIP.into() }),
+            Ok(Found::Missing) => Err(Problem::NoEvidence { path: shown }),
+            Ok(Found::Damaged(why)) => Err(Problem::ChangedEvidence { path: shown, why }),
+            Err(error) => Err(Problem::ChangedEvidence { path: shown, why: error.to_string() }),
+        }
+    }
+}
+
+fn no_name(name: &str) -> Problem {
+    let why = format!("\"{}\" is no SHA-256", crate::text::text(name.as_bytes(), 80));
+    Problem::OtherEvidence { why }
+}
+
+/// Why [`is_of_our_gzip`] says no.
+pub(super) const OTHER_GZIP: &str = "the head of its gzip file is not the one that was written";
+
+/// Whether a compressed file begins as ours do (RFC 1952 §2.3): no flags, no time, no system. Those
+/// octets are under no checksum.
+pub(super) fn is_of_our_gzip(path: &Path) -> bool {
+    use std::io::Read;
+    let mut head = [0; 10];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok()
+        && head[..8] == [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]
+        && matches!(head[8], 0 | 2 | 4)
+        && head[9] == 255
+}

@@ -1,0 +1,169 @@
+//! The database file: opened for this process alone, checked, brought to this version, and read.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableError};
+
+use super::super::knowledge::Knowledge;
+use super::super::restore::Blobs;
+use super::blob;
+use super::migrate::{self, SCHEMA_VERSION};
+use super::tables::{BLOBS, META, OCTETS, ORIGINS, SCHEMA, Tables, Totals, checksum};
+use super::trouble::Trouble;
+use crate::limits::{STORE_CACHE_OCTETS, STORE_COMPACT_OCTETS_MIN};
+
+/// An open database.
+#[derive(Debug)]
+pub(super) struct DatabaseFile {
+    database: Database,
+    path: PathBuf,
+}
+
+/// What a row turned out to be.
+pub(super) enum Row {
+    Kept(Box<Knowledge>, Blobs),
+    /// It is not what was written: it is to go.
+    Broken,
+}
+
+impl DatabaseFile {
+    /// Opens what is there; where there is nothing, `may_begin` a new one. Every page is checked
+    /// first: a file that something else has changed is found here, not by a request.
+    pub(super) fn open(path: &Path, may_begin: bool) -> Result<Self, Trouble> {
+        let io = |error: io::Error| Trouble::from(redb::Error::Io(error));
+        if let Some(dir) = path.parent().filter(|_| may_begin) {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
+        }
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(may_begin).mode(0o600).open(path).map_err(io)?;
+        let is_new = file.metadata().map_err(io)?.len() == 0;
+        let backend = FileBackend::new(file).map_err(Trouble::from)?;
+        let database = Builder::new()
+            .set_cache_size(STORE_CACHE_OCTETS)
+            .set_check_integrity_on_open(!is_new)
+            .create_with_backend(backend)?;
+        let file = Self { database, path: path.to_owned() };
+        file.bring_up_to_date()?;
+        Ok(file)
+    }
+
+    fn bring_up_to_date(&self) -> Result<(), Trouble> {
+        match self.schema()? {
+            Some(SCHEMA_VERSION) => Ok(()),
+            Some(newer) if newer > SCHEMA_VERSION => Err(Trouble::Newer(format!(
+                "its schema is version {newer}, and this courtesy knows {SCHEMA_VERSION}"
+            ))),
+            older => self.write(|tables, transaction| {
+                migrate::from(older.unwrap_or(SCHEMA_VERSION), tables, transaction)
+            }),
+        }
+    }
+
+    /// Nothing where no schema was ever written.
+    fn schema(&self) -> Result<Option<u64>, Trouble> {
+        let transaction = self.database.begin_read()?;
+        match transaction.open_table(META) {
+            Ok(meta) => Ok(meta.get(SCHEMA)?.map(|schema| schema.value())),
+            Err(TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One transaction, on the disk when this returns.
+    pub(super) fn write<T>(
+        &self,
+        work: impl FnOnce(&mut Tables<'_>, &redb::WriteTransaction) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let transaction = self.database.begin_write()?;
+        let mut tables = Tables::open(&transaction)?;
+        let done = work(&mut tables, &transaction)?;
+        tables.finish()?;
+        transaction.commit()?;
+        Ok(done)
+    }
+
+    pub(super) fn read(&self, origin: &str) -> Result<Option<Row>, Trouble> {
+        let transaction = self.database.begin_read()?;
+        let origins = transaction.open_table(ORIGINS)?;
+        let Some(row) = origins.get(origin)? else { return Ok(None) };
+        let (_, sum, json) = row.value();
+        let Some(knowledge) = checked(origin, sum, json) else { return Ok(Some(Row::Broken)) };
+        let table = transaction.open_table(BLOBS)?;
+        let mut blobs = Blobs::new();
+        for digest in knowledge.digests() {
+            let stored = table.get(&digest.0)?;
+            match stored.and_then(|stored| blob::decode(stored.value(), &digest)) {
+                Some(content) => blobs.insert(digest, content),
+                None => return Ok(Some(Row::Broken)),
+            };
+        }
+        Ok(Some(Row::Kept(Box::new(knowledge), blobs)))
+    }
+
+    /// Every origin, in order; those that are not what was written are counted and left out.
+    pub(super) fn for_each(
+        &self,
+        mut each: impl FnMut(&str, Knowledge) -> io::Result<()>,
+    ) -> Result<io::Result<u64>, Trouble> {
+        let transaction = self.database.begin_read()?;
+        let mut broken = 0;
+        for row in transaction.open_table(ORIGINS)?.iter()? {
+            let (origin, value) = row?;
+            let (_, sum, json) = value.value();
+            match checked(origin.value(), sum, json).map(|knowledge| each(origin.value(), knowledge)) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Ok(Err(error)),
+                None => broken += 1,
+            }
+        }
+        Ok(Ok(broken))
+    }
+
+    pub(super) fn totals(&self) -> Result<Totals, Trouble> {
+        let transaction = self.database.begin_read()?;
+        let octets = transaction.open_table(META)?.get(OCTETS)?.map_or(0, |octets| octets.value());
+        Ok(Totals { entries: transaction.open_table(ORIGINS)?.len()?, octets })
+    }
+
+    /// How many files and captures there are.
+    pub(super) fn blobs(&self) -> Result<u64, Trouble> {
+        Ok(self.database.begin_read()?.open_table(BLOBS)?.len()?)
+    }
+
+    pub(super) fn octets(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// Octets of content for which the file need not grow beyond `size_max`. It grows by doubling,
+    /// and half of it serves for what pages leave free and for the transaction that replaces them.
+    /// A hundredth is overlooked: the file is always a little larger than a power of two, and would
+    /// stop at half of a bound that is one.
+    pub(super) fn room(&self, size_max: u64) -> u64 {
+        let octets = self.octets();
+        let may_grow = octets.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
+        if may_grow { u64::MAX } else { octets.min(size_max) / 2 }
+    }
+
+    /// Gives back to the system what is not needed, if that is most of the file: the work is in
+    /// proportion to the content, so it is only done where there is little.
+    pub(super) fn compact_if_worth_it(&mut self) -> Result<bool, Trouble> {
+        let (file, content) = (self.octets(), self.totals()?.octets);
+        if file < STORE_COMPACT_OCTETS_MIN || content > file / 8 {
+            return Ok(false);
+        }
+        self.compact()
+    }
+
+    pub(super) fn compact(&mut self) -> Result<bool, Trouble> {
+        Ok(self.database.compact()?)
+    }
+}
+
+fn checked(origin: &str, sum: &[u8; 32], json: &[u8]) -> Option<Knowledge> {
+    let whole = checksum(origin, json) == *sum;
+    whole.then(|| serde_json::from_slice(json).ok()).flatten()
+}

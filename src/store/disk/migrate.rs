@@ -1,0 +1,51 @@
+//! From older schemas to this one, a step for each version, all in one transaction: a process that
+//! is killed half way has changed nothing.
+
+use redb::{ReadableTable, TableDefinition, WriteTransaction};
+
+use super::super::knowledge::Knowledge;
+use super::super::restore::Blobs;
+use super::tables::Tables;
+use super::trouble::Trouble;
+
+/// What [`super::tables`] describes. Raise it with a step below whenever an older courtesy would
+/// read the tables wrongly; members that are added to the JSON need none.
+pub(super) const SCHEMA_VERSION: u64 = 1;
+
+/// Version 0, before releases: origin → JSON alone, in the order of nothing, files beside it as
+/// they were received.
+pub(super) const ORIGINS_0: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("knowledge");
+pub(super) const FILES_0: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("files");
+
+pub(super) fn from(
+    version: u64,
+    tables: &mut Tables<'_>,
+    transaction: &WriteTransaction,
+) -> Result<(), Trouble> {
+    if version < 1 {
+        to_1(tables, transaction)?;
+    }
+    tables.set_schema(SCHEMA_VERSION)
+}
+
+/// What cannot be read is left behind: it is asked for again.
+fn to_1(tables: &mut Tables<'_>, transaction: &WriteTransaction) -> Result<(), Trouble> {
+    {
+        let origins = transaction.open_table(ORIGINS_0)?;
+        let files = transaction.open_table(FILES_0)?;
+        for row in origins.iter()? {
+            let (origin, json) = row?;
+            let Ok(knowledge) = serde_json::from_slice::<Knowledge>(json.value()) else { continue };
+            let mut blobs = Blobs::new();
+            for digest in knowledge.digests() {
+                if let Some(content) = files.get(&digest.0)? {
+                    blobs.insert(digest, content.value().to_vec().into());
+                }
+            }
+            tables.put(origin.value(), &knowledge, &blobs)?;
+        }
+    }
+    transaction.delete_table(ORIGINS_0)?;
+    transaction.delete_table(FILES_0)?;
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! The file without a proxy: for `courtesy store`, while none runs. It makes nothing and mends
+//! nothing on its own account.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::super::Report;
+use super::file::{DatabaseFile, Row};
+use super::survey::{self, Stats};
+use super::trouble::{OpenError, Trouble, guarded};
+use crate::origin::Origin;
+
+/// A store that no proxy uses, and none can use meanwhile.
+#[derive(Debug)]
+pub struct Offline {
+    file: DatabaseFile,
+    path: PathBuf,
+}
+
+impl Offline {
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        if !path.exists() {
+            return Err(OpenError::Missing(path.to_owned()));
+        }
+        let file = guarded(|| DatabaseFile::open(path, false)).map_err(|it| it.at(path.to_owned()))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    pub fn stats(&self) -> Result<Stats, OpenError> {
+        self.say(|| Stats::of(&self.file))
+    }
+
+    /// Nothing also for what does not hold.
+    pub fn get(&self, origin: &Origin) -> Result<Option<Report>, OpenError> {
+        let name = origin.to_string();
+        Ok(match self.say(|| self.file.read(&name))? {
+            Some(Row::Kept(knowledge, blobs)) => Some(Report::new(name, *knowledge, &blobs)),
+            Some(Row::Broken) | None => None,
+        })
+    }
+
+    /// Whether anything was known.
+    pub fn forget(&self, origin: &Origin) -> Result<bool, OpenError> {
+        let name = origin.to_string();
+        self.say(|| self.file.write(|tables, _| tables.remove(&name)))
+    }
+
+    /// Hands over every origin, one at a time; says how many did not hold. The inner error is the
+    /// one that `each` ended with.
+    pub fn export(
+        &self,
+        mut each: impl FnMut(Report) -> io::Result<()>,
+    ) -> Result<io::Result<u64>, OpenError> {
+        self.say(|| survey::export(&self.file, &mut each))
+    }
+
+    /// Gives back to the system what is not needed: octets of the file before and after.
+    pub fn compact(&mut self) -> Result<(u64, u64), OpenError> {
+        let before = self.file.octets();
+        // One pass may only make room for the next.
+        while guarded(|| self.file.compact()).map_err(|it| it.at(self.path.clone()))? {}
+        Ok((before, self.file.octets()))
+    }
+
+    fn say<T>(&self, work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, OpenError> {
+        guarded(work).map_err(|trouble| trouble.at(self.path.clone()))
+    }
+}

@@ -1,0 +1,103 @@
+//! What waits to be written, an origin once. Bounded: where there is no room the oldest is let go,
+//! for nobody may wait for a disk.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use super::super::entry::Entry;
+use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX, STORE_PENDING_OCTETS_MAX};
+use crate::origin::Origin;
+
+/// What becomes of an origin's row.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Put(Arc<Entry>),
+    Forget,
+}
+
+/// The changes, in the order in which they came; the last one of an origin counts.
+pub(super) struct Pending {
+    waiting: LruCache<Origin, Change>,
+    octets: usize,
+    /// Taken by the writer, and not on the disk yet.
+    writing: Arc<HashMap<Origin, Change>>,
+    pub dropped: u64,
+}
+
+impl Change {
+    fn weight(&self) -> usize {
+        match self {
+            Self::Put(entry) => entry.weight(),
+            Self::Forget => 0,
+        }
+    }
+}
+
+impl Pending {
+    pub(super) fn new() -> Self {
+        Self { waiting: LruCache::unbounded(), octets: 0, writing: Arc::default(), dropped: 0 }
+    }
+
+    pub(super) fn put(&mut self, origin: &Origin, change: Change) {
+        self.octets += change.weight();
+        if let Some((_, replaced)) = self.waiting.push(origin.clone(), change) {
+            self.octets -= replaced.weight();
+        }
+        self.bound();
+    }
+
+    /// What is newer than the disk.
+    pub(super) fn get(&self, origin: &Origin) -> Option<&Change> {
+        self.waiting.peek(origin).or_else(|| self.writing.get(origin))
+    }
+
+    /// The oldest, for one transaction: until they weigh `octets_max`. They stay visible until
+    /// [`Self::written`].
+    pub(super) fn take(&mut self, octets_max: usize) -> Arc<HashMap<Origin, Change>> {
+        let (mut batch, mut octets) = (HashMap::new(), 0);
+        while batch.len() < STORE_BATCH_MAX && octets < octets_max {
+            let Some((origin, change)) = self.waiting.pop_lru() else { break };
+            self.octets -= change.weight();
+            octets += change.weight();
+            batch.insert(origin, change);
+        }
+        self.writing = Arc::new(batch);
+        Arc::clone(&self.writing)
+    }
+
+    /// The batch is on the disk.
+    pub(super) fn written(&mut self) {
+        self.writing = Arc::default();
+    }
+
+    /// The batch is not: what nothing newer replaces waits again, as the oldest.
+    pub(super) fn put_back(&mut self) {
+        let batch = std::mem::take(&mut self.writing);
+        for (origin, change) in batch.iter() {
+            if !self.waiting.contains(origin) {
+                self.octets += change.weight();
+                self.waiting.push(origin.clone(), change.clone());
+                self.waiting.demote(origin);
+            }
+        }
+        self.bound();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.writing.is_empty()
+    }
+
+    fn bound(&mut self) {
+        while self.waiting.len() > STORE_PENDING_MAX || self.octets > STORE_PENDING_OCTETS_MAX {
+            let Some((_, dropped)) = self.waiting.pop_lru() else { break };
+            self.octets -= dropped.weight();
+            self.dropped += 1;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Between requests and the writer: what waits, what the file is, and how it does.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use super::file::{DatabaseFile, Row};
+use super::health::Health;
+use super::pending::{Change, Pending};
+use super::trouble::{Trouble, guarded};
+use super::{Config, Found};
+use crate::clock::Clock;
+use crate::limits::STORE_LOADS_MAX;
+use crate::origin::Origin;
+
+/// What requests and the writer share.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) desk: Mutex<Desk>,
+    /// Told of everything that happens on the desk.
+    pub(super) changed: Condvar,
+    pub(super) loads: Arc<Semaphore>,
+}
+
+/// What the lock guards. It is held for moments, never while the disk works.
+pub(super) struct Desk {
+    /// None while the file cannot be used.
+    pub(super) file: Option<Arc<DatabaseFile>>,
+    pub(super) pending: Pending,
+    pub(super) health: Health,
+    /// Whether trying again can help.
+    pub(super) is_hopeless: bool,
+    /// Somebody waits until nothing is pending.
+    pub(super) is_hurried: bool,
+    pub(super) is_closing: bool,
+    pub(super) has_ended: bool,
+}
+
+impl Shared {
+    pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
+        let desk = Desk {
+            file: None,
+            pending: Pending::new(),
+            health: Health { enabled: true, ..Health::default() },
+            is_hopeless: false,
+            is_hurried: false,
+            is_closing: false,
+            has_ended: false,
+        };
+        Self {
+            config,
+            clock,
+            desk: Mutex::new(desk),
+            changed: Condvar::new(),
+            loads: Arc::new(Semaphore::new(STORE_LOADS_MAX)),
+        }
+    }
+
+    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
+        // Nothing under the lock leaves the desk half changed.
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn change(&self, origin: &Origin, change: Change) {
+        let mut desk = self.desk();
+        if !desk.is_closing {
+            desk.pending.put(origin, change);
+            drop(desk);
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn look(&self, origin: &Origin) -> Option<Found> {
+        let file = {
+            let mut desk = self.desk();
+            desk.health.loads += 1;
+            match desk.pending.get(origin) {
+                Some(Change::Put(entry)) => {
+                    let entry = Arc::clone(entry);
+                    desk.health.load_hits += 1;
+                    return Some(Found::Waiting(entry));
+                }
+                Some(Change::Forget) => return None,
+                None => Arc::clone(desk.file.as_ref()?),
+            }
+        };
+        match guarded(|| file.read(&origin.to_string())) {
+            Ok(None) => None,
+            Ok(Some(Row::Kept(knowledge, blobs))) => {
+                self.desk().health.load_hits += 1;
+                Some(Found::Kept(knowledge, blobs))
+            }
+            Ok(Some(Row::Broken)) => {
+                self.drop_broken(origin);
+                None
+            }
+            Err(trouble) => {
+                self.give_up(Some(&file), trouble);
+                None
+            }
+        }
+    }
+
+    /// Unless something newer is about to replace it.
+    pub(super) fn drop_broken(&self, origin: &Origin) {
+        let mut desk = self.desk();
+        desk.health.broken += 1;
+        if desk.pending.get(origin).is_none() {
+            desk.pending.put(origin, Change::Forget);
+        }
+        drop(desk);
+        tracing::warn!(%origin, "what the store kept of it does not hold, and is dropped");
+    }
+
+    /// From now on the file is used.
+    pub(super) fn take_up(&self, file: DatabaseFile) {
+        let totals = guarded(|| file.totals()).unwrap_or_default();
+        let mut desk = self.desk();
+        desk.file = Some(Arc::new(file));
+        (desk.health.entries, desk.health.bytes) = (totals.entries, totals.octets);
+        if desk.health.failing.take().is_some() {
+            tracing::info!("the store {} can be used again", self.config.path.display());
+        }
+    }
+
+    /// From now on it is not, if it still is `file`.
+    pub(super) fn give_up(&self, file: Option<&Arc<DatabaseFile>>, trouble: Trouble) {
+        let mut desk = self.desk();
+        if let (Some(failed), Some(used)) = (file, &desk.file)
+            && !Arc::ptr_eq(failed, used)
+        {
+            return;
+        }
+        let used = desk.file.take();
+        desk.health.errors += 1;
+        desk.is_hopeless = matches!(trouble, Trouble::Newer(_));
+        let error = trouble.at(self.config.path.clone());
+        if desk.health.failing.replace(error.to_string()).is_none() {
+            tracing::error!("{error}; what is known of origins is kept in memory only");
+        }
+        drop(desk);
+        self.changed.notify_all();
+        // What is wrong with the file may also show when it is closed.
+        let _ = guarded(|| {
+            drop(used);
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! The tables, and what one transaction does with them. Files and captures are kept once, however
+//! many origins have them, and go with the last one that does.
+
+use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
+use sha2::{Digest as _, Sha256};
+
+use super::super::knowledge::{Digest, Knowledge};
+use super::super::restore::Blobs;
+use super::blob;
+use super::trouble::Trouble;
+
+/// Origin → when it was written, SHA-256 of origin and JSON, [`Knowledge`] as JSON.
+pub(super) const ORIGINS: TableDefinition<'_, &str, (u64, &[u8; 32], &[u8])> =
+    TableDefinition::new("origins");
+/// When an origin was written → which. Writes are numbered, so that no clock can mix them up.
+const TURNS: TableDefinition<'_, u64, &str> = TableDefinition::new("turns");
+/// SHA-256 → a file or a capture, as [`blob`] has it.
+pub(super) const BLOBS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("blobs");
+/// SHA-256 → how many origins have it.
+const USES: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("uses");
+/// Numbers about the whole.
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+pub(super) const SCHEMA: &str = "schema";
+pub(super) const OCTETS: &str = "octets";
+const TURN: &str = "turn";
+
+/// All tables, open in one transaction.
+pub(super) struct Tables<'a> {
+    origins: Table<'a, &'static str, (u64, &'static [u8; 32], &'static [u8])>,
+    turns: Table<'a, u64, &'static str>,
+    blobs: Table<'a, &'static [u8; 32], &'static [u8]>,
+    uses: Table<'a, &'static [u8; 32], u64>,
+    meta: Table<'a, &'static str, u64>,
+    octets: u64,
+    turn: u64,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub entries: u64,
+    pub octets: u64,
+}
+
+impl<'a> Tables<'a> {
+    /// Opens the tables, and makes what is not there.
+    pub(super) fn open(transaction: &'a WriteTransaction) -> Result<Self, Trouble> {
+        let meta = transaction.open_table(META)?;
+        let number = |name| meta.get(name).map(|found| found.map_or(0, |found| found.value()));
+        let (octets, turn) = (number(OCTETS)?, number(TURN)?);
+        Ok(Self {
+            origins: transaction.open_table(ORIGINS)?,
+            turns: transaction.open_table(TURNS)?,
+            blobs: transaction.open_table(BLOBS)?,
+            uses: transaction.open_table(USES)?,
+            meta,
+            octets,
+            turn,
+        })
+    }
+
+    pub(super) fn put(&mut self, origin: &str, knowledge: &Knowledge, blobs: &Blobs) -> Result<(), Trouble> {
+        let json = serde_json::to_vec(knowledge).map_err(|error| Trouble::Io(error.to_string()))?;
+        // First what is new: what both have in common is not written again.
+        for digest in knowledge.digests() {
+            let Some(content) = blobs.get(&digest) else { continue };
+            self.acquire(&digest, content)?;
+        }
+        self.remove(origin)?;
+        self.turn += 1;
+        self.octets += row_octets(origin, &json);
+        self.origins.insert(origin, (self.turn, &checksum(origin, &json), json.as_slice()))?;
+        self.turns.insert(self.turn, origin)?;
+        Ok(())
+    }
+
+    /// Whether there was such an origin.
+    pub(super) fn remove(&mut self, origin: &str) -> Result<bool, Trouble> {
+        let Some((turn, octets, digests)) = self.origins.remove(origin)?.map(|row| {
+            let (turn, _, json) = row.value();
+            let digests = serde_json::from_slice(json).map(|known: Knowledge| known.digests());
+            (turn, row_octets(origin, json), digests.unwrap_or_default())
+        }) else {
+            return Ok(false);
+        };
+        self.octets = self.octets.saturating_sub(octets);
+        self.turns.remove(turn)?;
+        digests.iter().try_for_each(|digest| self.release(digest))?;
+        Ok(true)
+    }
+
+    /// Lets those go that were not written for the longest time.
+    pub(super) fn evict(&mut self, octets_max: u64) -> Result<u64, Trouble> {
+        let mut evicted = 0;
+        while self.octets > octets_max {
+            let Some(oldest) = self.turns.first()?.map(|(_, origin)| origin.value().to_owned()) else {
+                break;
+            };
+            if !self.remove(&oldest)? {
+                // It cannot stay the oldest for ever.
+                self.turns.pop_first()?;
+            }
+            evicted += 1;
+        }
+        Ok(evicted)
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), Trouble> {
+        self.meta.insert(OCTETS, self.octets)?;
+        self.meta.insert(TURN, self.turn)?;
+        Ok(())
+    }
+
+    pub(super) fn totals(&self) -> Result<Totals, Trouble> {
+        Ok(Totals { entries: self.origins.len()?, octets: self.octets })
+    }
+
+    pub(super) fn set_schema(&mut self, schema: u64) -> Result<(), Trouble> {
+        self.meta.insert(SCHEMA, schema)?;
+        Ok(())
+    }
+
+    fn acquire(&mut self, digest: &Digest, content: &[u8]) -> Result<(), Trouble> {
+        let uses = self.uses.get(&digest.0)?.map_or(0, |uses| uses.value());
+        self.uses.insert(&digest.0, uses + 1)?;
+        if uses == 0 {
+            let stored = blob::encode(content);
+            self.octets += blob_octets(&stored);
+            self.blobs.insert(&digest.0, stored.as_slice())?;
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, digest: &Digest) -> Result<(), Trouble> {
+        let uses = self.uses.get(&digest.0)?.map_or(0, |uses| uses.value());
+        if uses > 1 {
+            self.uses.insert(&digest.0, uses - 1)?;
+            return Ok(());
+        }
+        self.uses.remove(&digest.0)?;
+        if let Some(stored) = self.blobs.remove(&digest.0)? {
+            self.octets = self.octets.saturating_sub(blob_octets(stored.value()));
+        }
+        Ok(())
+    }
+}
+
+/// Also over the origin: a row under another's name is noticed.
+pub(super) fn checksum(origin: &str, json: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(origin).chain_update(b"\n").chain_update(json).finalize().into()
+}
+
+/// With its keys, its digest and its turn.
+const fn row_octets(origin: &str, json: &[u8]) -> u64 {
+    2 * origin.len() as u64 + 48 + json.len() as u64
+}
+
+/// With its keys and its uses.
+const fn blob_octets(stored: &[u8]) -> u64 {
+    72 + stored.len() as u64
+}

@@ -1,0 +1,77 @@
+//! What can be wrong with the file, as far as it makes a difference.
+
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+/// Why the file cannot be used now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Another process uses it.
+    Locked,
+    /// A later version has written it. It is left as it is.
+    Newer(String),
+    /// It is not what was written.
+    Damaged(String),
+    /// The disk is full, read-only, broken: it may be over later.
+    Io(String),
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another courtesy uses {}; set another state directory (--state-dir)", .0.display())]
+    Locked(PathBuf),
+    #[error("there is no store at {}", .0.display())]
+    Missing(PathBuf),
+    #[error("{} is of a newer courtesy: {why}; use that one, or move the file away", path.display())]
+    Newer { path: PathBuf, why: String },
+    #[error("{} is damaged: {why}; move it away, and another is begun", path.display())]
+    Damaged { path: PathBuf, why: String },
+    #[error("cannot use {}: {why}", path.display())]
+    Io { path: PathBuf, why: String },
+    /// What the proxy that has it said when it failed.
+    #[error("{0}; the proxy goes on without it, and tries it again from time to time")]
+    Failing(String),
+}
+
+impl Trouble {
+    pub(super) fn at(self, path: PathBuf) -> OpenError {
+        match self {
+            Self::Locked => OpenError::Locked(path),
+            Self::Newer(why) => OpenError::Newer { path, why },
+            Self::Damaged(why) => OpenError::Damaged { path, why },
+            Self::Io(why) => OpenError::Io { path, why },
+        }
+    }
+}
+
+impl<E: Into<redb::Error>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let text = error.to_string();
+        match error {
+            redb::Error::DatabaseAlreadyOpen => Self::Locked,
+            redb::Error::UpgradeRequired(_) => Self::Newer(text),
+            redb::Error::Io(cause) => match cause.kind() {
+                ErrorKind::UnexpectedEof | ErrorKind::InvalidData => Self::Damaged(text),
+                _ => Self::Io(text),
+            },
+            redb::Error::Corrupted(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TableIsMultimap(_)
+            | redb::Error::TableIsNotMultimap(_)
+            | redb::Error::TypeDefinitionChanged { .. }
+            | redb::Error::TableDoesNotExist(_) => Self::Damaged(text),
+            _ => Self::Io(text),
+        }
+    }
+}
+
+/// Pages that were changed behind its back can make the database panic. That is one more way to
+/// find a damaged file: neither a request nor the writer may end by it, and whatever was under way
+/// is discarded with the handle, so nothing half done is seen.
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Trouble::Io("the database panicked; the file may be damaged".into())))
+}

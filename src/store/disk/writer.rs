@@ -1,0 +1,157 @@
+//! The thread that writes: changes in batches, a transaction each; and, when the file has failed,
+//! another attempt from time to time.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use super::file::DatabaseFile;
+use super::pending::Change;
+use super::shared::{Desk, Shared};
+use super::tables::Totals;
+use super::trouble::{Trouble, guarded};
+use crate::limits::{STORE_BATCH_MAX, STORE_BATCH_WAIT};
+use crate::moment::Moment;
+use crate::origin::Origin;
+
+type Batch = Arc<HashMap<Origin, Change>>;
+
+/// What the writer is to do next.
+enum Task {
+    Write(Arc<DatabaseFile>, Batch),
+    Reopen,
+    End,
+}
+
+impl Shared {
+    /// Until it is told to end.
+    pub(super) fn write_all(&self) {
+        loop {
+            match self.next_task() {
+                Task::Write(file, batch) => self.write(&file, &batch),
+                Task::Reopen => match self.open_or_begin() {
+                    Ok(file) => self.take_up(file),
+                    Err(trouble) => self.give_up(None, trouble),
+                },
+                Task::End => break,
+            }
+        }
+        let file = self.desk().file.take();
+        // The last who holds it closes it, which may fail as all else.
+        let _ = guarded(|| {
+            drop(file);
+            Ok(())
+        });
+        self.desk().has_ended = true;
+        self.changed.notify_all();
+    }
+
+    fn next_task(&self) -> Task {
+        let wait_while = |desk, is_idle: fn(&mut Desk) -> bool| {
+            self.changed.wait_while(desk, is_idle).unwrap_or_else(PoisonError::into_inner)
+        };
+        let desk = wait_while(self.desk(), |desk| {
+            let is_idle = if desk.file.is_some() { desk.pending.len() == 0 } else { desk.is_hopeless };
+            is_idle && !desk.is_closing
+        });
+        let Some(file) = desk.file.clone() else {
+            let resting = |desk: &mut Desk| !desk.is_closing;
+            let rested = self.changed.wait_timeout_while(desk, self.config.retry, resting);
+            let (desk, _) = rested.unwrap_or_else(PoisonError::into_inner);
+            return if desk.is_closing { Task::End } else { Task::Reopen };
+        };
+        // More may come that can share the transaction.
+        let gathering =
+            |desk: &mut Desk| desk.pending.len() < STORE_BATCH_MAX && !desk.is_hurried && !desk.is_closing;
+        let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
+        let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        // What a transaction replaces is free only after it: a small file takes small ones.
+        let octets_max = usize::try_from(self.config.size_max / 32).unwrap_or(usize::MAX);
+        let batch = desk.pending.take(octets_max);
+        if batch.is_empty() && desk.is_closing { Task::End } else { Task::Write(file, batch) }
+    }
+
+    fn write(&self, file: &Arc<DatabaseFile>, batch: &Batch) {
+        let written = guarded(|| self.transact(file, batch));
+        let mut desk = self.desk();
+        match written {
+            Ok((totals, evicted)) => {
+                desk.pending.written();
+                let health = &mut desk.health;
+                health.writes += batch.len() as u64;
+                health.evicted += evicted;
+                (health.entries, health.bytes) = (totals.entries, totals.octets);
+            }
+            Err(trouble) => {
+                desk.pending.put_back();
+                drop(desk);
+                self.give_up(Some(file), trouble);
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    fn transact(&self, file: &DatabaseFile, batch: &Batch) -> Result<(Totals, u64), Trouble> {
+        file.write(|tables, _| {
+            for (origin, change) in batch.iter() {
+                let origin = origin.to_string();
+                match change {
+                    Change::Put(entry) => {
+                        let (knowledge, blobs) = entry.keep();
+                        tables.put(&origin, &knowledge, &blobs)?;
+                    }
+                    Change::Forget => {
+                        tables.remove(&origin)?;
+                    }
+                }
+            }
+            let evicted = tables.evict(file.room(self.config.size_max))?;
+            Ok((tables.totals()?, evicted))
+        })
+    }
+
+    /// Opens the file; a damaged one is moved aside, and another is begun in its place.
+    pub(super) fn open_or_begin(&self) -> Result<DatabaseFile, Trouble> {
+        let open = || {
+            guarded(|| {
+                let mut file = DatabaseFile::open(&self.config.path, true)?;
+                file.write(|tables, _| tables.evict(file.room(self.config.size_max)))?;
+                file.compact_if_worth_it()?;
+                Ok(file)
+            })
+        };
+        match open() {
+            Err(Trouble::Damaged(why)) => {
+                let aside = set_aside(&self.config.path, self.clock.wall())
+                    .map_err(|error| Trouble::Io(error.to_string()))?;
+                tracing::warn!(
+                    "the store {} was damaged ({why}); it is now {}, and another is begun",
+                    self.config.path.display(),
+                    aside.display()
+                );
+                open()
+            }
+            opened => opened,
+        }
+    }
+}
+
+/// One damaged file is kept, the last: for whoever wants to know, but not for ever more room.
+fn set_aside(path: &Path, now: Moment) -> std::io::Result<PathBuf> {
+    let prefix = format!("{}.damaged-", path.file_name().unwrap_or_default().to_string_lossy());
+    for entry in std::fs::read_dir(path.parent().unwrap_or(Path::new(".")))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    let seconds = i64::try_from(now.millis() / 1000).unwrap_or(i64::MAX);
+    let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let format = format_description!("[year][month][day]T[hour][minute][second]Z");
+    let aside = path.with_file_name(prefix + &date.format(&format).unwrap_or_default());
+    std::fs::rename(path, &aside)?;
+    Ok(aside)
+}

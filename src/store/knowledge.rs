@@ -1,0 +1,218 @@
+//! What is kept of an origin beyond the process: facts, and what a profile made of them, in plain
+//! values. It is the JSON in the database, and what `courtesy store` prints. All times are dates.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::moment::Moment;
+use crate::policy::access::{Capture, Cause, Freshness, Snapshot};
+use crate::policy::profile::{self, Profile};
+use crate::policy::state::RobotsState;
+use crate::text::hex;
+
+/// One origin. The last two attempts tell all that its states are made of but how outages began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knowledge {
+    /// The last answer with a file, as of its last confirmation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<Good>,
+    /// The last answer without one, if it came later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Failed>,
+    /// Whether the site's pages answered when that was last of interest.
+    pub site_up: bool,
+    /// One for each profile.
+    pub states: Vec<Kept>,
+}
+
+/// An attempt that brought or confirmed a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Good {
+    pub at: Moment,
+    pub url: String,
+    pub hops: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Digest>,
+    pub freshness: Freshness,
+    pub file: File,
+}
+
+/// A [`Snapshot`] without its octets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct File {
+    pub sha256: Digest,
+    pub octets: u64,
+    pub cut: bool,
+    pub status: u16,
+    pub url: String,
+    pub hops: u8,
+    pub fetched_at: Moment,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<FieldValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<FieldValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<FieldValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Digest>,
+}
+
+/// An attempt of which no file came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failed {
+    pub at: Moment,
+    pub url: String,
+    pub hops: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Digest>,
+    pub cause: Cause,
+}
+
+/// What the facts are under one profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    pub profile: Fingerprint,
+    /// [`profile::Meanings::word`]: profiles with the same one observe the same outages.
+    pub meanings: String,
+    /// [`RobotsState::word`].
+    pub state: String,
+    pub since: Moment,
+    pub next_try: Moment,
+    pub has_copy: bool,
+    /// Failed tries of the outage; zero where there is none.
+    pub failures: u32,
+    /// Whether the site's pages answered at the last failed try.
+    pub site_up: bool,
+}
+
+/// All by which a profile changes findings: its row, the version of the table, and what settings
+/// have changed of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    pub name: String,
+    pub version: u32,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// SHA-256, written in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+/// A field's value, each octet as the character of that number (ISO 8859-1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldValue(pub HeaderValue);
+
+impl Knowledge {
+    /// What it needs beside itself: files and captures.
+    pub fn digests(&self) -> Vec<Digest> {
+        let of_good = |good: &Good| [Some(good.file.sha256), good.file.capture, good.capture];
+        let good = self.good.as_ref().map(of_good).into_iter().flatten();
+        let mut digests: Vec<_> =
+            good.chain([self.failed.as_ref().and_then(|failed| failed.capture)]).flatten().collect();
+        digests.sort_by_key(|digest| digest.0);
+        digests.dedup();
+        digests
+    }
+}
+
+impl Fingerprint {
+    pub fn of(profile: &Profile) -> Self {
+        Self { name: profile.name.into(), version: profile::VERSION, settings: profile.changes() }
+    }
+}
+
+impl Kept {
+    /// Nothing for a state that nobody has asked about.
+    pub(super) fn of(state: &RobotsState, profile: &Profile) -> Option<Self> {
+        Some(Self {
+            profile: Fingerprint::of(profile),
+            meanings: profile.meanings.word(),
+            state: state.word().into(),
+            since: state.since()?,
+            next_try: state.next_try()?,
+            has_copy: state.copy().is_some(),
+            failures: state.outage().map_or(0, |outage| outage.failures),
+            site_up: state.outage().is_none_or(|outage| outage.site_up),
+        })
+    }
+}
+
+impl File {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let field = |value: &Option<HeaderValue>| value.clone().map(FieldValue);
+        Self {
+            sha256: Digest(snapshot.sha256),
+            octets: snapshot.body.len() as u64,
+            cut: snapshot.cut,
+            status: snapshot.status,
+            url: snapshot.url.clone(),
+            hops: snapshot.hops,
+            fetched_at: snapshot.fetched_at,
+            content_type: field(&snapshot.content_type),
+            etag: field(&snapshot.etag),
+            last_modified: field(&snapshot.last_modified),
+            capture: Digest::of_capture(&snapshot.capture),
+        }
+    }
+
+    pub(super) fn snapshot(self, body: Bytes, capture: Capture) -> Snapshot {
+        let field = |value: Option<FieldValue>| value.map(|value| value.0);
+        Snapshot {
+            body,
+            sha256: self.sha256.0,
+            cut: self.cut,
+            status: self.status,
+            url: self.url,
+            hops: self.hops,
+            fetched_at: self.fetched_at,
+            content_type: field(self.content_type),
+            etag: field(self.etag),
+            last_modified: field(self.last_modified),
+            capture,
+        }
+    }
+}
+
+impl Digest {
+    /// Nothing for an attempt that nobody wrote down.
+    pub(super) fn of_capture(capture: &Capture) -> Option<Self> {
+        (*capture != Capture::none()).then_some(Self(capture.sha256))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mut octets = [0; 32];
+        let digit = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        for (number, octet) in octets.iter_mut().enumerate() {
+            *octet = digit(2 * number).ok_or_else(|| de::Error::custom("not a SHA-256 in hexadecimal"))?;
+        }
+        Ok(Self(octets))
+    }
+}
+
+impl Serialize for FieldValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0.as_bytes().iter().map(|octet| char::from(*octet)).collect::<String>())
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let octets: Option<Vec<u8>> = text.chars().map(|character| u8::try_from(character).ok()).collect();
+        let value = octets.and_then(|octets| HeaderValue::from_bytes(&octets).ok());
+        value.map(Self).ok_or_else(|| de::Error::custom("not the value of a field"))
+    }
+}

@@ -1,0 +1,154 @@
+//! Beneath the memory of the process: what comes back from the disk, and what goes there.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::disk::{self, Found};
+use super::entry::Entry;
+use super::knowledge::Knowledge;
+use super::restore::Blobs;
+use super::{Known, Store, jitter};
+use crate::limits::PROFILES_PER_ORIGIN_MAX;
+use crate::origin::Origin;
+use crate::policy::profile::Profile;
+use crate::robots::{self, Dialect};
+
+/// What is known of one origin, for whoever asks about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub origin: String,
+    #[serde(flatten)]
+    pub knowledge: Knowledge,
+    /// Of the file, where it was at hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
+}
+
+impl Report {
+    pub(super) fn new(origin: String, knowledge: Knowledge, blobs: &Blobs) -> Self {
+        let file = knowledge.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
+        Self { origin, lines: file.map(|file| line_count(file)), knowledge }
+    }
+}
+
+/// The last line end begins no further line.
+fn line_count(file: &[u8]) -> usize {
+    let is_open = file.last().is_some_and(|octet| !b"\r\n".contains(octet));
+    robots::lines(file, &Dialect::RFC9309).count().saturating_sub(usize::from(!is_open))
+}
+
+impl Store {
+    /// Names the profiles in use, before the first question: what is kept of an origin comes back
+    /// under all of them, whichever is asked about first.
+    pub fn introduce<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
+        let mut known = self.profiles();
+        for profile in profiles {
+            if !known.contains(profile) && known.len() < PROFILES_PER_ORIGIN_MAX {
+                known.push(Arc::clone(profile));
+            }
+        }
+    }
+
+    /// What the disk has of `origin`, also under `asking`.
+    pub(super) async fn recall(
+        self: &Arc<Self>,
+        origin: &Origin,
+        asking: &Arc<Profile>,
+    ) -> Option<Arc<Entry>> {
+        let disk = self.disk.as_ref()?;
+        let (store, profile) = (Arc::clone(self), Arc::clone(asking));
+        let (entry, is_new) = disk
+            .find(origin, move |found| {
+                let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
+                let entry = match found {
+                    Found::Waiting(entry) => entry,
+                    Found::Kept(knowledge, blobs) => {
+                        let mut profiles = store.profiles().clone();
+                        if !profiles.contains(&profile) {
+                            profiles.push(Arc::clone(&profile));
+                        }
+                        Arc::new(Entry::restore(*knowledge, &blobs, &profiles, jitter(), &read)?)
+                    }
+                };
+                let is_new = entry.state(&profile).is_none();
+                let entry =
+                    if is_new { Arc::new(entry.with_profile(&profile, jitter(), &read)) } else { entry };
+                Some((entry, is_new))
+            })
+            .await?;
+        if is_new {
+            self.keep(origin, &entry);
+        }
+        Some(entry)
+    }
+
+    /// Whether `entry` answers a question without a fetch.
+    pub(super) fn answers(&self, entry: &Entry, profile: &Arc<Profile>) -> bool {
+        let held = entry.state(profile);
+        held.is_some_and(|held| Known::if_current(held, entry, self.clock.wall()).is_some())
+    }
+
+    /// Writes what is known of `origin` to the disk, some time.
+    pub(super) fn keep(&self, origin: &Origin, entry: &Arc<Entry>) {
+        if let Some(disk) = &self.disk {
+            disk.put(origin, entry);
+        }
+    }
+
+    /// What is known of `origin`, in memory or on the disk.
+    pub async fn get(&self, origin: &Origin) -> Option<Report> {
+        let report = |(knowledge, blobs)| Report::new(origin.to_string(), knowledge, &blobs);
+        let held = self.shelf().cache.peek(origin).cloned();
+        if let Some(entry) = held {
+            return Some(report(entry.keep()));
+        }
+        let read = |found| {
+            Some(match found {
+                Found::Waiting(entry) => entry.keep(),
+                Found::Kept(knowledge, blobs) => (*knowledge, blobs),
+            })
+        };
+        self.disk.as_ref()?.find(origin, read).await.map(report)
+    }
+
+    /// Forgets `origin`, in memory and on the disk: whether anything was known. A fetch under way
+    /// will make it known again.
+    pub async fn forget(&self, origin: &Origin) -> bool {
+        let was_known = self.get(origin).await.is_some();
+        if let Some(disk) = &self.disk {
+            disk.forget(origin);
+        }
+        self.shelf().cache.remove(origin);
+        was_known
+    }
+
+    /// What is kept on the disk, if anything is.
+    pub fn disk(&self) -> Option<&disk::Disk> {
+        self.disk.as_ref()
+    }
+
+    /// How the store on the disk does.
+    pub fn health(&self) -> disk::Health {
+        self.disk.as_ref().map(disk::Disk::health).unwrap_or_default()
+    }
+
+    /// Writes to the disk what waits for it, and lets go of the file: another process may have it.
+    pub fn close(&self) {
+        if let Some(disk) = &self.disk {
+            disk.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_people_do() {
+        for (file, count) in [("", 0), ("a", 1), ("a\n", 1), ("a\r\nb", 2), ("a\rb\r", 2), ("\n\n", 2)] {
+            assert_eq!(line_count(file.as_bytes()), count, "{file:?}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Evidence, read by others than us.
+
+mod warc;

@@ -1,0 +1,238 @@
+//! The admin listener: health, readiness and metrics of a proxy at work, and who is not answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::symlink;
+use std::thread;
+
+use courtesy::audit::FILE_NAME;
+
+use crate::support::{Client, Origin, Proxy, Response, Script, answer, until};
+
+/// An answer to exactly this head.
+#[track_caller]
+fn ask(proxy: &Proxy, head: &str) -> Response {
+    let mut client = Client::connect(proxy.admin_address());
+    let method = head.split(' ').next().unwrap();
+    let response = client.send(format!("{head}\r\n\r\n")).read_to(method);
+    client.assert_closed();
+    response
+}
+
+/// The samples of a text in OpenMetrics, by name and labels, each family being whole and in order:
+/// what it is about, its type, its unit if it has one, and samples that go by its name.
+#[track_caller]
+fn samples(text: &str) -> BTreeMap<String, f64> {
+    let (lines, end) = text.rsplit_once("# EOF\n").expect("an end");
+    assert_eq!(end, "");
+    let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
+    let mut lines = lines.lines().peekable();
+    while let Some(help) = lines.next() {
+        let (family, about) = help.strip_prefix("# HELP ").and_then(|it| it.split_once(' ')).expect(help);
+        assert!(about.len() > 10 && about.ends_with('.'), "{help}");
+        assert!(families.insert(family), "{family} comes twice");
+        let kind = lines.next().and_then(|it| it.strip_prefix(&format!("# TYPE {family} "))).expect(family);
+        if let Some(unit) = lines.next_if(|line| line.starts_with("# UNIT ")) {
+            let unit = unit.strip_prefix(&format!("# UNIT {family} ")).expect(unit);
+            assert!(family.ends_with(&format!("_{unit}")), "{family} in {unit}");
+        }
+        let name = match kind {
+            "counter" => format!("{family}_total"),
+            "gauge" => family.to_owned(),
+            other => panic!("{family} is a {other}"),
+        };
+        while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
+            let (sample, value) = sample.rsplit_once(' ').expect(sample);
+            assert!(sample == name || sample.starts_with(&format!("{name}{{")), "{sample} in {family}");
+            let value = value.parse().expect("a number");
+            assert!(samples.insert(sample.to_owned(), value).is_none(), "{sample} comes twice");
+        }
+    }
+    samples
+}
+
+#[track_caller]
+fn metrics(proxy: &Proxy) -> BTreeMap<String, f64> {
+    let response = proxy.admin("/metrics");
+    assert_eq!(response.status(), 200);
+    let kind = response.field("content-type");
+    assert_eq!(kind, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    samples(&response.text())
+}
+
+#[test]
+fn the_metrics_are_those_of_the_traffic() {
+    let origin =
+        Origin::with_robots("User-agent: *\nDisallow: /private/\n").on("/broken", Script::default().close());
+    let down = Origin::start().on("/robots.txt", Script::default().send(answer(500, "", "")));
+    let proxy = Proxy::start();
+    let before = metrics(&proxy);
+    for path in ["/", "/a", "/robots.txt", "/private/a", "/private/b", "/private/c", "/broken"] {
+        proxy.get(&origin.url(path));
+    }
+    proxy.get(&down.url("/"));
+    let after = metrics(&proxy);
+    let rose: BTreeMap<_, _> = after
+        .iter()
+        .filter(|(name, value)| before.get(*name) != Some(*value))
+        // Octets, and what the store writes when it likes, are looked at below.
+        .filter(|(name, _)| !name.contains("_bytes") && !name.starts_with("courtesy_store_"))
+        .map(|(name, value)| (name.as_str(), *value - before.get(name).unwrap_or(&0.0)))
+        .collect();
+    let expected = BTreeMap::from([
+        ("courtesy_requests_total{outcome=\"forwarded\"}", 2.0),
+        ("courtesy_requests_total{outcome=\"copy\"}", 1.0),
+        ("courtesy_requests_total{outcome=\"denied\"}", 4.0),
+        ("courtesy_requests_total{outcome=\"failed\"}", 1.0),
+        ("courtesy_denials_total{reason=\"disallow_rule\"}", 3.0),
+        ("courtesy_denials_total{reason=\"robots_unreachable\"}", 1.0),
+        ("courtesy_robots_fetches_total", 2.0),
+        ("courtesy_cache_entries", 2.0),
+        ("courtesy_cache_files", 1.0),
+        ("courtesy_cache_hits_total", 6.0),
+        ("courtesy_cache_misses_total", 2.0),
+        ("courtesy_audit_records_total", 4.0),
+        ("courtesy_audit_head_seq", 4.0),
+    ]);
+    assert_eq!(rose, expected);
+    assert!(after["courtesy_cache_bytes"] > 0.0);
+    assert_eq!(after["courtesy_audit_written_bytes_total"], log_octets(&proxy));
+    assert_eq!((after["courtesy_store_loads_total"], after["courtesy_store_load_hits_total"]), (2.0, 0.0));
+    until("both origins are in the store", || metrics(&proxy)["courtesy_store_entries"] == 2.0);
+    let kept = metrics(&proxy);
+    assert!(kept["courtesy_store_writes_total"] >= 2.0 && kept["courtesy_store_content_bytes"] > 0.0);
+    assert!(kept["courtesy_store_file_bytes"] > kept["courtesy_store_content_bytes"]);
+    let version = format!("courtesy_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(after[&version], 1.0);
+    assert_eq!(after["process_start_time_seconds"], 1_767_225_600.0);
+}
+
+fn log_octets(proxy: &Proxy) -> f64 {
+    let octets = std::fs::metadata(proxy.audit_dir().join(FILE_NAME)).expect("the log").len();
+    octets as f64
+}
+
+#[test]
+fn a_request_under_way_is_counted_as_that() {
+    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("GET", &origin.url("/slow"), "");
+    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    assert_eq!(metrics(&proxy)["courtesy_requests_under_way"], 1.0);
+    origin.release();
+    client.read();
+    let after = metrics(&proxy);
+    assert_eq!(after["courtesy_requests_under_way"], 0.0);
+    assert_eq!(after["courtesy_requests_total{outcome=\"failed\"}"], 0.0);
+}
+
+#[test]
+fn a_proxy_that_drains_lives_and_is_not_ready() {
+    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let mut proxy = Proxy::start();
+    assert_eq!((proxy.admin("/healthz").text().as_str(), proxy.admin("/readyz").status()), ("ok\n", 200));
+    let ready = proxy.admin("/readyz").json();
+    assert_eq!(ready, serde_json::json!({ "status": "ready", "reasons": [] }));
+
+    let mut client = proxy.client();
+    client.ask("GET", &origin.url("/slow"), "");
+    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    let admin = proxy.admin_address();
+    let get = |path: &str| Client::connect(admin).get(&format!("http://{admin}{path}"));
+    thread::scope(|scope| {
+        let stopping = scope.spawn(|| proxy.stop());
+        until("it says so", || get("/readyz").status() == 503);
+        let told = get("/readyz").json();
+        assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"not_ready".into(), &"server".into()));
+        assert_eq!(get("/healthz").status(), 200);
+        origin.release();
+        client.read();
+        stopping.join().expect("it stops");
+    });
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_not_ready_until_it_can() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /\n");
+    let proxy = Proxy::with(|settings| {
+        let dir = settings.audit_dir();
+        std::fs::create_dir(&dir).expect("a directory");
+        symlink("/dev/full", dir.join(FILE_NAME)).expect("a link");
+    });
+    assert_eq!(proxy.admin("/readyz").status(), 200, "nothing has been tried yet");
+    assert_eq!(proxy.get(&origin.url("/")).status(), 403);
+    let response = proxy.admin("/readyz");
+    assert_eq!(response.status(), 503);
+    let told = response.json();
+    assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"not_ready".into(), &"audit".into()));
+    let problem = told["reasons"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("No space left on device"), "{problem}");
+    let failing = metrics(&proxy);
+    assert_eq!((failing["courtesy_audit_failing"], failing["courtesy_audit_lost_total"]), (1.0, 1.0));
+    assert!(failing["courtesy_audit_errors_total"] >= 1.0);
+
+    std::fs::remove_file(proxy.audit_dir().join(FILE_NAME)).expect("the link");
+    proxy.audit.reopen();
+    until("it is ready again", || proxy.admin("/readyz").status() == 200);
+    assert_eq!(metrics(&proxy)["courtesy_audit_failing"], 0.0);
+}
+
+/// It goes on from memory: whoever restarts what is not ready would take that away, too.
+#[test]
+fn a_store_that_cannot_be_used_is_told_and_the_proxy_is_ready() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /private/\n");
+    let proxy = Proxy::with(|settings| {
+        std::fs::create_dir(settings.state_dir.join("store.redb")).expect("what is no file");
+    });
+    let response = proxy.admin("/readyz");
+    let told = response.json();
+    assert_eq!((response.status(), &told["status"]), (200, &"degraded".into()), "{told}");
+    assert_eq!(
+        (&told["reasons"][0]["part"], &told["reasons"][0]["status"]),
+        (&"store".into(), &"degraded".into())
+    );
+    assert_eq!(metrics(&proxy)["courtesy_store_degraded"], 1.0);
+    assert_eq!(proxy.get(&origin.url("/private/")).status(), 403);
+    assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+}
+
+#[test]
+fn nobody_else_is_answered() {
+    let proxy = Proxy::start();
+    let rebound = ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: evil.example");
+    assert_eq!((rebound.status(), rebound.text().contains("courtesy_")), (421, false));
+    assert_eq!(ask(&proxy, "GET http://evil.example/metrics HTTP/1.1\r\nHost: 127.0.0.1").status(), 421);
+    assert_eq!(ask(&proxy, "GET /metrics HTTP/1.1").status(), 400);
+    assert_eq!(ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: a\r\nHost: localhost").status(), 400);
+    let own = ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example");
+    assert_eq!((own.status(), own.field("access-control-allow-origin")), (200, None));
+    assert_eq!(own.field("cache-control"), Some("no-store"));
+}
+
+#[test]
+fn there_are_these_pages_and_they_are_read_only() {
+    let proxy = Proxy::start();
+    let missing = ask(&proxy, "GET / HTTP/1.1\r\nHost: 127.0.0.1");
+    assert_eq!(missing.status(), 404);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert!(missing.text().contains(path), "{path}");
+        let head = ask(&proxy, &format!("HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1"));
+        assert_eq!((head.status(), head.body.len()), (200, 0), "{path}");
+        assert_ne!(head.field("content-length"), Some("0"), "{path}");
+        let post = ask(&proxy, &format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0"));
+        assert_eq!((post.status(), post.field("allow")), (405, Some("GET, HEAD")), "{path}");
+    }
+}
+
+/// Loopback is allowed in these tests, as by --allow-private.
+#[test]
+fn nobody_gets_here_through_the_proxy() {
+    let proxy = Proxy::start();
+    let port = proxy.admin_address().port();
+    let response = proxy.get(&format!("http://127.0.0.1:{port}/metrics"));
+    response.assert_error(502, "proxy_loop_detected");
+    // Of this name's addresses one is not ours; what matters is that the other is not tried.
+    let response = proxy.get(&format!("http://localhost:{port}/metrics"));
+    assert!(matches!(response.status(), 403 | 502), "{}", response.text());
+    assert_eq!(metrics(&proxy)["courtesy_requests_total{outcome=\"forwarded\"}"], 0.0);
+}

@@ -1,0 +1,6 @@
+//! `courtesy serve` as its operator has it: a process of its own, its flags, its log lines, and the
+//! commands that ask it.
+
+mod admin;
+mod store;
+mod support;

@@ -1,0 +1,180 @@
+//! A serving process, commands beside it, and plain requests.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// How long anything that must happen may take. Only a failing test takes so long.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The program with this state directory and a plain environment.
+pub fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    command.args(arguments).env_clear().env("COURTESY__STATE_DIR", state_dir).stdin(Stdio::null());
+    // The system's roots take longer to read than most tests.
+    command.env("COURTESY__TLS__ROOTS", "bundled");
+    command
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+pub fn end(command: &mut Command) -> Ended {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
+    Ended { code: status.code(), stdout, stderr }
+}
+
+/// A directory for state, with a name short enough for a socket in it.
+pub fn state_dir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// `courtesy serve` on free ports; killed when dropped.
+pub struct Served {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    state_dir: PathBuf,
+    /// What it said until it listened.
+    pub said: String,
+    pub proxy: SocketAddr,
+    pub admin: Option<SocketAddr>,
+}
+
+impl Served {
+    #[track_caller]
+    pub fn start(state_dir: &Path, arguments: &[&str]) -> Self {
+        let free = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--allow-private"];
+        let mut arguments: Vec<&str> = free.into_iter().chain(arguments.iter().copied()).collect();
+        if arguments.iter().filter(|it| **it == "--admin").count() > 1 {
+            arguments.drain(3..5);
+        }
+        let mut child = courtesy(state_dir, &arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        let mut admin = None;
+        let proxy = loop {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "it ended: {said}");
+            said.push_str(&line);
+            let address = line.trim_end().rsplit_once("address=").map(|(_, it)| it.parse().unwrap());
+            if line.contains("health and metrics") {
+                admin = address;
+            } else if line.contains("listening") {
+                break address.unwrap();
+            }
+        };
+        Self { child, log, state_dir: state_dir.into(), said, proxy, admin }
+    }
+
+    /// A page through the proxy: the status.
+    #[track_caller]
+    pub fn get(&self, url: &str) -> u16 {
+        let host = url.split('/').nth(2).unwrap();
+        let request =
+            format!("GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: ExampleBot\r\nConnection: close");
+        status(&exchange(self.proxy, &request))
+    }
+
+    /// A command beside it, in the same state directory.
+    pub fn beside(&self, arguments: &[&str]) -> Ended {
+        end(&mut courtesy(&self.state_dir, arguments))
+    }
+
+    /// Ends it as systemd does; what it said since it listened.
+    #[track_caller]
+    pub fn terminate(mut self) -> String {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+        let mut said = String::new();
+        self.log.read_to_string(&mut said).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
+        said
+    }
+
+    /// Ends it as nobody should.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One exchange on a connection of its own: all that comes back.
+#[track_caller]
+pub fn exchange(address: SocketAddr, head: &str) -> String {
+    let mut stream = TcpStream::connect_timeout(&address, DEADLINE).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[track_caller]
+pub fn status(answer: &str) -> u16 {
+    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer}"))
+}
+
+/// A site that counts how often its robots.txt is asked for; it is there as long as the test runs.
+pub struct Site {
+    pub origin: String,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Site {
+    pub fn start(robots_txt: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let counter = Arc::clone(&counter);
+                std::thread::spawn(move || answer(stream.unwrap(), robots_txt, &counter));
+            }
+        });
+        Self { origin, asked }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin)
+    }
+
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn answer(mut stream: TcpStream, robots_txt: &str, asked: &AtomicUsize) {
+    let mut request = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+    let line = request.next().unwrap_or_default();
+    request.find(String::is_empty);
+    let body = match line.contains(" /robots.txt ") {
+        true => {
+            asked.fetch_add(1, Ordering::SeqCst);
+            robots_txt
+        }
+        false => "a page\n",
+    };
+    let length = body.len();
+    let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    let _ = stream.read(&mut [0]);
+}
