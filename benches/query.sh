@@ -9,14 +9,16 @@ cd "$(dirname "$0")/.."
 cargo build --release --quiet --bin courtesy --bench log
 courtesy=${CARGO_TARGET_DIR:-target}/release/courtesy
 [ -e "$dir/denials.jsonl" ] || cargo bench --quiet --bench log -- "$dir" "$records"
-files=$(ls "$dir"/denials*.jsonl)
+files=$(ls "$dir"/denials*.jsonl | tr '\n' ' ')
 middle=$(printf '01K%023d' $((records / 2)))
 
-# Seconds that a command takes.
+# Seconds that a command takes, the best of so many times: other work on the machine only adds to them.
 seconds() {
-    start=$(date +%s%N)
-    sh -c "$1" >/dev/null
-    echo "$start $(date +%s%N)" | awk '{ printf "%.2f", ($2 - $1) / 1e9 }'
+    for _ in $(seq "${times:-3}"); do
+        start=$(date +%s%N)
+        sh -c "$1" >/dev/null
+        echo "$start $(date +%s%N)"
+    done | awk '{ took = ($2 - $1) / 1e9 } NR == 1 || took < best { best = took } END { printf "%.2f", best }'
 }
 
 # A command, its seconds, and how many times as long the query of the same question took.
@@ -28,8 +30,8 @@ compare() {
 question() {
     query=$(seconds "$courtesy audit query --format json --dir $dir $2")
     echo "$1|courtesy audit query $2|$query|1"
-    compare "$1" "grep -c" "grep -c '$3' $files"
-    [ "${JQ:-yes}" = no ] || compare "$1" "jq -c" "jq -c 'select($4)' $files"
+    # grep would stop at the first match if it wrote to nowhere.
+    compare "$1" "grep -c" "grep -c '$3' $files | cat"
 }
 
 # Once through, so that all of them find the files in memory.
@@ -38,11 +40,11 @@ sh -c "cat $files" >/dev/null
     echo "question|command|seconds|to the query"
     query=1
     echo "all octets|cat|$(seconds "cat $files | cat")|"
-    question "one record" "--id $middle" "\"id\":\"$middle\"" ".id == \"$middle\""
-    question "one in ten" "--reason robots_unreachable" '"reason":"robots_unreachable"' \
-        '.reason == "robots_unreachable"'
-    question "nine in ten" "--reason disallow_rule" '"reason":"disallow_rule"' '.reason == "disallow_rule"'
-    question "a host" "--origin www77.example.com" '"origin":"https://www77.example.com"' \
-        '.origin == "https://www77.example.com"'
+    question "one record" "--id $middle" "\"id\":\"$middle\""
+    question "one in ten" "--reason robots_unreachable" '"reason":"robots_unreachable"'
+    # It takes minutes: once is enough.
+    times=1 compare "one in ten" "jq -c" "jq -c 'select(.reason == \"robots_unreachable\")' $files"
+    question "nine in ten" "--reason disallow_rule" '"reason":"disallow_rule"'
+    question "a host" "--origin www77.example.com" '"origin":"https://www77.example.com"'
 } | column -t -s '|'
 ls -l $files | awk -v records="$records" '{ octets += $5 } END { printf "%d records, %.2f GB\n", records, octets / 1e9 }'
