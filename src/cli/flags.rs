@@ -17,16 +17,25 @@ const PRIVATE_BLOCKS: [&str; 6] =
 /// Metadata services that stand within those blocks: they stay closed, as link-local does.
 const METADATA_ADDRESSES: [&str; 3] = ["fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"];
 
-/// Where the configuration is and what it is to be changed by: for every command that has one.
+/// Where the configuration is, and what it is about: all that a command needs that only reads what a
+/// proxy has left behind.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
-pub struct ConfigFlags {
+pub struct StateFlags {
     /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Keep what must survive a restart in DIR [default: $STATE_DIRECTORY, else the XDG state directory]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
+}
+
+/// What the configuration is to be changed by, too: for every command that goes out by itself.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Configuration")]
+pub struct ConfigFlags {
+    #[command(flatten)]
+    pub state: StateFlags,
     /// Let private and loopback addresses be reached (adds them to egress.allow)
     #[arg(long)]
     pub allow_private: bool,
@@ -59,19 +68,31 @@ pub struct ServeFlags {
     pub open: bool,
 }
 
+impl StateFlags {
+    /// Loads the settings with these flags.
+    pub fn load(&self) -> Result<Loaded, Refusal> {
+        self.load_with(&self.overrides())
+    }
+
+    fn load_with(&self, overrides: &[Override]) -> Result<Loaded, Refusal> {
+        load(self.config.as_deref(), environment::variables(), overrides)
+    }
+
+    fn overrides(&self) -> Vec<Override> {
+        self.state_dir.iter().map(|dir| set("state_dir", dir, "--state-dir")).collect()
+    }
+}
+
 impl ConfigFlags {
     /// Loads the settings with these flags, and those of `serve` where there are any.
     pub fn load(&self, serve: Option<&ServeFlags>) -> Result<Loaded, Refusal> {
         let mut overrides = self.overrides();
         overrides.extend(serve.map(ServeFlags::overrides).unwrap_or_default());
-        load(self.config.as_deref(), environment::variables(), &overrides)
+        self.state.load_with(&overrides)
     }
 
     fn overrides(&self) -> Vec<Override> {
-        let mut overrides = Vec::new();
-        if let Some(dir) = &self.state_dir {
-            overrides.push(set("state_dir", dir, "--state-dir"));
-        }
+        let mut overrides = self.state.overrides();
         if self.allow_private {
             let blocks = PRIVATE_BLOCKS.map(str::to_owned).to_vec();
             overrides.push(Override {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::cli::flags::ConfigFlags;
+use crate::cli::flags::StateFlags;
 use crate::review::Log;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct PlaceFlags {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    config: ConfigFlags,
+    config: StateFlags,
 }
 
 impl PlaceFlags {
@@ -29,8 +29,8 @@ impl PlaceFlags {
         }
         let dir = match (&self.dir, &self.run) {
             (Some(dir), _) => dir.clone(),
-            (None, Some(run)) => of_run(&self.config.load(None)?.settings.state_dir.join("runs"), run)?,
-            (None, None) => self.config.load(None)?.settings.audit().dir,
+            (None, Some(run)) => of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?,
+            (None, None) => self.config.load()?.settings.audit().dir,
         };
         if dir.is_dir() {
             return Ok(Log::Dir(dir));

@@ -7,7 +7,7 @@ use super::{Form, Holder, origin};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::flags::ConfigFlags;
+use crate::cli::flags::StateFlags;
 use crate::cli::output::print;
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
@@ -30,7 +30,7 @@ pub struct GetArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     #[command(flatten)]
-    config: ConfigFlags,
+    config: StateFlags,
 }
 
 pub fn run(args: &GetArgs) -> Result<Exit, Failure> {

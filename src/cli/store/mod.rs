@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
-use super::flags::ConfigFlags;
+use super::flags::StateFlags;
 use super::output::print;
 use crate::admin::control::{ControlError, Question};
 use crate::origin::{Origin, Scheme, split_url};
@@ -67,13 +67,13 @@ struct OriginArgs {
     #[arg(value_parser = origin)]
     origin: Origin,
     #[command(flatten)]
-    config: ConfigFlags,
+    config: StateFlags,
 }
 
 #[derive(Args, Debug)]
 struct PlainArgs {
     #[command(flatten)]
-    config: ConfigFlags,
+    config: StateFlags,
 }
 
 pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
