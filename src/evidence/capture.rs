@@ -56,7 +56,7 @@ pub struct Failure {
 impl CaptureRecord {
     /// The canonical form and its digest.
     pub fn seal(&self) -> Capture {
-        let json = serde_json::to_vec(self).expect("it is made of plain values");
+        let json = serde_json::to_vec(self).expect("it is made of plain values").into_boxed_slice();
         Capture { sha256: Sha256::digest(&json).into(), json: json.into() }
     }
 }

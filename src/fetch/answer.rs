@@ -5,9 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
-use http::header::{CONTENT_TYPE, ETAG, LAST_MODIFIED};
+use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
 use http::response::Parts;
+use http::{HeaderValue, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
@@ -44,19 +44,27 @@ where
 fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Moment) -> AccessResult {
     let snapshot = Snapshot {
         sha256: Sha256::digest(&decoded.body).into(),
-        body: decoded.body.into(),
+        // Without the room it grew into.
+        body: decoded.body.into_boxed_slice().into(),
         cut: decoded.cut,
         status: head.status.as_u16(),
         url: chain.url(),
         hops: chain.hops(),
         fetched_at: now,
-        content_type: head.headers.get(CONTENT_TYPE).cloned(),
-        etag: head.headers.get(ETAG).cloned(),
-        last_modified: head.headers.get(LAST_MODIFIED).cloned(),
+        content_type: own(head, &CONTENT_TYPE),
+        etag: own(head, &ETAG),
+        last_modified: own(head, &LAST_MODIFIED),
         // Filled in when the whole attempt has ended.
         capture: Capture::none(),
     };
     AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: freshness(&head.headers, now) }
+}
+
+/// A field's value in octets of its own. As it came it is a part of the buffer that the head was read
+/// into, many times larger, and would keep that in memory for as long as the file is remembered.
+fn own(head: &Parts, name: &HeaderName) -> Option<HeaderValue> {
+    let value = head.headers.get(name)?;
+    Some(HeaderValue::from_bytes(value.as_bytes()).expect("a field value"))
 }
 
 /// Frame by frame, as far as the limit: what lies beyond it is not downloaded.

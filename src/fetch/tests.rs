@@ -103,6 +103,21 @@ async fn snapshot(answers: Vec<Answer>) -> Arc<crate::policy::access::Snapshot> 
     }
 }
 
+/// Bodies and field values come as parts of what was read from the connection.
+#[tokio::test]
+async fn what_is_remembered_of_a_file_does_not_keep_the_buffer_it_was_read_into() {
+    let buffer = Bytes::from(vec![b'a'; 8192]);
+    let value = || HeaderValue::from_maybe_shared(buffer.slice(..10)).expect("a field value");
+    let response = Response::builder()
+        .header("content-type", value())
+        .header("etag", value())
+        .header("last-modified", value());
+    let body = Script([buffer.slice(100..200)].into(), End::Complete);
+    let snapshot = snapshot(vec![Ok(response.body(body).expect("a valid response"))]).await;
+    assert_eq!((snapshot.body.len(), snapshot.etag.as_ref().map(HeaderValue::len)), (100, Some(10)));
+    assert!(buffer.is_unique(), "something shares it");
+}
+
 #[tokio::test]
 async fn the_request_says_who_comes_and_carries_nothing_else() {
     let (_, asked) = run(ask(), vec![file(b"")]).await;

@@ -145,7 +145,7 @@ fn assert_flat(seen: &[(usize, usize)]) {
     let quarter = seen.len() / 4;
     let (early, late) = (most(&seen[quarter..2 * quarter]), most(&seen[3 * quarter..]));
     let (Some(early), Some(late)) = (early, late) else { panic!("too few looks: {seen:?}") };
-    assert!(late <= early + early / 10 + (8 << 20), "from {early} to {late} octets: {seen:?}");
+    assert!(late <= early + early / 10 + (16 << 20), "from {early} to {late} octets: {seen:?}");
 }
 
 /// Does something for each number below `count`, by many clients.

@@ -34,7 +34,7 @@ pub(super) fn decode(stored: &[u8], digest: &Digest) -> Option<Bytes> {
         }
         _ => return None,
     };
-    (Sha256::digest(&content)[..] == digest.0).then(|| content.into())
+    (Sha256::digest(&content)[..] == digest.0).then(|| content.into_boxed_slice().into())
 }
 
 #[cfg(test)]
