@@ -121,6 +121,10 @@ pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 /// `audit.sync = "batch"`: what a power cut may take.
 pub const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
 
+/// How long somebody else may have the log's lock at a start before he is taken for another writer:
+/// readers who ask whether there is one have it for microseconds.
+pub const AUDIT_LOCK_WAIT: Duration = Duration::from_millis(250);
+
 /// How often the log is tried again while it cannot be written, so that it heals without traffic.
 pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 

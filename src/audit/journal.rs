@@ -6,7 +6,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::line::{Content, Head, split};
+use serde::Deserialize;
+
+use super::line::{Head, split};
 use crate::limits::RECORD_TAIL_OCTETS_MAX;
 
 /// The file, open at its end.
@@ -170,9 +172,14 @@ impl Journal {
 
 /// Where the chain stands after `line`, which has no line end, if it is one of its lines.
 pub fn head_of(line: &[u8]) -> Option<Head> {
+    /// What a line has, whatever it says: also one that only a later version understands is whole.
+    #[derive(Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
     let (_, hash) = split(line)?;
-    let content = Content::parse(line).ok()?;
-    Some(Head { hash: hash.to_owned(), seq: content.seq() })
+    let Numbered { seq } = serde_json::from_slice(line).ok()?;
+    Some(Head { hash: hash.to_owned(), seq })
 }
 
 /// Lines that have their end, from the last to the first, without it.

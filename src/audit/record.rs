@@ -141,9 +141,9 @@ impl Profile {
 }
 
 impl Group {
-    /// As a decision names it.
+    /// As a decision names it, its token bounded: a client may call itself what a file of its own has.
     pub fn of(group: &Named<'_>) -> Self {
-        Self { line: group.line, token: group.name.to_owned() }
+        Self { line: group.line, token: Record::text(group.name.as_bytes()) }
     }
 }
 

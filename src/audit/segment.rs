@@ -52,8 +52,17 @@ pub fn closed_name(first_seq: u64) -> String {
 
 /// The number of its first line, as the name of a closed segment tells it.
 pub fn named_seq(path: &Path) -> Option<u64> {
-    let name = path.file_name()?.to_str()?.strip_prefix(STEM)?.strip_prefix('-')?;
-    name.split_once(".jsonl")?.0.parse().ok()
+    let (first_seq, suffix) = ours(path.file_name()?.to_str()?)?;
+    suffix.starts_with(".jsonl").then_some(first_seq)
+}
+
+/// The number in a name that we give, and what follows it.
+pub fn ours(name: &str) -> Option<(u64, &str)> {
+    let digits = name.strip_prefix(STEM)?.strip_prefix('-')?;
+    let (digits, suffix) = digits.split_at(digits.find('.')?);
+    let first_seq = digits.parse().ok()?;
+    // And not `denials-20261121.jsonl`, as logrotate names files.
+    (format!("{first_seq:012}") == digits).then_some((first_seq, suffix))
 }
 
 /// The segments of the log in `dir` in the order of the chain, all of them even while some are being

@@ -44,6 +44,13 @@ impl Scribe {
 
     /// The last words: what was written is on the disk, whatever the setting.
     pub(super) fn finish(&mut self) {
+        if self.status.has(Trouble::Records) {
+            // What is lost is still to be said where it is missing.
+            self.commit(&mut Vec::new());
+        }
+        if self.status.has(Trouble::Records) {
+            tracing::error!(lost = self.status.health().lost, "the log does not say which records it lacks");
+        }
         if let Err(error) = self.journal.sync().and_then(|()| self.write_head()) {
             tracing::error!("denial records may not have reached the disk: {error}");
         }

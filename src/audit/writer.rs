@@ -22,9 +22,9 @@ use super::record::Record;
 use super::redact::Redactor;
 use super::scribe::Scribe;
 use super::start::{find_head, open_active};
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic};
 use crate::evidence::Exhibit;
-use crate::limits::RECORDS_WAITING_MAX;
+use crate::limits::{AUDIT_LOCK_WAIT, RECORDS_WAITING_MAX};
 
 const LOCK_NAME: &str = "lock";
 
@@ -84,6 +84,20 @@ impl Config {
 pub fn is_written(dir: &Path) -> bool {
     let Ok(lock) = File::open(dir.join(LOCK_NAME)) else { return false };
     matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// Locks for this process alone. Whoever asks [`is_written`] has the lock for a moment, and is no reason
+/// to give up.
+fn take(lock: &File) -> Result<(), TryLockError> {
+    let end = monotonic() + AUDIT_LOCK_WAIT;
+    loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if monotonic() < end => {
+                std::thread::sleep(AUDIT_LOCK_WAIT / 50);
+            }
+            tried => return tried,
+        }
+    }
 }
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
@@ -158,7 +172,7 @@ impl Writer {
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let lock = private().write(true).open(dir.join(LOCK_NAME)).map_err(failed)?;
-        match lock.try_lock() {
+        match take(&lock) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(dir.to_owned())),
             Err(TryLockError::Error(source)) => return Err(failed(source)),

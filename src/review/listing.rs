@@ -30,6 +30,8 @@ pub struct Segment {
 pub struct Listing {
     log: Log,
     pub segments: Vec<Segment>,
+    /// Files without a place, for they have octets and no line; and how many octets.
+    pub lineless: Vec<(PathBuf, usize)>,
     known: HashMap<(PathBuf, u64), Segment>,
     /// Files that could not be read, and have been told of.
     told: HashSet<PathBuf>,
@@ -37,7 +39,7 @@ pub struct Listing {
 
 impl Listing {
     pub fn new(log: Log) -> Self {
-        Self { log, segments: Vec::new(), known: HashMap::new(), told: HashSet::new() }
+        Self { log, segments: Vec::new(), lineless: Vec::new(), known: HashMap::new(), told: HashSet::new() }
     }
 
     /// Looks again. Gives the files, each once, whose place in the log cannot be told.
@@ -59,6 +61,7 @@ impl Listing {
 
     fn look_at(&mut self, files: &[(PathBuf, u64)], errors: &mut Vec<ScanError>) -> Vec<Segment> {
         let mut segments = Vec::new();
+        self.lineless.clear();
         for (path, _) in files {
             match self.look(path) {
                 Ok(found) => segments.extend(found),
@@ -99,8 +102,11 @@ impl Listing {
             return Ok(Some(segment.clone()));
         }
         let (first_seq, first_time) = match first(path) {
-            Ok(None) => return Ok(None),
-            Ok(Some((first_seq, time))) => (first_seq, Some(time)),
+            Ok(First::Line(first_seq, time)) => (first_seq, Some(time)),
+            Ok(First::None { octets }) => {
+                self.lineless.extend((octets > 0).then(|| (path.to_owned(), octets)));
+                return Ok(None);
+            }
             // Its name still tells its place, where whoever reads it will find what is wrong.
             Err(error) => (segment::named_seq(path).ok_or(error)?, None),
         };
@@ -110,19 +116,27 @@ impl Listing {
     }
 }
 
-/// Number and time of the first line; none in a file without lines.
-fn first(path: &Path) -> io::Result<Option<(u64, Moment)>> {
+/// What a file begins with.
+enum First {
+    /// Its number and time.
+    Line(u64, Moment),
+    None {
+        octets: usize,
+    },
+}
+
+fn first(path: &Path) -> io::Result<First> {
     let mut lines = Lines::open(path)?;
     // A first line that is damaged is found by who verifies; its number may still be told by others.
     while let Found::Line(line) = lines.next()? {
         if checked_hash(line).is_ok()
             && let Ok(content) = Content::parse(line)
         {
-            return Ok(Some((content.seq().saturating_sub(lines.number - 1), content.time())));
+            return Ok(First::Line(content.seq().saturating_sub(lines.number - 1), content.time()));
         }
     }
     match lines.number {
-        0 => Ok(None),
+        0 => Ok(First::None { octets: usize::try_from(lines.octets).unwrap_or(usize::MAX) }),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "none of its lines is of a log")),
     }
 }

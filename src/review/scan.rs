@@ -89,6 +89,11 @@ impl Scan {
         self.rest().filter(|rest| !rest.octets.is_empty())
     }
 
+    /// Files that have no place in the log, for they have octets and no line; and how many octets.
+    pub fn lineless(&self) -> &[(PathBuf, usize)] {
+        &self.listing.lineless
+    }
+
     /// How far it has come. The log may grow meanwhile.
     pub fn extent(&self) -> Extent {
         let position = self.current.as_ref().map_or(0, |current| current.blocks.position());

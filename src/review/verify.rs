@@ -80,10 +80,17 @@ pub fn verify(
         }
         progress(scan.extent(), reader.findings.lines);
     }
+    let is_written = is_written(&dir);
     if let Some(rest) = scan.unfinished() {
-        match is_written(&dir) {
+        match is_written {
             true => reader.findings.unfinished = Some(rest.octets.len()),
             false => reader.torn(&rest),
+        }
+    }
+    for (file, octets) in scan.lineless() {
+        match is_written && file.ends_with(segment::FILE_NAME) {
+            true => reader.findings.unfinished = Some(*octets),
+            false => reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { octets: *octets }),
         }
     }
     Ok(reader.end())

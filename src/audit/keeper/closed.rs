@@ -14,7 +14,7 @@ use flate2::write::GzEncoder;
 use super::at;
 use super::inventory::Inventory;
 use crate::audit::journal::private;
-use crate::audit::segment::{FILE_NAME, closed_name, is_segment};
+use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours};
 
 /// A closed segment by its first line's number, as its files are named.
 #[derive(Clone, Debug)]
@@ -75,16 +75,6 @@ impl Survey {
     }
 }
 
-/// The number in a name that we give, and what follows it.
-fn ours(name: &str) -> Option<(u64, &str)> {
-    let digits = name.strip_prefix("denials-")?;
-    let (digits, suffix) = digits.split_at(digits.find('.')?);
-    let first_seq = digits.parse().ok()?;
-    // And not `denials-20261121.jsonl`, as logrotate names files.
-    let is_ours = closed_name(first_seq).strip_suffix(".jsonl")?.strip_prefix("denials-")? == digits;
-    is_ours.then_some((first_seq, suffix))
-}
-
 impl Closed {
     /// Whether its lines are there, and not only its inventory.
     pub const fn is_there(&self) -> bool {
@@ -113,7 +103,9 @@ impl Closed {
         let (plain, packed) = (self.file(".jsonl"), self.file(".jsonl.gz"));
         // It was about to be removed, and was not.
         self.forget()?;
-        if !self.has.inventory {
+        // One that was there before the lines were compressed may be of another file of that name, which
+        // somebody has taken away with the rest of its log.
+        if !self.has.inventory || !self.has.packed {
             self.take_inventory(is_over)?;
         }
         match (self.has.plain, self.has.packed) {

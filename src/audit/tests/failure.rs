@@ -60,6 +60,16 @@ fn what_was_lost_is_the_next_line_without_any_traffic() {
 }
 
 #[test]
+fn what_was_lost_is_said_at_the_end_if_not_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = full_disk(dir.path(), |_| {});
+    lose(&writer);
+    make_room(dir.path(), &writer);
+    drop(writer);
+    assert_eq!(gap(&chain(dir.path())[0]).lost, 1);
+}
+
+#[test]
 fn what_was_lost_stands_before_the_next_record() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::starting_at(NOON);

@@ -169,6 +169,25 @@ fn the_chain_goes_on_when_all_files_have_been_moved_away() {
 }
 
 #[test]
+fn lines_that_a_later_version_has_written_are_not_taken_for_torn_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&open(dir.path()).unwrap());
+    let file = dir.path().join(FILE_NAME);
+    let mut head = read_head(dir.path()).unwrap().unwrap().0;
+    for what in ["\"event\":\"moved\"", "\"event\":\"denied\",\"id\":\"x\",\"reason\":\"unheard_of\""] {
+        let canonical = format!("{{{what},\"prev\":\"{}\",\"seq\":{}", head.hash, head.seq + 1);
+        let hash = crate::text::sha256_hex(format!("{canonical}}}").as_bytes());
+        let mut log = fs::OpenOptions::new().append(true).open(&file).unwrap();
+        writeln!(log, "{canonical},\"hash\":\"{hash}\"}}").unwrap();
+        head = Head { hash, seq: head.seq + 1 };
+    }
+    let before = fs::read(&file).unwrap();
+    assert_eq!(write(&open(dir.path()).unwrap()), 4);
+    assert!(fs::read(&file).unwrap().starts_with(&before));
+    assert!(!dir.path().join("denials.torn").exists());
+}
+
+#[test]
 fn a_head_that_cannot_be_read_is_ignored() {
     for damaged in ["", "{", r#"{"hash":"x","seq":9,"time":"2026-11-20T12:00:00Z"}"#] {
         let dir = tempfile::tempdir().unwrap();

@@ -85,6 +85,17 @@ fn a_closed_file_is_compressed_and_says_beside_it_what_it_names() {
     assert_eq!(list, format!("2026-11-20T12:00:00.123000Z 2 {hash}\n{}.txt\n", sha256_hex(b"two")));
 }
 
+#[test]
+fn the_list_that_another_log_has_left_is_not_taken_for_the_files_own() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    three(other.path());
+    let list = |dir: &Path, seq: u64| dir.join(format!("denials-{seq:012}.evidence"));
+    fs::copy(list(other.path(), 2), list(dir.path(), 1)).unwrap();
+    three(dir.path());
+    let own = fs::read_to_string(list(other.path(), 1)).unwrap();
+    until("it is made anew", || fs::read_to_string(list(dir.path(), 1)).unwrap() == own);
+}
+
 /// What a crash leaves between any two steps of the keeper, made by hand.
 #[test]
 fn a_crash_while_a_file_is_put_away_costs_nothing() {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::limits::{RECORD_LINE_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::policy::decision::Named;
 
 /// As the seventh line.
 pub(super) fn line(record: Record) -> String {
@@ -52,7 +53,8 @@ fn a_line_has_a_bound_whatever_strangers_write() {
     record.user_agent = Some(Record::text(&long));
     record.agent = Some(Record::text(&long));
     record.method = Record::text(&long);
-    record.group = Some(Group { token: Record::pattern(&long), line: 1 });
+    let name = "a".repeat(100_000);
+    record.group = Some(Group::of(&Named { name: &name, line: 1 }));
     record.rule = Some(Rule { line: 1, directive: "disallow".into(), pattern: Record::pattern(&long) });
     assert!(line(record).len() < RECORD_LINE_OCTETS_MAX);
 }

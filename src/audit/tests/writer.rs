@@ -69,6 +69,23 @@ fn a_torn_last_line_is_set_aside_and_the_next_line_says_so() {
 }
 
 #[test]
+fn who_asks_whether_a_log_is_written_keeps_nobody_from_writing_it() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&open(dir.path()).unwrap());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                is_written(dir.path());
+            }
+        });
+        let opened = (0..100).map(|_| open(dir.path()).map(drop)).find(Result::is_err);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(opened.is_none(), "{opened:?}");
+    });
+}
+
+#[test]
 fn a_directory_has_one_writer() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path()).unwrap();

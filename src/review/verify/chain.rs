@@ -96,11 +96,12 @@ impl Chain {
         self.is_excused = true;
     }
 
-    /// Retention says that it removed the lines up to `last`.
+    /// Retention says that it removed the lines up to `last`, or was about to: it says so first, and
+    /// a crash may have kept it from removing all of them.
     pub(super) fn removed(&mut self, last: &Head) {
         if let Some(start) = &mut self.start {
             let fits = start.prev.as_ref().is_none_or(|prev| *prev == last.hash);
-            start.is_accounted |= start.seq == last.seq + 1 && fits;
+            start.is_accounted |= start.seq <= last.seq || (start.seq == last.seq + 1 && fits);
         }
     }
 

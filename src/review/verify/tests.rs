@@ -268,6 +268,33 @@ fn a_segment_that_was_removed_is_missed() {
 }
 
 #[test]
+fn a_file_that_another_program_has_compressed_is_as_good() {
+    let keep = Keep::new();
+    let mut packed = gzip(&fs::read_to_string(keep.path(SECOND)).unwrap());
+    // As gzip(1) writes it: the system is Unix.
+    packed[9] = 3;
+    fs::write(keep.path("denials-20261121.jsonl.gz"), packed).unwrap();
+    fs::remove_file(keep.path(SECOND)).unwrap();
+    assert_eq!(keep.said(), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_of_octets_without_a_line_is_torn_unless_somebody_is_writing_it() {
+    let keep = Keep::new();
+    let line = keep.lines[8].trim_end();
+    fs::write(keep.path(ACTIVE), format!("{line}x")).unwrap();
+    let said = keep.said();
+    assert!(said.len() == 1 && said[0].starts_with("denials.jsonl:1: torn: "), "{said:?}");
+    let lock = fs::File::create(keep.path("lock")).unwrap();
+    lock.lock().unwrap();
+    let findings = keep.verify_against(Vec::new());
+    assert_eq!((findings.faults.count, findings.unfinished), (0, Some(line.len() + 1)));
+    // Elsewhere nobody is writing.
+    fs::rename(keep.path(ACTIVE), keep.path("denials.jsonl.1")).unwrap();
+    assert!(keep.said()[0].starts_with("denials.jsonl.1:1: torn: "), "{:?}", keep.said());
+}
+
+#[test]
 fn an_end_that_was_cut_off_shows_only_against_a_published_head() {
     let keep = Keep::new();
     fs::write(keep.path(ACTIVE), &keep.lines[8]).unwrap();
@@ -297,7 +324,9 @@ fn what_retention_removed_is_accounted_for_by_its_line_and_nothing_else() {
         };
         Content::Notice(Notice::Pruned(pruned))
     };
-    for (hash, seq, faults) in [(last_hash, 4, 0), (last_hash, 3, 1), (&*"ab".repeat(32), 4, 1)] {
+    // The last: a crash has kept it from removing all that it says.
+    let other = &*"ab".repeat(32);
+    for (hash, seq, faults) in [(last_hash, 4, 0), (last_hash, 3, 1), (other, 4, 1), (other, 8, 0)] {
         let mut lines = lines.clone();
         lines.push(sealed(&mut head.clone(), pruned(hash, seq)));
         let keep = Keep::of(lines);
