@@ -296,6 +296,9 @@ pub const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
 /// Octets of robots.txt files that are kept parsed while a log is decided again.
 pub const REPLAY_CACHE_OCTETS: usize = 64 << 20;
 
+/// How often a log is verified whose beginning retention removes meanwhile, before its faults are told.
+pub const VERIFY_READINGS_MAX: u32 = 3;
+
 /// Faults of a log that are described; the others are counted.
 pub const FAULTS_DESCRIBED_MAX: usize = 20;
 

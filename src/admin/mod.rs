@@ -82,6 +82,8 @@ impl Admin {
                 tasks.close();
                 let _ = timeout(ADMIN_DEADLINE, tasks.wait()).await;
             });
+            // Whoever still takes an answer from the socket does not keep the process.
+            runtime.shutdown_background();
         })?;
         if let Some(address) = address {
             info!(%address, "health and metrics");

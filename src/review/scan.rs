@@ -89,6 +89,11 @@ impl Scan {
         self.rest().filter(|rest| !rest.octets.is_empty())
     }
 
+    /// The number of the log's first line, as it was when a file was last looked for.
+    pub fn first_seq(&self) -> Option<u64> {
+        self.listing.segments.first().map(|segment| segment.first_seq)
+    }
+
     /// Files that have no place in the log, for they have octets and no line; and how many octets.
     pub fn lineless(&self) -> &[(PathBuf, usize)] {
         &self.listing.lineless

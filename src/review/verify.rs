@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::{Content, Head, LineError, Notice, Record, checked_hash, is_written, segment, split};
+use crate::limits::VERIFY_READINGS_MAX;
 use crate::moment::Moment;
 use crate::review::{Extent, Line, Log, Piece, Rest, Scan, ScanError};
 use chain::{Chain, Link};
@@ -53,13 +54,32 @@ pub struct Notices {
     pub unknown: u64,
 }
 
-/// Checks `log`, telling `progress` now and then how far it has come, and in how many lines.
+/// Checks `log`, telling `progress` now and then how far it has come, and in how many lines. If its
+/// beginning has been removed meanwhile, what was found missing may have been that, and is looked for
+/// again.
 pub fn verify(
+    log: &Log,
+    published: &[Head],
+    with_evidence: bool,
+    progress: &mut dyn FnMut(Extent, u64),
+) -> Result<Findings, ScanError> {
+    let mut readings = 1;
+    loop {
+        let (findings, begins_later) = read(log.clone(), published.to_vec(), with_evidence, progress)?;
+        if !begins_later || findings.faults.count == 0 || readings == VERIFY_READINGS_MAX {
+            return Ok(findings);
+        }
+        readings += 1;
+    }
+}
+
+/// Reads it once: what was found, and whether it begins later now than it did.
+fn read(
     log: Log,
     published: Vec<Head>,
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
-) -> Result<Findings, ScanError> {
+) -> Result<(Findings, bool), ScanError> {
     let dir = log.dir();
     let mut reader = Reader {
         chain: Chain::new(published),
@@ -68,6 +88,7 @@ pub fn verify(
         findings: Findings::default(),
     };
     let mut scan = Scan::new(log)?;
+    let first_seq = scan.first_seq();
     loop {
         match scan.next() {
             Ok(Some(Piece::Lines(block))) => {
@@ -93,7 +114,7 @@ pub fn verify(
             false => reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { octets: *octets }),
         }
     }
-    Ok(reader.end())
+    Ok((reader.end(), scan.first_seq() > first_seq))
 }
 
 struct Reader {

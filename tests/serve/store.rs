@@ -1,8 +1,11 @@
 //! `courtesy store` beside a running proxy, which it asks, and without one.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
+use courtesy::clock::monotonic;
 use serde_json::Value;
 
 use crate::support::{Ended, Served, Site, courtesy, end, state_dir};
@@ -127,6 +130,19 @@ fn the_socket_is_ours_alone_and_outlives_nobody() {
     done(&served.beside(&["store", "get", &site.origin]));
     served.terminate();
     assert!(!socket.exists());
+}
+
+#[test]
+fn who_connects_and_asks_nothing_keeps_no_proxy_from_ending() {
+    let dir = state_dir();
+    let served = Served::start(dir.path(), &[]);
+    let silent = UnixStream::connect(dir.path().join("control.sock")).unwrap();
+    // The one that comes later is answered, so the first has been accepted.
+    done(&served.beside(&["store", "stats"]));
+    let begun = monotonic();
+    served.terminate();
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    drop(silent);
 }
 
 #[test]

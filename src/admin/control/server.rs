@@ -1,7 +1,7 @@
 //! The proxy's end of the control socket.
 
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
@@ -18,6 +20,7 @@ use tracing::{debug, warn};
 use super::super::Watched;
 use super::{Line, answer, path};
 use crate::limits::{ACCEPT_PAUSE, CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_OCTETS_MAX, CONTROL_TIMEOUT};
+use crate::store::Store;
 
 /// Octets that a socket's name has room for (sun_path of unix(7), without its end).
 const PATH_OCTETS_MAX: usize = 107;
@@ -79,8 +82,8 @@ impl Drop for Socket {
     }
 }
 
-/// Accepts until it is told to stop. Each conversation has a thread of the blocking pool, because
-/// reading the store takes one anyway.
+/// Accepts until it is told to stop. Each answer has a thread of the blocking pool, because reading the
+/// store takes one anyway.
 pub(crate) async fn serve(
     socket: Socket,
     watched: Arc<Watched>,
@@ -103,9 +106,10 @@ pub(crate) async fn serve(
         };
         match accepted {
             Ok((stream, place)) => {
-                let (watched, stop) = (Arc::clone(&watched), stop.clone());
-                tasks.spawn_blocking(move || {
-                    if let Err(error) = converse(stream, &watched, &stop) {
+                // Not the rest of what is watched: a conversation may outlive it.
+                let (store, stop) = (Arc::clone(&watched.store), stop.clone());
+                tasks.spawn(async move {
+                    if let Err(error) = converse(stream, store, stop).await {
                         debug!("a conversation by the control socket ended: {error}");
                     }
                     drop(place);
@@ -119,27 +123,48 @@ pub(crate) async fn serve(
     }
 }
 
-fn converse(stream: tokio::net::UnixStream, watched: &Watched, stop: &CancellationToken) -> io::Result<()> {
+async fn converse(
+    mut stream: tokio::net::UnixStream,
+    store: Arc<Store>,
+    stop: CancellationToken,
+) -> io::Result<()> {
     // Between the making of the socket and its permissions is a moment.
     let peer = stream.peer_cred()?.uid();
     if peer != rustix::process::geteuid().as_raw() && peer != 0 {
         return Err(ErrorKind::PermissionDenied.into());
     }
+    // Whoever asks nothing is waited for without a thread, and not while the proxy stops.
+    let question = tokio::select! {
+        question = timeout(CONTROL_TIMEOUT, hear(&mut stream)) => question??,
+        () = stop.cancelled() => return Ok(()),
+    };
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(CONTROL_TIMEOUT))?;
     stream.set_write_timeout(Some(CONTROL_TIMEOUT))?;
+    spawn_blocking(move || reply(&stream, &question, &store, &stop)).await?
+}
+
+async fn hear(stream: &mut tokio::net::UnixStream) -> io::Result<String> {
     let mut question = String::new();
-    BufReader::new((&stream).take(CONTROL_QUESTION_OCTETS_MAX)).read_line(&mut question)?;
-    let mut out = BufWriter::new(&stream);
+    BufReader::new(stream.take(CONTROL_QUESTION_OCTETS_MAX)).read_line(&mut question).await?;
+    Ok(question)
+}
+
+fn reply(
+    stream: &UnixStream,
+    question: &str,
+    store: &Arc<Store>,
+    stop: &CancellationToken,
+) -> io::Result<()> {
+    let mut out = BufWriter::new(stream);
     let mut tell = |item: Value| {
         if stop.is_cancelled() {
             return Err(io::Error::other("the proxy stops"));
         }
         write_line(&mut out, &Line::Item(item))
     };
-    let end = match serde_json::from_str(&question) {
-        Ok(question) => match answer(&question, &watched.store, &mut tell) {
+    let end = match serde_json::from_str(question) {
+        Ok(question) => match answer(&question, store, &mut tell) {
             Ok(end) => Line::End(end),
             Err(error) => Line::Failed(error.to_string()),
         },

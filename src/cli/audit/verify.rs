@@ -48,10 +48,10 @@ struct Heads(Vec<Head>);
 
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let log = args.place.log(&args.files)?;
-    let heads = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
+    let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
-    let findings = verify(log, heads, !args.no_evidence, &mut tell)?;
+    let findings = verify(&log, &heads, !args.no_evidence, &mut tell)?;
     drop(progress);
     print(match args.format {
         Form::Text => text(&findings),

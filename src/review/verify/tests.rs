@@ -55,7 +55,7 @@ impl Keep {
     }
 
     fn verify_against(&self, heads: Vec<Head>) -> Findings {
-        verify(Log::Dir(self.dir.path().to_owned()), heads, true, &mut |_, _| {}).unwrap()
+        verify(&Log::Dir(self.dir.path().to_owned()), &heads, true, &mut |_, _| {}).unwrap()
     }
 
     fn faults(&self) -> Faults {
@@ -342,6 +342,35 @@ fn what_retention_removed_is_accounted_for_by_its_line_and_nothing_else() {
 }
 
 #[test]
+fn what_retention_removes_while_one_reads_is_no_fault() {
+    let mut head = Head::genesis();
+    let mut lines: Vec<_> =
+        (1..=8).map(|seq| sealed(&mut head, Content::Record(Box::new(record(seq))))).collect();
+    let pruned = Pruned {
+        event: PrunedEvent::It,
+        last_hash: head.hash.clone(),
+        last_seq: 8,
+        prev: String::new(),
+        seq: 0,
+        time: NOON,
+    };
+    lines.push(sealed(&mut head, Content::Notice(Notice::Pruned(pruned))));
+    let keep = Keep::of(lines);
+    let log = Log::Dir(keep.dir.path().to_owned());
+    let verify = |mut meanwhile: &dyn Fn()| {
+        verify(&log, &[], true, &mut |_, _| std::mem::replace(&mut meanwhile, &|| ())()).unwrap()
+    };
+    // Not from the beginning, so not by retention.
+    let second = fs::read(keep.path(SECOND)).unwrap();
+    assert_eq!(verify(&|| fs::remove_file(keep.path(SECOND)).unwrap()).faults.count, 1);
+    fs::write(keep.path(SECOND), second).unwrap();
+    // While the first is read.
+    let findings =
+        verify(&|| [FIRST, SECOND].iter().for_each(|name| fs::remove_file(keep.path(name)).unwrap()));
+    assert_eq!((findings.faults, findings.lines), (Faults::default(), 1));
+}
+
+#[test]
 fn lines_of_the_log_itself_are_told_and_unknown_ones_are_no_fault() {
     let mut head = Head::genesis();
     let gap = Gap {
@@ -470,7 +499,7 @@ proptest! {
         let kept: String = (1..=12).filter(all).map(|seq| &*keep.lines[seq as usize - 1]).collect();
         let path = keep.path("some.jsonl");
         fs::write(&path, kept).unwrap();
-        let findings = verify(Log::Files(vec![path]), Vec::new(), false, &mut |_, _| {}).unwrap();
+        let findings = verify(&Log::Files(vec![path]), &[], false, &mut |_, _| {}).unwrap();
         let missing: Vec<u64> = findings.faults.described.iter().flat_map(|fault| match fault.problem {
             Problem::Missing { first, last, .. } => first..=last,
             ref other => panic!("{other}"),
