@@ -19,6 +19,8 @@ pub type ExhibitName = (Kind, [u8; 32]);
 #[derive(Debug)]
 pub(super) struct Exhibits {
     shelf: Shelf,
+    /// Whether their names are to be on the disk itself before any line that names them.
+    durable: bool,
     /// On the shelf, as far as is remembered.
     known: LruCache<ExhibitName, ()>,
     /// Named by the file that is being written; as many as it has lines for, so its size bounds them.
@@ -29,9 +31,10 @@ pub(super) struct Exhibits {
 
 impl Exhibits {
     /// Beside a file that names `in_use`.
-    pub fn new(audit_dir: &Path, in_use: HashSet<ExhibitName>) -> Self {
+    pub fn new(audit_dir: &Path, durable: bool, in_use: HashSet<ExhibitName>) -> Self {
         let known_max = NonZeroUsize::new(EVIDENCE_KNOWN_MAX).expect("a bound is not zero");
-        Self { shelf: Shelf::of(audit_dir), known: LruCache::new(known_max), in_use, waiting: Vec::new() }
+        let (shelf, known) = (Shelf::of(audit_dir), LruCache::new(known_max));
+        Self { shelf, durable, known, in_use, waiting: Vec::new() }
     }
 
     /// Puts on the shelf what is not known to be there, and tells what could not be.
@@ -45,19 +48,25 @@ impl Exhibits {
         }
         let (names, new): (Vec<_>, Vec<_>) = new.into_iter().unzip();
         let mut errors = Vec::new();
-        for ((name, exhibit), kept) in names.into_iter().zip(&new).zip(put_all(&self.shelf, &new)) {
+        let put = put_all(&self.shelf, &new);
+        let is_on_disk = self.sync(new.iter().zip(&put)).map_err(|error| errors.push(error)).is_ok();
+        for ((name, exhibit), put) in names.into_iter().zip(&new).zip(put) {
             self.waiting.retain(|waiting| (waiting.kind, waiting.sha256) != name);
-            match kept {
-                Ok(()) => _ = self.known.put(name, ()),
-                Err(error) => {
-                    errors.push(error);
-                    if self.waiting.len() < EVIDENCE_WAITING_MAX {
-                        self.waiting.push(exhibit.clone());
-                    }
-                }
+            if put.is_ok() && is_on_disk {
+                self.known.put(name, ());
+            } else if self.waiting.len() < EVIDENCE_WAITING_MAX {
+                self.waiting.push(exhibit.clone());
             }
+            errors.extend(put.err());
         }
         errors
+    }
+
+    /// What has been put there is there after a power cut, too. Once for all that came together, those
+    /// that were found there included: who put them may have been killed before this.
+    fn sync<'a>(&self, put: impl Iterator<Item = (&'a Exhibit, &'a io::Result<()>)>) -> io::Result<()> {
+        let there = put.filter(|(_, put)| put.is_ok()).map(|(exhibit, _)| exhibit);
+        if self.durable { self.shelf.sync(there) } else { Ok(()) }
     }
 
     /// Tries what waits once more.

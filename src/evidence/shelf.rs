@@ -1,8 +1,9 @@
 //! The files of evidence: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture.
 //! Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,9 @@ use sha2::{Digest, Sha256};
 use super::{Exhibit, Kind};
 use crate::limits::EVIDENCE_OCTETS_MAX;
 use crate::text::hex;
+
+/// Directories above an exhibit that are ours: of its first octet, of all evidence, of the log.
+const LEVELS: usize = 3;
 
 /// The directory of evidence.
 #[derive(Clone, Debug)]
@@ -46,7 +50,8 @@ impl Shelf {
         self.dir.join(sha256.get(..2).unwrap_or("00")).join(format!("{sha256}.{extension}"))
     }
 
-    /// Keeps an exhibit, unless it is kept already. A file appears whole or not at all.
+    /// Keeps an exhibit, unless it is kept already. A file appears whole or not at all; that it has its
+    /// name after a power cut, too, is the part of [`Shelf::sync`].
     pub fn put(&self, exhibit: &Exhibit) -> io::Result<()> {
         let path = self.path(exhibit.kind, &hex(&exhibit.sha256));
         if path.exists() {
@@ -63,6 +68,17 @@ impl Shelf {
         written
     }
 
+    /// Brings the names of exhibits to the disk itself: each directory once, from theirs up to that of
+    /// the log.
+    pub fn sync<'a>(&self, exhibits: impl IntoIterator<Item = &'a Exhibit>) -> io::Result<()> {
+        let paths: Vec<_> =
+            exhibits.into_iter().map(|exhibit| self.path(exhibit.kind, &hex(&exhibit.sha256))).collect();
+        let levels = paths.iter().flat_map(|path| path.ancestors().skip(1).take(LEVELS));
+        let dirs: BTreeSet<_> = levels.collect();
+        // The innermost first: a name that is on the disk leads to something that is there.
+        dirs.into_iter().rev().try_for_each(|dir| File::open(dir)?.sync_all())
+    }
+
     /// What is kept under a name, `sha256` in hexadecimal.
     pub fn get(&self, kind: Kind, sha256: &str) -> io::Result<Found> {
         let file = match File::open(self.path(kind, sha256)) {
@@ -75,12 +91,13 @@ impl Shelf {
         if let Err(error) = decoder.read_to_end(&mut content) {
             return Ok(Found::Damaged(format!("cannot be decompressed: {error}")));
         }
+        let is_more_behind = !decoder.into_inner().into_inner().fill_buf()?.is_empty();
         let found = hex(&Sha256::digest(&content));
-        if found == sha256 {
-            Ok(Found::Content(content))
-        } else {
-            Ok(Found::Damaged(format!("its content has the SHA-256 {found}")))
-        }
+        Ok(match found == sha256 {
+            true if is_more_behind => Found::Damaged("more octets follow the end of its content".into()),
+            true => Found::Content(content),
+            false => Found::Damaged(format!("its content has the SHA-256 {found}")),
+        })
     }
 }
 
@@ -127,5 +144,33 @@ mod tests {
         assert!(
             matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("decompressed"))
         );
+    }
+
+    #[test]
+    fn nothing_can_be_hidden_behind_an_exhibit() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shelf, exhibit) = (Shelf::of(dir.path()), exhibit(b"user-agent: *\n"));
+        shelf.put(&exhibit).unwrap();
+        let name = hex(&exhibit.sha256);
+        let path = shelf.path(Kind::File, &name);
+        let kept = std::fs::read(&path).unwrap();
+        // Whatever follows: one octet, what ends a block of a tape, another member.
+        for more in [&b"\n"[..], &[0; 512], &kept] {
+            std::fs::write(&path, [&kept, more].concat()).unwrap();
+            let found = shelf.get(Kind::File, &name).unwrap();
+            assert!(matches!(&found, Found::Damaged(why) if why.contains("more octets")), "{found:?}");
+        }
+        std::fs::write(&path, &kept).unwrap();
+        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Content(exhibit.content.to_vec()));
+    }
+
+    #[test]
+    fn names_are_brought_to_the_disk_as_far_as_they_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shelf, one, other) = (Shelf::of(dir.path()), exhibit(b"one"), exhibit(b"other"));
+        shelf.sync([]).unwrap();
+        shelf.put(&one).unwrap();
+        shelf.sync([&one]).unwrap();
+        assert_eq!(shelf.sync([&one, &other]).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }
