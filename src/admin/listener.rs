@@ -11,14 +11,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::{Watched, routes};
-use crate::limits::{ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
+use super::{Watched, accept, routes};
+use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
 
 /// A listener that is bound, but not served yet. Port 0 has become a number.
 #[derive(Debug)]
@@ -50,8 +49,7 @@ impl Listener {
     }
 }
 
-/// Accepts until it is told to stop; the connections are tasks of `tasks`. Who comes when all places
-/// are taken waits in the system's queue.
+/// Accepts until it is told to stop; the connections are tasks of `tasks`.
 pub(super) async fn serve(
     listener: Listener,
     watched: Arc<Watched>,
@@ -62,31 +60,15 @@ pub(super) async fn serve(
         Ok(listener) => listener,
         Err(error) => return warn!("the admin listener cannot be served: {error}"),
     };
-    let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
-    let next = async || {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-        let (stream, _) = listener.accept().await?;
-        Ok::<_, io::Error>((stream, place))
+    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+    let converse = |stream, place| {
+        let watched = Arc::clone(&watched);
+        tasks.spawn(async move {
+            let _ = timeout(ADMIN_DEADLINE, converse(stream, watched)).await;
+            drop(place);
+        });
     };
-    loop {
-        let accepted = tokio::select! {
-            accepted = next() => accepted,
-            () = stop.cancelled() => return,
-        };
-        match accepted {
-            Ok((stream, place)) => {
-                let watched = Arc::clone(&watched);
-                tasks.spawn(async move {
-                    let _ = timeout(ADMIN_DEADLINE, converse(stream, watched)).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                warn!("cannot accept a connection to the admin listener: {error}");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    accept::each("the admin listener", ADMIN_CONNECTIONS_MAX, &stop, accept, converse).await;
 }
 
 async fn converse(stream: TcpStream, watched: Arc<Watched>) {

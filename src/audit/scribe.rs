@@ -79,7 +79,7 @@ impl Scribe {
     ) -> Self {
         status.update(|health| health.head = head.clone());
         Self {
-            exhibits: Exhibits::new(&config.dir, active.in_use),
+            exhibits: Exhibits::new(&config.dir, config.sync != Sync::None, active.in_use),
             config,
             clock,
             journal: active.journal,

@@ -7,7 +7,8 @@ use std::sync::{Arc, MutexGuard};
 use tokio::sync::watch;
 
 use super::entry::Entry;
-use super::{Question, Shelf, Store, Undecided, jitter};
+use super::question::{Question, jitter};
+use super::{Shelf, Store, Undecided};
 use crate::fetch::Ask;
 use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;

@@ -10,16 +10,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use super::super::Watched;
+use super::super::{Watched, accept};
 use super::{Line, answer, path};
-use crate::limits::{ACCEPT_PAUSE, CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_OCTETS_MAX, CONTROL_TIMEOUT};
+use crate::limits::{CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_OCTETS_MAX, CONTROL_TIMEOUT};
 use crate::store::Store;
 
 /// Octets that a socket's name has room for (sun_path of unix(7), without its end).
@@ -94,33 +93,18 @@ pub(crate) async fn serve(
         Ok(listener) => listener,
         Err(error) => return warn!("the control socket cannot be served: {error}"),
     };
-    let places = Arc::new(Semaphore::new(CONTROL_CONNECTIONS_MAX));
-    let next = async || {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-        Ok::<_, io::Error>((listener.accept().await?.0, place))
+    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
+    let converse = |stream, place| {
+        // Not the rest of what is watched: a conversation may outlive it.
+        let (store, stop) = (Arc::clone(&watched.store), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = converse(stream, store, stop).await {
+                debug!("a conversation by the control socket ended: {error}");
+            }
+            drop(place);
+        });
     };
-    loop {
-        let accepted = tokio::select! {
-            accepted = next() => accepted,
-            () = stop.cancelled() => return,
-        };
-        match accepted {
-            Ok((stream, place)) => {
-                // Not the rest of what is watched: a conversation may outlive it.
-                let (store, stop) = (Arc::clone(&watched.store), stop.clone());
-                tasks.spawn(async move {
-                    if let Err(error) = converse(stream, store, stop).await {
-                        debug!("a conversation by the control socket ended: {error}");
-                    }
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                warn!("cannot accept a connection to the control socket: {error}");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    accept::each("the control socket", CONTROL_CONNECTIONS_MAX, &stop, accept, converse).await;
 }
 
 async fn converse(
