@@ -121,9 +121,12 @@ pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
 /// `audit.sync = "batch"`: what a power cut may take.
 pub const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
 
-/// How long somebody else may have the log's lock at a start before he is taken for another writer:
-/// readers who ask whether there is one have it for microseconds.
-pub const AUDIT_LOCK_WAIT: Duration = Duration::from_millis(250);
+/// How long a writer that begins tries to have the directory of records to itself: who asks whether
+/// one is at work holds the lock for an instant.
+pub const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often it tries meanwhile.
+pub const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How often the log is tried again while it cannot be written, so that it heals without traffic.
 pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -302,8 +305,12 @@ pub const VERIFY_READINGS_MAX: u32 = 3;
 /// Faults of a log that are described; the others are counted.
 pub const FAULTS_DESCRIBED_MAX: usize = 20;
 
+/// Captures that an archive of evidence is known to have; of more, one may be in it again.
+pub const ARCHIVE_CAPTURES_MAX: usize = 800_000;
+
 /// Runs of missing lines that are remembered, to tell lines that were moved from others.
 pub const HOLES_REMEMBERED_MAX: usize = 1024;
+
 /// Keys that a report counts exactly, of each kind: more origins, rules or clients than anybody
 /// reads about. Beyond it the rarest are let go.
 pub const REPORT_KEYS_MAX: usize = 100_000;

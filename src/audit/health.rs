@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::config::OnFailure;
 use super::line::Head;
-use super::writer::OnFailure;
 
 /// The numbers are of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

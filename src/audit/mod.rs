@@ -2,12 +2,14 @@
 //! line in the file for each before the answer goes out. Decides nothing and knows no HTTP; it is
 //! told what happened.
 
+mod config;
 mod exhibits;
 mod head;
 mod health;
 mod journal;
 mod keeper;
 mod line;
+mod lock;
 mod notice;
 mod page;
 mod record;
@@ -22,15 +24,15 @@ mod time;
 mod words;
 mod writer;
 
+pub use config::{Config, OnFailure, Sync};
 pub use exhibits::ExhibitName;
 pub use head::{HEAD_NAME, read_head};
 pub use health::Health;
 pub use line::{Content, Head, LineError, checked_hash, split};
+pub use lock::is_written;
 pub use notice::{Gap, GapEvent, Notice, Pruned, PrunedEvent, Torn, TornEvent, Totals, TotalsEvent};
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, new_id};
 pub use segment::FILE_NAME;
 pub use time::{parse as parse_time, print as print_time};
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
-pub use writer::{
-    Config, Desk, ForgetError, OnFailure, OpenError, Sync, WriteError, Writer, Written, is_written,
-};
+pub use writer::{Desk, ForgetError, OpenError, WriteError, Writer, Written};

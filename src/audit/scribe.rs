@@ -9,6 +9,7 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::config::{Config, Sync};
 use super::exhibits::{ExhibitName, Exhibits};
 use super::health::{Status, Trouble};
 use super::journal::Journal;
@@ -16,7 +17,7 @@ use super::line::Head;
 use super::notice::{Gap, GapEvent, Notice};
 use super::page::Page;
 use super::start::{Active, First};
-use super::writer::{Config, ForgetError, Job, Sync, WriteError};
+use super::writer::{ForgetError, Job, WriteError};
 use crate::clock::{Clock, monotonic};
 use crate::limits::RECORDS_WAITING_MAX;
 use crate::moment::Moment;

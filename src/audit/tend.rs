@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::io;
 use std::time::Instant;
 
+use super::config::Sync;
 use super::head::write_head;
 use super::health::Trouble;
 use super::notice::Notice;
 use super::scribe::Scribe;
 use super::segment::closed_name;
 use super::start::open_active;
-use super::writer::Sync;
 use crate::clock::monotonic;
 use crate::limits::{AUDIT_RETRY_INTERVAL, ROTATION_INTERVAL};
 

@@ -3,102 +3,28 @@
 //! its record; those who wait together share one write.
 
 use std::borrow::Cow;
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::config::Config;
 use super::exhibits::ExhibitName;
 use super::health::{Health, Status};
-use super::journal::private;
 use super::keeper::Keeper;
+use super::lock;
 use super::notice::Notice;
 use super::record::Record;
 use super::redact::Redactor;
 use super::scribe::Scribe;
 use super::start::{find_head, open_active};
-use crate::clock::{Clock, monotonic};
+use crate::clock::Clock;
 use crate::evidence::Exhibit;
-use crate::limits::{AUDIT_LOCK_WAIT, RECORDS_WAITING_MAX};
-
-const LOCK_NAME: &str = "lock";
-
-/// How the log is kept.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub dir: PathBuf,
-    pub sync: Sync,
-    pub on_failure: OnFailure,
-    /// Octets after which a segment is closed.
-    pub rotate_size: u64,
-    /// The age of its first line after which a segment is closed.
-    pub rotate_age: Duration,
-    /// How long closed segments are kept; none: for ever.
-    pub retain: Option<Duration>,
-    /// Whether the values of queries are replaced by keyed hashes.
-    pub redact_query: bool,
-}
-
-/// When what was written is brought to the disk itself: what a power cut may take. A killed process
-/// loses nothing in either case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// Before the answer.
-    Each,
-    /// At most 100 ms after it.
-    Batch,
-    /// When the system likes.
-    None,
-}
-
-/// What becomes of requests while records cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Denials go on without a record, and so does what is forwarded.
-    Deny,
-    /// Nothing is served until records can be written again.
-    Stop,
-}
-
-impl Config {
-    /// The defaults, in `dir`.
-    pub fn new(dir: PathBuf) -> Self {
-        Self {
-            dir,
-            sync: Sync::Batch,
-            on_failure: OnFailure::Deny,
-            rotate_size: 128 << 20,
-            rotate_age: Duration::from_secs(24 * 60 * 60),
-            retain: None,
-            redact_query: false,
-        }
-    }
-}
-
-/// Whether a process is writing the log in `dir`.
-pub fn is_written(dir: &Path) -> bool {
-    let Ok(lock) = File::open(dir.join(LOCK_NAME)) else { return false };
-    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
-}
-
-/// Locks for this process alone. Whoever asks [`is_written`] has the lock for a moment, and is no reason
-/// to give up.
-fn take(lock: &File) -> Result<(), TryLockError> {
-    let end = monotonic() + AUDIT_LOCK_WAIT;
-    loop {
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) if monotonic() < end => {
-                std::thread::sleep(AUDIT_LOCK_WAIT / 50);
-            }
-            tried => return tried,
-        }
-    }
-}
+use crate::limits::RECORDS_WAITING_MAX;
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
 /// brings it to the disk, and ends the thread.
@@ -171,12 +97,7 @@ impl Writer {
         let dir: &Path = &config.dir;
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-        let lock = private().write(true).open(dir.join(LOCK_NAME)).map_err(failed)?;
-        match take(&lock) {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(dir.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
+        let lock = lock::take(dir).map_err(failed)?.ok_or_else(|| OpenError::Locked(dir.to_owned()))?;
         let redactor = config.redact_query.then(|| Redactor::open(dir)).transpose().map_err(failed)?;
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;

@@ -20,7 +20,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::writer::{Config, Desk};
+use super::config::Config;
+use super::writer::Desk;
 use crate::clock::Clock;
 use crate::limits::KEEPER_INTERVAL;
 use closed::Survey;

@@ -1,0 +1,56 @@
+//! How the log is to be kept.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The settings of the log.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub dir: PathBuf,
+    pub sync: Sync,
+    pub on_failure: OnFailure,
+    /// Octets after which a segment is closed.
+    pub rotate_size: u64,
+    /// The age of its first line after which a segment is closed.
+    pub rotate_age: Duration,
+    /// How long closed segments are kept; none: for ever.
+    pub retain: Option<Duration>,
+    /// Whether the values of queries are replaced by keyed hashes.
+    pub redact_query: bool,
+}
+
+/// When what was written is brought to the disk itself: what a power cut may take. A killed process
+/// loses nothing in either case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// Before the answer.
+    Each,
+    /// At most 100 ms after it.
+    Batch,
+    /// When the system likes.
+    None,
+}
+
+/// What becomes of requests while records cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Denials go on without a record, and so does what is forwarded.
+    Deny,
+    /// Nothing is served until records can be written again.
+    Stop,
+}
+
+impl Config {
+    /// The defaults, in `dir`.
+    pub fn new(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            sync: Sync::Batch,
+            on_failure: OnFailure::Deny,
+            rotate_size: 128 << 20,
+            rotate_age: Duration::from_secs(24 * 60 * 60),
+            retain: None,
+            redact_query: false,
+        }
+    }
+}

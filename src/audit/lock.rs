@@ -1,0 +1,34 @@
+//! The lock of a directory of records: one process writes there, and whoever reads can ask whether one
+//! does.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use super::journal::private;
+use crate::clock::monotonic;
+use crate::limits::{LOCK_INTERVAL, LOCK_PATIENCE};
+
+const NAME: &str = "lock";
+
+/// Whether a process is writing the log in `dir`.
+pub fn is_written(dir: &Path) -> bool {
+    let Ok(lock) = File::open(dir.join(NAME)) else { return false };
+    // Given back at once, but a writer that begins at this instant finds it taken: see `take`.
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+/// The lock, to be held as long as anything there is written; `None` where another writer has it.
+/// One that only asks has it for an instant, so a single look does not tell.
+pub fn take(dir: &Path) -> io::Result<Option<File>> {
+    let lock = private().write(true).open(dir.join(NAME))?;
+    let end = monotonic() + LOCK_PATIENCE;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) if monotonic() < end => std::thread::sleep(LOCK_INTERVAL),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
