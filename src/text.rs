@@ -2,7 +2,7 @@
 //! and such that the octets can be told from the text again.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter, Write as _};
 
 use sha2::{Digest, Sha256};
 
@@ -63,6 +63,24 @@ pub fn escape_json(text: &mut String, character: char) {
     });
 }
 
+/// What somebody else wrote, in HTML, as text or in a quoted attribute. What could move a
+/// cursor is escaped as in JSON: records have it so already, other texts need not.
+#[derive(Clone, Copy, Debug)]
+pub struct Html<'a>(pub &'a str);
+
+impl Display for Html<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        shown(self.0, escape_json).chars().try_for_each(|character| match character {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&#39;"),
+            _ => f.write_char(character),
+        })
+    }
+}
+
 /// Cuts at the bound and says so: `…[9000 octets, sha256 3b1f…]`, over the octets as received.
 fn bounded(mut text: String, octets: &[u8], octets_max: usize) -> String {
     if octets.len() <= octets_max && text.len() <= octets_max {
@@ -114,4 +132,18 @@ fn push_hex(text: &mut String, mark: &str, octet: u8) {
 
 fn push_lower_hex(text: &mut String, octet: u8) {
     let _ = write!(text, "{octet:02x}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_strangers_wrote_reaches_a_reader_of_html_as_it_is() {
+        let hostile = "<b title='\"'>&\u{1b}[2J\u{202e}\n";
+        assert_eq!(
+            Html(hostile).to_string(),
+            "&lt;b title=&#39;&quot;&#39;&gt;&amp;\\u001b[2J\\u202e\\u000a"
+        );
+    }
 }

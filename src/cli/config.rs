@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
-use super::output::print;
+use super::output::{Form, print};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{DEFAULT_FILE, Loaded};
 
@@ -36,7 +36,7 @@ Examples:
   courtesy config show --format json | jq '.[] | select(.key == \"robots.profile\")'")]
     Show {
         #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        format: Form,
         #[command(flatten)]
         flags: ConfigFlags,
         #[command(flatten)]
@@ -45,13 +45,6 @@ Examples:
     /// Print a commented file with every setting and its default
     #[command(after_help = "Example:\n  courtesy config default > courtesy.toml")]
     Default,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
-enum Format {
-    #[default]
-    Text,
-    Json,
 }
 
 pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
@@ -76,11 +69,11 @@ fn check(loaded: &Loaded) -> Result<(), Failure> {
     print(format!("{notices}{what}: ok\n"))
 }
 
-fn show(loaded: &Loaded, format: Format) -> Result<(), Failure> {
+fn show(loaded: &Loaded, format: Form) -> Result<(), Failure> {
     let settings = loaded.effective();
     let text = match format {
-        Format::Text => settings.iter().map(|setting| format!("{setting}\n")).collect(),
-        Format::Json => serde_json::to_string_pretty(&settings).expect("settings are plain values") + "\n",
+        Form::Text => settings.iter().map(|setting| format!("{setting}\n")).collect(),
+        Form::Json => serde_json::to_string_pretty(&settings).expect("settings are plain values") + "\n",
     };
     print(text)
 }

@@ -1,8 +1,22 @@
-//! Standard output. A reader that has seen enough (`courtesy config show | head`) is no error.
+//! Where what a command has to say goes: standard output, or a file. A reader that has seen enough
+//! (`courtesy config show | head`) is no error.
 
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use clap::ValueEnum;
 
 use super::exit::Failure;
+
+/// For people or for programs.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    #[default]
+    Text,
+    Json,
+}
 
 /// Writes all of `text` to standard output.
 pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
@@ -11,4 +25,9 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => Ok(outcome?),
     }
+}
+
+/// Makes a file that nobody else can read: what comes of records says who asked for what.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

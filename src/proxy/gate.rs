@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode};
-use tracing::{debug, info};
 
 use super::connect::Mixed;
 use super::decisions::Decisions;
@@ -15,16 +14,15 @@ pub use super::denial::Denial;
 use super::denial::Draft;
 pub(super) use super::denial::Subject;
 use super::problem::Problem;
-use super::rules::{Mode, Rules};
+use super::rules::Rules;
 use super::target::Target;
-use crate::audit::{Event, Reason, Record, Writer};
+use crate::audit::{Event, Reason, Writer};
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure};
 use crate::moment::Moment;
 use crate::origin::Origin;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
-use crate::policy::exemption::Exemption;
 use crate::policy::state::{Policy, RobotsState};
 use crate::store::{Known, Store, Undecided};
 
@@ -219,74 +217,4 @@ impl Gate {
             age: now.since(copy.confirmed_at),
         })
     }
-
-    /// `Ok`: it goes all the same, by exemption or because the mode only observes.
-    async fn disallowed(&self, draft: &Draft<'_>, mut denial: Denial) -> Result<(), No> {
-        let (origin, token) = (draft.subject.origin(), draft.agent.token);
-        let exemption = match draft.subject {
-            Subject::Resource(target) => {
-                let path = target.path.as_str().as_bytes();
-                self.rules.exemptions.find(origin, path, token, draft.now)
-            }
-            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now),
-        };
-        if let Some(exemption) = exemption {
-            denial.record = exempted(denial.record, exemption);
-            // An exemption holds on the condition that its use is recorded.
-            if self.record(&denial).await {
-                return Ok(());
-            }
-            denial.record.event = Event::Denied;
-        } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
-            denial.record.event = Event::WouldDeny;
-            // Who observes wants nothing denied, and a lost record is counted by the writer.
-            self.record(&denial).await;
-            return self.check_audit();
-        }
-        Err(self.deny(denial).await)
-    }
-
-    async fn deny(&self, denial: Denial) -> No {
-        let is_recorded = self.record(&denial).await;
-        match self.check_audit() {
-            Err(no) if !is_recorded => no,
-            _ => No::Denial(Box::new(denial)),
-        }
-    }
-
-    /// Whether anything may be decided while records cannot be written (`audit.on_failure`).
-    fn check_audit(&self) -> Result<(), No> {
-        if self.audit.is_stopped() { Err(No::Unrecorded) } else { Ok(()) }
-    }
-
-    /// Whether the record was handed to the operating system. A denial stands without it; the writer
-    /// says loudly that records are lost, and counts them.
-    async fn record(&self, denial: &Denial) -> bool {
-        let record = &denial.record;
-        let url = self.audit.shown(&record.url);
-        info!(
-            event = ?record.event, reason = ?record.reason, %url, agent = record.agent,
-            line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
-        );
-        if record.event == Event::Denied {
-            self.decisions.count(Verdict::Disallow, record.path_seen);
-        }
-        match self.audit.write(record.clone(), denial.exhibits.clone()).await {
-            Ok(_) => true,
-            Err(error) => {
-                debug!(record = record.id, %url, "{error}");
-                false
-            }
-        }
-    }
-}
-
-fn exempted(record: Record, exemption: &Exemption) -> Record {
-    let exemption = crate::audit::Exemption {
-        by: exemption.by.clone(),
-        reason: exemption.reason.clone(),
-        ticket: exemption.ticket.clone(),
-        until: exemption.until,
-    };
-    Record { event: Event::Exempted, exemption: Some(exemption), ..record }
 }

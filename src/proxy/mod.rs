@@ -19,6 +19,7 @@ mod intercept;
 mod interim;
 mod page;
 mod problem;
+mod recorded;
 mod refusal;
 #[cfg(test)]
 mod replayed;

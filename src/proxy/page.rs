@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::problem::{OWN_NAME, Problem};
 use crate::ca::CLIENTS;
+use crate::text::Html;
 
 /// A problem as a page.
 pub fn problem(problem: Problem, detail: &str, members: &Map<String, Value>) -> String {
@@ -18,8 +19,8 @@ pub fn problem(problem: Problem, detail: &str, members: &Map<String, Value>) -> 
         &format!(
             "<p>{}</p>\n<table>{rows}</table>\n<p><b>What to do:</b> {}</p>\n\
              <p><small>Answered by courtesy, a crawler politeness proxy. <a href=\"{}\">{}</a></small></p>",
-            escape(detail),
-            escape(row.remedy),
+            Html(detail),
+            Html(row.remedy),
             problem.uri(),
             row.name
         ),
@@ -38,15 +39,14 @@ fn flatten(prefix: &str, members: &Map<String, Value>, rows: &mut String) {
 }
 
 fn push_row(name: &str, value: &str, rows: &mut String) {
-    let _ = write!(rows, "<tr><th>{}</th><td><code>{}</code></td></tr>", escape(name), escape(value));
+    let _ = write!(rows, "<tr><th>{}</th><td><code>{}</code></td></tr>", Html(name), Html(value));
 }
 
 /// The proxy's own pages: what it is, and one for each problem type.
 pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
     if let Some(found) = path.strip_prefix("/problems/").and_then(Problem::named) {
         let row = found.row();
-        let body =
-            format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", escape(row.meaning), escape(row.remedy));
+        let body = format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", Html(row.meaning), Html(row.remedy));
         return (StatusCode::OK, document(row.title, &body));
     }
     if path != "/" {
@@ -60,12 +60,13 @@ pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
             "<li><a href=\"/problems/{}\">{}</a>: {}</li>",
             row.name,
             row.title,
-            escape(row.meaning)
+            Html(row.meaning)
         );
     }
     let mut clients = String::new();
     for client in CLIENTS {
-        let help = escape(&client.help.replace("{file}", "ca.pem"));
+        let help = client.help.replace("{file}", "ca.pem");
+        let help = help.lines().map(|line| Html(line).to_string()).collect::<Vec<_>>().join("\n");
         let _ = write!(clients, "<dt>{}</dt><dd><pre>{help}</pre></dd>", client.names.join(", "));
     }
     let body = format!(
@@ -77,7 +78,7 @@ pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
          <p>For HTTPS a client has to trust the proxy's CA: <a href=\"/ca.pem\">ca.pem</a>, \
          <a href=\"/ca.der\">ca.der</a> (SHA-256 <code>{}</code>).</p>\n\
          <dl>{clients}</dl>\n<h2>Answers it makes itself</h2>\n<ul>{list}</ul>",
-        escape(fingerprint)
+        Html(fingerprint)
     );
     (StatusCode::OK, document("courtesy", &body))
 }
@@ -88,24 +89,8 @@ fn document(title: &str, body: &str) -> String {
          <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;padding:0 1em}}\
          th{{text-align:left;padding-right:1em;font-weight:normal;color:#555}}code,pre{{overflow-wrap:anywhere;white-space:pre-wrap}}</style>\n\
          <h1>{0}</h1>\n{body}\n</html>\n",
-        escape(title)
+        Html(title)
     )
-}
-
-/// For text and for quoted attributes.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

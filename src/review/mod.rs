@@ -1,6 +1,7 @@
 //! Reading the log of denials: filters, following, verification, deciding again, the report of a
-//! period. Works on files alone, beside whoever writes them.
+//! period, the evidence as an archive. Works on files alone, beside whoever writes them.
 
+pub mod archive;
 mod blocks;
 mod brief;
 pub mod filter;

@@ -5,3 +5,6 @@ mod forms;
 mod query;
 mod show;
 mod support;
+mod warc;
+#[path = "../evidence/warcio.rs"]
+mod warcio;

@@ -1,7 +1,5 @@
 //! One record, its robots.txt, and how that came.
 
-use std::io::Read;
-
 use courtesy::audit::{Group, Reason, Record, Robots, RobotsStatus, Rule};
 use courtesy::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
 use courtesy::text::{hex, sha256_hex};
@@ -166,40 +164,4 @@ fn a_file_without_a_deciding_line_is_shown_from_its_beginning() {
     log.write([Record { reason: Reason::PathNotSeen, robots: Some(robots), group, rule, ..record(3) }]);
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "3"]));
     assert!(shown.contains("       1  # line 1\n") && shown.contains("only the host was known"), "{shown}");
-}
-
-#[test]
-fn an_export_as_warc_has_each_answer_once_and_says_what_is_missing() {
-    let mut log = log();
-    // A second record that names what the first does.
-    let line = std::fs::read_to_string(log.active()).unwrap().lines().next().unwrap().to_owned();
-    let again: Record = serde_json::from_str(&line).unwrap();
-    log.write([again]);
-    // Heads are octets of ISO 8859-1, so an archive is no text.
-    let text = |octets: Vec<u8>| String::from_utf8_lossy(&octets).into_owned();
-    let export = |arguments: &[&str]| {
-        let arguments = [&["export", "--format", "warc"], arguments].concat();
-        let output = audit(log.dir.path(), &arguments).output().unwrap();
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    };
-    let (code, archive, said) = export(&[]);
-    assert_eq!((code, said.as_str()), (Some(0), ""));
-    assert!(archive.starts_with("WARC/1.1\r\nWARC-Type: warcinfo\r\n"), "{archive}");
-    assert_eq!(archive.matches("WARC-Type: response\r\n").count(), 3, "{archive}");
-    assert_eq!(archive.matches("Disallow: /private/").count(), 1);
-    let (_, archive, _) = export(&["--reason", "robots_unreachable"]);
-    assert_eq!(archive.matches("WARC-Type: response\r\n").count(), 1, "{archive}");
-    let file = log.dir.path().join("export.warc.gz");
-    assert_eq!(export(&["--output", file.to_str().unwrap()]).0, Some(0));
-    let mut unpacked = Vec::new();
-    flate2::read::MultiGzDecoder::new(std::fs::File::open(&file).unwrap())
-        .read_to_end(&mut unpacked)
-        .unwrap();
-    assert_eq!(text(unpacked).matches("WARC-Type: response\r\n").count(), 3);
-    std::fs::remove_file(
-        Shelf::of(log.dir.path()).path(Kind::File, &sha256_hex(crate::show::file().as_bytes())),
-    )
-    .unwrap();
-    let (code, _, said) = export(&[]);
-    assert_eq!((code, said.contains("is missing from the evidence")), (Some(74), true), "{said}");
 }

@@ -1,3 +1,4 @@
 //! Evidence, read by others than us.
 
 mod warc;
+mod warcio;

@@ -1,14 +1,14 @@
 //! What we write as WARC, read back by warcio: the archives' own reader.
 
 use std::net::IpAddr;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use courtesy::evidence::warc::{Info, Packing, Writer};
 use courtesy::evidence::{Answer, Body, CaptureRecord, Failure};
 use courtesy::moment::Moment;
 use courtesy::text::sha256_hex;
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::warcio::{python, read_back};
 
 const NOON: u64 = 1_795_176_000_123;
 const FILE: &[u8] = b"User-agent: *\nDisallow: /\xff\n";
@@ -60,21 +60,6 @@ fn archive(packing: Packing) -> Vec<u8> {
         writer.write_capture(&capture, body).unwrap();
     }
     writer.finish().unwrap()
-}
-
-/// A program of the Python environment that tests/setup-python.sh makes.
-fn python(arguments: &[&str]) -> Output {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-python/bin/python");
-    let output = Command::new(python).args(arguments).output();
-    output.expect("the Python environment; run tests/setup-python.sh, which makes it")
-}
-
-fn read_back(archive: &Path) -> Vec<Value> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/evidence/read_warc.py");
-    let output = python(&[program.to_str().unwrap(), archive.to_str().unwrap()]);
-    assert!(output.status.success(), "tests/setup-python.sh installs what it needs: {output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]

@@ -1,43 +1,44 @@
 //! `courtesy audit export`: the records that match, or their evidence, for other programs.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::archive::Archive;
 use super::filters::FilterFlags;
-use super::form::{Form, Printer};
+use super::form::{Form, Printer, record};
 use super::is_broken_pipe;
 use super::place::PlaceFlags;
-use super::search::Search;
-use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::evidence::Shelf;
-use crate::evidence::warc::Packing;
+use super::search::{Search, Taken};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::create_private;
+use crate::clock::{Clock, SystemClock};
+use crate::evidence::warc::{Info, Packing};
+use crate::limits::ARCHIVE_CAPTURES_MAX;
+use crate::review::archive::{Archive, Findings};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   courtesy audit export --since 2026-11-01 --until 2026-11-30 --output november.jsonl
-  courtesy audit export --format csv --origin example.com --output example.csv
+  courtesy audit export --origin example.com --output example.csv
   courtesy audit export --run last --format csv > run.csv
-  courtesy audit export --since 7d --format warc --output week.warc.gz
+  courtesy audit export --since 2026-11-01 --output evidence.warc.gz
 
 JSON Lines are the very lines of the log, hashes included. In CSV a cell that a spreadsheet would
-compute has an apostrophe before it. WARC 1.1 has the evidence that the records name: each robots.txt
-with the answers by which it came; it is compressed when FILE ends in .gz. A file is made so that only
-you can read it.
+compute has an apostrophe before it. WARC has the evidence that the records name: each fetch of a
+robots.txt once, answers and file; if FILE ends in .gz, each record of it is compressed by itself. A
+file is made so that only you can read it.
 
-Exit codes: 0 done · 2 usage · 69 there is no log · 74 a part of it, or of the evidence, could not be
-read, or the output could not be written")]
+Exit codes: 0 done · 1 evidence is missing or was changed; the rest is written · 2 usage · 69 there is
+no log · 74 a part of it could not be read, or the output could not be written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    /// [default: as FILE ends, else jsonl]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Write to FILE instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -47,71 +48,111 @@ pub struct ExportArgs {
     place: PlaceFlags,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// JSON Lines
-    #[default]
     Jsonl,
     Csv,
-    /// A web archive of the evidence
+    /// The evidence, as a web archive (WARC 1.1)
     Warc,
 }
 
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     let log = args.place.log(&args.files)?;
-    let shelf = Shelf::of(&log.dir());
+    let dir = log.dir();
     let mut search = Search::new(log, args.filters.filter())?;
     let written = match &args.output {
-        None => write(args, &mut search, shelf, io::stdout().lock()),
-        Some(path) => write(args, &mut search, shelf, create(path)?).map_err(|Failure { exit, error }| {
-            Failure { exit, error: error.context(format!("cannot write {}", path.display())) }
-        }),
+        None => write(args, &dir, &mut search, io::stdout().lock()),
+        Some(path) => {
+            let file = create_private(path).map_err(Failure::from);
+            file.and_then(|file| write(args, &dir, &mut search, file)).map_err(|Failure { exit, error }| {
+                Failure { exit, error: error.context(format!("cannot write {}", path.display())) }
+            })
+        }
     };
     match written {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
-        Ok(Exit::Done) => Ok(search.conclude()),
-        Ok(worse) => {
-            search.conclude();
-            Ok(worse)
-        }
         Err(failure) => Err(failure),
+        Ok(exit) => Ok(match search.conclude() {
+            Exit::Done => exit,
+            unreadable => unreadable,
+        }),
     }
 }
 
-fn write(args: &ExportArgs, search: &mut Search, shelf: Shelf, output: impl Write) -> Result<Exit, Failure> {
+fn write(args: &ExportArgs, dir: &Path, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
     let output = BufWriter::with_capacity(64 << 10, output);
-    let form = match args.format {
-        Format::Jsonl => Form::Json,
-        Format::Csv => Form::Csv,
-        Format::Warc => return archive(args, search, shelf, output),
-    };
+    match args.format() {
+        Format::Jsonl => write_records(Form::Json, search, output),
+        Format::Csv => write_records(Form::Csv, search, output),
+        Format::Warc => write_evidence(args.packing(), dir, search, output),
+    }
+}
+
+fn write_records(form: Form, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
     let mut printer = Printer::new(form, output, false)?;
     let _ = search.run(&mut |line| Ok(printer.print(line)?))?;
     printer.flush()?;
     Ok(Exit::Done)
 }
 
-fn archive(
-    args: &ExportArgs,
+fn write_evidence(
+    packing: Packing,
+    dir: &Path,
     search: &mut Search,
-    shelf: Shelf,
     output: impl Write,
 ) -> Result<Exit, Failure> {
-    let is_gzip = args.output.as_ref().is_some_and(|path| path.extension() == Some("gz".as_ref()));
-    let packing = if is_gzip { Packing::Gzip } else { Packing::Plain };
-    let mut archive = Archive::new(output, packing, shelf)?;
-    let _ = search.run(&mut |line| Ok(archive.add(line)?))?;
-    let exit = if archive.is_partial { Exit::InputOutput } else { Exit::Done };
-    archive.finish()?;
-    Ok(exit)
+    let info = Info {
+        made_at: SystemClock.wall(),
+        description: "how the robots.txt files were fetched that denial records name".into(),
+    };
+    let mut archive = Archive::new(dir, output, packing, &info)?;
+    let _ = search.run(&mut |line| match record(line) {
+        Some((record, _)) => {
+            archive.add(&record)?;
+            Ok(Taken::Good)
+        }
+        None => Ok(Taken::Damaged),
+    })?;
+    Ok(told(&archive.finish()?))
 }
 
-/// Readable by nobody else: records say who asked for what.
-fn create(path: &Path) -> Result<std::fs::File, Failure> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    let opened = options.open(path);
-    opened
-        .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))
-        .or_exit(Exit::InputOutput)
+/// Says what an archive lacks.
+fn told(Findings { faults, may_repeat }: &Findings) -> Exit {
+    faults.described.iter().for_each(|fault| eprintln!("warning: {fault}"));
+    let more = faults.count - faults.described.len() as u64;
+    if more > 0 {
+        eprintln!("warning: and {more} more; courtesy audit verify counts them all");
+    }
+    if *may_repeat {
+        eprintln!(
+            "note: there are more than {ARCHIVE_CAPTURES_MAX} captures; those after them may be in the \
+             archive more than once"
+        );
+    }
+    if faults.count == 0 { Exit::Done } else { Exit::No }
+}
+
+impl ExportArgs {
+    fn format(&self) -> Format {
+        let by_name = match self.output_ends().as_slice() {
+            ["csv", ..] => Format::Csv,
+            ["warc", ..] | ["gz", "warc", ..] => Format::Warc,
+            _ => Format::Jsonl,
+        };
+        self.format.unwrap_or(by_name)
+    }
+
+    fn packing(&self) -> Packing {
+        if self.output_ends().first() == Some(&"gz") { Packing::Gzip } else { Packing::Plain }
+    }
+
+    /// The extensions of the output's name, the last one first.
+    fn output_ends(&self) -> Vec<&str> {
+        let name = self.output.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+        let mut parts: Vec<_> = name.unwrap_or_default().rsplit('.').collect();
+        // Before all dots stands the name itself.
+        parts.pop();
+        parts
+    }
 }

@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use super::place::PlaceFlags;
 use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::cli::output::print;
+use crate::cli::output::{Form, print};
 use crate::moment::Moment;
 use crate::review::{Log, Piece, Scan};
 
@@ -30,16 +30,9 @@ pub struct HeadArgs {
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: Form,
     #[command(flatten)]
     place: PlaceFlags,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
-enum Format {
-    #[default]
-    Text,
-    Json,
 }
 
 pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
@@ -47,8 +40,8 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
     let Head { seq, hash } = head;
     let time = print_time(time);
     print(match args.format {
-        Format::Text => format!("{seq}:{hash}  {time}\n"),
-        Format::Json => format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time })),
+        Form::Text => format!("{seq}:{hash}  {time}\n"),
+        Form::Json => format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time })),
     })?;
     Ok(Exit::Done)
 }

@@ -1,6 +1,5 @@
 //! `courtesy audit`: what has been denied, and whether the log of it holds.
 
-mod archive;
 mod export;
 pub mod filters;
 mod form;
@@ -19,7 +18,7 @@ mod when;
 
 use std::io;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use super::exit::{Exit, Failure};
 
@@ -45,14 +44,6 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Sum up a period
     Report(report::ReportArgs),
-}
-
-/// For people or for programs.
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
-enum Form {
-    #[default]
-    Text,
-    Json,
 }
 
 pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {

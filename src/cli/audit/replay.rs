@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Form;
 use super::filters::FilterFlags;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::Form;
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
 use crate::review::replay::{Count, Outcome, Replay};

@@ -7,9 +7,7 @@ mod tests;
 mod text;
 mod words;
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -142,7 +140,8 @@ fn write(args: &ReportArgs, report: &Report) -> Result<(), Failure> {
     };
     match &args.output {
         None => output::print(text),
-        Some(file) => save(file, &text)
+        Some(file) => output::create_private(file)
+            .and_then(|mut output| output.write_all(text.as_bytes()))
             .map_err(|error| anyhow::anyhow!("cannot write {}: {error}", file.display()))
             .or_exit(Exit::InputOutput),
     }
@@ -154,10 +153,4 @@ fn format_of(file: &Path) -> Format {
         Some("json") => Format::Json,
         _ => Format::Text,
     }
-}
-
-/// Readable by nobody else, as the log is: it says who asked for what.
-fn save(file: &Path, text: &str) -> io::Result<()> {
-    let mut output = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
-    output.write_all(text.as_bytes())
 }

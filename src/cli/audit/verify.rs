@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Form;
 use super::place::PlaceFlags;
 use super::progress::Progress;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::print;
+use crate::cli::output::{Form, print};
 use crate::review::verify::{Findings, Notices, verify};
 
 #[derive(Args, Debug)]

@@ -3,12 +3,12 @@
 use clap::Args;
 
 use super::shown::{Attempt, File, Shown, State, size};
-use super::{Form, Holder, origin};
+use super::{Holder, origin};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::StateFlags;
-use crate::cli::output::print;
+use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
 use crate::clock::{Clock, SystemClock};

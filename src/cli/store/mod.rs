@@ -47,14 +47,6 @@ enum Command {
     Compact(PlainArgs),
 }
 
-/// How an answer is printed.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
-    #[default]
-    Text,
-    Json,
-}
-
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

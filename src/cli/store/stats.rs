@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::shown::size;
-use super::{Form, Holder, say_broken};
+use super::{Holder, say_broken};
 use crate::admin::control::Question;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::StateFlags;
-use crate::cli::output::print;
+use crate::cli::output::{Form, print};
 use crate::store::disk::Stats;
 
 #[derive(Args, Debug)]

@@ -54,7 +54,7 @@ impl Checked {
         if !self.files.insert(digest) {
             return None;
         }
-        self.read(Kind::File, name).err()
+        read(&self.shelf, Kind::File, name).err()
     }
 
     fn capture(&mut self, name: &str) -> Option<Problem> {
@@ -62,29 +62,34 @@ impl Checked {
         if self.captures.contains_key(&key) {
             return None;
         }
-        let capture = self.read(Kind::Capture, name).and_then(|content| {
-            serde_json::from_slice::<CaptureRecord>(&content)
-                .map_err(|error| Problem::OtherEvidence { why: format!("{name} is no capture: {error}") })
-        });
+        let capture = read_capture(&self.shelf, name);
         let brought = capture.as_ref().ok().and_then(|capture| digest(&capture.body.as_ref()?.sha256));
         self.captures.insert(key, brought);
         capture.err()
     }
+}
 
-    fn read(&self, kind: Kind, name: &str) -> Result<Vec<u8>, Problem> {
-        let path = self.shelf.path(kind, name);
-        let shown = path.display().to_string();
-        match self.shelf.get(kind, name) {
-            Ok(Found::Content(content)) if is_of_our_gzip(&path) => Ok(content),
-            Ok(Found::Content(_)) => Err(Problem::ChangedEvidence { path: shown, why: OTHER_GZIP.into() }),
-            Ok(Found::Missing) => Err(Problem::NoEvidence { path: shown }),
-            Ok(Found::Damaged(why)) => Err(Problem::ChangedEvidence { path: shown, why }),
-            Err(error) => Err(Problem::ChangedEvidence { path: shown, why: error.to_string() }),
-        }
+/// The capture of a name, as it was written.
+pub(in crate::review) fn read_capture(shelf: &Shelf, name: &str) -> Result<CaptureRecord, Problem> {
+    let content = read(shelf, Kind::Capture, name)?;
+    serde_json::from_slice(&content)
+        .map_err(|error| Problem::OtherEvidence { why: format!("{name} is no capture: {error}") })
+}
+
+/// What is kept under a name, as it was written.
+pub(in crate::review) fn read(shelf: &Shelf, kind: Kind, name: &str) -> Result<Vec<u8>, Problem> {
+    let path = shelf.path(kind, name);
+    let shown = path.display().to_string();
+    match shelf.get(kind, name) {
+        Ok(Found::Content(content)) if is_of_our_gzip(&path) => Ok(content),
+        Ok(Found::Content(_)) => Err(Problem::ChangedEvidence { path: shown, why: OTHER_GZIP.into() }),
+        Ok(Found::Missing) => Err(Problem::NoEvidence { path: shown }),
+        Ok(Found::Damaged(why)) => Err(Problem::ChangedEvidence { path: shown, why }),
+        Err(error) => Err(Problem::ChangedEvidence { path: shown, why: error.to_string() }),
     }
 }
 
-fn no_name(name: &str) -> Problem {
+pub(in crate::review) fn no_name(name: &str) -> Problem {
     let why = format!("\"{}\" is no SHA-256", crate::text::text(name.as_bytes(), 80));
     Problem::OtherEvidence { why }
 }

@@ -90,7 +90,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub(super) fn push(&mut self, fault: Fault) {
+    pub(in crate::review) fn push(&mut self, fault: Fault) {
         self.count += 1;
         if self.described.len() < FAULTS_DESCRIBED_MAX {
             self.described.push(fault);

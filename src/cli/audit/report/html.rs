@@ -6,8 +6,9 @@ mod chart;
 use std::fmt::Write as _;
 
 use super::sections::{Kind, Line, Section, Table, facts, sections};
-use super::words::{Html, minute, number, period};
+use super::words::{minute, number, period};
 use crate::review::report::Report;
+use crate::text::Html;
 
 const STYLE: &str = include_str!("html/style.css");
 

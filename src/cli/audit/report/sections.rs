@@ -2,11 +2,13 @@
 
 use super::words::{capital, day, event, fraction, minute, number, plural, reason, share, standing};
 use crate::cli::span::span;
-use crate::review::report::{ClientKey, ExemptionUse, Missing, ProfileKey, Report, Row, Standing, Top};
+use crate::review::report::{ClientKey, ExemptionUse, ProfileKey, Report, Row, Standing, Top};
 
 mod table;
+mod whole;
 
 pub use table::{Column, Kind, Line, Table};
+use whole::{decided, missing};
 
 /// A part of the report under one heading.
 #[derive(Clone, Debug, Default)]
@@ -55,86 +57,6 @@ pub fn sections(report: &Report) -> Vec<Section> {
         .into_iter()
         .filter(|section| !section.notes.is_empty() || !section.table.rows.is_empty())
         .collect()
-}
-
-fn decided(report: &Report) -> Section {
-    let notes = match &report.decided {
-        None => vec!["How many requests were decided in all is not counted by origin.".to_owned()],
-        Some(decided) => match (decided.since, decided.until) {
-            (Some(since), Some(until)) => {
-                let all = decided.allowed + decided.denied;
-                let counted = span(std::time::Duration::from_secs(decided.counted_seconds));
-                vec![
-                    format!(
-                        "{} decided: {} allowed, {} denied ({}).",
-                        plural(all, "request"),
-                        number(decided.allowed),
-                        number(decided.denied),
-                        share(decided.denied, all),
-                    ),
-                    format!("{} by path, {} by host only.", number(decided.by_path), number(decided.by_host)),
-                    format!("Counted for {counted} between {} and {} UTC.", minute(since), minute(until)),
-                ]
-            }
-            _ => vec!["The log does not say how many requests were decided in all in this time.".to_owned()],
-        },
-    };
-    Section { title: "All decisions", notes, ..Section::default() }
-}
-
-fn missing(missing: &Missing) -> Section {
-    let mut notes = Vec::new();
-    let mut say = |count: u64, note: String| {
-        if count > 0 {
-            notes.push(note);
-        }
-    };
-    say(
-        missing.gaps,
-        format!(
-            "{} could not be written and {} lost.",
-            plural(missing.lost_records, "record"),
-            if missing.lost_records == 1 { "is" } else { "are" }
-        ),
-    );
-    say(
-        missing.torn,
-        format!(
-            "The end of the log was torn {}, as after a crash; {} set aside in denials.torn.",
-            plural(missing.torn, "time"),
-            plural(missing.torn_octets, "octet"),
-        ),
-    );
-    say(
-        missing.pruned_up_to,
-        format!(
-            "Lines up to number {} were removed, being older than they are kept.",
-            number(missing.pruned_up_to)
-        ),
-    );
-    say(
-        missing.absent_lines,
-        format!("{} of the log absent: see courtesy audit verify.", are(missing.absent_lines)),
-    );
-    say(
-        missing.unreadable_lines,
-        format!("{} cannot be read: see courtesy audit verify.", plural(missing.unreadable_lines, "line")),
-    );
-    let is_urgent = !notes.is_empty();
-    if notes.is_empty() {
-        notes.push("Nothing, as far as the log tells.".into());
-    }
-    let gaps = missing
-        .largest_gaps
-        .iter()
-        .map(|gap| Line::of([minute(gap.since), minute(gap.until), number(gap.lost), gap.why.clone()]));
-    let columns =
-        [("From", Kind::Word), ("To", Kind::Word), ("Records lost", Kind::Number), ("Why", Kind::Text)];
-    Section { title: "What is missing", notes, is_urgent, table: Table::of(columns, gaps), foot: None }
-}
-
-fn are(lines: u64) -> String {
-    format!("{} {}", plural(lines, "line"), if lines == 1 { "is" } else { "are" })
 }
 
 fn by_reason(report: &Report) -> Section {

@@ -1,11 +1,8 @@
 //! How a report says numbers, times and the words of records, to whatever reader.
 
-use std::fmt::{self, Display, Formatter, Write as _};
-
 use crate::audit::{Event, Reason, print_time};
 use crate::moment::Moment;
 use crate::review::report::{Report, Standing};
-use crate::text;
 
 /// For people; the records' own words are those of the JSON.
 pub const fn reason(reason: Reason) -> &'static str {
@@ -104,24 +101,6 @@ pub fn period(report: &Report) -> String {
     }
 }
 
-/// What somebody else wrote, in HTML, as text or in a quoted attribute. Records have it escaped, but
-/// settings and files that others have changed need not.
-#[derive(Clone, Copy, Debug)]
-pub struct Html<'a>(pub &'a str);
-
-impl Display for Html<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        text::shown(self.0, text::escape_json).chars().try_for_each(|character| match character {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            '\'' => f.write_str("&#39;"),
-            _ => f.write_char(character),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,14 +112,5 @@ mod tests {
         }
         assert_eq!((plural(1, "record"), plural(2, "record")), ("1 record".into(), "2 records".into()));
         assert_eq!((share(1, 8), share(0, 0)), ("12.5 %".into(), String::new()));
-    }
-
-    #[test]
-    fn nothing_that_strangers_wrote_reaches_a_reader_as_it_is() {
-        let hostile = "<b title='\"'>&\u{1b}[2J\u{202e}\n";
-        assert_eq!(
-            Html(hostile).to_string(),
-            "&lt;b title=&#39;&quot;&#39;&gt;&amp;\\u001b[2J\\u202e\\u000a"
-        );
     }
 }

@@ -6,7 +6,7 @@ mod words;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::form::{self, record};
@@ -15,7 +15,7 @@ use super::search::{Search, Taken};
 use super::table::Layout;
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::print;
+use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
 use crate::evidence::{Found, Kind, Shelf};
 use crate::review::Filter;
@@ -41,19 +41,12 @@ pub struct ShowArgs {
     #[arg(long)]
     all: bool,
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: Form,
     /// Search these files instead
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     #[command(flatten)]
     place: PlaceFlags,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, Default)]
-enum Format {
-    #[default]
-    Text,
-    Json,
 }
 
 /// Records that begin alike and are listed.
@@ -115,8 +108,8 @@ fn show(args: &ShowArgs, line: &[u8], shelf: &Shelf) -> Result<(), Failure> {
     };
     let evidence = Evidence::read(&record, shelf)?;
     print(match args.format {
-        Format::Json => format!("{:#}\n", evidence.json(line)),
-        Format::Text => {
+        Form::Json => format!("{:#}\n", evidence.json(line)),
+        Form::Text => {
             let paint = Paint::for_stdout();
             let mut text = words::of(&record, hash, paint);
             text.push_str(

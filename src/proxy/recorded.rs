@@ -1,0 +1,83 @@
+//! What becomes of a no at the gate: an exemption or a mode may let the request go all the same, and
+//! whatever it comes to is recorded first.
+
+use tracing::{debug, info};
+
+use super::denial::{Denial, Draft, Subject};
+use super::gate::{Gate, No};
+use super::rules::Mode;
+use crate::audit::{Event, Record};
+use crate::policy::decision::Verdict;
+use crate::policy::exemption::Exemption;
+
+impl Gate {
+    /// `Ok`: it goes all the same, by exemption or because the mode only observes.
+    pub(super) async fn disallowed(&self, draft: &Draft<'_>, mut denial: Denial) -> Result<(), No> {
+        let (origin, token) = (draft.subject.origin(), draft.agent.token);
+        let exemption = match draft.subject {
+            Subject::Resource(target) => {
+                let path = target.path.as_str().as_bytes();
+                self.rules.exemptions.find(origin, path, token, draft.now)
+            }
+            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now),
+        };
+        if let Some(exemption) = exemption {
+            denial.record = exempted(denial.record, exemption);
+            // An exemption holds on the condition that its use is recorded.
+            if self.record(&denial).await {
+                return Ok(());
+            }
+            denial.record.event = Event::Denied;
+        } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
+            denial.record.event = Event::WouldDeny;
+            // Who observes wants nothing denied, and a lost record is counted by the writer.
+            self.record(&denial).await;
+            return self.check_audit();
+        }
+        Err(self.deny(denial).await)
+    }
+
+    pub(super) async fn deny(&self, denial: Denial) -> No {
+        let is_recorded = self.record(&denial).await;
+        match self.check_audit() {
+            Err(no) if !is_recorded => no,
+            _ => No::Denial(Box::new(denial)),
+        }
+    }
+
+    /// Whether anything may be decided while records cannot be written (`audit.on_failure`).
+    pub(super) fn check_audit(&self) -> Result<(), No> {
+        if self.audit.is_stopped() { Err(No::Unrecorded) } else { Ok(()) }
+    }
+
+    /// Whether the record was handed to the operating system. A denial stands without it; the writer
+    /// says loudly that records are lost, and counts them.
+    pub(super) async fn record(&self, denial: &Denial) -> bool {
+        let record = &denial.record;
+        let url = self.audit.shown(&record.url);
+        info!(
+            event = ?record.event, reason = ?record.reason, %url, agent = record.agent,
+            line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
+        );
+        if record.event == Event::Denied {
+            self.decisions.count(Verdict::Disallow, record.path_seen);
+        }
+        match self.audit.write(record.clone(), denial.exhibits.clone()).await {
+            Ok(_) => true,
+            Err(error) => {
+                debug!(record = record.id, %url, "{error}");
+                false
+            }
+        }
+    }
+}
+
+fn exempted(record: Record, exemption: &Exemption) -> Record {
+    let exemption = crate::audit::Exemption {
+        by: exemption.by.clone(),
+        reason: exemption.reason.clone(),
+        ticket: exemption.ticket.clone(),
+        until: exemption.until,
+    };
+    Record { event: Event::Exempted, exemption: Some(exemption), ..record }
+}

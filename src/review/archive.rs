@@ -1,0 +1,93 @@
+//! The evidence that records name, as a web archive: each capture once, with the file that it brought.
+//! A piece that is missing or not what was written is said, and the rest is there.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::verify::evidence::{no_name, read, read_capture};
+use super::verify::{Fault, Faults, Problem};
+use crate::audit::Record;
+use crate::evidence::warc::{Info, Packing, Writer};
+use crate::evidence::{Kind, Shelf};
+use crate::limits::ARCHIVE_CAPTURES_MAX;
+use crate::text::digest;
+
+/// An archive that is being written.
+#[derive(Debug)]
+pub struct Archive<W> {
+    writer: Writer<W>,
+    shelf: Shelf,
+    seen: HashSet<[u8; 32]>,
+    findings: Findings,
+}
+
+/// What an archive has, and lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Pieces of evidence that are missing, or not what was written.
+    pub faults: Faults,
+    /// There were so many captures that some may be in it more than once.
+    pub may_repeat: bool,
+}
+
+impl<W: Write> Archive<W> {
+    /// Of the log in `audit_dir`.
+    pub fn new(audit_dir: &Path, output: W, packing: Packing, info: &Info) -> io::Result<Self> {
+        let writer = Writer::new(output, packing, info)?;
+        let (shelf, seen) = (Shelf::of(audit_dir), HashSet::new());
+        Ok(Self { writer, shelf, seen, findings: Findings::default() })
+    }
+
+    /// Adds what `record` names and is not there yet. An error is one of the output.
+    pub fn add(&mut self, record: &Record) -> io::Result<()> {
+        let Some(robots) = &record.robots else { return Ok(()) };
+        let mut captures = robots.capture.iter().chain(&robots.failed_capture);
+        captures.try_for_each(|name| match digest(name) {
+            Some(digest) if self.seen.contains(&digest) => Ok(()),
+            Some(digest) => {
+                self.remember(digest);
+                self.add_capture(record, name)
+            }
+            None => {
+                self.fault(record, no_name(name));
+                Ok(())
+            }
+        })
+    }
+
+    /// All of it is written.
+    pub fn finish(self) -> io::Result<Findings> {
+        self.writer.finish()?;
+        Ok(self.findings)
+    }
+
+    fn remember(&mut self, digest: [u8; 32]) {
+        if self.seen.len() < ARCHIVE_CAPTURES_MAX {
+            self.seen.insert(digest);
+        } else {
+            self.findings.may_repeat = true;
+        }
+    }
+
+    fn add_capture(&mut self, record: &Record, name: &str) -> io::Result<()> {
+        let capture = match read_capture(&self.shelf, name) {
+            Ok(capture) => capture,
+            Err(problem) => {
+                self.fault(record, problem);
+                return Ok(());
+            }
+        };
+        let file = capture.body.as_ref().map(|body| read(&self.shelf, Kind::File, &body.sha256));
+        let file = file.transpose().unwrap_or_else(|problem| {
+            self.fault(record, problem);
+            None
+        });
+        self.writer.write_capture(&capture, file.as_deref())
+    }
+
+    fn fault(&mut self, record: &Record, problem: Problem) {
+        let (seq, id) = (Some(record.seq), Some(record.id.clone()));
+        self.findings.faults.push(Fault { at: None, seq, id, problem });
+    }
+}
