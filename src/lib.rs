@@ -31,7 +31,7 @@
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
 //! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |
 //! | [`audit`] | the denial record, its chain, its files and its writer |
-//! | [`review`] | reads the records: filter, follow, verify, decide again, report |
+//! | [`review`] | reads the records: filter, follow, verify, decide again, report, archive their evidence |
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
 //! | [`config`] | the settings, and every complaint about them |
 //! | [`admin`] | health, readiness and metrics, on a listener of their own; the control socket |
