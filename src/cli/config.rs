@@ -57,7 +57,7 @@ enum Format {
 pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     match args.command {
         Command::Check { file, mut flags, serve } => {
-            flags.config = file.or(flags.config);
+            flags.state.config = file.or(flags.state.config);
             check(&flags.load(Some(&serve))?)?;
         }
         Command::Show { format, flags, serve } => show(&flags.load(Some(&serve))?, format)?,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::environment;
+use super::output::quoted;
 use crate::config::{Admin, Change, Loaded, Override, Refusal, load};
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
@@ -17,16 +18,24 @@ const PRIVATE_BLOCKS: [&str; 6] =
 /// Metadata services that stand within those blocks: they stay closed, as link-local does.
 const METADATA_ADDRESSES: [&str; 3] = ["fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"];
 
-/// Where the configuration is and what it is to be changed by: for every command that has one.
+/// Where the configuration and the state are: all that a command needs that only reads what is there.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Configuration")]
-pub struct ConfigFlags {
+pub struct StateFlags {
     /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Keep what must survive a restart in DIR [default: $STATE_DIRECTORY, else the XDG state directory]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<String>,
+}
+
+/// Where the configuration is and what it is to be changed by: for every command that has one.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Configuration")]
+pub struct ConfigFlags {
+    #[command(flatten)]
+    pub state: StateFlags,
     /// Let private and loopback addresses be reached (adds them to egress.allow)
     #[arg(long)]
     pub allow_private: bool,
@@ -59,17 +68,35 @@ pub struct ServeFlags {
     pub open: bool,
 }
 
+impl StateFlags {
+    /// The flags that were given, to be given again to another command: each behind a blank.
+    pub fn again(&self) -> String {
+        let config = self.config.as_ref().map(|file| ("--config", file.to_string_lossy().into_owned()));
+        let state_dir = self.state_dir.as_ref().map(|dir| ("--state-dir", dir.clone()));
+        config
+            .into_iter()
+            .chain(state_dir)
+            .map(|(flag, value)| format!(" {flag} {}", quoted(&value)))
+            .collect()
+    }
+
+    /// Loads the settings with these flags.
+    pub fn load(&self) -> Result<Loaded, Refusal> {
+        ConfigFlags { state: self.clone(), ..ConfigFlags::default() }.load(None)
+    }
+}
+
 impl ConfigFlags {
     /// Loads the settings with these flags, and those of `serve` where there are any.
     pub fn load(&self, serve: Option<&ServeFlags>) -> Result<Loaded, Refusal> {
         let mut overrides = self.overrides();
         overrides.extend(serve.map(ServeFlags::overrides).unwrap_or_default());
-        load(self.config.as_deref(), environment::variables(), &overrides)
+        load(self.state.config.as_deref(), environment::variables(), &overrides)
     }
 
     fn overrides(&self) -> Vec<Override> {
         let mut overrides = Vec::new();
-        if let Some(dir) = &self.state_dir {
+        if let Some(dir) = &self.state.state_dir {
             overrides.push(set("state_dir", dir, "--state-dir"));
         }
         if self.allow_private {

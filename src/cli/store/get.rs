@@ -7,7 +7,7 @@ use super::{Form, Holder, origin};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::flags::ConfigFlags;
+use crate::cli::flags::StateFlags;
 use crate::cli::output::print;
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
@@ -21,7 +21,8 @@ Examples:
   courtesy store get https://example.com
   courtesy store get --format json http://example.com:8080 | jq '.states[].next_try'
 
-Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler: courtesy check.")]
+Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler is for
+courtesy check.")]
 pub struct GetArgs {
     /// Scheme, host and, if it is not the scheme's own, port: https://example.com
     #[arg(value_parser = origin)]
@@ -30,7 +31,7 @@ pub struct GetArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     #[command(flatten)]
-    config: ConfigFlags,
+    config: StateFlags,
 }
 
 pub fn run(args: &GetArgs) -> Result<Exit, Failure> {

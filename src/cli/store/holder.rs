@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::admin::control::{ControlError, End, Question, Tell, answer, ask};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::flags::ConfigFlags;
+use crate::cli::flags::StateFlags;
 use crate::store::disk::{FILE_NAME, Offline, OpenError};
 
 pub struct Holder {
@@ -14,8 +14,8 @@ pub struct Holder {
 }
 
 impl Holder {
-    pub fn of(config: &ConfigFlags) -> Result<Self, Failure> {
-        Ok(Self { state_dir: config.load(None)?.settings.state_dir })
+    pub fn of(config: &StateFlags) -> Result<Self, Failure> {
+        Ok(Self { state_dir: config.load()?.settings.state_dir })
     }
 
     /// Hands over each item of the answer.

@@ -6,7 +6,7 @@ use super::shown::size;
 use super::{Form, Holder, say_broken};
 use crate::admin::control::Question;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::flags::ConfigFlags;
+use crate::cli::flags::StateFlags;
 use crate::cli::output::print;
 use crate::store::disk::Stats;
 
@@ -20,7 +20,7 @@ pub struct StatsArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     #[command(flatten)]
-    config: ConfigFlags,
+    config: StateFlags,
 }
 
 pub fn run(args: &StatsArgs) -> Result<Exit, Failure> {
