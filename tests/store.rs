@@ -82,7 +82,17 @@ impl Served {
 
     fn by(mut command: Command, state: &Path) -> Self {
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--allow-private", "--state-dir"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "off",
+                "--workers",
+                "1",
+                "--allow-private",
+                "--state-dir",
+            ])
             .arg(state)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")

@@ -14,7 +14,7 @@ use crate::cli::output::{print, quoted};
 #[command(after_help = "\
 Examples:
   courtesy ca install-help curl
-  courtesy ca export --out /srv/courtesy-ca.pem && courtesy ca install-help --file /srv/courtesy-ca.pem")]
+  courtesy ca export --out /srv/ca.pem && courtesy ca install-help --file /srv/ca.pem")]
 pub struct InstallHelpArgs {
     /// The client, such as curl or java [default: all of them]
     client: Option<String>,
