@@ -289,6 +289,10 @@ pub const SERIAL_OCTETS: usize = 16;
 /// Leaf certificates being made at once: each is some ten microseconds of one core.
 pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
+/// Room on the disk under which `courtesy doctor` asks for more: a closed file of the log and its
+/// compressed copy stand side by side for a moment, and so do two copies of a small store.
+pub const DISK_FREE_NOTICE_OCTETS: u64 = 256 << 20;
+
 /// Days before the end of a CA from which on `courtesy doctor` asks for another.
 pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
 

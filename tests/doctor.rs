@@ -50,6 +50,8 @@ fn wget_follows_the_variables_and_all_is_well() {
     assert_eq!(code, Some(0), "{findings:?}");
     assert!(findings.iter().all(|finding| finding["state"] == "well"), "{findings:?}");
     finding(&findings, "certificate authority");
+    assert!(finding(&findings, "denial records").1.starts_with("none in "), "{findings:?}");
+    assert!(finding(&findings, "store").1.starts_with("none at "), "{findings:?}");
     let (_, said) = finding(&findings, "wget");
     assert_eq!(said, "goes through the proxy by http and https, and is denied what is disallowed");
 }

@@ -60,10 +60,12 @@ impl Journal {
         self.whole
     }
 
-    /// Whether nobody else has made the file shorter or longer since it was written last.
+    /// Whether nobody else has made the file shorter or longer since it was written last, or removed
+    /// it: what is written to a file without a name is lost with it.
     pub fn is_as_left(&mut self) -> io::Result<bool> {
         self.cut()?;
-        Ok(self.file.metadata()?.len() == self.whole)
+        let metadata = self.file.metadata()?;
+        Ok(metadata.len() == self.whole && metadata.nlink() > 0)
     }
 
     /// Whether its name still leads to it: another program may have renamed or removed it.

@@ -16,6 +16,8 @@ use crate::moment::Moment;
 use crate::text;
 
 pub const TORN_NAME: &str = "denials.torn";
+/// Records from before there was a chain: no file of the log.
+pub const OLDER_NAME: &str = "older.jsonl";
 
 /// The file that is being written, opened.
 #[derive(Debug)]
@@ -40,6 +42,7 @@ pub struct First {
 
 /// Opens or makes the file in `dir`, and reads it through.
 pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
+    set_older_aside(dir)?;
     let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME))?;
     let torn = (!tail.torn.is_empty()).then(|| Torn {
         event: TornEvent::It,
@@ -59,6 +62,43 @@ pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
     }
     let (first, in_use) = read_through(&journal)?;
     Ok(Active { journal, first, last: tail.head, in_use, torn })
+}
+
+/// Records from before there was a chain have no hash that a line could go on after. Their file is
+/// given another name, whole.
+fn set_older_aside(dir: &Path) -> io::Result<()> {
+    let (path, aside) = (dir.join(FILE_NAME), dir.join(OLDER_NAME));
+    if !is_older(&path)? {
+        return Ok(());
+    }
+    if aside.try_exists()? {
+        let problem = format!(
+            "the records in {} have no hashes, as before there was a chain, and {} is there already; move \
+             one of them away",
+            path.display(),
+            aside.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+    }
+    std::fs::rename(&path, &aside)?;
+    tracing::warn!(
+        "the records in {} have no hashes, as before there was a chain; they are all in {} now, which \
+         courtesy audit does not read, and the log begins anew",
+        path.display(),
+        aside.display()
+    );
+    Ok(())
+}
+
+/// Whether the first line is a record without a hash.
+fn is_older(path: &Path) -> io::Result<bool> {
+    let mut lines = match Lines::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened?,
+    };
+    let Found::Line(line) = lines.next()? else { return Ok(false) };
+    let members: Option<serde_json::Map<_, _>> = serde_json::from_slice(line).ok();
+    Ok(members.is_some_and(|members| members.contains_key("id") && !members.contains_key("hash")))
 }
 
 /// The line after which the log in `dir` goes on.

@@ -150,12 +150,12 @@ impl Scribe {
     }
 
     /// Before a write: who copies a log and then truncates it leaves a file that is shorter than what
-    /// was written. The chain goes on.
+    /// was written, and who compresses it without a word, one that is gone. The chain goes on.
     pub(super) fn check_file(&mut self) -> io::Result<()> {
         if self.journal.is_as_left()? {
             Ok(())
         } else {
-            self.take_up("another program has changed its length")
+            self.take_up("another program has truncated, extended or removed it")
         }
     }
 

@@ -42,6 +42,13 @@ pub enum Reason {
     AgentRequired,
 }
 
+impl Event {
+    /// As records have it.
+    pub fn word(self) -> String {
+        word(self)
+    }
+}
+
 impl Reason {
     pub const ALL: [Self; 8] = [
         Self::DisallowRule,
@@ -56,8 +63,7 @@ impl Reason {
 
     /// As records have it.
     pub fn word(self) -> String {
-        let word = serde_json::to_value(self).expect("a reason is a word");
-        word.as_str().unwrap_or_default().to_owned()
+        word(self)
     }
 
     /// Why something is disallowed on this basis.
@@ -104,6 +110,11 @@ pub enum RobotsStatus {
     Unavailable,
     /// It is not known whether there are any (RFC 9309 §2.3.1.4).
     Unreachable,
+}
+
+fn word(value: impl Serialize) -> String {
+    let word = serde_json::to_value(value).expect("it is a word");
+    word.as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::environment;
+use super::output::quoted;
 use crate::config::{Admin, Change, Loaded, Override, Refusal, load};
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
@@ -69,6 +70,17 @@ pub struct ServeFlags {
 }
 
 impl StateFlags {
+    /// The flags that were given, to be given again to another command: each behind a blank.
+    pub fn again(&self) -> String {
+        let config = self.config.as_ref().map(|file| ("--config", file.to_string_lossy().into_owned()));
+        let state_dir = self.state_dir.as_ref().map(|dir| ("--state-dir", dir.clone()));
+        config
+            .into_iter()
+            .chain(state_dir)
+            .map(|(flag, value)| format!(" {flag} {}", quoted(&value)))
+            .collect()
+    }
+
     /// Loads the settings with these flags.
     pub fn load(&self) -> Result<Loaded, Refusal> {
         self.load_with(&self.overrides())

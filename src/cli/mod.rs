@@ -101,3 +101,26 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Man(args) => man::run(args),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Where help is wrapped.
+    const COLUMNS_MAX: usize = 100;
+
+    fn check(command: &clap::Command) {
+        let words = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in words.lines() {
+            assert!(line.chars().count() <= COLUMNS_MAX, "{}: {line}", command.get_name());
+        }
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn no_line_of_help_is_broken_by_the_terminal() {
+        check(&Cli::command());
+    }
+}

@@ -31,3 +31,9 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
 pub fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
+
+/// A word as a shell reads it: plain where it can be.
+pub fn quoted(word: &str) -> String {
+    let plain = word.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"/._-+,:@".contains(&octet));
+    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}

@@ -24,8 +24,9 @@ Examples:
   curl http://127.0.0.1:3129/readyz                 is it well? and /healthz, /metrics (--admin)
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
-requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another CA,
-and opens denials.jsonl anew, as logrotate wants it.
+requests under way finish (limits.drain_timeout); a second one ends at once. HUP takes up another
+CA, and opens denials.jsonl anew, as logrotate wants it; logrotate must keep all it rotates
+(rotate -1), because a file that it removes is missing from the chain: audit.retain is for that.
 
 For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
 pub struct ServeArgs {

@@ -14,6 +14,12 @@ const ROBOTS_SIZE_MIN: u64 = 500 << 10;
 /// Room for the request line of 8000 octets that RFC 9112 §3 asks for. The engine panics on less.
 const HEADER_SIZE_MIN: u64 = 8 << 10;
 
+/// A record is some 1300 octets; less would make a file of each few.
+const SEGMENT_SIZE_MIN: u64 = 16 << 10;
+
+/// An empty database, and room to write it anew beside itself.
+const STORE_SIZE_MIN: u64 = 4 << 20;
+
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
     let place = &place;
@@ -38,6 +44,15 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if settings.robots.max_size < ROBOTS_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.robots.max_size));
         complain("robots.max_size", problem, Some("RFC 9309 §2.5 asks for at least 500KiB".into()));
+    }
+    if settings.audit.rotate_size < SEGMENT_SIZE_MIN {
+        let problem = format!("{} is too little", print_size(&settings.audit.rotate_size));
+        complain("audit.rotate_size", problem, Some("it takes at least 16KiB".into()));
+    }
+    if settings.store.max_size < STORE_SIZE_MIN {
+        let problem = format!("{} is too little", print_size(&settings.store.max_size));
+        let hint = "it takes at least 4MiB; store.enabled = false does without";
+        complain("store.max_size", problem, Some(hint.into()));
     }
     if settings.limits.max_header_bytes < HEADER_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.limits.max_header_bytes));

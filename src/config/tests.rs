@@ -121,6 +121,15 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "[limits]\nmax_header_bytes = \"4KiB\"",
             "courtesy.toml:2: limits.max_header_bytes: 4KiB is too little; it takes at least 8KiB",
         ),
+        (
+            "[audit]\nrotate_size = \"128B\"",
+            "courtesy.toml:2: audit.rotate_size: 128B is too little; it takes at least 16KiB",
+        ),
+        (
+            "[store]\nmax_size = \"1KiB\"",
+            "courtesy.toml:2: store.max_size: 1KiB is too little; it takes at least 4MiB; \
+             store.enabled = false does without",
+        ),
         ("robots = 5", "courtesy.toml:1: robots: expected a table, found the number 5"),
         (
             "[listen]\nproxy = \"127.0.0.1:3128\"",

@@ -44,6 +44,15 @@ pub enum Place {
     },
 }
 
+/// Why a text names no origins.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    #[error("an origin ends after host and port: write {0}; --url takes whole URLs")]
+    Path(Origin),
+    #[error(transparent)]
+    Url(#[from] UrlError),
+}
+
 /// A rule by its line or by its pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -67,10 +76,13 @@ pub struct Sieve {
 
 impl Place {
     /// Reads `https://example.com`, `example.com`, `example.com:8080`, `*.example.com`.
-    pub fn parse(text: &str) -> Result<Self, UrlError> {
+    pub fn parse(text: &str) -> Result<Self, PlaceError> {
         if text.contains("://") {
-            let (origin, _) = split_url(text.as_bytes())?;
-            return Ok(Self::Origin(origin));
+            return match split_url(text.as_bytes())? {
+                (origin, rest) if *rest == *b"/" => Ok(Self::Origin(origin)),
+                // Without its path it would stand for more than was meant.
+                (origin, _) => Err(PlaceError::Path(origin)),
+            };
         }
         if !text.contains('*') {
             let has_port = text.rsplit(']').next().is_some_and(|rest| rest.contains(':'));

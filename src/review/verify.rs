@@ -1,6 +1,7 @@
 //! Whether a log holds: every line is what was written, none is missing, added or out of its place, and
-//! the evidence is there. What cannot be seen is that its end was cut off: a chain shows that only to
-//! whoever has a later [`Head`].
+//! the evidence is there. That its end was cut off, a chain shows only to whoever has a later [`Head`]:
+//! one that was published, or the one that the proxy notes beside the log, which whoever cuts can
+//! change, too.
 
 mod canonical;
 mod chain;
@@ -14,7 +15,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{Content, Head, LineError, Notice, Record, checked_hash, is_written, segment, split};
+use crate::audit::{
+    Content, Head, LineError, Notice, Record, checked_hash, is_written, read_head, segment, split,
+};
 use crate::limits::VERIFY_READINGS_MAX;
 use crate::moment::Moment;
 use crate::review::{Extent, Line, Log, Piece, Rest, Scan, ScanError};
@@ -77,11 +80,18 @@ pub fn verify(
 /// Reads it once: what was found, and whether it begins later now than it did.
 fn read(
     log: Log,
-    published: Vec<Head>,
+    mut published: Vec<Head>,
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<(Findings, bool), ScanError> {
     let dir = log.dir();
+    // Before the lines are read: it is never ahead of them.
+    if let Log::Dir(dir) = &log
+        && let Ok(Some((noted, _))) = read_head(dir)
+        && !published.contains(&noted)
+    {
+        published.push(noted);
+    }
     let mut reader = Reader {
         chain: Chain::new(published),
         evidence: with_evidence.then(|| Checked::new(&dir)),

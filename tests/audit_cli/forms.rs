@@ -102,6 +102,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 #[test]
 fn the_head_is_that_of_the_last_line() {
     let mut log = Log::new();
+    std::fs::write(log.active(), "").unwrap();
     assert!(fails(&mut audit(log.dir.path(), &["head"]), 69).contains("no line yet"));
     for _ in 0..3 {
         log.write((1..=5).map(record));

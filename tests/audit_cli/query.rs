@@ -171,6 +171,7 @@ fn a_segment_that_cannot_be_read_is_said_and_the_others_are_read() {
 #[test]
 fn what_cannot_be_meant_is_refused_with_what_can() {
     let log = Log::new();
+    std::fs::write(log.active(), "").unwrap();
     for (arguments, expected) in [
         (&["--reason", "disalow_rule"][..], "did you mean disallow_rule?"),
         (&["--reason", "foo"], "robots_unreachable"),
@@ -178,6 +179,8 @@ fn what_cannot_be_meant_is_refused_with_what_can() {
         (&["--since", "yesterday"], "\"2h\""),
         (&["--origin", "exa mple"], "not a valid host name"),
         (&["--client", "10.0.0.0/99"], "10.0.0.0/8"),
+        (&["--origin", "https://example.com/private/"], "write https://example.com;"),
+        (&["--since", "2026-11-20", "--until", "2026-11-19"], "--until, 2026-11-20T00:00:00"),
         (&["--tail", "1000000"], "..=100000"),
     ] {
         let said = fails(&mut audit(log.dir.path(), &[&["query"], arguments].concat()), 2);
@@ -185,6 +188,11 @@ fn what_cannot_be_meant_is_refused_with_what_can() {
     }
     let said = fails(&mut courtesy(&["query", "--dir", "/nowhere"]), 69);
     assert!(said.contains("there is no log in /nowhere"), "{said}");
+    let empty = tempfile::tempdir().unwrap();
+    for command in ["query", "verify", "report", "head"] {
+        let said = fails(&mut audit(empty.path(), &[command]), 69);
+        assert!(said.contains("there is no log in "), "{command}: {said}");
+    }
     assert!(fails(&mut courtesy(&["query", "/nowhere.jsonl"]), 74).contains("/nowhere.jsonl"));
 }
 

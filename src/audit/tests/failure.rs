@@ -142,6 +142,21 @@ fn a_file_without_any_record_is_set_aside_as_a_whole() {
 }
 
 #[test]
+fn records_from_before_there_was_a_chain_are_set_aside_whole_and_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, aside) = (dir.path().join(FILE_NAME), dir.path().join("older.jsonl"));
+    let older = "{\"id\":\"01J9ZZZZZZZZZZZZZZZZZZZZZZ\",\"seq\":1}\n{\"id\":\"01J9";
+    std::fs::write(&file, older).unwrap();
+    drop(open(dir.path()).unwrap());
+    assert_eq!(std::fs::read_to_string(&aside).unwrap(), older);
+    assert_eq!(chain(dir.path()), []);
+    std::fs::write(&file, older).unwrap();
+    let OpenError::Io { source, .. } = open(dir.path()).unwrap_err() else { panic!() };
+    assert!(source.to_string().ends_with("is there already; move one of them away"), "{source}");
+    assert_eq!([&file, &aside].map(|file| std::fs::read_to_string(file).unwrap()), [older; 2]);
+}
+
+#[test]
 fn a_long_file_that_ends_in_no_record_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let octets = vec![b'\n'; usize::try_from(crate::limits::RECORD_TAIL_OCTETS_MAX).unwrap() + 1];

@@ -85,6 +85,20 @@ fn a_file_is_closed_when_its_first_line_is_old_and_an_empty_one_never() {
 }
 
 #[test]
+fn a_file_that_was_removed_is_not_written_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open(dir.path()).unwrap();
+    assert_eq!(write(&writer), 1);
+    // As by logrotate, when nothing tells the writer of it.
+    let (file, copy) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
+    std::fs::copy(&file, &copy).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(write(&writer), 2);
+    assert_eq!(chain(dir.path()).len(), 2);
+    assert!(file.exists());
+}
+
+#[test]
 fn an_empty_file_is_never_closed() {
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::starting_at(NOON);

@@ -11,13 +11,13 @@ use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::moment::Moment;
-use crate::review::{Log, Piece, Scan};
+use crate::review::{Log, Piece, Scan, ScanError};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A chain of hashes shows that no line was changed or taken out, but not that its end was cut off. Keep
-the head where whoever can write to the log cannot: `courtesy audit verify --head SEQ:HASH` then
-asks for it. It is read from the files; the proxy may be running.
+A chain of hashes shows that no line was changed or taken out, but not that its end was cut off.
+Keep the head where whoever can write to the log cannot: `courtesy audit verify --head SEQ:HASH`
+then asks for it. It is read from the files; the proxy may be running.
 
 Examples:
   courtesy audit head
@@ -48,6 +48,11 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
 
 /// The last line of the last segment, and when it was written.
 fn find(log: Log) -> Result<(Head, Moment), Failure> {
+    last(log)?.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
+}
+
+/// None in a log that has no line.
+pub fn last(log: Log) -> Result<Option<(Head, Moment)>, ScanError> {
     let mut scan = Scan::new(log)?.from_last_segment();
     let mut last = None;
     while let Some(piece) = scan.next()? {
@@ -60,5 +65,5 @@ fn find(log: Log) -> Result<(Head, Moment), Failure> {
         });
         last = found.or(last);
     }
-    last.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
+    Ok(last)
 }

@@ -3,7 +3,7 @@
 mod export;
 pub mod filters;
 mod form;
-mod head;
+pub mod head;
 pub mod place;
 pub mod progress;
 mod query;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
 use crate::review::Log;
@@ -32,13 +33,21 @@ impl PlaceFlags {
             (None, Some(run)) => of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?,
             (None, None) => self.config.load()?.settings.audit().dir,
         };
-        if dir.is_dir() {
+        if is_log(&dir) {
             return Ok(Log::Dir(dir));
         }
         let dir = dir.display();
         Err(anyhow::anyhow!("there is no log in {dir}: nothing has been denied, or --dir is to name another"))
             .or_exit(Exit::Unavailable)
     }
+}
+
+/// Whether anything in `dir` says that there is a log, or was: that nothing is wrong with nothing is
+/// for nobody to hear who took the wrong directory.
+fn is_log(dir: &Path) -> bool {
+    let files = segment::files(dir);
+    // What cannot be listed is said by whoever reads it.
+    dir.is_dir() && (dir.join(HEAD_NAME).exists() || files.map_or(true, |files| !files.is_empty()))
 }
 
 /// The log of a run. The names of their directories sort by time.

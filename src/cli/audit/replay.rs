@@ -26,8 +26,8 @@ Examples:
   courtesy audit replay --since 7d --origin '*.example.com'
   courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
 
-Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, or evidence is
-missing or was changed · 74 a part of the log could not be read")]
+Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, or evidence
+is missing or was changed · 74 a part of the log could not be read")]
 pub struct ReplayArgs {
     /// Read these files alone [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]

@@ -20,8 +20,7 @@ use crate::cli::output;
 use crate::cli::paint::Paint;
 use crate::clock::{Clock, SystemClock};
 use crate::moment::Moment;
-use crate::origin::UrlError;
-use crate::review::filter::{Filter, Place};
+use crate::review::filter::{Filter, Place, PlaceError};
 use crate::review::report::{Report, Request, Survey};
 use crate::review::{Log, Piece, Scan};
 
@@ -81,12 +80,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn parse(text: &str) -> Result<Self, UrlError> {
+    fn parse(text: &str) -> Result<Self, PlaceError> {
         Place::parse(text).map(|place| Self { text: text.to_owned(), place })
     }
 }
 
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
+    when::check(args.since, args.until)?;
     let filter = Filter {
         since: args.since,
         until: args.until,

@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::progress::Progress;
+use super::when;
 use crate::audit::{Content, Notice, print_time, split};
 use crate::cli::exit::{Exit, Failure};
 use crate::review::{Filter, Log, Piece, Scan, Sieve};
@@ -31,6 +32,7 @@ pub struct Search {
 
 impl Search {
     pub fn new(log: Log, filter: Filter) -> Result<Self, Failure> {
+        when::check(filter.since, filter.until)?;
         let scan = Scan::new(log)?.between(filter.since, filter.until);
         let sieve = Sieve::new(filter);
         Ok(Self { scan, sieve, progress: Progress::new(), lines: 0, damaged: 0, unreadable: false })

@@ -108,7 +108,7 @@ fn text(findings: &Findings) -> String {
         text.push_str(&format!(" {octets} octets at the end are being written."));
     }
     if let Some(Head { hash, seq }) = &findings.head {
-        text.push_str(&format!(" The last line is {seq}:{hash}"));
+        text.push_str(&format!("\nThe last line is {seq}:{hash}"));
     }
     text + "\n"
 }

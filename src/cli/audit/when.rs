@@ -5,7 +5,8 @@ use std::time::Duration;
 use time::Date;
 use time::macros::format_description;
 
-use crate::audit::parse_time;
+use crate::audit::{parse_time, print_time};
+use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::clock::{Clock, SystemClock};
 use crate::moment::Moment;
 
@@ -19,6 +20,17 @@ pub fn since(text: &str) -> Result<Moment, String> {
 /// Until when: of a day, its end (UTC).
 pub fn until(text: &str) -> Result<Moment, String> {
     parse(text, DAY, SystemClock.wall())
+}
+
+/// Refuses a period that ends before it begins: nothing would be found in it.
+pub fn check(since: Option<Moment>, until: Option<Moment>) -> Result<(), Failure> {
+    match (since, until) {
+        (Some(since), Some(until)) if until <= since => {
+            let [since, until] = [since, until].map(print_time);
+            Err(anyhow::anyhow!("--until, {until}, is not after --since, {since}")).or_exit(Exit::Usage)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parse(text: &str, within_day: Duration, now: Moment) -> Result<Moment, String> {

@@ -8,13 +8,13 @@ use super::open;
 use crate::ca::{CLIENTS, Client};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::flags::ConfigFlags;
-use crate::cli::output::print;
+use crate::cli::output::{print, quoted};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   courtesy ca install-help curl
-  courtesy ca export --out /srv/courtesy-ca.pem && courtesy ca install-help --file /srv/courtesy-ca.pem")]
+  courtesy ca export --out /srv/ca.pem && courtesy ca install-help --file /srv/ca.pem")]
 pub struct InstallHelpArgs {
     /// The client, such as curl or java [default: all of them]
     client: Option<String>,
@@ -46,10 +46,4 @@ fn unknown(name: &str) -> Failure {
     let known: Vec<_> = CLIENTS.iter().map(|client| client.names[0]).collect();
     let error = anyhow::anyhow!("there is no help for \"{name}\"; there is for {}", known.join(", "));
     Failure { exit: Exit::Usage, error }
-}
-
-/// As a shell reads it: plain where it can be.
-fn quoted(path: &str) -> String {
-    let plain = path.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"/._-+,:@".contains(&octet));
-    if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }

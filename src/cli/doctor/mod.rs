@@ -5,6 +5,7 @@ mod attempt;
 mod clients;
 mod finding;
 mod http;
+mod kept;
 mod machine;
 mod site;
 mod trial;
@@ -56,6 +57,8 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
             report.add(finding)?;
         }
         report.add(machine::state_dir(&settings))?;
+        report.add(kept::records(&settings))?;
+        report.add(kept::store(&settings))?;
         report.add(machine::authority(&settings))?;
         match trial::Trial::begin(&settings) {
             Ok(trial) => {

@@ -77,7 +77,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let account = proxy.stop();
     // Without a command there is nothing to sum up.
     let code = ended?;
-    say(&Summary { run: id, code, account }, args)?;
+    say(&Summary { run: id, flags: args.config.state.again(), code, account }, args)?;
     Ok(Exit::Command(code))
 }
 

@@ -19,6 +19,8 @@ pub enum Form {
 #[derive(Clone, Debug)]
 pub struct Summary {
     pub run: String,
+    /// With which its records are found.
+    pub flags: String,
     /// The command's.
     pub code: u8,
     pub account: Account,
@@ -62,8 +64,8 @@ impl Summary {
         if audit.written > 0 {
             let count = plural(audit.written, "record");
             text.push_str(&format!(
-                "          {count}; see them with: courtesy audit query --run {}\n",
-                self.run
+                "          {count}; see them with: courtesy audit query --run {}{}\n",
+                self.run, self.flags
             ));
         }
         if audit.lost > 0 {
@@ -118,7 +120,7 @@ mod tests {
     fn summary(counts: Counts) -> Summary {
         let audit = Health { written: counts.denied_in_all(), ..Health::default() };
         let account = Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
-        Summary { run: "1".into(), code: 0, account }
+        Summary { run: "1".into(), flags: " --state-dir /state".into(), code: 0, account }
     }
 
     #[test]
@@ -135,7 +137,7 @@ mod tests {
             summary.print(Form::Text),
             "courtesy: 316 requests to 4 origins · 271 forwarded · 41 denied (38 by rule, \
              3 robots.txt unreachable) · 1 robots.txt answered from the copy that decides · 3 failed\n          \
-             41 records; see them with: courtesy audit query --run 1\n"
+             41 records; see them with: courtesy audit query --run 1 --state-dir /state\n"
         );
         assert_eq!(summary.json()["reasons"], json!({ "disallow_rule": 38, "robots_unreachable": 3 }));
         assert_eq!(summary.print(Form::None), "");

@@ -21,7 +21,8 @@ Examples:
   courtesy store get https://example.com
   courtesy store get --format json http://example.com:8080 | jq '.states[].next_try'
 
-Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler: courtesy check.")]
+Ends with 1 when nothing is known of the origin. What its robots.txt says to a crawler is for
+courtesy check.")]
 pub struct GetArgs {
     /// Scheme, host and, if it is not the scheme's own, port: https://example.com
     #[arg(value_parser = origin)]

@@ -18,6 +18,7 @@ use crate::origin::{Origin, Scheme, split_url};
 use crate::store::Report;
 use holder::Holder;
 use shown::Shown;
+pub use shown::size;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -26,8 +27,8 @@ Examples:
   courtesy store forget https://example.com     its robots.txt is fetched anew at the next request
   courtesy store export | jq -r 'select(.states[].state == \"unreachable\").origin'
 
-They work beside `courtesy serve` and without it. The store is store.redb in the state directory; how
-large it may become is store.max_size.")]
+They work beside `courtesy serve` and without it. The store is store.redb in the state directory;
+how large it may become is store.max_size.")]
 pub struct StoreArgs {
     #[command(subcommand)]
     command: Command,
@@ -42,8 +43,15 @@ enum Command {
     /// Forget an origin: its robots.txt is fetched anew at the next request
     Forget(OriginArgs),
     /// Print what is kept of each origin, one line of JSON for each
+    #[command(after_help = "\
+Examples:
+  courtesy store export | jq -r '[.origin, .states[].state] | @tsv'
+  courtesy store export | jq -r 'select(.failed).origin'          who did not answer last")]
     Export(PlainArgs),
     /// Give back to the system what the file does not need; the proxy must not run
+    #[command(after_help = "\
+Ends with 69 while a proxy uses the store: it compacts the file itself when it starts, if that is
+worth it.")]
     Compact(PlainArgs),
 }
 

@@ -201,7 +201,7 @@ fn a_place_is_an_origin_or_hosts() {
         ("example.com:443", "http://example.com", false),
         ("*.example.com:8080", "http://a.example.com:8080", true),
         ("https://example.com", "https://example.com", true),
-        ("https://example.com/a", "https://example.com", true),
+        ("https://example.com/", "https://example.com", true),
         ("https://example.com", "http://example.com", false),
         ("[2001:db8::1]", "http://[2001:db8::1]:8080", true),
         ("[2001:db8::1]:80", "http://[2001:db8::1]", true),
@@ -209,7 +209,9 @@ fn a_place_is_an_origin_or_hosts() {
     ] {
         assert_eq!(Place::parse(place).unwrap().covers(origin), expected, "{place} {origin}");
     }
-    for text in ["exa mple.com", "", "gopher://example.com", "*.example.com:x", "::1"] {
+    for text in
+        ["exa mple.com", "", "gopher://example.com", "*.example.com:x", "::1", "https://example.com/a"]
+    {
         assert!(Place::parse(text).is_err(), "{text}");
     }
 }

@@ -166,7 +166,12 @@ impl fmt::Display for Problem {
             Self::HeadCutOff { seq, last } => {
                 write!(
                     f,
-                    "cut off: the log ends with line {last}, and line {seq} is known to have been written"
+                    "cut off: {}, and line {seq} is known to have been written",
+                    if *last == 0 {
+                        "the log has no line".into()
+                    } else {
+                        format!("the log ends with line {last}")
+                    }
                 )
             }
             Self::HeadOther { seq } => {

@@ -295,6 +295,29 @@ fn a_file_of_octets_without_a_line_is_torn_unless_somebody_is_writing_it() {
 }
 
 #[test]
+fn an_end_that_was_cut_off_shows_against_the_head_that_the_proxy_noted() {
+    let keep = Keep::new();
+    let noted = |Head { hash, seq }: Head| {
+        let time = "2026-11-20T12:00:00.000000Z";
+        let text = serde_json::json!({ "hash": hash, "seq": seq, "time": time }).to_string();
+        fs::write(keep.path(crate::audit::HEAD_NAME), text).unwrap();
+    };
+    for seq in [1, 9, 12] {
+        noted(keep.head(seq));
+        assert_eq!(keep.verify_against(Vec::new()).faults.count, 0, "{seq}");
+    }
+    noted(Head { seq: 14, ..keep.head(12) });
+    let faults = keep.verify_against(Vec::new()).faults;
+    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 14, last: 12 });
+    // Where the whole log is gone, too.
+    for name in [FIRST, SECOND, ACTIVE] {
+        fs::remove_file(keep.path(name)).unwrap();
+    }
+    let faults = keep.verify_against(Vec::new()).faults;
+    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 14, last: 0 });
+}
+
+#[test]
 fn an_end_that_was_cut_off_shows_only_against_a_published_head() {
     let keep = Keep::new();
     fs::write(keep.path(ACTIVE), &keep.lines[8]).unwrap();

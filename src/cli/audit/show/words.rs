@@ -120,11 +120,10 @@ fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
         ("last tried", robots.tried),
         ("next try", robots.next_try),
     ];
-    let moments =
-        moments.into_iter().filter_map(|(what, time)| Some(format!("; {what} {}", print_time(time?))));
     let failures =
-        robots.failures.map(|count| format!("; failed {count} times in a row")).unwrap_or_default();
-    fields.push(("state", format!("{state}{}{failures}", moments.collect::<String>())));
+        robots.failures.map(|count| format!(", failed {count} times in a row")).unwrap_or_default();
+    fields.push(("state", format!("{state}{failures}")));
+    fields.extend(moments.into_iter().filter_map(|(what, time)| Some((what, print_time(time?)))));
     fields.extend(robots.sha256.iter().map(|sha256| ("sha256", sha256.clone())));
     fields
 }

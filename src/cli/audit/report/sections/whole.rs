@@ -63,7 +63,7 @@ pub fn missing(missing: &Missing) -> Section {
     );
     say(
         missing.absent_lines,
-        format!("{} of the log absent: see courtesy audit verify.", are(missing.absent_lines)),
+        format!("{} absent from the log: see courtesy audit verify.", are(missing.absent_lines)),
     );
     say(
         missing.unreadable_lines,
