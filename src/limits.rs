@@ -98,6 +98,14 @@ pub const CAPTURED_HEAD_OCTETS_MAX: usize = 16 << 10;
 /// Profiles under which one origin is remembered. More can only come of reloaded settings.
 pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 
+/// Octets that an origin's place in memory takes beside what is known of it: its key, the table and the
+/// list of the least recently used.
+pub const STORE_KEY_OCTETS: usize = 256;
+
+/// Octets that one allocation takes beside its content: the allocator's own, what it rounds up to, and
+/// the count of those who share it.
+pub const STORE_PIECE_OCTETS: usize = 48;
+
 /// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
 /// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
 pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;

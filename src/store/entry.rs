@@ -5,7 +5,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use crate::fetch::Validators;
-use crate::limits::PROFILES_PER_ORIGIN_MAX;
+use crate::limits::{PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS};
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Circumstances, RobotsState, Unreachable};
@@ -114,16 +114,28 @@ impl Entry {
         })
     }
 
-    /// Octets in memory, roughly. A parsed file that several entries share counts for each of them:
-    /// the total can be too high, so the bound holds.
+    /// Octets in memory, roughly: what is counted here and what its pieces take beside themselves. A
+    /// parsed file that several entries share counts for each of them: the total can be too high, so the
+    /// bound holds.
     pub(super) fn weight(&self) -> usize {
-        let body = self.snapshot().map_or(0, |snapshot| snapshot.body.len() + size_of::<Snapshot>());
-        let captures =
-            self.good.iter().chain(self.failed.as_deref()).map(|fetched| fetched.capture.json.len());
-        let rules = |(state, _): &(Arc<RobotsState>, Arc<Profile>)| {
-            size_of::<RobotsState>() + state.copy().map_or(0, |copy| copy.rules.weight())
+        let fetched = |fetched: &Fetched| {
+            size_of::<Fetched>() + piece(fetched.url.len()) + piece(fetched.capture.json.len())
         };
-        size_of::<Self>() + body + captures.sum::<usize>() + self.states.iter().map(rules).sum::<usize>()
+        let state = |(state, _): &(Arc<RobotsState>, Arc<Profile>)| {
+            let rules = state.copy().map_or(0, |copy| copy.rules.weight());
+            size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>()) + rules
+        };
+        let facts: usize = self.good.iter().chain(self.failed.as_deref()).map(fetched).sum();
+        let file = self.snapshot().map_or(0, |snapshot| {
+            let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
+            let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
+            piece(size_of::<Snapshot>())
+                + piece(snapshot.body.len())
+                + piece(snapshot.url.len())
+                + fields.sum::<usize>()
+        });
+        let states: usize = self.states.iter().map(state).sum();
+        STORE_KEY_OCTETS + piece(size_of::<Self>()) + facts + file + piece(states)
     }
 
     pub(super) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
@@ -149,6 +161,11 @@ impl Entry {
             self.good = None;
         }
     }
+}
+
+/// An allocation of that many octets, with what it takes beside them.
+const fn piece(octets: usize) -> usize {
+    octets + STORE_PIECE_OCTETS
 }
 
 fn apply(

@@ -66,7 +66,9 @@ fn memory_is_bounded_and_no_origin_is_forgotten() {
     let origins = scale("COURTESY_TEST_ORIGINS", 10_000);
     let cache = CACHE_OCTETS_PER_ORIGIN * origins;
     let site = Site::start(robots);
-    let settings = format!("[robots]\ncache_size = \"{cache}B\"\n[egress]\nmax_idle = {VISITORS}");
+    let settings = format!(
+        "[robots]\ncache_size = \"{cache}B\"\n[egress]\nmax_idle = {VISITORS}\n[store]\nmax_size = \"4GiB\""
+    );
     let place = Place::new(&settings);
     let serve = place.serve();
     let at_rest = serve.resident();
