@@ -30,8 +30,8 @@ compute has an apostrophe before it. WARC has the evidence that the records name
 robots.txt once, answers and file; if FILE ends in .gz, each record of it is compressed by itself. A
 file is made so that only you can read it.
 
-Exit codes: 0 done · 1 evidence is missing or was changed; the rest is written · 2 usage · 69 there is
-no log · 74 a part of it could not be read, or the output could not be written")]
+Exit codes: 0 done · 1 evidence is missing or was changed; the rest is written · 2 usage · 69 there
+is no log · 74 a part of it could not be read, or the output could not be written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
