@@ -187,13 +187,13 @@ pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 
 /// Origins whose knowledge waits to be written to the store. Of more, the oldest goes unwritten: it
 /// is asked for again after a restart.
-pub const STORE_PENDING_MAX: usize = 4096;
+pub const STORE_PENDING_MAX: usize = 32_768;
 
 /// Octets that this knowledge may take: a few hundred files of the largest kind.
 pub const STORE_PENDING_OCTETS_MAX: usize = 64 << 20;
 
-/// Origins in one transaction of the store.
-pub const STORE_BATCH_MAX: usize = 500;
+/// Origins in one transaction of the store: each costs a wait for the disk, so the more, the faster.
+pub const STORE_BATCH_MAX: usize = 4096;
 
 /// How long a change waits for others to share its transaction: what a killed process may lose.
 pub const STORE_BATCH_WAIT: Duration = Duration::from_millis(200);
