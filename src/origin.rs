@@ -2,9 +2,13 @@
 //! known and the address of everything that is sent, so two spellings of one origin are equal and
 //! no spelling is ambiguous: what a resolver or another parser might read differently is refused.
 
+mod host_pattern;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub use host_pattern::HostPattern;
 
 use crate::limits::HOST_OCTETS_MAX;
 

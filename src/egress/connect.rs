@@ -8,18 +8,21 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::address::{AddressPolicy, Prohibited};
+use super::address::Prohibited;
 use super::error::{Error, Failure};
 use super::resolve::Resolver;
+use super::terms::Terms;
 use crate::limits::CONNECTION_ATTEMPT_DELAY;
 use crate::origin::{Host, Origin};
 
-/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none.
+/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. Where its
+/// name answers with good and bad ones, only the good are used.
 pub async fn permitted_addresses(
     origin: &Origin,
     resolver: &Resolver,
-    policy: &AddressPolicy,
+    terms: &Terms,
 ) -> Result<Vec<SocketAddr>, Error> {
+    terms.config.hosts.judge(origin.host())?;
     let ips = match origin.host() {
         Host::V4(address) => vec![IpAddr::V4(*address)],
         Host::V6(address) => vec![IpAddr::V6(*address)],
@@ -33,7 +36,7 @@ pub async fn permitted_addresses(
     let mut permitted = Vec::new();
     for ip in ips {
         let address = SocketAddr::new(ip, origin.port());
-        match policy.judge(address) {
+        match terms.policy.judge(address) {
             Ok(()) => permitted.push(address),
             Err(why) => refused = Some((ip, why)),
         }
@@ -107,7 +110,7 @@ async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
     let stream = TcpStream::connect(address).await.map_err(|error| connect_error(address, &error))?;
     // A belt: what we are connected to is what was judged.
     match stream.peer_addr() {
-        Ok(peer) if peer.ip() == address.ip() => Ok(stream),
+        Ok(peer) if (peer.ip(), peer.port()) == (address.ip(), address.port()) => Ok(stream),
         _ => Err(Error::new(Failure::Unroutable, format!("connected to another address than {address}"))),
     }
 }

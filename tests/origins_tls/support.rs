@@ -190,6 +190,7 @@ pub fn shared_with(
         max_idle: 100,
         max_header_bytes: 64 << 10,
         max_headers: 100,
+        hosts: egress::HostRules::default(),
     };
     change(&mut config);
     egress::Shared::new(config, policy, connector)
