@@ -125,3 +125,64 @@ fn connect_error(address: SocketAddr, error: &std::io::Error) -> Error {
     };
     Error::new(failure, format!("cannot connect to {address}: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::egress::address::AddressPolicy;
+    use crate::egress::hosts::HostRules;
+    use crate::egress::terms::Config;
+    use crate::egress::trust::Roots;
+    use crate::origin::split_url;
+
+    fn terms(own: &[SocketAddr]) -> Terms {
+        let second = Duration::from_secs(1);
+        let config = Config {
+            connect_timeout: second,
+            response_timeout: second,
+            body_idle_timeout: second,
+            idle_timeout: second,
+            max_per_origin: 1,
+            max_idle: 1,
+            max_header_bytes: 1 << 14,
+            max_headers: 10,
+            hosts: HostRules::default(),
+        };
+        let tls = crate::egress::tls_connector(Roots::Bundled, &[]).unwrap();
+        Terms { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
+    }
+
+    async fn permitted(answer: &[&str], url: &str) -> Result<Vec<String>, Failure> {
+        let answer: Vec<IpAddr> = answer.iter().map(|ip| ip.parse().unwrap()).collect();
+        let resolver = Resolver::over(move |_| Ok(answer.clone()), 1, Duration::from_secs(10));
+        let origin = split_url(url.as_bytes()).unwrap().0;
+        let own = ["8.8.4.4:8080".parse().unwrap()];
+        let found = permitted_addresses(&origin, &resolver, &terms(&own)).await;
+        found.map(|found| found.iter().map(ToString::to_string).collect()).map_err(|error| error.failure)
+    }
+
+    #[tokio::test]
+    async fn algorithm_2_of_all_answers_only_the_good_ones_are_used() {
+        for (answer, expected) in [
+            (&["8.8.8.8"][..], Ok(&["8.8.8.8:80"][..])),
+            (&["10.0.0.1", "8.8.8.8", "::1", "2606:4700::1111"], Ok(&["8.8.8.8:80", "[2606:4700::1111]:80"])),
+            (&["10.0.0.1", "fd00::1"], Err(Failure::AddressProhibited)),
+            (&["::ffff:8.8.8.8"], Err(Failure::AddressProhibited)),
+            (&["64:ff9b::a9fe:a9fe"], Err(Failure::AddressProhibited)),
+        ] {
+            let expected = expected.map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(permitted(answer, "http://example.com/").await, expected, "{answer:?}");
+        }
+        assert_eq!(permitted(&["8.8.4.4"], "http://example.com:8080/").await, Err(Failure::Loop));
+    }
+
+    /// Whatever a resolver would say (RFC 6761 §6.3).
+    #[tokio::test]
+    async fn algorithm_1_localhost_is_never_looked_up() {
+        for host in ["localhost", "LOCALHOST.", "a.b.localhost"] {
+            let found = permitted(&["8.8.8.8"], &format!("http://{host}/")).await;
+            assert_eq!(found, Err(Failure::AddressProhibited), "{host}");
+        }
+        assert!(permitted(&["8.8.8.8"], "http://notlocalhost/").await.is_ok());
+    }
+}

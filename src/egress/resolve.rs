@@ -56,7 +56,8 @@ impl Resolver {
         Self::over(ask_system, DNS_LOOKUPS_MAX, DNS_TIMEOUT)
     }
 
-    fn over(
+    /// Names as `system` tells them, so many at once.
+    pub(super) fn over(
         system: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
         places: usize,
         deadline: Duration,
