@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
 pub const HOST_OCTETS_MAX: usize = 253;
 
-/// How long an answer of the resolver is kept: getaddrinfo tells no TTL, so short enough to follow
-/// a change, long enough that a crawl does not ask for each connection.
+/// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL, so
+/// short enough to follow a change, long enough that a crawl does not ask for each connection.
 pub const DNS_TTL: Duration = Duration::from_secs(30);
 
 /// How long a failed look-up is kept.
@@ -19,7 +19,8 @@ pub const DNS_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names kept by the resolver's cache.
 pub const DNS_CACHE_ENTRIES: usize = 10_000;
 
-/// Look-ups under way at once: each occupies a thread of the blocking pool.
+/// Look-ups under way at once, one for each name: each occupies a thread of the blocking pool until
+/// the system's resolver gives up, however long ago whoever asked has left.
 pub const DNS_LOOKUPS_MAX: usize = 64;
 
 /// Addresses used of one answer.

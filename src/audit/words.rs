@@ -30,7 +30,7 @@ pub enum Reason {
     RobotsUnreachable,
     /// robots.txt answers 401 or 403, and the profile reads that as a refusal of everything.
     RobotsAccessDenied,
-    /// The address policy does not let the origin be reached.
+    /// The operator does not let the origin be reached: by its address, its name or its port.
     OriginRefused,
     /// Nothing could be decided in time: undecided is denied.
     Undecided,

@@ -74,6 +74,8 @@ impl Default for Egress {
         Self {
             allow: Vec::new(),
             deny: Vec::new(),
+            allow_hosts: Vec::new(),
+            deny_hosts: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_mins(1),
             idle_timeout: Duration::from_secs(30),

@@ -89,6 +89,10 @@ impl Settings {
             max_idle: self.egress.max_idle,
             max_header_bytes: octets(self.limits.max_header_bytes),
             max_headers: self.limits.max_headers,
+            hosts: egress::HostRules {
+                allow: self.egress.allow_hosts.clone(),
+                deny: self.egress.deny_hosts.clone(),
+            },
         }
     }
 

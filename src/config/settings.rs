@@ -17,8 +17,8 @@ use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Sync,
 };
-use crate::origin::Host;
-use crate::proxy::HostPattern;
+use crate::egress::Endpoints;
+use crate::origin::{Host, HostPattern};
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -170,12 +170,14 @@ pub struct Tls {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {
-    /// Special-purpose blocks that may be reached all the same.
-    #[serde(with = "units::blocks")]
-    pub allow: Vec<IpNet>,
+    /// Special-purpose blocks that may be reached all the same, at every port or at one.
+    pub allow: Vec<Endpoints>,
     /// Blocks that may not be reached; wins over `allow`.
-    #[serde(with = "units::blocks")]
-    pub deny: Vec<IpNet>,
+    pub deny: Vec<Endpoints>,
+    /// The hosts that may be asked for; none: all.
+    pub allow_hosts: Vec<HostPattern>,
+    /// Hosts that may not be asked for; wins over `allow_hosts`.
+    pub deny_hosts: Vec<HostPattern>,
     #[serde(with = "units::duration")]
     pub connect_timeout: Duration,
     /// Until the head of the answer.

@@ -164,9 +164,11 @@ fn example() -> Settings {
     settings.workers = Some(1);
     settings.listen.proxy = vec![SocketAddr::from(([127, 0, 0, 1], 3128))];
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
-    settings.egress.allow = settings.clients.allow.clone();
-    settings.egress.deny = settings.clients.allow.clone();
+    settings.egress.allow = vec!["10.0.0.0/8".parse().expect("a block")];
+    settings.egress.deny = settings.egress.allow.clone();
     settings.https.tunnel = vec!["example.com".parse().expect("a host")];
+    settings.egress.allow_hosts = settings.https.tunnel.clone();
+    settings.egress.deny_hosts = settings.https.tunnel.clone();
     settings.https.ca_cert = Some("ca.pem".into());
     settings.https.ca_key = Some("ca.key".into());
     settings.tls.extra_roots = vec!["root.pem".into()];

@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::spelling::{parse_duration, print_duration};
+use crate::egress::Endpoints;
 use crate::glob::Glob;
-use crate::proxy::HostPattern;
+use crate::origin::HostPattern;
 
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,4 +205,4 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, Via, Admin, Retain, Token, Glob, HostPattern);
+serde_as_text!(FetchAs, Via, Admin, Retain, Token, Glob, HostPattern, Endpoints);

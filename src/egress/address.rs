@@ -2,9 +2,17 @@
 //! of the IANA registries is refused, and so is the name `localhost`; `egress.allow` opens blocks,
 //! `egress.deny` closes more and wins. Judged after resolution, on the address itself.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+mod embedded;
+#[cfg(test)]
+mod tests;
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use ipnet::IpNet;
+
+use super::endpoints::Endpoints;
+use embedded::embedded;
 
 /// The blocks refused by default and why, most specific first where blocks nest (IANA IPv4 and
 /// IPv6 Special-Purpose Address Registries, RFC 6890, RFC 9637, RFC 9780; the cloud's internal
@@ -33,6 +41,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ("64:ff9b::/96", "NAT64 (RFC 6052)"),
     ("64:ff9b:1::/48", "local-use translation (RFC 8215)"),
     ("100::/64", "discard-only (RFC 6666)"),
+    ("100:0:0:1::/64", "dummy prefix (RFC 9780)"),
     ("2001::/23", "IETF protocol assignments, Teredo (RFC 2928)"),
     ("2001:db8::/32", "documentation (RFC 3849)"),
     ("2002::/16", "6to4 (RFC 3056)"),
@@ -50,8 +59,8 @@ const GLOBAL_UNICAST_V6: &str = "2000::/3";
 /// What the operator opened and closed on top of the table.
 #[derive(Clone, Debug)]
 pub struct AddressPolicy {
-    allow: Vec<IpNet>,
-    deny: Vec<IpNet>,
+    allow: Vec<Endpoints>,
+    deny: Vec<Endpoints>,
     /// Our own listeners: never a destination, whatever is allowed.
     own: Vec<SocketAddr>,
     special: Vec<(IpNet, &'static str)>,
@@ -70,31 +79,35 @@ pub enum Prohibited {
 }
 
 impl AddressPolicy {
-    pub fn new(allow: Vec<IpNet>, deny: Vec<IpNet>, own: Vec<SocketAddr>) -> Self {
+    pub fn new(allow: Vec<Endpoints>, deny: Vec<Endpoints>, own: Vec<SocketAddr>) -> Self {
         let net = |text: &str| text.parse().expect("the table holds valid blocks");
         let special = SPECIAL.iter().map(|(block, why)| (net(block), *why)).collect();
         Self { allow, deny, own, special, global_v6: net(GLOBAL_UNICAST_V6) }
     }
 
-    /// Whether `address` may be connected to: own listeners, then deny, allow, the table.
+    /// Whether `address` may be connected to: own listeners, then deny, allow, the table. An IPv4
+    /// address that is carried inside an IPv6 one is judged as both: either refusal counts.
     pub fn judge(&self, address: SocketAddr) -> Result<(), Prohibited> {
-        let ip = address.ip();
-        // An IPv4 address written inside an IPv6 one is judged as both: either refusal counts.
-        let forms = [Some(ip), embedded_v4(ip).map(IpAddr::V4)];
-        let mut forms = forms.into_iter().flatten();
-        if self.own.iter().any(|own| is_own(*own, address)) {
+        let carried = match address.ip() {
+            IpAddr::V6(v6) => Some(embedded(v6)),
+            IpAddr::V4(_) => None,
+        };
+        let carried = carried.into_iter().flatten().map(|v4| SocketAddr::new(v4.into(), address.port()));
+        let mut forms = std::iter::once(address).chain(carried);
+        if forms.clone().any(|form| self.own.iter().any(|own| leads_to(*own, form))) {
             return Err(Prohibited::OwnListener);
         }
-        forms.try_for_each(|ip| self.judge_ip(ip))
+        forms.try_for_each(|form| self.judge_form(form))
     }
 
-    fn judge_ip(&self, ip: IpAddr) -> Result<(), Prohibited> {
-        if self.deny.iter().any(|block| block.contains(&ip)) {
+    fn judge_form(&self, address: SocketAddr) -> Result<(), Prohibited> {
+        if self.deny.iter().any(|endpoints| endpoints.contains(address)) {
             return Err(Prohibited::Denied);
         }
-        if self.allow.iter().any(|block| block.contains(&ip)) {
+        if self.allow.iter().any(|endpoints| endpoints.contains(address)) {
             return Ok(());
         }
+        let ip = address.ip();
         match self.special.iter().find(|(block, _)| block.contains(&ip)) {
             Some((_, why)) => Err(Prohibited::Special(why)),
             None if ip.is_ipv6() && !self.global_v6.contains(&ip) => {
@@ -105,29 +118,25 @@ impl AddressPolicy {
     }
 }
 
-/// A listener on all addresses is reached through any loopback address too, and one on loopback
-/// through the unspecified address; an IPv4-mapped address is the IPv4 address (RFC 4291 §2.5.5.2).
-fn is_own(own: SocketAddr, address: SocketAddr) -> bool {
+/// Whether who connects to `address` reaches our listener `own`. One on all addresses is reached
+/// through every address of this machine; the unspecified address leads to loopback, and an
+/// IPv4-mapped one is the IPv4 address (RFC 4291 §2.5.5.2).
+fn leads_to(own: SocketAddr, address: SocketAddr) -> bool {
+    if own.port() != address.port() {
+        return false;
+    }
     let [here, there] = [own, address].map(|it| it.ip().to_canonical());
-    own.port() == address.port()
-        && (here == there
-            || here.is_unspecified() && (there.is_loopback() || there.is_unspecified())
-            || here.is_loopback() && there.is_unspecified())
+    here == there
+        || there.is_unspecified() && (here.is_unspecified() || here.is_loopback())
+        || here.is_unspecified() && is_of_this_machine(there)
 }
 
-/// The IPv4 address carried by a mapped, NAT64 or 6to4 address (RFC 4291, RFC 6052, RFC 3056).
-fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
-    let IpAddr::V6(v6) = ip else { return None };
-    let s = v6.segments();
-    let v4 = |high: u16, low: u16| {
-        let [a, b] = high.to_be_bytes();
-        let [c, d] = low.to_be_bytes();
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match s {
-        [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
-        [0x2002, high, low, ..] => Some(v4(high, low)),
-        _ => Ipv6Addr::to_ipv4_mapped(&v6),
+/// Whether `ip` is an address of this machine, which changes while we run: the system lets a socket
+/// be bound to no other. Nothing is sent.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    match UdpSocket::bind((ip, 0)) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::InvalidInput),
     }
 }
 
@@ -138,76 +147,5 @@ impl std::fmt::Display for Prohibited {
             Self::Special(why) => f.write_str(why),
             Self::OwnListener => f.write_str("one of the proxy's own listeners"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn policy(allow: &[&str], deny: &[&str]) -> AddressPolicy {
-        let nets = |list: &[&str]| list.iter().map(|net| net.parse().unwrap()).collect();
-        AddressPolicy::new(nets(allow), nets(deny), vec!["127.0.0.1:3128".parse().unwrap()])
-    }
-
-    fn permitted(policy: &AddressPolicy, ip: &str) -> bool {
-        policy.judge(SocketAddr::new(ip.parse().unwrap(), 80)).is_ok()
-    }
-
-    #[test]
-    fn special_purpose_addresses_are_refused_by_default() {
-        let policy = policy(&[], &[]);
-        for ip in [
-            "0.0.0.0",
-            "10.1.2.3",
-            "100.100.100.200",
-            "127.9.9.9",
-            "168.63.129.16",
-            "169.254.169.254",
-            "172.31.255.255",
-            "192.0.0.192",
-            "192.168.1.1",
-            "198.19.0.1",
-            "224.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "::ffff:127.0.0.1",
-            "::ffff:8.8.8.8",
-            "::8.8.8.8",
-            "64:ff9b::8.8.8.8",
-            "2001::1",
-            "2002:7f00:1::",
-            "fd00:ec2::254",
-            "fe80::1",
-            "ff02::1",
-            "4000::1",
-        ] {
-            assert!(!permitted(&policy, ip), "{ip}");
-        }
-        for ip in ["8.8.8.8", "172.32.0.1", "192.175.48.1", "2606:4700::1111", "2620:4f:8000::1"] {
-            assert!(permitted(&policy, ip), "{ip}");
-        }
-    }
-
-    #[test]
-    fn deny_wins_over_allow_and_allow_opens_only_its_block() {
-        let policy = policy(&["10.0.0.0/8", "::ffff:0:0/96"], &["10.1.0.0/16", "8.8.8.0/24"]);
-        assert!(permitted(&policy, "10.2.0.1"));
-        assert!(!permitted(&policy, "10.1.0.1"));
-        assert!(!permitted(&policy, "8.8.8.8"));
-        assert!(!permitted(&policy, "127.0.0.1"));
-        assert!(permitted(&policy, "::ffff:10.2.0.1"));
-        assert!(!permitted(&policy, "::ffff:192.168.0.1"), "the carried address is judged too");
-    }
-
-    #[test]
-    fn own_listeners_are_refused_even_when_their_block_is_allowed() {
-        let policy = policy(&["127.0.0.0/8"], &[]);
-        let judge = |address: &str| policy.judge(address.parse().unwrap());
-        for own in ["127.0.0.1:3128", "[::ffff:127.0.0.1]:3128", "0.0.0.0:3128"] {
-            assert_eq!(judge(own), Err(Prohibited::OwnListener), "{own}");
-        }
-        assert_eq!(judge("127.0.0.1:8080"), Ok(()));
     }
 }

@@ -8,18 +8,21 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::address::{AddressPolicy, Prohibited};
+use super::address::Prohibited;
 use super::error::{Error, Failure};
 use super::resolve::Resolver;
+use super::terms::Terms;
 use crate::limits::CONNECTION_ATTEMPT_DELAY;
 use crate::origin::{Host, Origin};
 
-/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none.
+/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. Where its
+/// name answers with good and bad ones, only the good are used.
 pub async fn permitted_addresses(
     origin: &Origin,
     resolver: &Resolver,
-    policy: &AddressPolicy,
+    terms: &Terms,
 ) -> Result<Vec<SocketAddr>, Error> {
+    terms.config.hosts.judge(origin.host())?;
     let ips = match origin.host() {
         Host::V4(address) => vec![IpAddr::V4(*address)],
         Host::V6(address) => vec![IpAddr::V6(*address)],
@@ -33,7 +36,7 @@ pub async fn permitted_addresses(
     let mut permitted = Vec::new();
     for ip in ips {
         let address = SocketAddr::new(ip, origin.port());
-        match policy.judge(address) {
+        match terms.policy.judge(address) {
             Ok(()) => permitted.push(address),
             Err(why) => refused = Some((ip, why)),
         }
@@ -107,7 +110,7 @@ async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
     let stream = TcpStream::connect(address).await.map_err(|error| connect_error(address, &error))?;
     // A belt: what we are connected to is what was judged.
     match stream.peer_addr() {
-        Ok(peer) if peer.ip() == address.ip() => Ok(stream),
+        Ok(peer) if (peer.ip(), peer.port()) == (address.ip(), address.port()) => Ok(stream),
         _ => Err(Error::new(Failure::Unroutable, format!("connected to another address than {address}"))),
     }
 }
@@ -121,4 +124,65 @@ fn connect_error(address: SocketAddr, error: &std::io::Error) -> Error {
         _ => Failure::Unroutable,
     };
     Error::new(failure, format!("cannot connect to {address}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::egress::address::AddressPolicy;
+    use crate::egress::hosts::HostRules;
+    use crate::egress::terms::Config;
+    use crate::egress::trust::Roots;
+    use crate::origin::split_url;
+
+    fn terms(own: &[SocketAddr]) -> Terms {
+        let second = Duration::from_secs(1);
+        let config = Config {
+            connect_timeout: second,
+            response_timeout: second,
+            body_idle_timeout: second,
+            idle_timeout: second,
+            max_per_origin: 1,
+            max_idle: 1,
+            max_header_bytes: 1 << 14,
+            max_headers: 10,
+            hosts: HostRules::default(),
+        };
+        let tls = crate::egress::tls_connector(Roots::Bundled, &[]).unwrap();
+        Terms { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
+    }
+
+    async fn permitted(answer: &[&str], url: &str) -> Result<Vec<String>, Failure> {
+        let answer: Vec<IpAddr> = answer.iter().map(|ip| ip.parse().unwrap()).collect();
+        let resolver = Resolver::over(move |_| Ok(answer.clone()), 1, Duration::from_secs(10));
+        let origin = split_url(url.as_bytes()).unwrap().0;
+        let own = ["8.8.4.4:8080".parse().unwrap()];
+        let found = permitted_addresses(&origin, &resolver, &terms(&own)).await;
+        found.map(|found| found.iter().map(ToString::to_string).collect()).map_err(|error| error.failure)
+    }
+
+    #[tokio::test]
+    async fn algorithm_2_of_all_answers_only_the_good_ones_are_used() {
+        for (answer, expected) in [
+            (&["8.8.8.8"][..], Ok(&["8.8.8.8:80"][..])),
+            (&["10.0.0.1", "8.8.8.8", "::1", "2606:4700::1111"], Ok(&["8.8.8.8:80", "[2606:4700::1111]:80"])),
+            (&["10.0.0.1", "fd00::1"], Err(Failure::AddressProhibited)),
+            (&["::ffff:8.8.8.8"], Err(Failure::AddressProhibited)),
+            (&["64:ff9b::a9fe:a9fe"], Err(Failure::AddressProhibited)),
+        ] {
+            let expected = expected.map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(permitted(answer, "http://example.com/").await, expected, "{answer:?}");
+        }
+        assert_eq!(permitted(&["8.8.4.4"], "http://example.com:8080/").await, Err(Failure::Loop));
+    }
+
+    /// Whatever a resolver would say (RFC 6761 §6.3).
+    #[tokio::test]
+    async fn algorithm_1_localhost_is_never_looked_up() {
+        for host in ["localhost", "LOCALHOST.", "a.b.localhost"] {
+            let found = permitted(&["8.8.8.8"], &format!("http://{host}/")).await;
+            assert_eq!(found, Err(Failure::AddressProhibited), "{host}");
+        }
+        assert!(permitted(&["8.8.8.8"], "http://notlocalhost/").await.is_ok());
+    }
 }

@@ -2,6 +2,7 @@
 //! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -15,6 +16,7 @@ use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
 use super::multiplexed::{Multiplexed, Opening, Stream};
+use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, http2};
 use crate::origin::{Origin, Scheme};
@@ -30,8 +32,7 @@ pub enum Link {
 #[derive(Debug)]
 pub struct Alone {
     pub sender: http1::SendRequest<Outgoing>,
-    /// The address that it leads to.
-    pub peer: Option<IpAddr>,
+    pub standing: Standing,
 }
 
 /// A link to an origin, and what is known of it.
@@ -45,9 +46,9 @@ pub struct Connection {
 
 impl Link {
     /// The address that it leads to.
-    pub const fn peer(&self) -> Option<IpAddr> {
+    pub fn peer(&self) -> Option<IpAddr> {
         match self {
-            Self::Http1(alone) => alone.peer,
+            Self::Http1(alone) => alone.standing.peer(),
             Self::Http2(stream) => stream.connection().peer(),
         }
     }
@@ -115,7 +116,7 @@ impl Egress {
         if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
             return self.dial(origin, versions).await;
         }
-        if let Some(stream) = self.pool.multiplexed.stream(origin) {
+        if let Some(stream) = self.pool.multiplexed.stream(origin, &self.shared.terms()) {
             return Ok(Connection::shared(stream));
         }
         match self.pool.multiplexed.opening(origin) {
@@ -138,8 +139,10 @@ impl Egress {
             .await;
         match (own, opened) {
             (Some(own), _) => own,
-            (None, Ok(Some(connection))) => Ok(Connection::shared(connection.stream())),
-            (None, Ok(None)) => self.open(origin).await,
+            (None, Ok(Some(connection))) if connection.holds(origin, &self.shared.terms()) => {
+                Ok(Connection::shared(connection.stream()))
+            }
+            (None, Ok(_)) => self.open(origin).await,
             (None, Err(error)) => Err(error.clone()),
         }
     }
@@ -156,12 +159,13 @@ impl Egress {
     }
 
     async fn dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
-        let stream = self.connect_plain(origin).await?;
+        let terms = self.shared.terms();
+        let stream = self.connect(origin, &terms).await?;
         match origin.scheme() {
-            Scheme::Https => self.secure(origin, stream, versions).await,
+            Scheme::Https => secure(origin, stream, versions, terms).await,
             Scheme::Http => {
-                let peer = peer(&stream);
-                let link = self.speak_http1(origin, TokioIo::new(stream), peer).await?;
+                let standing = standing(&stream, terms);
+                let link = speak_http1(origin, TokioIo::new(stream), standing).await?;
                 Ok(Connection { link, kept: false, asked: false })
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
@@ -170,70 +174,67 @@ impl Egress {
 
     /// A connection to a permitted address, on which nothing has been said: also for a tunnel.
     pub async fn connect_plain(&self, origin: &Origin) -> Result<TcpStream, Error> {
-        let shared = &self.shared;
-        let addresses = connect::permitted_addresses(origin, &shared.resolver, &shared.policy).await?;
-        connect::connect(addresses, shared.config.connect_timeout).await
+        self.connect(origin, &self.shared.terms()).await
     }
 
-    async fn secure(
-        &self,
-        origin: &Origin,
-        stream: TcpStream,
-        versions: Versions,
-    ) -> Result<Connection, Error> {
-        let peer = peer(&stream);
-        let deadline = self.shared.config.connect_timeout;
-        let handshake = timeout(deadline, self.shared.tls.handshake(origin, stream, versions)).await;
-        let Secured { stream, http2, asked } = handshake.map_err(|_| {
-            let detail = format!("the TLS handshake with {origin} took longer than {deadline:?}");
-            Error::new(Failure::ConnectionTimeout, detail)
-        })??;
-        let io = TokioIo::new(stream);
-        let link = match http2 {
-            true => Link::Http2(self.speak_http2(origin, io, peer, asked).await?),
-            false => self.speak_http1(origin, io, peer).await?,
-        };
-        Ok(Connection { link, kept: false, asked })
-    }
-
-    async fn speak_http1(&self, origin: &Origin, io: impl Io, peer: Option<IpAddr>) -> Result<Link, Error> {
-        let config = &self.shared.config;
-        let (sender, connection) = http1::Builder::new()
-            .preserve_header_case(true)
-            .max_headers(config.max_headers)
-            .max_header_size(config.max_header_bytes)
-            .max_buf_size(config.max_header_bytes)
-            .handshake(io)
-            .await
-            .map_err(|error| connection_error(origin, &error))?;
-        // The connection runs until either side closes it; its errors reach the exchange in use.
-        tokio::spawn(async move {
-            let _ = connection.with_upgrades().await;
-        });
-        Ok(Link::Http1(Alone { sender, peer }))
-    }
-
-    async fn speak_http2(
-        &self,
-        origin: &Origin,
-        io: impl Io,
-        peer: Option<IpAddr>,
-        asked: bool,
-    ) -> Result<Stream, Error> {
-        let (sender, connection) = http2::builder(self.shared.config.max_header_bytes)
-            .handshake(io)
-            .await
-            .map_err(|error| connection_error(origin, &error))?;
-        // It ends with the last exchange once nobody holds a sender.
-        tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        Ok(Multiplexed::new(sender, peer, asked).stream())
+    async fn connect(&self, origin: &Origin, terms: &Terms) -> Result<TcpStream, Error> {
+        let addresses = connect::permitted_addresses(origin, &self.shared.resolver, terms).await?;
+        connect::connect(addresses, terms.config.connect_timeout).await
     }
 }
 
-fn peer(stream: &TcpStream) -> Option<IpAddr> {
-    stream.peer_addr().ok().map(|address| address.ip())
+async fn secure(
+    origin: &Origin,
+    stream: TcpStream,
+    versions: Versions,
+    terms: Arc<Terms>,
+) -> Result<Connection, Error> {
+    let deadline = terms.config.connect_timeout;
+    let standing = standing(&stream, Arc::clone(&terms));
+    let handshake = timeout(deadline, terms.tls.handshake(origin, stream, versions)).await;
+    let Secured { stream, http2, asked } = handshake.map_err(|_| {
+        let detail = format!("the TLS handshake with {origin} took longer than {deadline:?}");
+        Error::new(Failure::ConnectionTimeout, detail)
+    })??;
+    let io = TokioIo::new(stream);
+    let link = match http2 {
+        true => Link::Http2(speak_http2(origin, io, standing, asked).await?),
+        false => speak_http1(origin, io, standing).await?,
+    };
+    Ok(Connection { link, kept: false, asked })
+}
+
+async fn speak_http1(origin: &Origin, io: impl Io, standing: Standing) -> Result<Link, Error> {
+    let config = standing.config();
+    let (sender, connection) = http1::Builder::new()
+        .preserve_header_case(true)
+        .max_headers(config.max_headers)
+        .max_header_size(config.max_header_bytes)
+        .max_buf_size(config.max_header_bytes)
+        .handshake(io)
+        .await
+        .map_err(|error| connection_error(origin, &error))?;
+    // The connection runs until either side closes it; its errors reach the exchange in use.
+    tokio::spawn(async move {
+        let _ = connection.with_upgrades().await;
+    });
+    Ok(Link::Http1(Alone { sender, standing }))
+}
+
+async fn speak_http2(origin: &Origin, io: impl Io, standing: Standing, asked: bool) -> Result<Stream, Error> {
+    let (sender, connection) = http2::builder(standing.config().max_header_bytes)
+        .handshake(io)
+        .await
+        .map_err(|error| connection_error(origin, &error))?;
+    // It ends with the last exchange once nobody holds a sender.
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(Multiplexed::new(sender, standing, asked).stream())
+}
+
+fn standing(stream: &TcpStream, terms: Arc<Terms>) -> Standing {
+    Standing::new(stream.peer_addr().ok().map(|address| address.ip()), terms)
 }
 
 /// What HTTP can be spoken over.

@@ -10,6 +10,8 @@ pub enum Failure {
     Loop,
     /// Every address of the host is refused by the egress policy.
     AddressProhibited,
+    /// The operator's lists of hosts close this one.
+    HostProhibited,
     /// No route to any permitted address.
     Unroutable,
     ConnectionRefused,
@@ -40,6 +42,11 @@ impl Failure {
         matches!(self, Self::RequestIncomplete | Self::RequestTimeout)
     }
 
+    /// Whether the operator's word closes the way: a denial, and no failure of anybody.
+    pub const fn is_prohibition(self) -> bool {
+        matches!(self, Self::AddressProhibited | Self::HostProhibited)
+    }
+
     /// The proxy error type of RFC 9209 §2.3.
     pub const fn proxy_error(self) -> &'static str {
         match self {
@@ -47,6 +54,7 @@ impl Failure {
             Self::DnsTimeout => "dns_timeout",
             Self::Loop => "proxy_loop_detected",
             Self::AddressProhibited => "destination_ip_prohibited",
+            Self::HostProhibited => "http_request_denied",
             Self::Unroutable => "destination_ip_unroutable",
             Self::ConnectionRefused => "connection_refused",
             Self::ConnectionTimeout => "connection_timeout",

@@ -45,7 +45,8 @@ impl Egress {
         mut request: Request<Outgoing>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unanswered> {
-        let config = &self.shared.config;
+        let terms = self.shared.terms();
+        let config = &terms.config;
         let sent = request.body().completion();
         let answer = request.body_mut().until_answered();
         let answered = timeout(config.response_timeout, connection.link.send(origin, request)).await;

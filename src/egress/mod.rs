@@ -9,13 +9,16 @@ mod address;
 mod body;
 mod connect;
 mod dial;
+mod endpoints;
 mod error;
 mod exchange;
+mod hosts;
 mod http2;
 mod multiplexed;
 mod pool;
 mod resolve;
 mod slots;
+mod terms;
 mod tls;
 mod tls_words;
 mod trust;
@@ -23,7 +26,6 @@ mod unstalled;
 mod verify;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::UPGRADE;
 use http::{Request, Response};
@@ -31,50 +33,16 @@ use http::{Request, Response};
 use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use body::{Arriving, Outgoing};
+pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
 use exchange::Again;
+pub use hosts::HostRules;
 use pool::Pool;
-use resolve::Resolver;
-use slots::Slots;
+pub use terms::{Config, Shared};
 use tls::Versions;
 pub use tls::{Tls, connector as tls_connector};
 pub use trust::{Roots, RootsError};
 pub use unstalled::Unstalled;
-
-/// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub connect_timeout: Duration,
-    pub response_timeout: Duration,
-    pub body_idle_timeout: Duration,
-    pub idle_timeout: Duration,
-    pub max_per_origin: usize,
-    pub max_idle: usize,
-    pub max_header_bytes: usize,
-    pub max_headers: usize,
-}
-
-/// What all workers share: who may be contacted, what names mean, how many at a time.
-pub struct Shared {
-    config: Config,
-    policy: AddressPolicy,
-    resolver: Resolver,
-    tls: Tls,
-    slots: Arc<Slots>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    pub fn new(config: Config, policy: AddressPolicy, tls: Tls) -> Arc<Self> {
-        let slots = Slots::new(config.max_per_origin);
-        Arc::new(Self { config, policy, resolver: Resolver::new(), tls, slots })
-    }
-}
 
 /// One worker's handle on the way out, with its own idle connections.
 pub struct Egress {
@@ -90,24 +58,19 @@ impl std::fmt::Debug for Egress {
 
 impl Egress {
     pub fn new(shared: Arc<Shared>) -> Self {
-        let idle_max = shared.config.max_idle;
-        Self::keeping(shared, idle_max)
+        Self { pool: Pool::new(Arc::clone(&shared)), shared }
     }
 
     /// Each connection ends with its exchange: for whoever is not bound to one runtime.
     pub fn without_pool(shared: Arc<Shared>) -> Self {
-        Self::keeping(shared, 0)
+        Self { pool: Pool::none(Arc::clone(&shared)), shared }
     }
 
-    fn keeping(shared: Arc<Shared>, idle_max: usize) -> Self {
-        let idle_timeout = shared.config.idle_timeout;
-        Self { shared, pool: Pool::new(pool::Bounds { idle_max, idle_timeout }) }
-    }
-
-    /// Whether `origin` may be contacted at all: [`Failure::AddressProhibited`] or
-    /// [`Failure::Loop`] when not, another failure when its name cannot be resolved.
+    /// Whether `origin` may be contacted at all: [`Failure::HostProhibited`],
+    /// [`Failure::AddressProhibited`] or [`Failure::Loop`] when not, another failure when its name
+    /// cannot be resolved.
     pub async fn permits(&self, origin: &Origin) -> Result<(), Error> {
-        connect::permitted_addresses(origin, &self.shared.resolver, &self.shared.policy).await.map(drop)
+        connect::permitted_addresses(origin, &self.shared.resolver, &self.shared.terms()).await.map(drop)
     }
 
     /// Sends one request to `origin` and returns the head of the answer, its body still to come.
@@ -118,7 +81,7 @@ impl Egress {
         origin: &Origin,
         request: Request<Outgoing>,
     ) -> Result<Response<Arriving>, Error> {
-        let slot = self.shared.slots.acquire(origin, self.shared.config.connect_timeout).await?;
+        let slot = self.shared.slots.acquire(origin, self.shared.terms().config.connect_timeout).await?;
         // HTTP/2 has no upgrades (RFC 9113 §8.6).
         let versions = match request.headers().contains_key(UPGRADE) {
             true => Versions::Http1,

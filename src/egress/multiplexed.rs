@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 
 use super::body::Outgoing;
 use super::error::Error;
+use super::terms::{Standing, Terms};
 use crate::clock;
 use crate::limits::{HTTP1_ORIGINS_MAX, HTTP2_STREAMS_MAX};
 use crate::origin::Origin;
@@ -21,12 +22,12 @@ use crate::origin::Origin;
 #[derive(Clone, Debug)]
 pub struct Multiplexed {
     sender: SendRequest<Outgoing>,
-    peer: Option<IpAddr>,
     usage: Arc<Mutex<Usage>>,
 }
 
 #[derive(Debug)]
 struct Usage {
+    standing: Standing,
     streams: usize,
     idle_since: Instant,
     /// It takes no further exchange; those under way go on.
@@ -57,9 +58,9 @@ struct State {
 }
 
 impl Multiplexed {
-    pub fn new(sender: SendRequest<Outgoing>, peer: Option<IpAddr>, asked: bool) -> Self {
-        let usage = Usage { streams: 0, idle_since: clock::monotonic(), retired: false, asked };
-        Self { sender, peer, usage: Arc::new(Mutex::new(usage)) }
+    pub fn new(sender: SendRequest<Outgoing>, standing: Standing, asked: bool) -> Self {
+        let usage = Usage { standing, streams: 0, idle_since: clock::monotonic(), retired: false, asked };
+        Self { sender, usage: Arc::new(Mutex::new(usage)) }
     }
 
     pub fn stream(&self) -> Stream {
@@ -68,8 +69,16 @@ impl Multiplexed {
     }
 
     /// The address that it leads to.
-    pub const fn peer(&self) -> Option<IpAddr> {
-        self.peer
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.usage().standing.peer()
+    }
+
+    /// Whether it may be used on these terms. If not, it takes no further exchange.
+    pub fn holds(&self, origin: &Origin, terms: &Arc<Terms>) -> bool {
+        let mut usage = self.usage();
+        let holds = usage.standing.holds(origin, terms);
+        usage.retired |= !holds;
+        holds
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
@@ -126,11 +135,13 @@ impl Table {
         Self(Mutex::new(State { connections: HashMap::new(), opening: HashMap::new(), http1 }))
     }
 
-    /// A place on a connection to `origin` that has room for it.
-    pub fn stream(&self, origin: &Origin) -> Option<Stream> {
+    /// A place on a connection to `origin` that has room for it and may be used on these terms.
+    pub fn stream(&self, origin: &Origin, terms: &Arc<Terms>) -> Option<Stream> {
         let state = self.state();
         let connections = state.connections.get(origin)?;
-        connections.iter().find(|connection| connection.has_room()).map(Multiplexed::stream)
+        let mut usable =
+            connections.iter().filter(|connection| connection.has_room() && connection.holds(origin, terms));
+        usable.next().map(Multiplexed::stream)
     }
 
     /// The opening of a connection to `origin`, joined by all who want one. `None` when the origin

@@ -10,19 +10,15 @@ use super::body::Answered;
 use super::dial::{Alone, Link};
 use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
+use super::terms::Shared;
 use crate::clock;
 use crate::origin::Origin;
 
-/// How many connections wait idle, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    pub idle_max: usize,
-    pub idle_timeout: Duration,
-}
-
 #[derive(Debug)]
 pub struct Pool {
-    bounds: Bounds,
+    shared: Arc<Shared>,
+    /// Whether a connection can outlive its exchange here.
+    keeps: bool,
     idle: Mutex<Idle>,
     pub(super) multiplexed: Table,
 }
@@ -58,23 +54,31 @@ impl Lease {
 }
 
 impl Pool {
-    pub fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, idle: Mutex::default(), multiplexed: Table::new() })
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { shared, keeps: true, idle: Mutex::default(), multiplexed: Table::new() })
+    }
+
+    /// One that keeps nothing.
+    pub fn none(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(Self { shared, keeps: false, idle: Mutex::default(), multiplexed: Table::new() })
     }
 
     /// Whether a connection can outlive its exchange here.
-    pub const fn keeps(&self) -> bool {
-        self.bounds.idle_max > 0
+    pub fn keeps(&self) -> bool {
+        self.keeps && self.shared.terms().config.max_idle > 0
     }
 
-    /// The connection to `origin` that became idle last and has not idled too long.
+    /// The connection to `origin` that became idle last, has not idled too long, and may still be
+    /// used. Those that may not are closed.
     pub fn take(&self, origin: &Origin) -> Option<Alone> {
+        let terms = self.shared.terms();
         let mut idle = self.idle.lock().expect("no panic while locked");
         let connections = idle.by_origin.get_mut(origin)?;
         let (before, now) = (connections.len(), clock::monotonic());
         let mut taken = None;
-        while let Some((alone, since)) = connections.pop_back() {
-            if !alone.sender.is_closed() && now.duration_since(since) < self.bounds.idle_timeout {
+        while let Some((mut alone, since)) = connections.pop_back() {
+            let in_time = now.duration_since(since) < terms.config.idle_timeout;
+            if in_time && !alone.sender.is_closed() && alone.standing.holds(origin, &terms) {
                 taken = Some(alone);
                 break;
             }
@@ -112,11 +116,15 @@ impl Pool {
     }
 
     fn has_room(&self) -> bool {
-        if self.kept() < self.bounds.idle_max {
+        if !self.keeps {
+            return false;
+        }
+        let idle_max = self.shared.terms().config.max_idle;
+        if self.kept() < idle_max {
             return true;
         }
         self.sweep();
-        self.kept() < self.bounds.idle_max
+        self.kept() < idle_max
     }
 
     fn kept(&self) -> usize {
@@ -125,7 +133,7 @@ impl Pool {
 
     /// Closes what has idled too long, or was closed by its origin.
     pub fn sweep(&self) {
-        let (now, timeout) = (clock::monotonic(), self.bounds.idle_timeout);
+        let (now, timeout) = (clock::monotonic(), self.shared.terms().config.idle_timeout);
         self.idle.lock().expect("no panic while locked").sweep(now, timeout);
         self.multiplexed.sweep(now, timeout);
     }

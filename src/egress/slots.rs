@@ -1,7 +1,7 @@
 //! The bound on exchanges under way with one origin, over all workers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,9 +12,20 @@ use crate::origin::Origin;
 
 /// A table of origins that are in use right now; an origin without an exchange has no entry.
 #[derive(Debug)]
-pub struct Slots {
+pub struct Slots(Mutex<Table>);
+
+#[derive(Debug)]
+struct Table {
     per_origin: usize,
-    table: Mutex<HashMap<Origin, Arc<Semaphore>>>,
+    origins: HashMap<Origin, Places>,
+}
+
+/// The slots of one origin.
+#[derive(Debug)]
+struct Places {
+    semaphore: Arc<Semaphore>,
+    /// Slots in use that will not come back: the bound has sunk below what was given out.
+    surplus: usize,
 }
 
 /// The right to one exchange; given back when dropped.
@@ -27,17 +38,12 @@ pub struct Slot {
 
 impl Slots {
     pub fn new(per_origin: usize) -> Arc<Self> {
-        Arc::new(Self { per_origin, table: Mutex::default() })
+        Arc::new(Self(Mutex::new(Table { per_origin, origins: HashMap::new() })))
     }
 
     /// Waits for a slot of `origin`, at most `deadline`.
     pub async fn acquire(self: &Arc<Self>, origin: &Origin, deadline: Duration) -> Result<Slot, Error> {
-        let semaphore = {
-            let mut table = self.table.lock().expect("no panic while locked");
-            Arc::clone(
-                table.entry(origin.clone()).or_insert_with(|| Arc::new(Semaphore::new(self.per_origin))),
-            )
-        };
+        let semaphore = self.table().semaphore(origin);
         // Made before the wait, so that a cancelled waiter cleans up too.
         let mut slot = Slot { permit: None, origin: origin.clone(), slots: Arc::downgrade(self) };
         slot.permit = match Arc::clone(&semaphore).try_acquire_owned() {
@@ -50,9 +56,49 @@ impl Slots {
         let detail = format!(
             "{} exchanges with {origin} are under way and none ended within {deadline:?} \
              (egress.max_per_origin)",
-            self.per_origin
+            self.table().per_origin
         );
         Err(Error::new(Failure::ConnectionLimit, detail))
+    }
+
+    /// Another bound, also for the origins that are in use.
+    pub fn change(&self, per_origin: usize) {
+        let mut table = self.table();
+        let before = std::mem::replace(&mut table.per_origin, per_origin);
+        for places in table.origins.values_mut() {
+            places.grow(per_origin.saturating_sub(before));
+            places.shrink(before.saturating_sub(per_origin));
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Also taken while dropping, where a panic would be a second one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn semaphore(&mut self, origin: &Origin) -> Arc<Semaphore> {
+        let places = match self.origins.get(origin) {
+            Some(places) => places,
+            None => {
+                let semaphore = Arc::new(Semaphore::new(self.per_origin));
+                self.origins.entry(origin.clone()).or_insert(Places { semaphore, surplus: 0 })
+            }
+        };
+        Arc::clone(&places.semaphore)
+    }
+}
+
+impl Places {
+    fn grow(&mut self, count: usize) {
+        let kept = count.min(self.surplus);
+        self.surplus -= kept;
+        self.semaphore.add_permits(count - kept);
+    }
+
+    fn shrink(&mut self, count: usize) {
+        self.surplus += count - self.semaphore.forget_permits(count);
     }
 }
 
@@ -64,12 +110,19 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        drop(self.permit.take());
         let Some(slots) = self.slots.upgrade() else { return };
-        let mut table = slots.table.lock().expect("no panic while locked");
+        let mut table = slots.table();
+        let Some(places) = table.origins.get_mut(&self.origin) else { return };
+        match self.permit.take() {
+            Some(permit) if places.surplus > 0 => {
+                permit.forget();
+                places.surplus -= 1;
+            }
+            permit => drop(permit),
+        }
         // Only the table holds it: nobody uses or awaits a slot of this origin any more.
-        if table.get(&self.origin).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
-            table.remove(&self.origin);
+        if Arc::strong_count(&places.semaphore) == 1 {
+            table.origins.remove(&self.origin);
         }
     }
 }
@@ -90,6 +143,23 @@ mod tests {
         drop(first);
         slots.acquire(&origin, Duration::ZERO).await.unwrap();
         drop(second);
-        assert!(slots.table.lock().unwrap().is_empty());
+        assert!(slots.table().origins.is_empty());
+    }
+
+    #[tokio::test]
+    async fn another_bound_holds_at_once_also_for_an_origin_in_use() {
+        let slots = Slots::new(3);
+        let (origin, _) = split_url(b"http://example.com/").unwrap();
+        let acquire = async || slots.acquire(&origin, Duration::ZERO).await.ok();
+        let mut held = vec![acquire().await.unwrap(), acquire().await.unwrap()];
+        slots.change(1);
+        assert!(acquire().await.is_none());
+        held.pop();
+        assert!(acquire().await.is_none(), "one is in use, and one is the bound");
+        slots.change(2);
+        held.push(acquire().await.unwrap());
+        assert!(acquire().await.is_none());
+        held.clear();
+        assert!(slots.table().origins.is_empty());
     }
 }

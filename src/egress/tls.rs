@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -39,6 +39,7 @@ pub enum Versions {
 pub struct Tls {
     verified: Connectors,
     unverified: Connectors,
+    roots: Arc<RootCertStore>,
     insecure: HashSet<Host>,
     /// Hosts of `insecure` of which the log has not yet told.
     untold: Mutex<HashSet<Host>>,
@@ -63,13 +64,14 @@ pub struct Secured {
 pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let roots = Arc::new(roots.with(extra)?);
-    let webpki = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+    let webpki = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
         .build()
         .expect("there are roots, and no revocation lists that could be wrong");
     let unverified = Unverified(provider.signature_verification_algorithms);
     Ok(Tls {
         verified: Connectors::new(&provider, Arc::new(Verifier(webpki))),
         unverified: Connectors::new(&provider, Arc::new(unverified)),
+        roots,
         insecure: HashSet::new(),
         untold: Mutex::default(),
     })
@@ -100,6 +102,12 @@ impl Tls {
         self.insecure = hosts.iter().cloned().collect();
         self.untold = Mutex::new(self.insecure.clone());
         self
+    }
+
+    /// Whether `host`, verified as `before` has it, need not be verified again.
+    pub(super) fn trusts_as(&self, before: &Self, host: &Host) -> bool {
+        let was_verified = !before.insecure.contains(host);
+        self.insecure.contains(host) || was_verified && self.roots.roots == before.roots.roots
     }
 
     fn connector(&self, host: &Host, versions: Versions) -> &TlsConnector {

@@ -195,8 +195,12 @@ fn is_conditional(request: &Request<Outgoing>) -> bool {
 fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
         Failure::ConnectionLimit => return Err(Refused(error)),
-        Failure::AddressProhibited | Failure::Loop if hops == 0 => return Err(Refused(error)),
-        Failure::AddressProhibited | Failure::Loop => NetworkFailure::RedirectRefused,
+        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
+            return Err(Refused(error));
+        }
+        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
+            NetworkFailure::RedirectRefused
+        }
         Failure::Dns | Failure::DnsTimeout => NetworkFailure::Dns,
         Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
         Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,

@@ -6,8 +6,7 @@ use http::{Method, request};
 
 use super::channel::Scope;
 use super::refusal::Refusal;
-use crate::glob::Glob;
-use crate::origin::{Origin, Scheme};
+use crate::origin::{HostPattern, Origin, Scheme};
 
 /// What a CONNECT comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +15,8 @@ pub enum Connect {
     Intercept(Origin),
     /// Judge the host as a whole, and tunnel or refuse.
     Classify(Origin, Mixed),
+    /// No CONNECT goes to this port.
+    PortNotAllowed(Origin),
 }
 
 /// How HTTPS is treated when a client connects through us.
@@ -44,31 +45,6 @@ pub struct Https {
     pub ports: Vec<u16>,
 }
 
-/// A host, or `*.example.com` for those below it: matched by labels, in any case.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostPattern(Glob);
-
-impl HostPattern {
-    /// `None` where a star stands for less or more than whole labels at the beginning.
-    pub fn new(text: &str) -> Option<Self> {
-        let labels = text.strip_prefix("*.").unwrap_or(text);
-        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._:[]".contains(&octet);
-        let valid = !labels.is_empty() && labels.bytes().all(plain);
-        valid.then(|| Self(Glob::new(text.strip_suffix('.').unwrap_or(text))))
-    }
-
-    /// Whether the host of `origin` is one of these.
-    pub fn matches(&self, origin: &Origin) -> bool {
-        self.0.matches(origin.host().to_string().as_bytes())
-    }
-}
-
-impl std::fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl Https {
     /// Reads the CONNECT in `request`. Inside a CONNECT there is none.
     pub fn connect(&self, request: &request::Parts, scope: &Scope) -> Result<Connect, Refusal> {
@@ -78,9 +54,9 @@ impl Https {
         }
         let origin = authority(request)?;
         if !self.ports.contains(&origin.port()) {
-            return Err(Refusal::port_not_allowed(origin.port()));
+            return Ok(Connect::PortNotAllowed(origin));
         }
-        if self.tunnel.iter().any(|host| host.matches(&origin)) {
+        if self.tunnel.iter().any(|host| host.matches(origin.host())) {
             // Listed hosts are tunnelled although paths are not seen: only `Disallow: /` stops them.
             return Ok(Connect::Classify(origin, Mixed::Tunnel));
         }
@@ -122,9 +98,12 @@ mod tests {
         settings(mode).connect(&parts, &Scope::Proxy).map_err(|refusal| refusal.status().as_u16())
     }
 
+    fn origin(authority: &str) -> Origin {
+        Origin::from_authority(Scheme::Https, authority).unwrap()
+    }
+
     #[test]
     fn a_connect_becomes_a_value() {
-        let origin = |authority| Origin::from_authority(Scheme::Https, authority).unwrap();
         let a = || origin("example.com:443");
         assert_eq!(connect(HttpsMode::Intercept, "Example.com:443"), Ok(Connect::Intercept(a())));
         assert_eq!(
@@ -140,7 +119,8 @@ mod tests {
     #[test]
     fn what_cannot_be_an_origin_is_refused() {
         for target in ["example.com:25", "127.0.0.1:22"] {
-            assert_eq!(connect(HttpsMode::Intercept, target), Err(403), "{target}");
+            let refused = Connect::PortNotAllowed(origin(target));
+            assert_eq!(connect(HttpsMode::Intercept, target), Ok(refused), "{target}");
         }
         for target in ["example.com", "127.1:443", "user@example.com:443", "example.com:0"] {
             assert_eq!(connect(HttpsMode::Intercept, target), Err(400), "{target}");
@@ -148,12 +128,5 @@ mod tests {
         let parts = Request::connect("example.com:443").body(()).unwrap().into_parts().0;
         let inside = Scope::Within(Origin::from_authority(Scheme::Https, "example.com").unwrap());
         assert!(settings(HttpsMode::Intercept).connect(&parts, &inside).is_err());
-    }
-
-    #[test]
-    fn a_pattern_is_a_host_or_what_is_below_one() {
-        for text in ["", "*", "*.", "a*b.example", "**.example", "a b"] {
-            assert_eq!(HostPattern::new(text), None, "{text}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::rules::{Agent, Rules};
 use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
-use crate::egress::{self, Failure};
+use crate::egress;
 use crate::evidence::{Exhibit, Kind};
 use crate::moment::Moment;
 use crate::origin::Origin;
@@ -57,7 +57,7 @@ impl Denial {
                     "{origin} does not give out its robots.txt ({cause}), so nothing of it may be fetched."
                 )
             }
-            (Problem::OriginRefused, _) => format!("{cause}."),
+            (Problem::OriginRefused | Problem::PortNotAllowed, _) => format!("{cause}."),
             _ => self.problem.row().meaning.to_owned(),
         }
     }
@@ -115,10 +115,16 @@ impl Draft<'_> {
 
     pub(super) fn origin_refused(&self, error: &egress::Error) -> Denial {
         Denial {
-            proxy_error: Failure::AddressProhibited.proxy_error(),
+            proxy_error: error.failure.proxy_error(),
             cause: Some(error.detail.clone()),
             ..self.denial(Reason::OriginRefused, Problem::OriginRefused)
         }
+    }
+
+    pub(super) fn port_not_allowed(&self) -> Denial {
+        let port = self.subject.origin().port();
+        let cause = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
+        Denial { cause: Some(cause), ..self.denial(Reason::OriginRefused, Problem::PortNotAllowed) }
     }
 
     /// Some paths are disallowed, and it cannot be told whether this is one of them.

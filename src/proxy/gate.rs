@@ -142,21 +142,26 @@ impl Gate {
         Ok(HostPermit { origin })
     }
 
-    /// Whether `origin` may be contacted at all, by its addresses. A name that cannot be resolved is
+    /// Refuses a CONNECT to a port that is not listed.
+    pub async fn refuse_port(&self, origin: &Origin, ask: Ask<'_>) -> No {
+        self.deny(self.draft(Subject::Host(origin), ask).port_not_allowed()).await
+    }
+
+    /// Whether `origin` may be contacted at all, by its name and addresses. A name that cannot be resolved is
     /// left to whoever asks for something there.
     pub async fn admit_address(&self, origin: &Origin, ask: Ask<'_>, egress: &Egress) -> Result<(), No> {
         match egress.permits(origin).await {
-            Err(error) if matches!(error.failure, Failure::AddressProhibited | Failure::Loop) => {
+            Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
                 Err(self.no_way_out(Subject::Host(origin), ask, error).await)
             }
             _ => Ok(()),
         }
     }
 
-    /// What it means that the way out failed: where the address policy closed it, that is a denial,
+    /// What it means that the way out failed: where the operator closed it, that is a denial,
     /// with its record, whoever found it out.
     pub(super) async fn no_way_out(&self, subject: Subject<'_>, ask: Ask<'_>, error: egress::Error) -> No {
-        if error.failure == Failure::AddressProhibited {
+        if error.failure.is_prohibition() {
             self.deny(self.draft(subject, ask).origin_refused(&error)).await
         } else {
             No::Failed(error)

@@ -45,7 +45,7 @@ pub use body::Body;
 use body::Exchange;
 pub use channel::{Channel, Scope};
 use connect::Connect;
-pub use connect::{HostPattern, Https, HttpsMode, Mixed};
+pub use connect::{Https, HttpsMode, Mixed};
 pub use connection::{Limits, serve};
 pub use decisions::{DecisionCounts, Decisions};
 pub use fields::Via;
@@ -182,6 +182,10 @@ impl Proxy {
                 let inside = intercept::sequel(upgrade, origin, channel.clone(), Arc::clone(self));
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
+            }
+            Connect::PortNotAllowed(origin) => {
+                let no = self.gate.refuse_port(&origin, ask).await;
+                count(self.tally.asked(&origin), Err(no.into()))
             }
             Connect::Classify(origin, mixed) => {
                 let counted = self.tally.asked(&origin);

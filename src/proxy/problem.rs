@@ -77,9 +77,9 @@ impl Problem {
             ),
             Self::OriginRefused => (
                 "origin-refused",
-                "Address not permitted",
+                "Destination not permitted",
                 "The host is at an address that the proxy does not connect to: private, special-purpose or denied.",
-                "If it is meant to be reached, list its block in egress.allow or start with --allow-private.",
+                "If it is meant to be reached, change the setting that the detail names; --allow-private opens what is private.",
             ),
             Self::Undecided => (
                 "undecided",

@@ -54,11 +54,6 @@ impl Refusal {
         Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
     }
 
-    pub fn port_not_allowed(port: u16) -> Self {
-        let detail = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
-        Self::new(Problem::PortNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
-    }
-
     pub fn client_not_allowed(client: IpAddr) -> Self {
         let detail = format!("{client} may not use this proxy: list its block in clients.allow");
         Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)

@@ -475,7 +475,7 @@ fn rules_found_across_authorities_are_those_of_the_first() {
 }
 
 #[test]
-fn redirects_that_cannot_be_followed_are_unreachable() {
+fn algorithm_4_redirects_that_cannot_be_followed_are_unreachable() {
     let bystander = Origin::start();
     let proxy = Proxy::with(|settings| {
         settings.egress.deny = vec!["127.0.0.2/32".parse().expect("a block")];

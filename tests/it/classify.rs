@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use courtesy::config::{Exemption, HttpsMode, Mixed, Mode, Settings};
+use courtesy::origin::HostPattern;
 use courtesy::policy::exemption::OriginPattern;
-use courtesy::proxy::HostPattern;
 use serde_json::{Value, json};
 
 use crate::support::{Client, NOW, Origin, Proxy, Script, answer, connect, tls};

@@ -226,7 +226,7 @@ fn a_target_that_is_no_host_and_port_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_not_listed_is_refused() {
+fn d13_a_port_that_is_not_listed_is_refused_and_recorded() {
     let origin = Origin::secure();
     let proxy = Proxy::start();
     for port in [22, 25, 8443, origin.address().port()] {
@@ -235,12 +235,17 @@ fn a_port_that_is_not_listed_is_refused() {
         response.assert_error(403, "http_request_denied");
         assert!(response.text().contains("egress.connect_ports"), "{}", response.text());
         client.assert_closed();
+        let record = proxy.records().pop().expect("a record");
+        assert_eq!(response.field("courtesy-record"), record["id"].as_str());
+        assert_eq!((&record["event"], &record["reason"]), (&"denied".into(), &"origin_refused".into()));
+        assert_eq!(record["url"], format!("127.0.0.1:{port}"));
     }
+    assert_eq!(proxy.records().len(), 4, "one for each");
     assert_untouched(&origin);
 }
 
 #[test]
-fn the_proxys_own_listener_is_no_destination() {
+fn c15_the_proxys_own_listener_is_no_destination() {
     let proxy = Proxy::with(|settings| settings.egress.connect_ports = (1..=u16::MAX).collect());
     let port = proxy.address().port();
     let mut client = proxy.client();
@@ -249,7 +254,7 @@ fn the_proxys_own_listener_is_no_destination() {
 }
 
 #[test]
-fn an_address_that_may_not_be_reached_is_refused_and_recorded() {
+fn algorithm_5_an_address_that_may_not_be_reached_is_refused_and_recorded() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.egress.allow.clear();

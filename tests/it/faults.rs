@@ -314,7 +314,7 @@ fn an_answer_that_is_no_http_is_not_passed_on() {
 }
 
 #[test]
-fn loopback_is_refused_unless_it_is_allowed() {
+fn algorithm_1_loopback_is_refused_by_every_name_unless_it_is_allowed() {
     let origin = Origin::start();
     let proxy = Proxy::with(|settings| settings.egress.allow = Vec::new());
     let port = origin.address().port();
@@ -343,7 +343,7 @@ fn loopback_is_refused_unless_it_is_allowed() {
 }
 
 #[test]
-fn what_is_denied_to_the_way_out_wins_over_what_is_allowed() {
+fn algorithm_6_what_is_denied_to_the_way_out_wins_over_what_is_allowed() {
     let origin = Origin::start();
     let proxy = Proxy::with(|settings| settings.egress.deny = vec!["127.0.0.1/32".parse().expect("a block")]);
     proxy.get(&origin.url("/page")).assert_error(403, "destination_ip_prohibited");

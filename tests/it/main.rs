@@ -11,6 +11,7 @@ mod classify;
 mod connect;
 mod connections;
 mod crawlers;
+mod egress;
 mod evidence;
 mod faults;
 mod fields;

@@ -86,7 +86,7 @@ fn anothers_key(authority: &Authority) -> Site {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_right_is_refused_and_nothing_is_sent() {
+async fn a11_a_certificate_that_is_not_right_is_refused_and_nothing_is_sent() {
     let authority = Authority::new();
     for (words, site) in hostile(&authority) {
         let origin = mirror(site.config(BOTH)).await;

@@ -9,3 +9,4 @@ mod http2;
 mod refusals;
 mod streaming;
 mod support;
+mod terms;

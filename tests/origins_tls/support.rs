@@ -176,12 +176,19 @@ pub fn shared_with(
     change: impl FnOnce(&mut egress::Config),
     tls: impl FnOnce(egress::Tls) -> egress::Tls,
 ) -> Arc<egress::Shared> {
+    let (mut config, policy, connector) = terms(authority);
+    change(&mut config);
+    egress::Shared::new(config, policy, tls(connector))
+}
+
+/// What [`shared`] begins with.
+pub fn terms(authority: &Authority) -> (egress::Config, AddressPolicy, egress::Tls) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("root.pem");
     std::fs::write(&file, &authority.pem).unwrap();
-    let connector = tls(egress::tls_connector(Roots::Bundled, &[file]).unwrap());
+    let connector = egress::tls_connector(Roots::Bundled, &[file]).unwrap();
     let policy = AddressPolicy::new(vec!["127.0.0.0/8".parse().unwrap()], vec![], vec![]);
-    let mut config = egress::Config {
+    let config = egress::Config {
         connect_timeout: Duration::from_secs(5),
         response_timeout: Duration::from_secs(5),
         body_idle_timeout: Duration::from_secs(5),
@@ -190,9 +197,9 @@ pub fn shared_with(
         max_idle: 100,
         max_header_bytes: 64 << 10,
         max_headers: 100,
+        hosts: egress::HostRules::default(),
     };
-    change(&mut config);
-    egress::Shared::new(config, policy, connector)
+    (config, policy, connector)
 }
 
 pub fn way_out(authority: &Authority) -> Egress {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{Group, Record, print_time};
-use crate::egress::Failure;
 use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{self, Decision, Verdict};
@@ -119,7 +118,7 @@ impl Ruling {
     /// Nothing could be found out.
     pub fn undecided(why: &Undecided) -> Self {
         let reason = match why {
-            Undecided::Refused(error) if error.failure == Failure::AddressProhibited => "origin_refused",
+            Undecided::Refused(error) if error.failure.is_prohibition() => "origin_refused",
             _ => "undecided",
         };
         let cause = Some(printable(&why.to_string()));

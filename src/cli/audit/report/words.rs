@@ -10,7 +10,7 @@ pub const fn reason(reason: Reason) -> &'static str {
         Reason::DisallowRule => "disallowed by a rule",
         Reason::RobotsUnreachable => "robots.txt unreachable",
         Reason::RobotsAccessDenied => "robots.txt access denied",
-        Reason::OriginRefused => "refused by address policy",
+        Reason::OriginRefused => "refused by egress policy",
         Reason::Undecided => "not decided in time",
         Reason::PathNotSeen => "path not seen",
         Reason::TunnelNotHttp => "tunnel is not HTTP",

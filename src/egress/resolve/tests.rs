@@ -1,0 +1,142 @@
+//! The resolver over a system that answers as told.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::*;
+
+const SHORT: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(10);
+
+/// A door that look-ups wait behind until it is opened.
+#[derive(Clone, Default)]
+struct Door(Arc<(Mutex<bool>, Condvar)>);
+
+impl Door {
+    fn pass(&self) {
+        let (open, opened) = &*self.0;
+        drop(opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+    }
+
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// A runtime that ends waits for its look-ups: none may stay behind the door when a test fails.
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+fn one(last: u8) -> Vec<IpAddr> {
+    vec![IpAddr::from([192, 0, 2, last])]
+}
+
+/// Counts the look-ups.
+fn counting(
+    answer: impl Fn(usize) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+) -> (Resolver, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let resolver = Resolver::over(move |_| answer(counter.fetch_add(1, Ordering::SeqCst)), 4, LONG);
+    (resolver, count)
+}
+
+#[tokio::test]
+async fn an_answer_is_kept_and_so_is_a_failure() {
+    let (resolver, count) = counting(|nth| Ok(one(u8::try_from(nth).unwrap())));
+    for _ in 0..3 {
+        assert_eq!(resolver.resolve("example.com").await.unwrap(), one(0), "no rebinding in between");
+    }
+    assert_eq!(resolver.resolve("example.org").await.unwrap(), one(1));
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+
+    let (resolver, count) = counting(|_| Err(io::Error::other("no such name")));
+    for _ in 0..3 {
+        let error = resolver.resolve("example.com").await.unwrap_err();
+        assert_eq!(
+            (error.failure, &*error.detail),
+            (Failure::Dns, "cannot resolve example.com: no such name")
+        );
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_answer_without_addresses_is_none_and_a_long_one_is_cut() {
+    let (resolver, _) = counting(|_| Ok(Vec::new()));
+    assert_eq!(resolver.resolve("example.com").await.unwrap_err().failure, Failure::Dns);
+
+    let many = |_| Ok((0..1000_u32).map(|number| IpAddr::from(number.to_be_bytes())).collect());
+    let (resolver, _) = counting(many);
+    assert_eq!(resolver.resolve("example.com").await.unwrap().len(), DNS_ADDRESSES_MAX);
+}
+
+#[tokio::test]
+async fn who_asks_for_one_name_at_once_waits_for_one_look_up() {
+    let door = Door::default();
+    let behind = door.clone();
+    let (resolver, count) = counting(move |_| {
+        behind.pass();
+        Ok(one(1))
+    });
+    let resolver = Arc::new(resolver);
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let resolver = Arc::clone(&resolver);
+        asking.spawn(async move { resolver.resolve("example.com").await });
+    }
+    tokio::task::yield_now().await;
+    door.open();
+    for answer in asking.join_all().await {
+        assert_eq!(answer.unwrap(), one(1));
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_look_up_that_is_late_holds_its_place_until_it_ends() {
+    let door = Door::default();
+    let behind = door.clone();
+    let silent = move |name: &str| {
+        if name == "silent.example" {
+            behind.pass();
+        }
+        Ok(one(1))
+    };
+    let resolver = Resolver::over(silent, 1, SHORT);
+    let late = resolver.resolve("silent.example").await.unwrap_err();
+    assert_eq!(late.failure, Failure::DnsTimeout);
+    assert!(late.detail.contains("silent.example"), "{}", late.detail);
+    assert_eq!(resolver.places.available_permits(), 0);
+    let without_place = resolver.resolve("other.example").await.unwrap_err();
+    assert_eq!(without_place.failure, Failure::DnsTimeout);
+    assert!(without_place.detail.contains("too many"), "{}", without_place.detail);
+
+    door.open();
+    let resolver = Resolver { deadline: LONG, ..resolver };
+    assert_eq!(resolver.resolve("other.example").await.unwrap(), one(1), "nothing was learnt of it");
+    assert_eq!(resolver.resolve("silent.example").await.unwrap(), one(1), "what came late is kept");
+    assert_eq!(resolver.places.available_permits(), 1);
+}
+
+#[test]
+fn a_look_up_that_its_runtime_dropped_is_asked_again() {
+    let resolver = Resolver::over(|_| Ok(one(1)), 1, LONG);
+    let (_, dropped) = watch::channel(None);
+    lock(&resolver.names).under_way.insert("example.com".into(), dropped);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert_eq!(runtime.block_on(resolver.resolve("example.com")).unwrap(), one(1));
+    assert!(lock(&resolver.names).under_way.is_empty());
+}
+
+/// What getaddrinfo itself says of the names that need no network.
+#[tokio::test]
+async fn the_system_is_asked() {
+    let addresses = Resolver::new().resolve("localhost").await.unwrap();
+    assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
+}

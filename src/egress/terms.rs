@@ -1,0 +1,121 @@
+//! The terms on which origins are contacted: bounds, addresses and hosts, certificates. They can
+//! change while the proxy runs; whoever needs one reads it when it is used, and a connection that was
+//! made on other terms is judged again before it is used again.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::address::AddressPolicy;
+use super::hosts::HostRules;
+use super::resolve::Resolver;
+use super::slots::Slots;
+use super::tls::Tls;
+use crate::origin::{Origin, Scheme};
+
+/// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub connect_timeout: Duration,
+    pub response_timeout: Duration,
+    pub body_idle_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub max_per_origin: usize,
+    pub max_idle: usize,
+    pub max_header_bytes: usize,
+    pub max_headers: usize,
+    pub hosts: HostRules,
+}
+
+/// What all workers share: who may be contacted, what names mean, how many at a time.
+pub struct Shared {
+    terms: ArcSwap<Terms>,
+    pub(super) resolver: Resolver,
+    pub(super) slots: Arc<Slots>,
+}
+
+/// What holds at one moment.
+pub(super) struct Terms {
+    pub config: Config,
+    pub policy: AddressPolicy,
+    pub tls: Tls,
+}
+
+/// Where a connection leads, and the terms that it was last found to keep.
+pub(super) struct Standing {
+    peer: Option<IpAddr>,
+    terms: Arc<Terms>,
+}
+
+impl Shared {
+    pub fn new(config: Config, policy: AddressPolicy, tls: Tls) -> Arc<Self> {
+        let slots = Slots::new(config.max_per_origin);
+        let terms = ArcSwap::from_pointee(Terms { config, policy, tls });
+        Arc::new(Self { terms, resolver: Resolver::new(), slots })
+    }
+
+    /// Other terms, for everything that begins from now on. What is under way ends as it began.
+    pub fn change(&self, config: Config, policy: AddressPolicy, tls: Tls) {
+        let per_origin = config.max_per_origin;
+        self.terms.store(Arc::new(Terms { config, policy, tls }));
+        self.slots.change(per_origin);
+    }
+
+    /// The terms of this moment.
+    pub(super) fn terms(&self) -> Arc<Terms> {
+        self.terms.load_full()
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("config", &self.terms.load().config).finish_non_exhaustive()
+    }
+}
+
+impl Terms {
+    /// Whether a connection to `origin` that leads to `peer`, made on the terms `before`, could have
+    /// been made on these.
+    fn permit(&self, before: &Self, origin: &Origin, peer: IpAddr) -> bool {
+        self.config.hosts.judge(origin.host()).is_ok()
+            && self.policy.judge(SocketAddr::new(peer, origin.port())).is_ok()
+            && (origin.scheme() != Scheme::Https || self.tls.trusts_as(&before.tls, origin.host()))
+    }
+}
+
+impl Standing {
+    pub const fn new(peer: Option<IpAddr>, terms: Arc<Terms>) -> Self {
+        Self { peer, terms }
+    }
+
+    /// The address that the connection leads to.
+    pub const fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    /// The settings on which it was made.
+    pub fn config(&self) -> &Config {
+        &self.terms.config
+    }
+
+    /// Whether the connection, which is one to `origin`, may be used on the terms of this moment.
+    /// Terms that have not changed cost a comparison.
+    pub fn holds(&mut self, origin: &Origin, now: &Arc<Terms>) -> bool {
+        if Arc::ptr_eq(&self.terms, now) {
+            return true;
+        }
+        let permitted = self.peer.is_some_and(|peer| now.permit(&self.terms, origin, peer));
+        if permitted {
+            self.terms = Arc::clone(now);
+        }
+        permitted
+    }
+}
+
+impl std::fmt::Debug for Standing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Standing").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
