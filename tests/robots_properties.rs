@@ -17,7 +17,8 @@ const PATH: &str = "/(a|b|/|\\?|\\*|\\$|:|%|2|F|\"|é|%2[fF]|%3F|%61|%25|%2[A4]|
 
 fn rules() -> impl Strategy<Value = Vec<Rule>> {
     let directive = prop_oneof![Just(Directive::Allow), Just(Directive::Disallow)];
-    let rule = (directive, PATTERN).prop_map(|(directive, pattern)| Rule { directive, pattern: pattern.into() });
+    let rule =
+        (directive, PATTERN).prop_map(|(directive, pattern)| Rule { directive, pattern: pattern.into() });
     prop::collection::vec(rule, 1..5)
 }
 
@@ -38,7 +39,8 @@ fn decide(robots: &RobotsTxt, path: &[u8]) -> Option<(u32, Directive)> {
 
 fn agrees(rules: &[Rule], path: &str, dialect: &Dialect, naive: naive::Reading) -> Result<(), TestCaseError> {
     // The n-th rule, from 0, stands on line 2n + 3.
-    let expected = naive::decide(rules, path.as_bytes(), naive).map(|(n, directive)| (n as u32 * 2 + 3, directive));
+    let expected =
+        naive::decide(rules, path.as_bytes(), naive).map(|(n, directive)| (n as u32 * 2 + 3, directive));
     for groups in [false, true] {
         let robots = RobotsTxt::parse(file(rules, groups).as_bytes(), dialect);
         prop_assert_eq!(decide(&robots, path.as_bytes()), expected);

@@ -8,8 +8,8 @@ use http::uri::PathAndQuery;
 
 use super::channel::Scope;
 use super::connect::{Connect, Https, HttpsMode, Mixed};
-pub use super::form::Form;
 use super::form;
+pub use super::form::Form;
 use super::intercept::Speech;
 use super::target::{Destination, Target, destination};
 use crate::origin::Origin;

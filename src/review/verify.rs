@@ -16,7 +16,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{
-    Content, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written, read_head, segment, split,
+    Content, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written, read_head, segment,
+    split,
 };
 use crate::limits::VERIFY_READINGS_MAX;
 use crate::moment::Moment;

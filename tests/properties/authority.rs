@@ -11,7 +11,8 @@ use super::strict;
 pub fn holds(octets: &[u8]) {
     let head = [b"CONNECT ", octets, b" HTTP/1.1\r\nHost: a.example\r\n\r\n"].concat();
     if let Some(origin) = first_request(&head).as_ref().and_then(probe::connect) {
-        let (host, port) = strict::authority(octets).expect("a strict reader takes the target");
+        let (_, target) = strict::request_line(&head).expect("a strict reader takes the request line");
+        let (host, port) = strict::authority(target).expect("a strict reader takes the target");
         assert_eq!((origin.host().to_string(), Some(origin.port())), (host, port));
     }
     let Ok(text) = std::str::from_utf8(octets) else { return };

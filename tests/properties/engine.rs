@@ -23,7 +23,8 @@ pub fn first_request(octets: &[u8]) -> Option<request::Parts> {
         std::future::ready(Ok::<_, Infallible>(Response::new(String::new())))
     });
     let stream = TokioIo::new(join(octets, sink()));
-    let connection = http1::Builder::new().half_close(true).keep_alive(false).serve_connection(stream, service);
+    let connection =
+        http1::Builder::new().half_close(true).keep_alive(false).serve_connection(stream, service);
     // What the engine thinks of the rest is its own affair.
     let _ = RUNTIME.with(|runtime| runtime.block_on(connection));
     first.into_inner()

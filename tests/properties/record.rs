@@ -89,7 +89,8 @@ fn moment(input: &mut Input<'_>) -> Moment {
 
 fn client(input: &mut Input<'_>) -> Client {
     let octets = std::array::from_fn::<u8, 16, _>(|_| input.octet());
-    let address = if input.flag() { octets.into() } else { [octets[0], octets[1], octets[2], octets[3]].into() };
+    let address =
+        if input.flag() { octets.into() } else { [octets[0], octets[1], octets[2], octets[3]].into() };
     Client { address, name: input.some(Input::text) }
 }
 

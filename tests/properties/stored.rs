@@ -1,5 +1,5 @@
 //! A row of the store and a capture, whatever is in their place, are read or refused, never a panic;
-//! what is read is written again as it was meant, and names only digests that are digests.
+//! what is read is written again as it was meant.
 
 use courtesy::evidence::CaptureRecord;
 use courtesy::store::Knowledge;
@@ -11,10 +11,6 @@ pub fn holds(octets: &[u8]) {
         let again: Knowledge = serde_json::from_slice(&written).expect("what is written is read");
         assert_eq!(again, known);
         assert_eq!(serde_json::to_vec(&again).expect("plain values"), written);
-        let text = String::from_utf8_lossy(octets);
-        for digest in known.digests() {
-            assert!(text.contains(&courtesy::text::hex(&digest.0)), "a digest that nobody wrote");
-        }
     }
     if let Ok(capture) = serde_json::from_slice::<CaptureRecord>(octets) {
         let sealed = capture.seal();

@@ -75,7 +75,8 @@ pub fn authority(authority: &[u8]) -> Option<(String, Option<u16>)> {
 fn host(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let is_label = |label: &str| {
-        let belongs = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-_".contains(&octet);
+        let belongs =
+            |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-_".contains(&octet);
         (1..=63).contains(&label.len()) && label.bytes().all(belongs)
     };
     if name.len() > 253 || !name.split('.').all(is_label) {

@@ -13,10 +13,9 @@ pub fn holds(octets: &[u8]) {
     let url = Record::url(octets);
     assert!(url.len() <= RECORD_URL_OCTETS_MAX + MARK_OCTETS_MAX);
     assert!(url.chars().all(|character| character.is_ascii_graphic() || "… ".contains(character)));
-    for (text, octets_max) in [
-        (Record::text(octets), RECORD_TEXT_OCTETS_MAX),
-        (Record::pattern(octets), RECORD_PATTERN_OCTETS_MAX),
-    ] {
+    for (text, octets_max) in
+        [(Record::text(octets), RECORD_TEXT_OCTETS_MAX), (Record::pattern(octets), RECORD_PATTERN_OCTETS_MAX)]
+    {
         assert!(text.len() <= octets_max + MARK_OCTETS_MAX && is_quiet(&text), "{text:?}");
         if octets.len() <= octets_max && !text.contains('…') {
             assert_eq!(unescaped(&text), octets);

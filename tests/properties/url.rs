@@ -16,7 +16,11 @@ pub fn holds(octets: &[u8]) {
     let Some(url) = std::str::from_utf8(octets).ok().and_then(|text| url::Url::parse(text).ok()) else {
         return;
     };
-    let host = url.host_str().unwrap_or_default();
-    assert_eq!(host.strip_suffix('.').unwrap_or(host), origin.host().to_string());
+    let host = match url.host().expect("what we take has a host") {
+        url::Host::Domain(name) => name.strip_suffix('.').unwrap_or(name).to_owned(),
+        url::Host::Ipv4(address) => address.to_string(),
+        url::Host::Ipv6(address) => format!("[{address}]"),
+    };
+    assert_eq!(host, origin.host().to_string());
     assert_eq!(url.port_or_known_default(), Some(origin.port()));
 }
