@@ -107,6 +107,10 @@ pub const STORE_KEY_OCTETS: usize = 256;
 /// the count of those who share it.
 pub const STORE_PIECE_OCTETS: usize = 48;
 
+/// Number of the last line that a log can have: RFC 8785 §3.2.2.3 and the readers of JSON know no
+/// larger whole number for sure (RFC 7493 §2.2).
+pub const RECORD_SEQ_MAX: u64 = (1 << 53) - 1;
+
 /// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
 /// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
 pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;

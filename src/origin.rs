@@ -198,10 +198,13 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
     if name.is_empty() {
         return Err(UrlError::EmptyHost);
     }
-    let plain = !has_a_label(name)
-        && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet));
-    let name = if plain { name.to_ascii_lowercase() } else { to_a_labels(name)? };
-    if name.len() > HOST_OCTETS_MAX || name.split('.').any(|label| label.is_empty() || label.len() > 63) {
+    let is_plain =
+        |name: &str| name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet));
+    let name =
+        if is_plain(name) && !has_a_label(name) { name.to_ascii_lowercase() } else { to_a_labels(name)? };
+    // The URL parser lets signs such as "!" stand beside letters of other alphabets.
+    let is_name = is_plain(&name) && name.len() <= HOST_OCTETS_MAX;
+    if !is_name || name.split('.').any(|label| label.is_empty() || label.len() > 63) {
         return Err(UrlError::HostName(name));
     }
     if ends_in_a_number(&name) {

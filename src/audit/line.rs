@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::notice::Notice;
 use super::record::Record;
+use crate::limits::RECORD_SEQ_MAX;
 use crate::moment::Moment;
 use crate::text::hex;
 
@@ -82,13 +83,13 @@ impl Content {
     pub fn parse(line: &[u8]) -> Result<Self, LineError> {
         let said = |error: serde_json::Error| LineError::NoRecord(error.to_string());
         // Only records have a reason: no need to try one after the other.
-        if memmem::find(line, b",\"reason\":\"").is_some() {
-            return serde_json::from_slice(line).map(|record| Self::Record(Box::new(record))).map_err(said);
-        }
-        let (canonical, _) = split(line).ok_or(LineError::NoHash)?;
-        let mut json = canonical.to_vec();
-        json.push(b'}');
-        serde_json::from_slice(&json).map(Self::Notice).map_err(said)
+        let content = if memmem::find(line, b",\"reason\":\"").is_some() {
+            Self::Record(serde_json::from_slice(line).map_err(said)?)
+        } else {
+            let (canonical, _) = split(line).ok_or(LineError::NoHash)?;
+            Self::Notice(serde_json::from_slice(&[canonical, b"}"].concat()).map_err(said)?)
+        };
+        checked_seq(content.seq()).map(|_| content)
     }
 
     pub fn seq(&self) -> u64 {
@@ -103,6 +104,14 @@ impl Content {
             Self::Record(record) => record.time,
             Self::Notice(notice) => notice.time(),
         }
+    }
+}
+
+/// `seq`, if a line can have that number.
+pub fn checked_seq(seq: u64) -> Result<u64, LineError> {
+    match seq {
+        1..=RECORD_SEQ_MAX => Ok(seq),
+        _ => Err(LineError::NoRecord(format!("no log has a line number {seq}"))),
     }
 }
 

@@ -28,7 +28,7 @@ pub use config::{Config, OnFailure, Sync};
 pub use exhibits::ExhibitName;
 pub use head::{HEAD_NAME, read_head};
 pub use health::Health;
-pub use line::{Content, Head, LineError, checked_hash, split};
+pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
 pub use notice::{Gap, GapEvent, Notice, Pruned, PrunedEvent, Torn, TornEvent, Totals, TotalsEvent};
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, new_id};

@@ -31,14 +31,33 @@ pub fn load(
     flags: &[Override],
 ) -> Result<Loaded, Refusal> {
     let variables: Vec<_> = environment.into_iter().collect();
-    let shape = Shape::new();
     let (file, layer) = read_file(named, &variables).map_err(|complaint| Refusal(vec![complaint]))?;
+    from_layers(file, layer, &variables, flags)
+}
 
+/// As [`load`], where the file at `path` has this text.
+pub fn load_text(
+    path: &Path,
+    text: &str,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<Loaded, Refusal> {
+    let variables: Vec<_> = environment.into_iter().collect();
+    let layer = FileLayer::parse(path, text).map_err(|complaint| Refusal(vec![complaint]))?;
+    from_layers(Some(path.to_owned()), layer, &variables, &[])
+}
+
+fn from_layers(
+    file: Option<PathBuf>,
+    layer: FileLayer,
+    variables: &[(String, String)],
+    flags: &[Override],
+) -> Result<Loaded, Refusal> {
+    let shape = Shape::new();
     let mut complaints = Vec::new();
     shape.check(&layer.tree(), &mut complaints);
-    let from_variables = from_environment(&variables, &shape, &mut complaints);
+    let from_variables = from_environment(variables, &shape, &mut complaints);
     let mut lowest = Config::builder().add_source(layer);
-    if let Some(dir) = state_dir(&variables) {
+    if let Some(dir) = state_dir(variables) {
         lowest = lowest.set_default("state_dir", dir).expect("a plain name");
     }
     let merged = merge(lowest, from_variables, flags, &shape, &mut complaints);

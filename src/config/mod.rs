@@ -23,7 +23,7 @@ mod words;
 
 pub use complain::{Complaint, Refusal, nearest};
 pub use layers::{Change, Override};
-pub use load::{Loaded, load};
+pub use load::{Loaded, load, load_text};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{

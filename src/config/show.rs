@@ -39,8 +39,23 @@ impl fmt::Display for Effective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let setting = match &self.value {
             Json::Null => format!("# {} is not set", self.key),
-            value => format!("{} = {value}", self.key),
+            value => format!("{} = {}", self.key, as_toml(value)),
         };
         write!(f, "{setting:<48} # {}", self.from)
+    }
+}
+
+/// What is not set is left out, as it would be of the file.
+fn as_toml(value: &Json) -> toml::Value {
+    match value {
+        Json::Bool(truth) => (*truth).into(),
+        Json::Array(items) => items.iter().map(as_toml).collect::<Vec<_>>().into(),
+        Json::Object(table) => {
+            let set = table.iter().filter(|(_, value)| !value.is_null());
+            set.map(|(name, value)| (name.clone(), as_toml(value))).collect::<toml::Table>().into()
+        }
+        Json::Number(number) => number.as_i64().unwrap_or(i64::MAX).into(),
+        Json::String(text) => text.as_str().into(),
+        Json::Null => unreachable!("a list has no gaps"),
     }
 }

@@ -18,6 +18,9 @@ use crate::policy::exemption::OriginPattern;
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(length) if length.is_zero() => Err("must be longer than nothing".into()),
+        Ok(length) if length.subsec_nanos() % 1_000_000 != 0 => {
+            Err(format!("\"{text}\" is finer than a millisecond; write whole ones, as in \"1500ms\""))
+        }
         Ok(length) => Ok(length),
         Err(_) => Err(format!("\"{text}\" is not a length of time; write it as \"10s\", \"5m\" or \"24h\"")),
     }
@@ -61,16 +64,21 @@ pub fn parse_date(text: &str) -> Result<Moment, String> {
     moment
         .and_then(|moment| u64::try_from(moment.unix_timestamp_nanos() / 1_000_000).ok())
         .map(Moment::from_millis)
+        .filter(|moment| in_utc(moment).is_some())
         .ok_or_else(|| format!("\"{text}\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\""))
 }
 
 /// RFC 3339 in UTC.
 pub fn print_date(moment: &Moment) -> String {
-    let seconds = i64::try_from(moment.millis() / 1000).unwrap_or(i64::MAX);
-    match OffsetDateTime::from_unix_timestamp(seconds).map(|date| date.format(&Rfc3339)) {
-        Ok(Ok(text)) => text,
-        _ => format!("{seconds} s after 1970"),
+    match in_utc(moment).map(|date| date.format(&Rfc3339)) {
+        Some(Ok(text)) => text,
+        _ => format!("{} s after 1970", moment.millis() / 1000),
     }
+}
+
+/// RFC 3339 has no year after 9999, which is the last also where a zone is behind UTC.
+fn in_utc(moment: &Moment) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(moment.millis()) * 1_000_000).ok()
 }
 
 pub fn parse_origin(text: &str) -> Result<Origin, String> {
@@ -130,8 +138,9 @@ mod tests {
         for text in ["1B", "1500B", "500KiB", "256MiB", "2GiB"] {
             assert_eq!(print_size(&parse_size(text).unwrap()), text);
         }
-        let date = "2026-12-31T12:00:00Z";
-        assert_eq!(print_date(&parse_date(date).unwrap()), date);
+        for date in ["2026-12-31T12:00:00Z", "2026-12-31T12:00:00.25Z", "9999-12-31T23:59:59Z"] {
+            assert_eq!(print_date(&parse_date(date).unwrap()), date);
+        }
         for text in ["https://example.com", "*.example.com", "http://[::1]:8080"] {
             assert_eq!(print_origin_pattern(&parse_origin_pattern(text).unwrap()), text);
         }
@@ -152,6 +161,16 @@ mod tests {
     #[test]
     fn a_date_means_its_end() {
         assert_eq!(parse_date("2026-12-31"), parse_date("2027-01-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn what_could_not_be_printed_is_refused() {
+        for text in ["1us", "1500us", "1s 1ns"] {
+            assert!(parse_duration(text).unwrap_err().contains("finer than a millisecond"), "{text}");
+        }
+        for text in ["9999-12-31T23:59:59-01:00", "9999-12-31", "1969-12-30"] {
+            assert!(parse_date(text).unwrap_err().contains("is not a date"), "{text}");
+        }
     }
 
     #[test]

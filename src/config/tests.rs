@@ -445,3 +445,26 @@ fn names(key: &str, value: &Json, found: &mut BTreeSet<String>) {
         _ => drop(found.insert(key.to_owned())),
     }
 }
+
+#[test]
+fn what_is_shown_is_a_file_that_comes_to_the_same() {
+    let file = "
+        state_dir = \"/a \\u007f\"
+        [robots]
+        profile = \"google\"
+        [[agents.rules]]
+        match = \"wget/*\"
+        mode = \"observe\"
+        [[exemptions]]
+        origin = \"*.example.com\"
+        by = \"somebody\"
+        reason = \"\\\"why\\\"\"
+        until = \"2026-12-31T12:00:00.5Z\"
+    ";
+    let values = |loaded: Loaded| -> Vec<_> {
+        loaded.effective().into_iter().map(|setting| (setting.key, setting.value)).collect()
+    };
+    let load = |file: &str| Case { file, variables: &[], flags: vec![] }.load().unwrap();
+    let shown: String = load(file).effective().iter().map(|setting| format!("{setting}\n")).collect();
+    assert_eq!(values(load(&shown)), values(load(file)), "{shown}");
+}

@@ -8,6 +8,8 @@ mod answer;
 mod decode;
 mod freshness;
 mod head;
+#[doc(hidden)]
+pub mod probe;
 mod redirect;
 #[cfg(test)]
 mod tests;

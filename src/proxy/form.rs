@@ -19,6 +19,7 @@ impl Asked {
     pub const UNREADABLE: Self = Self { form: Form::Json, only_head: false };
 }
 
+/// What we have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Json,
@@ -28,7 +29,7 @@ pub enum Form {
 
 /// What the client prefers of what we have (RFC 9110 §12.5.1). JSON for whoever names none of the
 /// three: programs send `*/*`, people's browsers name HTML.
-fn preferred(fields: &HeaderMap) -> Form {
+pub(super) fn preferred(fields: &HeaderMap) -> Form {
     let mut best = (Form::Json, 0.0_f32);
     for value in fields.get_all(ACCEPT) {
         for range in String::from_utf8_lossy(value.as_bytes()).split(',') {

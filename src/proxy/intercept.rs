@@ -33,7 +33,7 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
 /// What a client speaks after its CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speech {
+pub(super) enum Speech {
     Tls,
     Http,
     Other,
@@ -43,7 +43,7 @@ impl Speech {
     /// By the first octet: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
     /// method with a letter. Other protocols do too (`EHLO`, `SSH-2.0`), but their first line does
     /// not end as a request line does (RFC 9112 §3).
-    fn by(first: &[u8]) -> Self {
+    pub(super) fn by(first: &[u8]) -> Self {
         match first {
             [0x16, ..] => Self::Tls,
             [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|octet| *octet == b'\n') {

@@ -18,6 +18,8 @@ mod gate;
 mod intercept;
 mod interim;
 mod page;
+#[doc(hidden)]
+pub mod probe;
 mod problem;
 mod recorded;
 mod refusal;

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{
-    Content, Head, LineError, Notice, Record, checked_hash, is_written, read_head, segment, split,
+    Content, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written, read_head, segment,
+    split,
 };
 use crate::limits::VERIFY_READINGS_MAX;
 use crate::moment::Moment;
@@ -172,6 +173,9 @@ impl Reader {
             Ok(any) => any,
             Err(error) => return self.doubt(at, line.octets, LineError::NoRecord(error.to_string())),
         };
+        if let Err(error) = checked_seq(any.seq) {
+            return self.doubt(at, line.octets, error);
+        }
         let link = Link { at, seq: any.seq, prev: any.prev, hash, id: any.id };
         let content = Content::parse(line.octets);
         if !is_canonical(line.octets, content.as_ref().ok()) {
@@ -214,7 +218,7 @@ impl Reader {
         match notice {
             Notice::Gap(gap) => {
                 notices.gaps += 1;
-                notices.lost += gap.lost;
+                notices.lost = notices.lost.saturating_add(gap.lost);
             }
             Notice::Torn(_) => notices.torn += 1,
             Notice::Pruned(pruned) => {

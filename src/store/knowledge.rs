@@ -11,7 +11,7 @@ use crate::moment::Moment;
 use crate::policy::access::{Capture, Cause, Freshness, Snapshot};
 use crate::policy::profile::{self, Profile};
 use crate::policy::state::RobotsState;
-use crate::text::hex;
+use crate::text::{digest, hex};
 
 /// One origin. The last two attempts tell all that its states are made of but how outages began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -193,12 +193,7 @@ impl Serialize for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let mut octets = [0; 32];
-        let digit = |at: usize| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        for (number, octet) in octets.iter_mut().enumerate() {
-            *octet = digit(2 * number).ok_or_else(|| de::Error::custom("not a SHA-256 in hexadecimal"))?;
-        }
-        Ok(Self(octets))
+        digest(&text).map(Self).ok_or_else(|| de::Error::custom("not a SHA-256 in hexadecimal"))
     }
 }
 

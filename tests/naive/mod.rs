@@ -2,16 +2,17 @@
 //! compiled pattern, every choice of a wildcard tried.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use courtesy::robots::Directive;
 
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub directive: Directive,
-    pub pattern: String,
+    pub pattern: Vec<u8>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     Rfc9309,
     Google,
@@ -26,20 +27,23 @@ enum Unit {
 }
 
 /// The number of the rule that decides, and what it says.
-pub fn decide(rules: &[Rule], path: &str, reading: Reading) -> Option<(usize, Directive)> {
-    let url = chars(path.as_bytes(), reading);
+pub fn decide(rules: &[Rule], path: &[u8], reading: Reading) -> Option<(usize, Directive)> {
+    let url = match reading {
+        Reading::Rfc9309 => without_dot_segments(&chars(path, reading)),
+        Reading::Google => chars(path, reading),
+    };
     let query = url.iter().position(|&unit| unit == Unit::Char { octet: b'?', encoded: false });
     let matching = rules.iter().enumerate().filter_map(|(n, rule)| {
         let pattern = pattern(&rule.pattern, reading);
         let compare = |rule, at| same(rule, url[at], query.is_some_and(|query| at > query), reading);
         let length: u32 = pattern.iter().map(|&unit| octets(unit, reading)).sum();
-        matches(&pattern, 0, url.len(), &compare).then_some((Reverse(length), rule.directive, n))
+        matches(&pattern, url.len(), &compare).then_some((Reverse(length), rule.directive, n))
     });
     matching.min().map(|(_, directive, n)| (n, directive))
 }
 
 /// The same path with every unreserved character encoded, and every triplet in one case of hex digits.
-pub fn respell(path: &str, upper: bool) -> String {
+pub fn respell(path: &[u8], upper: bool) -> String {
     let hex = |octet: u8| if upper { format!("%{octet:02X}") } else { format!("%{octet:02x}") };
     let spell = |unit: Unit| match unit {
         Unit::Char { octet, encoded } if encoded || octet.is_ascii_alphanumeric() => hex(octet),
@@ -47,16 +51,51 @@ pub fn respell(path: &str, upper: bool) -> String {
         Unit::Char { octet, .. } => char::from(octet).to_string(),
         Unit::Star | Unit::End => unreachable!("a URL has no signs"),
     };
-    chars(path.as_bytes(), Reading::Rfc9309).into_iter().map(spell).collect()
+    chars(path, Reading::Rfc9309).into_iter().map(spell).collect()
 }
 
-fn matches(pattern: &[Unit], at: usize, end: usize, same: &impl Fn(Unit, usize) -> bool) -> bool {
-    match pattern.split_first() {
-        None => true,
-        Some((Unit::End, _)) => at == end,
-        Some((Unit::Star, rest)) => (at..=end).any(|at| matches(rest, at, end, same)),
-        Some((unit, rest)) => at < end && same(*unit, at) && matches(rest, at + 1, end, same),
+/// D-DOTS, RFC 3986 §5.2.4: `.` is left out, `..` takes away what is before it, encoded or not; at the
+/// end both leave the directory.
+fn without_dot_segments(url: &[Unit]) -> Vec<Unit> {
+    const SLASH: Unit = Unit::Char { octet: b'/', encoded: false };
+    let query = url.iter().position(|&unit| unit == Unit::Char { octet: b'?', encoded: false });
+    let (path, query) = url.split_at(query.unwrap_or(url.len()));
+    let dots = |segment: &[Unit]| match segment {
+        [Unit::Char { octet: b'.', .. }] => 1,
+        [Unit::Char { octet: b'.', .. }, Unit::Char { octet: b'.', .. }] => 2,
+        _ => 0,
+    };
+    let segments: Vec<&[Unit]> = path.split(|&unit| unit == SLASH).skip(1).collect();
+    let mut kept: Vec<&[Unit]> = Vec::new();
+    for (number, segment) in segments.iter().enumerate() {
+        match dots(segment) {
+            0 => kept.push(segment),
+            dots => {
+                if dots == 2 {
+                    kept.pop();
+                }
+                if number + 1 == segments.len() {
+                    kept.push(&[]);
+                }
+            }
+        }
     }
+    let path = kept.into_iter().flat_map(|segment| [&[SLASH], segment].concat());
+    path.chain(query.iter().copied()).collect()
+}
+
+/// Follows all the places of the URL at once that the pattern can have come to.
+fn matches(pattern: &[Unit], end: usize, same: &impl Fn(Unit, usize) -> bool) -> bool {
+    let mut places = BTreeSet::from([0]);
+    for &unit in pattern {
+        places = match (unit, places.first()) {
+            (_, None) => return false,
+            (Unit::Star, Some(&first)) => (first..=end).collect(),
+            (Unit::End, _) => places.into_iter().filter(|&at| at == end).collect(),
+            _ => places.into_iter().filter(|&at| at < end && same(unit, at)).map(|at| at + 1).collect(),
+        };
+    }
+    !places.is_empty()
 }
 
 /// D-RESERVED, D-PCT; in Google's reading, spellings are compared.
@@ -82,9 +121,9 @@ fn octets(unit: Unit, reading: Reading) -> u32 {
     if triplet { 3 } else { 1 }
 }
 
-fn pattern(written: &str, reading: Reading) -> Vec<Unit> {
+fn pattern(written: &[u8], reading: Reading) -> Vec<Unit> {
     let spelled = match reading {
-        Reading::Rfc9309 => written.as_bytes().to_vec(),
+        Reading::Rfc9309 => written.to_vec(),
         Reading::Google => escaped(written),
     };
     let mut units = chars(&spelled, reading);
@@ -118,8 +157,8 @@ fn chars(octets: &[u8], reading: Reading) -> Vec<Unit> {
 }
 
 /// What Google's matcher does to a rule.
-fn escaped(rule: &str) -> Vec<u8> {
-    chars(rule.as_bytes(), Reading::Rfc9309)
+fn escaped(rule: &[u8]) -> Vec<u8> {
+    chars(rule, Reading::Rfc9309)
         .into_iter()
         .flat_map(|unit| match unit {
             Unit::Char { octet, encoded } if encoded || octet >= 0x80 => format!("%{octet:02X}").into_bytes(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{RECORD_LINE_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::limits::{RECORD_LINE_OCTETS_MAX, RECORD_SEQ_MAX, RECORD_URL_OCTETS_MAX};
 use crate::policy::decision::Named;
 
 /// As the seventh line.
@@ -21,6 +21,16 @@ fn a_record_reads_back_the_same() {
         let read = Content::parse(line(record.clone()).as_bytes()).unwrap();
         let placed = Record { prev: "0".repeat(64), seq: 7, ..record };
         assert_eq!(read, Content::Record(Box::new(placed)));
+    }
+}
+
+#[test]
+fn a_line_number_that_no_log_has_makes_no_line() {
+    let numbered = |seq: u64| line(minimal()).replace("\"seq\":7", &format!("\"seq\":{seq}"));
+    assert!(Content::parse(numbered(RECORD_SEQ_MAX).as_bytes()).is_ok());
+    for seq in [0, RECORD_SEQ_MAX + 1, u64::MAX] {
+        let error = Content::parse(numbered(seq).as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(&format!("number {seq}")), "{error}");
     }
 }
 

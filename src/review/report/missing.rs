@@ -54,7 +54,7 @@ pub struct LostRecords {
 impl Losses {
     pub fn gap(&mut self, gap: &Gap) {
         self.times += 1;
-        self.lost += gap.lost;
+        self.lost = self.lost.saturating_add(gap.lost);
         self.gaps.push(LostRecords {
             since: gap.since,
             until: gap.time,
@@ -70,7 +70,7 @@ impl Losses {
 
     pub fn torn(&mut self, torn: &Torn) {
         self.torn += 1;
-        self.torn_octets += torn.octets;
+        self.torn_octets = self.torn_octets.saturating_add(torn.octets);
     }
 
     pub fn pruned(&mut self, pruned: &Pruned) {

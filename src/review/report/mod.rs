@@ -16,7 +16,7 @@ use serde::Serializer;
 
 use super::brief::Brief;
 use super::filter::{Filter, Sieve};
-use crate::audit::{Content, Event, Notice, Record, parse_time, print_time, split};
+use crate::audit::{Content, Event, Notice, Record, checked_seq, parse_time, print_time, split};
 use crate::limits::REPORT_EXEMPTIONS_MAX;
 use crate::moment::Moment;
 use missing::Losses;
@@ -146,7 +146,7 @@ impl Use {
 /// Number and time of a record's line.
 fn place(line: &[u8]) -> Option<(u64, Moment)> {
     let brief = Brief::of(line)?;
-    Some((brief.seq()?, parse_time(&brief.time()?)?))
+    Some((checked_seq(brief.seq()?).ok()?, parse_time(&brief.time()?)?))
 }
 
 fn print_moment<S: Serializer>(moment: &Moment, serializer: S) -> Result<S::Ok, S::Error> {

@@ -194,10 +194,10 @@ impl Records {
 
 impl Decided {
     pub(super) fn add(&mut self, totals: &Totals) {
-        self.allowed += totals.allowed;
-        self.denied += totals.denied;
-        self.by_path += totals.by_path;
-        self.by_host += totals.by_host;
+        self.allowed = self.allowed.saturating_add(totals.allowed);
+        self.denied = self.denied.saturating_add(totals.denied);
+        self.by_path = self.by_path.saturating_add(totals.by_path);
+        self.by_host = self.by_host.saturating_add(totals.by_host);
         widen(&mut self.since, &mut self.until, totals.since);
         widen(&mut self.since, &mut self.until, totals.time);
     }

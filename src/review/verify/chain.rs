@@ -101,7 +101,7 @@ impl Chain {
     pub(super) fn removed(&mut self, last: &Head) {
         if let Some(start) = &mut self.start {
             let fits = start.prev.as_ref().is_none_or(|prev| *prev == last.hash);
-            start.is_accounted |= start.seq <= last.seq || (start.seq == last.seq + 1 && fits);
+            start.is_accounted |= start.seq <= last.seq || (start.seq - 1 == last.seq && fits);
         }
     }
 
@@ -186,7 +186,7 @@ impl Chain {
         let seq = link.seq.saturating_sub(self.doubtful).max(1);
         let prev = (self.doubtful == 0).then(|| link.prev.clone());
         // A head that was published just before retention removed its line.
-        for published in self.published.iter_mut().filter(|published| published.head.seq + 1 == seq) {
+        for published in self.published.iter_mut().filter(|published| published.head.seq == seq - 1) {
             published.state = prev.as_ref().map_or(Seen::NotYet, |prev| seen(*prev == published.head.hash));
         }
         self.start =

@@ -16,6 +16,7 @@ use crate::audit::{
     RobotsStatus,
 };
 use crate::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
+use crate::limits::RECORD_SEQ_MAX;
 use crate::text::{digest, hex, sha256_hex};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_123);
@@ -415,6 +416,15 @@ fn lines_of_the_log_itself_are_told_and_unknown_ones_are_no_fault() {
     let findings = Keep::of(lines).verify_against(Vec::new());
     assert_eq!(findings.faults, Faults::default());
     assert_eq!((findings.notices.gaps, findings.notices.lost, findings.notices.unknown), (1, 7, 1));
+}
+
+#[test]
+fn a_line_with_a_number_that_no_log_has_is_a_fault_though_its_hash_is_right() {
+    let mut head = Head { seq: RECORD_SEQ_MAX, ..Head::genesis() };
+    let mut lines = Keep::new().lines;
+    lines.push(sealed(&mut head, Content::Record(Box::new(record(1)))));
+    let said = Keep::of(lines).said();
+    assert!(said.len() == 1 && said[0].contains(&format!("number {}", RECORD_SEQ_MAX + 1)), "{said:?}");
 }
 
 #[test]

@@ -124,3 +124,12 @@ async fn the_fetch_is_made_as_the_client_that_caused_it() {
     assert!(known.is_ok());
     assert_eq!(lock(&house.origins.asked)[0].user_agent, Some(agent));
 }
+
+#[test]
+fn a_digest_has_one_spelling() {
+    let read = |text: &str| serde_json::from_value::<Digest>(text.into()).is_ok();
+    assert!(read(&"ab".repeat(32)));
+    for text in ["+a".repeat(32), "AB".repeat(32), "ab".repeat(33), "ab".repeat(31)] {
+        assert!(!read(&text), "{text}");
+    }
+}

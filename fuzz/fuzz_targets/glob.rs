@@ -1,0 +1,5 @@
+//! A glob matches as the definition says, every choice of a star tried; a host pattern matches one host
+//! or whole labels below one.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::glob::holds(octets));

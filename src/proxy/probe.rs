@@ -1,0 +1,52 @@
+//! What the proxy's own readers make of octets from the wire, for the properties in
+//! `tests/properties`, which are held against any octets and so need no connection. No part of the
+//! interface.
+
+use http::header::{ACCEPT, HeaderMap, HeaderValue};
+use http::request;
+use http::uri::PathAndQuery;
+
+use super::channel::Scope;
+use super::connect::{Connect, Https, HttpsMode, Mixed};
+use super::form;
+pub use super::form::Form;
+use super::intercept::Speech;
+use super::target::{Destination, Target, destination};
+use crate::origin::Origin;
+
+/// The resource that a request on a client's own connection is for; `None` where it is for none, or
+/// refused.
+pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
+    match destination(request, &Scope::Proxy) {
+        Ok(Destination::Resource(Target { origin, path })) => Some((origin, path)),
+        _ => None,
+    }
+}
+
+/// Where a CONNECT leads, when its port is open; `None` where it is none, or refused.
+pub fn connect(request: &request::Parts) -> Option<Origin> {
+    let ports = request.uri.port_u16().into_iter().collect();
+    let https = Https { mode: HttpsMode::Intercept, tunnel: Vec::new(), mixed: Mixed::Refuse, ports };
+    match destination(request, &Scope::Proxy) {
+        Ok(Destination::Connect) => match https.connect(request, &Scope::Proxy) {
+            Ok(Connect::Intercept(origin) | Connect::Classify(origin, _)) => Some(origin),
+            Err(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the first octets inside a CONNECT are taken for TLS (`Some(true)`), for HTTP
+/// (`Some(false)`) or for neither.
+pub fn is_tls(first: &[u8]) -> Option<bool> {
+    match Speech::by(first) {
+        Speech::Tls => Some(true),
+        Speech::Http => Some(false),
+        Speech::Other => None,
+    }
+}
+
+/// The form of the answer to whoever sends this `Accept`.
+pub fn preferred(accept: HeaderValue) -> Form {
+    form::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
+}

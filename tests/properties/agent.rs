@@ -1,0 +1,26 @@
+//! The product token is a word that a robots.txt can name, it stands in the User-Agent as it is, it
+//! names itself, and a plain product at the beginning is always it.
+
+use courtesy::agent::product_token;
+
+/// The value of a User-Agent field.
+pub fn holds(octets: &[u8]) {
+    let belongs = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.".contains(octet);
+    let first: Vec<u8> =
+        octets.trim_ascii_start().iter().copied().take_while(|octet| belongs(octet)).collect();
+    let Some(token) = product_token(octets) else {
+        assert!(first.is_empty() || is_scheme(&first), "the first product was passed over");
+        return;
+    };
+    assert!(!token.is_empty() && token.bytes().all(|octet| belongs(&octet)));
+    assert!(octets.windows(token.len()).any(|window| window == token.as_bytes()));
+    assert_eq!(product_token(token.as_bytes()), Some(token));
+    if !first.is_empty() && !is_scheme(&first) && !first.eq_ignore_ascii_case(b"Mozilla") {
+        assert_eq!(token.as_bytes(), first, "the first product is the name");
+    }
+}
+
+/// A URL is nobody's name.
+fn is_scheme(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"http") || word.eq_ignore_ascii_case(b"https")
+}

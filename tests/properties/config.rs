@@ -1,0 +1,35 @@
+//! Any text is a configuration or is refused with a place; the effective settings, printed, are a
+//! configuration that comes to the same settings.
+
+use std::path::Path;
+
+use courtesy::config::{Effective, Loaded, Refusal, load_text};
+
+/// The text of a file.
+pub fn holds(octets: &[u8]) {
+    let Ok(text) = std::str::from_utf8(octets) else { return };
+    let loaded = match load(text) {
+        Ok(loaded) => loaded,
+        Err(Refusal(complaints)) => {
+            assert!(!complaints.is_empty());
+            for complaint in complaints {
+                assert!(complaint.place.is_some() || !complaint.key.is_empty(), "{complaint}");
+            }
+            return;
+        }
+    };
+    let printed: String = loaded.effective().iter().map(|setting| format!("{setting}\n")).collect();
+    match load(&printed) {
+        Ok(again) => assert_eq!(values(&again), values(&loaded)),
+        Err(refusal) => panic!("{refusal}\n{printed}"),
+    }
+}
+
+fn load(text: &str) -> Result<Loaded, Refusal> {
+    load_text(Path::new("courtesy.toml"), text, [("HOME".into(), "/home/somebody".into())])
+}
+
+fn values(loaded: &Loaded) -> Vec<(String, serde_json::Value)> {
+    let value = |setting: Effective| (setting.key, setting.value);
+    loaded.effective().into_iter().map(value).collect()
+}

@@ -1,0 +1,54 @@
+//! A body decodes to the same file in whatever pieces it comes, never to more than the limit, and to
+//! what another reader of gzip makes of the whole of it.
+
+use std::io::Read;
+
+use courtesy::fetch::probe::decode;
+use flate2::read::MultiGzDecoder;
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, HeaderValue};
+
+use super::input::Input;
+
+/// Whether it is gzip, the limit, the length of a piece, then the body.
+pub fn holds(octets: &[u8]) {
+    let mut input = Input(octets);
+    let coding = if input.flag() { "gzip" } else { "identity" };
+    let limit = usize::from(input.octet()) * 16;
+    let piece = usize::from(input.octet()) + 1;
+    let body = input.0;
+    let fields = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
+
+    let whole = decode(&fields, limit, &[body]);
+    let pieces: Vec<&[u8]> = body.chunks(piece).collect();
+    match (decode(&fields, limit, &pieces), &whole) {
+        (Some(in_pieces), Some(whole)) => assert_eq!(in_pieces, *whole, "in pieces of {piece}"),
+        (None, None) => {}
+        // Whether what is broken behind the limit is met depends on how much comes at once.
+        (Some((_, cut)), None) | (None, &Some((_, cut))) => assert!(cut, "in pieces of {piece}"),
+    }
+
+    let plain = match coding {
+        "identity" => Some(body.to_vec()),
+        _ => gunzip(body, limit),
+    };
+    if let Some((file, cut)) = &whole {
+        assert!(file.len() <= limit && (!cut || file.len() == limit));
+    }
+    match (plain, whole) {
+        (Some(plain), Some((file, cut))) => {
+            assert_eq!(file, plain[..plain.len().min(limit)]);
+            assert_eq!(cut, plain.len() > limit);
+        }
+        (Some(plain), None) => assert!(plain.len() > limit, "{} octets were refused", plain.len()),
+        (None, Some((_, cut))) => assert!(cut || body.is_empty(), "broken data was taken for a file"),
+        (None, None) => {}
+    }
+}
+
+/// All of it, or nothing; of a file beyond the limit no more than shows that it is.
+fn gunzip(body: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    let mut decoder = MultiGzDecoder::new(body).take(limit as u64 + 1);
+    decoder.read_to_end(&mut plain).ok().map(|_| plain)
+}
