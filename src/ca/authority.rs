@@ -162,6 +162,16 @@ impl Authority {
 }
 
 impl Source {
+    /// The files that it is read from.
+    pub fn files(&self) -> [PathBuf; 2] {
+        match self {
+            Self::Own(dir) => Storage::files(dir),
+            Self::Files { certificate, key } | Self::Credentials { certificate, key } => {
+                [certificate.clone(), key.clone()]
+            }
+        }
+    }
+
     /// The directory of a CA that is ours to change.
     fn own(&self) -> Result<&Path, CaError> {
         match self {

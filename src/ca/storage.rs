@@ -39,12 +39,19 @@ impl Storage {
         Ok(storage)
     }
 
+    /// Certificate and key of the CA in `dir`.
+    pub fn files(dir: &Path) -> [PathBuf; 2] {
+        ["ca.pem", "ca.key"].map(|name| dir.join(name))
+    }
+
     pub fn certificate(&self) -> PathBuf {
-        self.dir.join("ca.pem")
+        let [certificate, _] = Self::files(&self.dir);
+        certificate
     }
 
     pub fn key(&self) -> PathBuf {
-        self.dir.join("ca.key")
+        let [_, key] = Self::files(&self.dir);
+        key
     }
 
     /// Whether there is a CA, or at least part of one: then none is made in its place.
