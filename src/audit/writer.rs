@@ -110,8 +110,15 @@ impl Writer {
         let (status, bells) = (Arc::new(Status::new(set.on_failure)), Arc::new(Bells::default()));
         let (begun, files) = watch::channel(0);
         let keepers_lock = lock.try_clone().map_err(failed)?;
-        let scribe =
-            Scribe::new(Arc::clone(&config), Arc::clone(&clock), active, head, lock, Arc::clone(&status), begun);
+        let scribe = Scribe::new(
+            Arc::clone(&config),
+            Arc::clone(&clock),
+            active,
+            head,
+            lock,
+            Arc::clone(&status),
+            begun,
+        );
         let thread = {
             let bells = Arc::clone(&bells);
             let run = move || scribe.run(&runtime, jobs, &bells);

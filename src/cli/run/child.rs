@@ -16,13 +16,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::clients::Variable;
 use super::super::exit::{Exit, Failure};
+use super::super::resources::Resources;
 
 /// What a shell says of a command that cannot be executed, and of one that is not there.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Runs the command to its end, and returns the code that a shell would.
-pub fn run(command: &[OsString], variables: &[Variable]) -> Result<u8, Failure> {
+pub fn run(command: &[OsString], variables: &[Variable], resources: &Resources) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before the command is there: from its first moment on, it is told.
@@ -30,7 +31,12 @@ pub fn run(command: &[OsString], variables: &[Variable]) -> Result<u8, Failure> 
         let (program, arguments) = command.split_first().expect("the command line has one");
         let pairs = variables.iter().map(|variable| (variable.name, &variable.value));
         let child = Command::new(program).args(arguments).envs(pairs).spawn();
-        let status = wait(child.map_err(|error| not_started(program, &error))?, signals).await?;
+        let child = child.map_err(|error| not_started(program, &error))?;
+        if let Some(id) = id(&child) {
+            // Where it is refused, the command lives with ours.
+            let _ = resources.give_back(id);
+        }
+        let status = wait(child, signals).await?;
         Ok(code(status))
     })
 }
@@ -48,12 +54,15 @@ async fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> 
 /// us would be one too many, as most programs take a second one for haste.
 fn pass_on(number: Number, child: &Child) {
     let from_terminal = matches!(number, Number::INT | Number::QUIT) && is_in_foreground();
-    let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    if let Some(id) = id.filter(|_| !from_terminal) {
+    if let Some(id) = id(child).filter(|_| !from_terminal) {
         // It cannot be somebody else's: as long as it has an id, it has not been waited for. When it
         // is gone already, its end is on the way.
         let _ = kill_process(id, number);
     }
+}
+
+fn id(child: &Child) -> Option<Pid> {
+    child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
 }
 
 fn is_in_foreground() -> bool {

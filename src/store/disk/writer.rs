@@ -54,7 +54,11 @@ impl Shared {
             self.changed.wait_while(desk, is_idle).unwrap_or_else(PoisonError::into_inner)
         };
         let desk = wait_while(self.desk(), |desk| {
-            let is_idle = if desk.file.is_some() { desk.pending.len() == 0 && !desk.is_resized } else { desk.is_hopeless };
+            let is_idle = if desk.file.is_some() {
+                desk.pending.len() == 0 && !desk.is_resized
+            } else {
+                desk.is_hopeless
+            };
             is_idle && !desk.is_closing
         });
         let Some(file) = desk.file.clone() else {

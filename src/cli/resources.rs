@@ -1,0 +1,40 @@
+//! What the system grants this process: as many descriptors as it may have, and no file of its memory
+//! when it dies, because the key of the CA is in it.
+
+use rustix::io;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use tracing::warn;
+
+/// The limits as they were before, for a command that is started from here: nobody has asked that one
+/// to do without a core file, and a program of old may look at every descriptor that it could have.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    core: Rlimit,
+    files: Rlimit,
+}
+
+impl Resources {
+    /// Takes all descriptors that may be had, and forbids core files. What the system refuses is said.
+    pub fn claim() -> Self {
+        let before = Self { core: getrlimit(Resource::Core), files: getrlimit(Resource::Nofile) };
+        let Rlimit { maximum, .. } = before.files;
+        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+            warn!("the limit on open files stays at {}: {error}", shown(before.files.current));
+        }
+        let none = Rlimit { current: Some(0), maximum: before.core.maximum };
+        if let Err(error) = setrlimit(Resource::Core, none) {
+            warn!("a core file of this process would have the key of the CA in it: {error}");
+        }
+        before
+    }
+
+    /// Gives the child `id` what this process had.
+    pub fn give_back(&self, id: Pid) -> io::Result<()> {
+        prlimit(Some(id), Resource::Core, self.core.clone())?;
+        prlimit(Some(id), Resource::Nofile, self.files.clone()).map(drop)
+    }
+}
+
+fn shown(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "unlimited".into(), |limit| limit.to_string())
+}

@@ -1,0 +1,86 @@
+//! Reading the settings again: from the same file, environment and flags as at the start, and all of
+//! them or none. Settings that cannot be used are said in full, and the former ones stay.
+
+use std::path::PathBuf;
+
+use tracing::{error, info, warn};
+
+use super::super::environment;
+use super::super::exit::Failure;
+use super::super::logging::Level;
+use super::ServeArgs;
+use super::watch::Watch;
+use crate::ca::Source;
+use crate::clock::Clock;
+use crate::config::{Loaded, Override, Settings};
+use crate::server::{Assembly, Server};
+
+/// Whoever reads them again.
+pub struct Reloader<'a> {
+    pub args: &'a ServeArgs,
+    /// Of the sockets that were handed over.
+    pub overrides: Vec<Override>,
+    pub clock: &'a dyn Clock,
+    pub assembly: &'a Assembly,
+    pub server: &'a Server,
+    pub level: Option<Level>,
+    pub watch: Watch,
+    /// What needs a restart, as it was said last.
+    pub waiting: Vec<&'static str>,
+}
+
+impl Reloader<'_> {
+    /// Takes up what is set now. `why`: what somebody has done.
+    pub fn reload(&mut self, why: &str) {
+        self.watch.note_reading();
+        match self.try_reload(why) {
+            Ok(()) => self.assembly.reloads.succeeded(self.clock.wall()),
+            Err(failure) => {
+                let failure = format!("{:#}", failure.error);
+                error!("{why}: the settings stay as they were: {failure}");
+                self.assembly.reloads.failed(failure);
+            }
+        }
+    }
+
+    fn try_reload(&mut self, why: &str) -> Result<(), Failure> {
+        let Loaded { mut settings, file, .. } = self.args.load(&self.overrides)?;
+        let ca = ca(&settings);
+        // Whether they can be used or not: what is wrong will be mended in these files.
+        self.watch.follow(files(&settings, file, &ca));
+        let running = self.assembly.settings();
+        let waiting = settings.keep_fixed(&running);
+        let changed = running.differences(&settings);
+        for notice in settings.notices(self.clock.wall()) {
+            warn!("{notice}");
+        }
+        let level = settings.log.level;
+        let is_other_ca = self.server.change(settings, ca).map_err(Failure::from)?;
+        if let Some(current) = &self.level {
+            current.change(level);
+        }
+        match changed.as_slice() {
+            [] => info!("{why}: the settings are the same"),
+            changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
+        }
+        if is_other_ca {
+            super::say_ca(&self.assembly.leaves, "another CA signs from now on");
+        }
+        if waiting != self.waiting && !waiting.is_empty() {
+            warn!("{} needs a restart, and stays as it was until then", waiting.join(", "));
+        }
+        self.waiting = waiting;
+        Ok(())
+    }
+}
+
+/// Where the CA is by these settings.
+pub fn ca(settings: &Settings) -> Source {
+    settings.ca(environment::credentials_directory().as_deref())
+}
+
+/// Everything that is read beside the environment and the flags.
+pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
+    let roots = settings.tls.extra_roots.iter().cloned();
+    file.into_iter().chain(ca.files()).chain(roots).collect()
+}
