@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -22,7 +22,7 @@ use super::control::Control;
 use super::refusal::Refusal;
 use super::watch::Watch;
 use super::wire::{Deadlines, Wire};
-use super::{bad_syntax, turn_away};
+use super::{bad_syntax, closing, turn_away};
 use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
 
 /// The bounds of a connection.
@@ -170,7 +170,11 @@ async fn answer(
     Ok(match turned_away {
         None => {
             let proxy = channel.proxy.load_full();
-            proxy.handle(request, &channel).await
+            let may_say_so = request.version() < Version::HTTP_2 && *request.method() != Method::CONNECT;
+            let response = proxy.handle(request, &channel).await;
+            let is_last = channel.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+            // RFC 9112 §9.6: the last answer says that it is the last.
+            if is_last && may_say_so { closing(response) } else { response }
         }
         Some(refusal) => {
             channel.control.may_leave_unread();

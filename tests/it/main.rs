@@ -19,4 +19,5 @@ mod https;
 mod life;
 mod mint;
 mod policy;
+mod reload;
 mod tls;
