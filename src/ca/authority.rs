@@ -162,12 +162,12 @@ impl Authority {
 }
 
 impl Source {
-    /// The files that it is read from.
-    pub fn files(&self) -> [PathBuf; 2] {
+    /// The files of a CA that others keep.
+    pub fn files_of_others(&self) -> Vec<PathBuf> {
         match self {
-            Self::Own(dir) => Storage::files(dir),
+            Self::Own(_) => Vec::new(),
             Self::Files { certificate, key } | Self::Credentials { certificate, key } => {
-                [certificate.clone(), key.clone()]
+                vec![certificate.clone(), key.clone()]
             }
         }
     }

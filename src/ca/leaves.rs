@@ -87,10 +87,9 @@ impl Leaves {
     /// Reads the CA again, as after a rotation, and says whether it is another one. When it cannot
     /// be used, what was read before goes on signing. Reads files.
     pub fn reload(&self) -> Result<bool, CaError> {
-        let source = self.shelf().source.clone();
+        let source = self.source();
         let authority = self.read(&source)?;
-        let entries_max = self.shelf().places.cap();
-        Ok(self.take_up(source, authority, entries_max))
+        Ok(self.take_up(source, authority))
     }
 
     /// Reads a CA and finds it fit to sign, for [`Self::take_up`]. Reads files.
@@ -98,20 +97,30 @@ impl Leaves {
         Authority::open(source, self.clock.wall())
     }
 
-    /// Goes on with this CA and at most `entries_max` leaves, and says whether it is another CA.
-    pub fn take_up(&self, source: Source, authority: Authority, entries_max: NonZeroUsize) -> bool {
+    /// Where the CA is that signs now.
+    pub fn source(&self) -> Source {
+        self.shelf().source.clone()
+    }
+
+    /// Goes on with this CA, and says whether it is another one.
+    pub fn take_up(&self, source: Source, authority: Authority) -> bool {
         let mut shelf = self.shelf();
         let changed = authority.certificate() != shelf.authority.certificate();
         if changed {
             shelf.places.clear();
         }
+        (shelf.source, shelf.authority) = (source, Arc::new(authority));
+        changed
+    }
+
+    /// Another bound on leaves, which holds at once.
+    pub fn resize(&self, entries_max: NonZeroUsize) {
+        let mut shelf = self.shelf();
         while shelf.places.len() > entries_max.get() {
             shelf.places.pop_lru();
             count(&self.counters.evicted);
         }
         shelf.places.resize(entries_max);
-        (shelf.source, shelf.authority) = (source, Arc::new(authority));
-        changed
     }
 
     pub fn stats(&self) -> Stats {

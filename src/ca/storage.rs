@@ -39,19 +39,12 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Certificate and key of the CA in `dir`.
-    pub fn files(dir: &Path) -> [PathBuf; 2] {
-        ["ca.pem", "ca.key"].map(|name| dir.join(name))
-    }
-
     pub fn certificate(&self) -> PathBuf {
-        let [certificate, _] = Self::files(&self.dir);
-        certificate
+        self.dir.join("ca.pem")
     }
 
     pub fn key(&self) -> PathBuf {
-        let [_, key] = Self::files(&self.dir);
-        key
+        self.dir.join("ca.key")
     }
 
     /// Whether there is a CA, or at least part of one: then none is made in its place.

@@ -1,8 +1,7 @@
 //! What the system grants this process: as many descriptors as it may have, and no file of its memory
 //! when it dies, because the key of the CA is in it.
 
-use rustix::io;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
 /// The limits as they were before, for a command that is started from here: nobody has asked that one
@@ -28,10 +27,14 @@ impl Resources {
         before
     }
 
-    /// Gives the child `id` what this process had.
-    pub fn give_back(&self, id: Pid) -> io::Result<()> {
-        prlimit(Some(id), Resource::Core, self.core.clone())?;
-        prlimit(Some(id), Resource::Nofile, self.files.clone()).map(drop)
+    /// Has a command begun that inherits what this process had before.
+    pub fn lend<T>(&self, begin: impl FnOnce() -> T) -> T {
+        // What cannot be given back, the command lives without.
+        let _ = setrlimit(Resource::Core, self.core);
+        let _ = setrlimit(Resource::Nofile, self.files);
+        let begun = begin();
+        Self::claim();
+        begun
     }
 }
 

@@ -11,18 +11,20 @@ use crate::config::Settings;
 use crate::egress::Egress;
 
 impl Server {
-    /// Goes on by `settings`, with the CA in `ca`, and says whether that is another CA. The next request
-    /// of every connection obeys them, and what is under way ends as it began; the bounds of a connection
+    /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says whether that
+    /// is another CA. The next request of every connection obeys them, and what is under way ends as it began; the bounds of a connection
     /// itself (its deadlines, the size of a head) are those at its beginning. What
     /// [`Settings::keep_fixed`] names is not looked at.
-    pub fn change(&self, settings: Settings, ca: ca::Source) -> Result<bool, SetupError> {
+    pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<bool, SetupError> {
         let assembly = &self.assembly;
-        let authority = assembly.leaves.read(&ca)?;
+        let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));
+        let ca = ca.transpose().map_err(SetupError::Ca)?;
         let egress = assembly.other_way_out(&settings)?;
         assembly.audit.change(settings.audit())?;
 
         // From here on nothing fails.
-        let is_other_ca = assembly.leaves.take_up(ca, authority, settings.leaves_max());
+        let is_other_ca = ca.is_some_and(|(authority, source)| assembly.leaves.take_up(source, authority));
+        assembly.leaves.resize(settings.leaves_max());
         assembly.store.change(settings.store(), assembly.fetcher(&settings, &egress));
         if let Some(disk) = assembly.store.disk() {
             disk.resize(settings.store.max_size);

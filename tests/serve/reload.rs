@@ -92,21 +92,25 @@ fn what_needs_a_restart_is_named_once_and_the_rest_applies() {
     assert!(said.contains("the settings are the same"), "{said}");
 }
 
+/// Clients have to trust the new one before the proxy signs with it, and only its operator knows.
 #[test]
-fn a_rotated_ca_is_taken_up_by_itself() {
+fn a_rotated_ca_signs_when_that_is_asked_for_and_not_before() {
     let dir = state_dir();
-    let served = Served::start(dir.path(), &[]);
+    let file = dir.path().join("courtesy.toml");
+    fs::write(&file, "").unwrap();
+    let served = serve(dir.path(), &file);
     let page = || {
-        let answer = exchange(
-            served.proxy,
-            "GET http://courtesy.internal/ca.pem HTTP/1.1\r\nHost: courtesy.internal\r\nConnection: close",
-        );
-        answer.matches("BEGIN CERTIFICATE").count()
+        let head =
+            "GET http://courtesy.internal/ca.pem HTTP/1.1\r\nHost: courtesy.internal\r\nConnection: close";
+        exchange(served.proxy, head).matches("BEGIN CERTIFICATE").count()
     };
-    assert_eq!(page(), 1);
     let rotated = served.beside(&["ca", "rotate"]);
     assert_eq!(rotated.code, Some(0), "{rotated:?}");
+    fs::write(&file, "[deny]\nstatus = 410\n").unwrap();
     served.wait_for(RELOADS, 1.0);
+    assert_eq!(page(), 1);
+    served.signal("HUP");
+    served.wait_for(RELOADS, 2.0);
     assert_eq!(page(), 2, "the new one, and the old one still");
     assert!(served.terminate().contains("another CA signs from now on"));
 }

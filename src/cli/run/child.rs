@@ -30,13 +30,10 @@ pub fn run(command: &[OsString], variables: &[Variable], resources: &Resources) 
         let signals = Signals::new()?;
         let (program, arguments) = command.split_first().expect("the command line has one");
         let pairs = variables.iter().map(|variable| (variable.name, &variable.value));
-        let child = Command::new(program).args(arguments).envs(pairs).spawn();
-        let child = child.map_err(|error| not_started(program, &error))?;
-        if let Some(id) = id(&child) {
-            // Where it is refused, the command lives with ours.
-            let _ = resources.give_back(id);
-        }
-        let status = wait(child, signals).await?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(pairs);
+        let child = resources.lend(|| command.spawn());
+        let status = wait(child.map_err(|error| not_started(program, &error))?, signals).await?;
         Ok(code(status))
     })
 }
@@ -54,15 +51,12 @@ async fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> 
 /// us would be one too many, as most programs take a second one for haste.
 fn pass_on(number: Number, child: &Child) {
     let from_terminal = matches!(number, Number::INT | Number::QUIT) && is_in_foreground();
-    if let Some(id) = id(child).filter(|_| !from_terminal) {
+    let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(id) = id.filter(|_| !from_terminal) {
         // It cannot be somebody else's: as long as it has an id, it has not been waited for. When it
         // is gone already, its end is on the way.
         let _ = kill_process(id, number);
     }
-}
-
-fn id(child: &Child) -> Option<Pid> {
-    child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
 }
 
 fn is_in_foreground() -> bool {

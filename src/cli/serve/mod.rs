@@ -21,7 +21,7 @@ use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Loaded, Override, Refusal, Settings};
 use crate::server::{self, Listeners, Server, SetupError, assemble};
-use reload::Reloader;
+use reload::{Reloader, Why};
 use signals::{Asked, Signals};
 use sockets::Sockets;
 use watch::Watch;
@@ -37,11 +37,12 @@ Examples:
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once.
 
-HUP, or a change of the configuration file, of the CA or of tls.extra_roots, takes up what is set
-now, from the next request on; settings that cannot be used are refused as a whole, and the log says
-which they are. state_dir, workers, listen, audit.dir, store.enabled and log.format need a restart.
-HUP also opens denials.jsonl anew, as logrotate wants it; logrotate must keep all it rotates
-(rotate -1), because a file that it removes is missing from the chain: audit.retain is for that.
+HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots, takes
+up what is set now, from the next request on; settings that cannot be used are refused as a whole,
+and the log says which they are. state_dir, workers, listen, audit.dir, store.enabled and log.format
+need a restart. HUP alone takes up a CA that `courtesy ca rotate` has made, and opens denials.jsonl
+anew, as logrotate wants it; logrotate must keep all it rotates (rotate -1), because a file that it
+removes is missing from the chain: audit.retain is for that.
 
 Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
 FileDescriptorName=admin instead of listen.admin: nobody is refused while the service restarts.
@@ -78,14 +79,11 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         warn!("SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file");
     }
     let started = clock.wall();
-    let mut watch = Watch::over(file.iter().cloned().collect());
-    let files = reload::files(&settings, file, &ca);
+    let watch = Watch::over(reload::files(&settings, file, &ca));
     let (listeners, admin) = listen(sockets, &settings)?;
     let mut own = listeners.addresses();
     own.extend(admin.as_ref().map(Listener::address));
     let assembly = assemble(&settings, own, ca, Arc::clone(&clock))?;
-    // Not before the CA is made.
-    watch.follow(files);
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
@@ -136,10 +134,10 @@ async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str
         match asked {
             Some(Asked::End(name)) => return name,
             Some(Asked::Reload) => {
-                reloader.reload("SIGHUP");
+                reloader.reload(Why::Signal);
                 reloader.assembly.audit.reopen();
             }
-            None => reloader.reload("a file has changed"),
+            None => reloader.reload(Why::File),
         }
     }
 }

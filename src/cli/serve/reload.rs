@@ -1,6 +1,7 @@
 //! Reading the settings again: from the same file, environment and flags as at the start, and all of
 //! them or none. Settings that cannot be used are said in full, and the former ones stay.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use tracing::{error, info, warn};
@@ -30,8 +31,8 @@ pub struct Reloader<'a> {
 }
 
 impl Reloader<'_> {
-    /// Takes up what is set now. `why`: what somebody has done.
-    pub fn reload(&mut self, why: &str) {
+    /// Takes up what is set now.
+    pub fn reload(&mut self, why: Why) {
         self.watch.note_reading();
         match self.try_reload(why) {
             Ok(()) => self.assembly.reloads.succeeded(self.clock.wall()),
@@ -43,7 +44,7 @@ impl Reloader<'_> {
         }
     }
 
-    fn try_reload(&mut self, why: &str) -> Result<(), Failure> {
+    fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
         let Loaded { mut settings, file, .. } = self.args.load(&self.overrides)?;
         let ca = ca(&settings);
         // Whether they can be used or not: what is wrong will be mended in these files.
@@ -55,6 +56,9 @@ impl Reloader<'_> {
             warn!("{notice}");
         }
         let level = settings.log.level;
+        // A rotation of our own CA waits until it is told that clients trust the new one.
+        let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
+        let ca = (is_asked || ca != self.assembly.leaves.source()).then_some(ca);
         let is_other_ca = self.server.change(settings, ca).map_err(Failure::from)?;
         if let Some(current) = &self.level {
             current.change(level);
@@ -74,13 +78,29 @@ impl Reloader<'_> {
     }
 }
 
+/// What the settings are read again for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Signal,
+    File,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signal => "SIGHUP",
+            Self::File => "a file has changed",
+        })
+    }
+}
+
 /// Where the CA is by these settings.
 pub fn ca(settings: &Settings) -> Source {
     settings.ca(environment::credentials_directory().as_deref())
 }
 
-/// Everything that is read beside the environment and the flags.
+/// What is taken up when it changes. Our own CA is not: see above.
 pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
     let roots = settings.tls.extra_roots.iter().cloned();
-    file.into_iter().chain(ca.files()).chain(roots).collect()
+    file.into_iter().chain(ca.files_of_others()).chain(roots).collect()
 }

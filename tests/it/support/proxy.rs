@@ -104,7 +104,7 @@ impl Proxy {
         let mut settings = running.clone();
         edit(&mut settings);
         let server = self.server.as_ref().expect("it serves");
-        server.change(settings.clone(), settings.ca(None))?;
+        server.change(settings.clone(), Some(settings.ca(None)))?;
         *running = settings;
         Ok(())
     }
