@@ -86,6 +86,14 @@ pub const INTERIM_RESPONSES_MAX: usize = 16;
 /// Octets read at once from one direction of an upgraded connection.
 pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
 
+/// How long neither side of a tunnel may say anything once the proxy stops.
+pub const TUNNEL_DRAIN_SILENCE: Duration = Duration::from_secs(1);
+
+/// How long a proxy that stops waits for the first request of a client that has just come, and how
+/// often it looks for it.
+pub const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
+pub const FIRST_REQUEST_LOOK: Duration = Duration::from_millis(10);
+
 /// Octets of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
 pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
 
@@ -224,6 +232,13 @@ pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Descriptors that the process needs for itself: files, runtimes, the operator's connections, and
+/// fetches that nobody waits for any more.
+pub const DESCRIPTORS_OF_OUR_OWN: usize = 128;
+
+/// Descriptors that clients leave to the origins they ask for: where there are few, one for each.
+pub const DESCRIPTORS_FOR_ORIGINS_MAX: usize = 4096;
+
 /// Connections to the admin listener at one time; one more waits to be accepted.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
@@ -244,6 +259,10 @@ pub const CONTROL_LINE_OCTETS_MAX: u64 = 1 << 20;
 
 /// For the next line by the control socket, on either side: the store may have to be looked through.
 pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often the files of the configuration are looked at, and how long one that is another must have
+/// stayed as it is before it is read.
+pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Connections beyond the bound that are still told so; more are dropped without a word.
 pub const TURNED_AWAY_MAX: usize = 256;

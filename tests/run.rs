@@ -195,3 +195,19 @@ fn env_wants_to_know_a_port_that_is_chosen_at_start() {
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("--listen"), "{}", ended.stderr);
 }
+
+/// The proxy takes more descriptors for itself and leaves no core file; its command does as ever.
+#[test]
+fn the_command_has_the_limits_of_its_caller() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "ulimit -Sn 200; ulimit -Sc; exec \"$@\"";
+    let program = env!("CARGO_BIN_EXE_courtesy");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh", program, "run", "--summary", "none", "--", "sh", "-c"]);
+    shell.arg("ulimit -Sc; ulimit -Sn; grep -E 'core file|open files' /proc/$PPID/limits");
+    let ended = end(shell.env("COURTESY__STATE_DIR", dir.path()));
+    let lines: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((&lines[0], &*lines[2]), (&lines[1], &["200"][..]), "{}", ended.stdout);
+    assert_eq!(lines[3][4], "0", "{}", ended.stdout);
+    assert_eq!(lines[4][3], lines[4][4], "all that may be had: {}", ended.stdout);
+}

@@ -36,12 +36,15 @@ pub struct BindError {
 
 impl Listener {
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        let bound = TcpListener::bind(address).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok(Self { listener, address })
-        });
+        let bound = TcpListener::bind(address).and_then(Self::handed_over);
         bound.map_err(|source| BindError { address, source })
+    }
+
+    /// One that somebody else has bound and handed to this process.
+    pub fn handed_over(listener: TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
     }
 
     pub fn address(&self) -> SocketAddr {

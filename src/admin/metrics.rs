@@ -10,13 +10,14 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::Watched;
 use super::routes::{Answer, told};
+use super::{Watched, panics};
 use crate::audit::Reason;
 
 pub(super) fn answer(watched: &Watched) -> Answer {
     let mut sheet = Sheet(Registry::default());
     process(&mut sheet, watched);
+    settings(&mut sheet, watched);
     requests(&mut sheet, watched);
     robots(&mut sheet, watched);
     store(&mut sheet, watched);
@@ -34,6 +35,22 @@ fn process(sheet: &mut Sheet, watched: &Watched) {
     let started = watched.started.millis() as f64 / 1000.0;
     let help = "When the process began, in seconds since 1970";
     sheet.0.register_with_unit("process_start_time", help, Unit::Seconds, ConstGauge::new(started));
+    let help = "Panics; each has cost a connection, or less";
+    sheet.counter("courtesy_panics", help, panics::count());
+}
+
+fn settings(sheet: &mut Sheet, watched: &Watched) {
+    let reloads = &watched.reloads;
+    let help = "Times that other settings were taken up";
+    sheet.counter("courtesy_config_reloads", help, reloads.successes());
+    let help = "Times that settings could not be taken up, and the former ones stayed";
+    sheet.counter("courtesy_config_reload_failures", help, reloads.failures());
+    let help = "Whether the last attempt to take up other settings failed";
+    sheet.gauge("courtesy_config_reload_failing", help, u64::from(reloads.failing().is_some()));
+    let since = reloads.last_success().unwrap_or(watched.started).millis() as f64 / 1000.0;
+    let help = "Since when the settings in effect are, in seconds since 1970";
+    let (name, unit) = ("courtesy_config_last_reload_success_timestamp", Unit::Seconds);
+    sheet.0.register_with_unit(name, help, unit, ConstGauge::new(since));
 }
 
 fn requests(sheet: &mut Sheet, watched: &Watched) {

@@ -7,7 +7,9 @@ mod accept;
 pub mod control;
 mod listener;
 mod metrics;
+pub mod panics;
 mod readiness;
+mod reloads;
 mod routes;
 
 use std::io;
@@ -22,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 pub use listener::{BindError, Listener};
+pub use reloads::Reloads;
 
 use crate::audit::Writer;
 use crate::limits::ADMIN_DEADLINE;
@@ -35,14 +38,21 @@ pub struct Watched {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
+    pub reloads: Arc<Reloads>,
     /// When the process began.
     pub started: Moment,
     draining: AtomicBool,
 }
 
 impl Watched {
-    pub fn new(store: Arc<Store>, audit: Arc<Writer>, tally: Arc<Tally>, started: Moment) -> Self {
-        Self { store, audit, tally, started, draining: AtomicBool::new(false) }
+    pub fn new(
+        store: Arc<Store>,
+        audit: Arc<Writer>,
+        tally: Arc<Tally>,
+        reloads: Arc<Reloads>,
+        started: Moment,
+    ) -> Self {
+        Self { store, audit, tally, reloads, started, draining: AtomicBool::new(false) }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Whether the proxy should be sent requests. Not while it drains, and not while denials cannot be
 //! recorded: whoever balances between several should take one that keeps its log. A store on disk
 //! that fails is told and no more: everything is decided as well from memory, and a restart, which
-//! some do to whoever is not ready, would lose that too.
+//! some do to whoever is not ready, would lose that too. So are settings that could not be taken up:
+//! the former ones are in effect, and a restart would be the end of the service.
 
 use std::sync::atomic::Ordering;
 
@@ -58,6 +59,9 @@ fn reasons(watched: &Watched) -> Vec<Reason> {
     }
     if let Some(error) = watched.store.health().failing {
         add("store", Status::Degraded, format!("what is known of origins is kept in memory only: {error}"));
+    }
+    if let Some(error) = watched.reloads.failing() {
+        add("config", Status::Degraded, format!("the settings in effect are those before: {error}"));
     }
     reasons
 }

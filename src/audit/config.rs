@@ -1,7 +1,10 @@
 //! How the log is to be kept.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use arc_swap::ArcSwap;
 
 /// The settings of the log.
 #[derive(Clone, Debug)]
@@ -18,6 +21,9 @@ pub struct Config {
     /// Whether the values of queries are replaced by keyed hashes.
     pub redact_query: bool,
 }
+
+/// The settings as they are now: the writer, its thread and the keeper read them at each use.
+pub(super) type Current = Arc<ArcSwap<Config>>;
 
 /// When what was written is brought to the disk itself: what a power cut may take. A killed process
 /// loses nothing in either case.

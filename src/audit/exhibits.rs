@@ -37,6 +37,11 @@ impl Exhibits {
         Self { shelf, durable, known, in_use, waiting: Vec::new() }
     }
 
+    /// From now on, whether their names are to be on the disk before the lines.
+    pub const fn set_durable(&mut self, durable: bool) {
+        self.durable = durable;
+    }
+
     /// Puts on the shelf what is not known to be there, and tells what could not be.
     pub fn keep(&mut self, exhibits: impl IntoIterator<Item = Exhibit>) -> Vec<io::Error> {
         let mut new = HashMap::new();

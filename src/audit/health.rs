@@ -44,11 +44,11 @@ pub(super) struct Status {
     state: Mutex<State>,
     /// Apart from the rest: every request asks for it.
     is_stopped: AtomicBool,
-    on_failure: OnFailure,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    on_failure: OnFailure,
     health: Health,
     troubles: BTreeMap<Trouble, String>,
 }
@@ -67,7 +67,8 @@ impl Trouble {
 
 impl Status {
     pub fn new(on_failure: OnFailure) -> Self {
-        Self { state: Mutex::default(), is_stopped: AtomicBool::new(false), on_failure }
+        let state = State { on_failure, health: Health::default(), troubles: BTreeMap::new() };
+        Self { state: Mutex::new(state), is_stopped: AtomicBool::new(false) }
     }
 
     pub fn health(&self) -> Health {
@@ -107,11 +108,18 @@ impl Status {
         }
     }
 
+    /// What is to become of requests from now on, while records cannot be written.
+    pub fn change(&self, on_failure: OnFailure) {
+        let mut state = self.locked();
+        state.on_failure = on_failure;
+        self.settle(&mut state);
+    }
+
     fn settle(&self, state: &mut State) {
         state.health.failing = state.troubles.values().next().cloned();
         // Without its evidence a record still says what was decided: that stops nothing.
         let is_grave = state.troubles.keys().any(|trouble| *trouble != Trouble::Evidence);
-        self.is_stopped.store(is_grave && self.on_failure == OnFailure::Stop, Ordering::Relaxed);
+        self.is_stopped.store(is_grave && state.on_failure == OnFailure::Stop, Ordering::Relaxed);
     }
 
     /// Counters stay right even if somebody panicked while holding them.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::config::{Config, Sync};
+use super::config::{Current, Sync};
 use super::exhibits::{ExhibitName, Exhibits};
 use super::health::{Status, Trouble};
 use super::journal::Journal;
@@ -23,7 +23,7 @@ use crate::limits::RECORDS_WAITING_MAX;
 use crate::moment::Moment;
 
 pub(super) struct Scribe {
-    pub(super) config: Config,
+    pub(super) config: Current,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) journal: Journal,
     /// Held as long as the file may be written.
@@ -60,17 +60,27 @@ pub(super) struct Due {
     pub rotate: Option<Instant>,
 }
 
+/// What the thread is called by, beside its jobs.
+#[derive(Debug, Default)]
+pub(super) struct Bells {
+    /// Another program may have taken the file away.
+    pub hang_up: Notify,
+    /// The settings are others.
+    pub changed: Notify,
+}
+
 /// What the thread was woken by.
 enum Woken {
     Jobs,
     HangUp,
+    Changed,
     Timer,
     End,
 }
 
 impl Scribe {
     pub(super) fn new(
-        config: Config,
+        config: Current,
         clock: Arc<dyn Clock>,
         active: Active,
         head: Head,
@@ -79,8 +89,12 @@ impl Scribe {
         files: watch::Sender<u64>,
     ) -> Self {
         status.update(|health| health.head = head.clone());
+        let exhibits = {
+            let config = config.load();
+            Exhibits::new(&config.dir, config.sync != Sync::None, active.in_use)
+        };
         Self {
-            exhibits: Exhibits::new(&config.dir, config.sync != Sync::None, active.in_use),
+            exhibits,
             config,
             clock,
             journal: active.journal,
@@ -95,13 +109,14 @@ impl Scribe {
         }
     }
 
-    pub(super) fn run(mut self, runtime: &Runtime, mut jobs: mpsc::Receiver<Job>, hang_up: &Notify) {
+    pub(super) fn run(mut self, runtime: &Runtime, mut jobs: mpsc::Receiver<Job>, bells: &Bells) {
         let mut batch = Vec::with_capacity(RECORDS_WAITING_MAX);
         self.commit(&mut batch);
         loop {
-            match runtime.block_on(self.wait(&mut jobs, &mut batch, hang_up)) {
+            match runtime.block_on(self.wait(&mut jobs, &mut batch, bells)) {
                 Woken::Jobs => self.commit(&mut batch),
                 Woken::HangUp => self.hang_up(),
+                Woken::Changed => self.change(),
                 Woken::Timer => {}
                 Woken::End => break,
             }
@@ -110,12 +125,13 @@ impl Scribe {
         self.finish();
     }
 
-    async fn wait(&self, jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>, hang_up: &Notify) -> Woken {
+    async fn wait(&self, jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>, bells: &Bells) -> Woken {
         let until = tokio::time::Instant::from_std(self.next_due());
         tokio::select! {
             // In this order: what is asked after a call of `reopen` goes into the other file.
             biased;
-            () = hang_up.notified() => Woken::HangUp,
+            () = bells.hang_up.notified() => Woken::HangUp,
+            () = bells.changed.notified() => Woken::Changed,
             count = jobs.recv_many(batch, RECORDS_WAITING_MAX) => match count {
                 0 => Woken::End,
                 _ => Woken::Jobs,
@@ -147,7 +163,7 @@ impl Scribe {
         let errors = self.exhibits.keep(exhibits);
         self.has_not_kept(&errors);
         if !page.lines.is_empty() {
-            let durable = self.config.sync == Sync::Each;
+            let durable = self.config.load().sync == Sync::Each;
             let outcome = ready.and_then(|()| self.journal.append(&page.lines, durable)).map_err(Arc::new);
             match &outcome {
                 Ok(()) => self.has_written(&page),
@@ -158,6 +174,13 @@ impl Scribe {
         for (names, files, done) in forgets {
             self.forget(&names, files, done);
         }
+    }
+
+    /// The settings are others: what they say of the file is done at the next look at it, which is now.
+    fn change(&mut self) {
+        self.exhibits.set_durable(self.config.load().sync != Sync::None);
+        // Files may be kept for less long: the keeper looks again, though none was closed.
+        self.files.send_modify(|_| ());
     }
 
     fn has_written(&mut self, page: &Page) {
@@ -193,7 +216,7 @@ impl Scribe {
     pub(super) fn has_not_kept(&mut self, errors: &[io::Error]) {
         let Some(error) = errors.first() else { return };
         self.status.update(|health| health.evidence_errors += errors.len() as u64);
-        self.trouble(Trouble::Evidence, &format!("in {}: {error}", self.config.dir.display()), None);
+        self.trouble(Trouble::Evidence, &format!("in {}: {error}", self.config.load().dir.display()), None);
     }
 
     fn forget(&mut self, names: &[ExhibitName], files: u64, done: oneshot::Sender<Result<u64, ForgetError>>) {

@@ -19,7 +19,7 @@ impl Scribe {
     /// When to be woken at the latest.
     pub(super) fn next_due(&self) -> Instant {
         let age = self.first.map(|first| {
-            let end = first.time.plus(self.config.rotate_age);
+            let end = first.time.plus(self.config.load().rotate_age);
             monotonic() + self.clock.wall().until(end).min(ROTATION_INTERVAL)
         });
         // An empty file has no age, and one that cannot be closed is left alone for a while.
@@ -83,31 +83,31 @@ impl Scribe {
     /// Brings what was written to the disk, and writes down how far that is.
     fn flush(&mut self) {
         self.due.flush = None;
-        let synced = if self.config.sync == Sync::Batch { self.journal.sync() } else { Ok(()) };
+        let synced = if self.config.load().sync == Sync::Batch { self.journal.sync() } else { Ok(()) };
         match synced.and_then(|()| self.write_head()) {
             Ok(()) => self.status.end(Trouble::Disk),
             Err(error) => {
                 self.status.update(|health| health.errors += 1);
-                let why = format!("in {}: {error}", self.config.dir.display());
+                let why = format!("in {}: {error}", self.config.load().dir.display());
                 self.trouble(Trouble::Disk, &why, None);
             }
         }
     }
 
     fn write_head(&self) -> io::Result<()> {
-        write_head(&self.config.dir, &self.head, self.clock.wall())
+        write_head(&self.config.load().dir, &self.head, self.clock.wall())
     }
 
     fn is_old(&self) -> bool {
-        let age = self.first.map(|first| self.clock.wall().since(first.time));
-        age.is_some_and(|age| age >= self.config.rotate_age || self.journal.len() >= self.config.rotate_size)
+        let (age, config) = (self.first.map(|first| self.clock.wall().since(first.time)), self.config.load());
+        age.is_some_and(|age| age >= config.rotate_age || self.journal.len() >= config.rotate_size)
     }
 
     /// Closes the file, and goes on in an empty one. What fails is said, and the file goes on.
     fn rotate(&mut self) {
         let Some(first) = self.first else { return };
         self.due.rotate = None;
-        let closed = self.config.dir.join(closed_name(first.seq));
+        let closed = self.config.load().dir.join(closed_name(first.seq));
         let outcome = match self.journal.is_in_place() {
             Ok(true) => self.journal.close_as(&closed),
             // What has this name now is another file, and not ours to close.
@@ -125,7 +125,7 @@ impl Scribe {
         self.exhibits.begin_file(HashSet::new());
         self.status.update(|health| health.segments_closed += 1);
         if let Err(error) = self.journal.sync_names() {
-            let why = format!("in {}: {error}", self.config.dir.display());
+            let why = format!("in {}: {error}", self.config.load().dir.display());
             self.trouble(Trouble::Disk, &why, None);
         }
         self.flush();
@@ -165,7 +165,7 @@ impl Scribe {
         if let Err(error) = self.journal.sync() {
             tracing::error!("the last denial records may not have reached the disk: {error}");
         }
-        let active = open_active(&self.config.dir, self.clock.wall()).inspect_err(|error| {
+        let active = open_active(&self.config.load().dir, self.clock.wall()).inspect_err(|error| {
             tracing::error!("{}: {why}, and cannot be opened anew: {error}", path.display());
         })?;
         tracing::info!(

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use super::config::Config;
+use super::config::{Config, Current};
 use super::exhibits::ExhibitName;
 use super::health::{Health, Status};
 use super::keeper::Keeper;
@@ -20,7 +21,7 @@ use super::lock;
 use super::notice::Notice;
 use super::record::Record;
 use super::redact::Redactor;
-use super::scribe::Scribe;
+use super::scribe::{Bells, Scribe};
 use super::start::{find_head, open_active};
 use crate::clock::Clock;
 use crate::evidence::Exhibit;
@@ -31,12 +32,13 @@ use crate::limits::RECORDS_WAITING_MAX;
 #[derive(Debug)]
 pub struct Writer {
     queue: Option<mpsc::Sender<Job>>,
-    hang_up: Arc<Notify>,
+    bells: Arc<Bells>,
     files: watch::Receiver<u64>,
+    config: Current,
     status: Arc<Status>,
     thread: Option<JoinHandle<()>>,
     keeper: Option<JoinHandle<()>>,
-    redactor: Option<Redactor>,
+    redactor: ArcSwapOption<Redactor>,
 }
 
 /// The writer, for whoever looks after its closed files. It keeps no writer alive.
@@ -94,28 +96,38 @@ pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
 impl Writer {
     /// Opens the directory for this process alone, and makes it if need be.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        let dir: &Path = &config.dir;
+        let config: Current = Arc::new(ArcSwap::from_pointee(config));
+        let set = config.load_full();
+        let dir: &Path = &set.dir;
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let lock = lock::take(dir).map_err(failed)?.ok_or_else(|| OpenError::Locked(dir.to_owned()))?;
-        let redactor = config.redact_query.then(|| Redactor::open(dir)).transpose().map_err(failed)?;
+        let redactor = redactor(&set).map_err(failed)?.into();
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
-        let (status, hang_up) = (Arc::new(Status::new(config.on_failure)), Arc::new(Notify::new()));
+        let (status, bells) = (Arc::new(Status::new(set.on_failure)), Arc::new(Bells::default()));
         let (begun, files) = watch::channel(0);
         let keepers_lock = lock.try_clone().map_err(failed)?;
-        let scribe =
-            Scribe::new(config.clone(), Arc::clone(&clock), active, head, lock, Arc::clone(&status), begun);
+        let scribe = Scribe::new(
+            Arc::clone(&config),
+            Arc::clone(&clock),
+            active,
+            head,
+            lock,
+            Arc::clone(&status),
+            begun,
+        );
         let thread = {
-            let hang_up = Arc::clone(&hang_up);
-            let run = move || scribe.run(&runtime, jobs, &hang_up);
+            let bells = Arc::clone(&bells);
+            let run = move || scribe.run(&runtime, jobs, &bells);
             std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?
         };
         let (queue, thread) = (Some(queue), Some(thread));
-        let mut writer = Self { queue, hang_up, files, status, thread, keeper: None, redactor };
-        writer.keeper = Some(Keeper::start(&config, clock, writer.desk(), keepers_lock).map_err(failed)?);
+        let kept = Arc::clone(&config);
+        let mut writer = Self { queue, bells, files, config, status, thread, keeper: None, redactor };
+        writer.keeper = Some(Keeper::start(kept, clock, writer.desk(), keepers_lock).map_err(failed)?);
         Ok(writer)
     }
 
@@ -134,7 +146,7 @@ impl Writer {
     /// The URL of a record as it may be seen by who reads logs: as it is, or without the values of its
     /// query, as the setting says.
     pub fn shown<'a>(&self, url: &'a str) -> Cow<'a, str> {
-        match &self.redactor {
+        match &*self.redactor.load() {
             Some(redactor) => Cow::Owned(redactor.url(url)),
             None => Cow::Borrowed(url),
         }
@@ -154,7 +166,19 @@ impl Writer {
     /// Opens the file anew: another program has taken it away. What is written from now on goes
     /// there.
     pub fn reopen(&self) {
-        self.hang_up.notify_one();
+        self.bells.hang_up.notify_one();
+    }
+
+    /// Goes on with other settings; only the directory stays what it was. With an error, nothing has
+    /// changed.
+    pub fn change(&self, config: Config) -> Result<(), OpenError> {
+        let config = Config { dir: self.config.load().dir.clone(), ..config };
+        let failed = |source| OpenError::Io { path: config.dir.clone(), source };
+        self.redactor.store(redactor(&config).map_err(failed)?);
+        self.status.change(config.on_failure);
+        self.config.store(Arc::new(config));
+        self.bells.changed.notify_one();
+        Ok(())
     }
 
     pub fn health(&self) -> Health {
@@ -188,6 +212,12 @@ impl Desk {
         let ask = |done| Job::Forget { names, files, done };
         answer(self.queue.upgrade().as_ref(), ask).await.unwrap_or(Err(ForgetError::Stopped))
     }
+}
+
+/// What replaces the values of queries, where the setting asks for that.
+fn redactor(config: &Config) -> io::Result<Option<Arc<Redactor>>> {
+    let redactor = config.redact_query.then(|| Redactor::open(&config.dir)).transpose()?;
+    Ok(redactor.map(Arc::new))
 }
 
 /// Puts a job in the queue, and waits for what comes of it; `None` when there is no writer any more.

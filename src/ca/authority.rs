@@ -162,6 +162,16 @@ impl Authority {
 }
 
 impl Source {
+    /// The files of a CA that others keep.
+    pub fn files_of_others(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Own(_) => Vec::new(),
+            Self::Files { certificate, key } | Self::Credentials { certificate, key } => {
+                vec![certificate.clone(), key.clone()]
+            }
+        }
+    }
+
     /// The directory of a CA that is ours to change.
     fn own(&self) -> Result<&Path, CaError> {
         match self {

@@ -21,7 +21,6 @@ use crate::origin::Host;
 /// The leaves of a process, and the CA that signs them.
 #[derive(Debug)]
 pub struct Leaves {
-    source: Source,
     clock: Arc<dyn Clock>,
     mint: Arc<Mint>,
     turns: Semaphore,
@@ -43,6 +42,7 @@ pub struct Stats {
 
 #[derive(Debug)]
 struct Shelf {
+    source: Source,
     authority: Arc<Authority>,
     /// A place is taken before its leaf is made: that is what everybody else waits on. A leaf that
     /// is made for a place that has been cleared away is served to those who wait, and not kept.
@@ -63,11 +63,10 @@ impl Leaves {
     pub fn open(source: Source, clock: Arc<dyn Clock>, entries_max: NonZeroUsize) -> Result<Self, CaError> {
         let authority = Arc::new(Authority::open(&source, clock.wall())?);
         Ok(Self {
-            source,
             clock,
             mint: Arc::new(Mint::new()?),
             turns: Semaphore::new(LEAVES_MINTED_AT_ONCE_MAX),
-            shelf: Mutex::new(Shelf { authority, places: LruCache::sparse(entries_max) }),
+            shelf: Mutex::new(Shelf { source, authority, places: LruCache::sparse(entries_max) }),
             counters: Counters::default(),
         })
     }
@@ -88,14 +87,40 @@ impl Leaves {
     /// Reads the CA again, as after a rotation, and says whether it is another one. When it cannot
     /// be used, what was read before goes on signing. Reads files.
     pub fn reload(&self) -> Result<bool, CaError> {
-        let read = Arc::new(Authority::open(&self.source, self.clock.wall())?);
+        let source = self.source();
+        let authority = self.read(&source)?;
+        Ok(self.take_up(source, authority))
+    }
+
+    /// Reads a CA and finds it fit to sign, for [`Self::take_up`]. Reads files.
+    pub fn read(&self, source: &Source) -> Result<Authority, CaError> {
+        Authority::open(source, self.clock.wall())
+    }
+
+    /// Where the CA is that signs now.
+    pub fn source(&self) -> Source {
+        self.shelf().source.clone()
+    }
+
+    /// Goes on with this CA, and says whether it is another one.
+    pub fn take_up(&self, source: Source, authority: Authority) -> bool {
         let mut shelf = self.shelf();
-        let changed = read.certificate() != shelf.authority.certificate();
+        let changed = authority.certificate() != shelf.authority.certificate();
         if changed {
             shelf.places.clear();
         }
-        shelf.authority = read;
-        Ok(changed)
+        (shelf.source, shelf.authority) = (source, Arc::new(authority));
+        changed
+    }
+
+    /// Another bound on leaves, which holds at once.
+    pub fn resize(&self, entries_max: NonZeroUsize) {
+        let mut shelf = self.shelf();
+        while shelf.places.len() > entries_max.get() {
+            shelf.places.pop_lru();
+            count(&self.counters.evicted);
+        }
+        shelf.places.resize(entries_max);
     }
 
     pub fn stats(&self) -> Stats {

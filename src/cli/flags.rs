@@ -98,8 +98,14 @@ impl StateFlags {
 impl ConfigFlags {
     /// Loads the settings with these flags, and those of `serve` where there are any.
     pub fn load(&self, serve: Option<&ServeFlags>) -> Result<Loaded, Refusal> {
+        self.load_with(serve, &[])
+    }
+
+    /// The same, with what goes before every flag.
+    pub fn load_with(&self, serve: Option<&ServeFlags>, more: &[Override]) -> Result<Loaded, Refusal> {
         let mut overrides = self.overrides();
         overrides.extend(serve.map(ServeFlags::overrides).unwrap_or_default());
+        overrides.extend_from_slice(more);
         self.state.load_with(&overrides)
     }
 

@@ -6,22 +6,36 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use super::environment;
 use crate::config::{Log, LogFormat, LogLevel};
 
-/// Starts logging for the whole process; a second call changes nothing.
-pub fn init(log: &Log) {
-    let level = match log.level {
+/// The level of the process's log, which can be changed.
+pub struct Level(reload::Handle<Targets, Registry>);
+
+impl Level {
+    pub fn change(&self, level: LogLevel) {
+        // The log is there as long as the process.
+        let _ = self.0.reload(targets(level));
+    }
+}
+
+/// What is logged at a level. What libraries say below a warning is about their insides.
+fn targets(level: LogLevel) -> Targets {
+    let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    // What libraries say below a warning is about their insides.
-    let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("courtesy", level);
+    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("courtesy", level)
+}
+
+/// Starts logging for the whole process; a second call changes nothing, and has no say either.
+pub fn init(log: &Log) -> Option<Level> {
+    let (targets, handle) = reload::Layer::new(targets(log.level));
     let lines = match log.format {
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(stderr).boxed(),
         LogFormat::Text => {
@@ -30,5 +44,6 @@ pub fn init(log: &Log) {
         }
     };
     // A failure means that somebody has started logging before us, as tests do.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(targets)).try_init();
+    let begun = tracing_subscriber::registry().with(lines.with_filter(targets)).try_init();
+    begun.is_ok().then_some(Level(handle))
 }

@@ -19,6 +19,7 @@ pub mod output;
 mod paint;
 mod private;
 mod programs;
+mod resources;
 mod run;
 mod serve;
 mod span;

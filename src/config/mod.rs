@@ -5,6 +5,7 @@
 mod complain;
 mod convert;
 mod defaults;
+mod fixed;
 mod layers;
 mod load;
 mod parts;

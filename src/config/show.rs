@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::load::{Loaded, place_of};
+use super::settings::Settings;
 use super::shape::leaves;
 
 /// One setting as it is in effect.
@@ -32,6 +33,16 @@ impl Loaded {
             Effective { key, value: value.clone(), from }
         };
         leaves(&tree).into_iter().map(with_place).collect()
+    }
+}
+
+impl Settings {
+    /// What is set otherwise in `other`, by name.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let tree = |settings: &Self| serde_json::to_value(settings.filled()).expect("plain values");
+        let (ours, theirs) = (tree(self), tree(other));
+        let pairs = leaves(&ours).into_iter().zip(leaves(&theirs));
+        pairs.filter(|(ours, theirs)| ours != theirs).map(|((key, _), _)| key).collect()
     }
 }
 

@@ -3,10 +3,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
+use super::Proxy;
 use super::control::Control;
 use crate::origin::Origin;
+
+/// A worker's proxy as it is now: each request takes the one that is there when it comes, so that
+/// other settings hold from the next request on, and one under way ends under those it began with.
+pub type Current = Arc<ArcSwap<Proxy>>;
 
 #[derive(Clone, Debug)]
 pub struct Channel {
@@ -15,6 +21,8 @@ pub struct Channel {
     pub control: Arc<Control>,
     /// Cancelled when the request under way is to be the last.
     pub stop: CancellationToken,
+    /// Who answers.
+    pub proxy: Current,
 }
 
 /// What the requests of a connection may be for.
@@ -28,8 +36,8 @@ pub enum Scope {
 
 impl Channel {
     /// A client's own connection to the proxy.
-    pub fn of_client(client: IpAddr, stop: CancellationToken) -> Self {
-        Self { client: client.to_canonical(), scope: Scope::Proxy, control: Arc::default(), stop }
+    pub fn of_client(client: IpAddr, stop: CancellationToken, proxy: Current) -> Self {
+        Self { client: client.to_canonical(), scope: Scope::Proxy, control: Arc::default(), stop, proxy }
     }
 
     /// What runs inside a CONNECT of this channel.

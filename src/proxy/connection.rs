@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -22,8 +22,8 @@ use super::control::Control;
 use super::refusal::Refusal;
 use super::watch::Watch;
 use super::wire::{Deadlines, Wire};
-use super::{Proxy, bad_syntax, turn_away};
-use crate::limits::{H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
+use super::{bad_syntax, closing, turn_away};
+use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -36,22 +36,21 @@ pub struct Limits {
 
 /// Serves HTTP/1 on `stream` until either side has had enough of it, or the channel's stop lets the
 /// request under way be the last. With `turned_away`, that is the answer to whatever is asked.
-pub async fn serve<S>(stream: S, channel: Arc<Channel>, proxy: Arc<Proxy>, turned_away: Option<Refusal>)
+pub async fn serve<S>(stream: S, channel: Arc<Channel>, turned_away: Option<Refusal>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = proxy.limits;
+    let limits = channel.proxy.load().limits;
     let control = Arc::clone(&channel.control);
-    let stop = channel.stop.clone();
     let turned_away = turned_away.map(Arc::new);
-    let (answering, asked_by) = (Arc::clone(&proxy), Arc::clone(&channel));
+    let asked_by = Arc::clone(&channel);
     let upgrade = Arc::new(Mutex::new(None));
     let last_upgrade = Arc::clone(&upgrade);
     let service = service_fn(move |request: Request<Incoming>| {
         if let Some(wanted) = request.extensions().get::<OnUpgrade>() {
             *last_upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted.clone());
         }
-        answer(request, Arc::clone(&answering), Arc::clone(&asked_by), turned_away.clone())
+        answer(request, Arc::clone(&asked_by), turned_away.clone())
     });
     let wire = Wire::new(stream, Arc::clone(&control), limits.deadlines);
     let mut connection = http1::Builder::new()
@@ -66,7 +65,7 @@ where
         .with_upgrades();
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = stop.cancelled() => {
+        () = stopped(&channel) => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();
             (&mut connection).await
         }
@@ -98,17 +97,16 @@ where
 }
 
 /// Serves HTTP/2 on `stream`, inside an intercepted connection (RFC 9113).
-pub async fn serve_h2<S>(stream: S, channel: Arc<Channel>, proxy: Arc<Proxy>)
+pub async fn serve_h2<S>(stream: S, channel: Arc<Channel>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Limits { deadlines, head_max, .. } = proxy.limits;
-    let (control, stop) = (Arc::clone(&channel.control), channel.stop.clone());
-    let client = channel.client;
+    let Limits { deadlines, head_max, .. } = channel.proxy.load().limits;
+    let asked_by = Arc::clone(&channel);
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
     let service = service_fn(move |request: Request<Incoming>| {
-        let answered = answer(request, Arc::clone(&proxy), Arc::clone(&channel), None);
+        let answered = answer(request, Arc::clone(&asked_by), None);
         let watch = Arc::clone(&watching);
         async move { answered.await.map(|response| response.map(|body| watch.over(body))) }
     });
@@ -120,8 +118,8 @@ where
         .serve_connection(TokioIo::new(stream), service);
     let enough = async {
         tokio::select! {
-            () = stop.cancelled() => {}
-            () = unused(&control, deadlines.idle) => {}
+            () = stopped(&channel) => {}
+            () = unused(&channel.control, deadlines.idle) => {}
         }
     };
     let ended = tokio::select! {
@@ -134,8 +132,20 @@ where
         }
     };
     if let Err(error) = ended {
-        debug!(%client, "an HTTP/2 connection ended: {error}");
+        debug!(client = %channel.client, "an HTTP/2 connection ended: {error}");
     }
+}
+
+/// Returns when the proxy stops, and the request under way is to be the last. Who has only just come
+/// has a first one on its way: it is waited for a little, for nobody may take it from us any more.
+async fn stopped(channel: &Channel) {
+    channel.stop.cancelled().await;
+    let first = async {
+        while channel.control.exchanges() == 0 {
+            sleep(FIRST_REQUEST_LOOK).await;
+        }
+    };
+    let _ = timeout(FIRST_REQUEST_GRACE, first).await;
 }
 
 /// Returns when no request has come and none is under way for so long. The engine has no bound on
@@ -154,12 +164,18 @@ async fn unused(control: &Control, limit: Duration) {
 
 async fn answer(
     request: Request<Incoming>,
-    proxy: Arc<Proxy>,
     channel: Arc<Channel>,
     turned_away: Option<Arc<Refusal>>,
 ) -> Result<Response<Body>, Infallible> {
     Ok(match turned_away {
-        None => proxy.handle(request, &channel).await,
+        None => {
+            let proxy = channel.proxy.load_full();
+            let may_say_so = request.version() < Version::HTTP_2 && *request.method() != Method::CONNECT;
+            let response = proxy.handle(request, &channel).await;
+            let is_last = channel.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+            // RFC 9112 §9.6: the last answer says that it is the last.
+            if is_last && may_say_so { closing(response) } else { response }
+        }
         Some(refusal) => {
             channel.control.may_leave_unread();
             turn_away(&refusal, &request)

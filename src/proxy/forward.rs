@@ -11,6 +11,7 @@ use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, TRANSFE
 use http::{Request, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
 use super::control::Control;
@@ -38,6 +39,8 @@ pub struct Forwarding {
 pub struct Client<'a> {
     pub address: IpAddr,
     pub control: &'a Arc<Control>,
+    /// Cancelled when the proxy stops.
+    pub stop: &'a CancellationToken,
 }
 
 impl Forwarding {
@@ -65,13 +68,7 @@ impl Forwarding {
                 let detail = "the origin switched protocols although nobody asked it to";
                 return Err(egress::Error::new(egress::Failure::Protocol, detail));
             };
-            return Ok(upgrade::switch(
-                response,
-                client_side,
-                self.tunnel_idle_timeout,
-                &self.via,
-                client.control,
-            ));
+            return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via, client));
         }
         Ok(self.answer(response))
     }

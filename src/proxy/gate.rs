@@ -90,7 +90,7 @@ pub struct Gate {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub clock: Arc<dyn Clock>,
-    pub decisions: Decisions,
+    pub decisions: Arc<Decisions>,
 }
 
 impl Gate {

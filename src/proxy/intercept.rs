@@ -11,14 +11,14 @@ use hyper_util::rt::TokioIo;
 use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::LazyConfigAcceptor;
 use tracing::{info, warn};
 
-use super::Proxy;
 use super::channel::Channel;
 use super::connection;
 use super::rewind::Rewind;
+use crate::limits::FIRST_REQUEST_GRACE;
 use crate::origin::{Host, Origin, Scheme};
 
 type Inside = Rewind<TokioIo<Upgraded>>;
@@ -61,36 +61,38 @@ pub fn sequel(
     upgrade: OnUpgrade,
     origin: Origin,
     channel: Channel,
-    proxy: Arc<Proxy>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(run(upgrade, origin, channel, proxy))
+    Box::pin(run(upgrade, origin, channel))
 }
 
-async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, proxy: Arc<Proxy>) {
+async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
     let Ok(upgraded) = upgrade.await else { return };
     let mut stream = TokioIo::new(upgraded);
-    let patience = proxy.handshake_timeout;
+    let patience = channel.proxy.load().handshake_timeout;
     let mut first = vec![0; FIRST_OCTETS_MAX];
     let read = tokio::select! {
         read = timeout(patience, stream.read(&mut first)) => read,
-        // Nothing is under way yet that should be let end.
-        () = channel.stop.cancelled() => return,
+        // Nothing is under way yet that should be let end, but it may be about to begin.
+        () = async { channel.stop.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => return,
     };
     let Ok(Ok(count @ 1..)) = read else { return };
     first.truncate(count);
     let speech = Speech::by(&first);
     let stream = Rewind::new(first, stream);
     match speech {
-        Speech::Tls => tls(stream, origin, &channel, proxy, patience).await,
+        Speech::Tls => tls(stream, origin, &channel, patience).await,
         Speech::Http => {
             let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
-            connection::serve(stream, Arc::new(channel.within(plain)), proxy, None).await;
+            connection::serve(stream, Arc::new(channel.within(plain)), None).await;
         }
-        Speech::Other => proxy.gate.record_unknown_speech(&origin, channel.client).await,
+        Speech::Other => {
+            let proxy = channel.proxy.load_full();
+            proxy.gate.record_unknown_speech(&origin, channel.client).await;
+        }
     }
 }
 
-async fn tls(stream: Inside, origin: Origin, channel: &Channel, proxy: Arc<Proxy>, patience: Duration) {
+async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Duration) {
     let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
     let start = match timeout(patience, acceptor).await {
         Ok(Ok(start)) => start,
@@ -109,7 +111,8 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, proxy: Arc<Proxy
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
         return;
     }
-    let config = match proxy.leaves.server_config(origin.host()).await {
+    let leaves = Arc::clone(&channel.proxy.load().leaves);
+    let config = match leaves.server_config(origin.host()).await {
         Ok(config) => config,
         Err(error) => {
             warn!(%origin, "no certificate could be made: {error}");
@@ -124,9 +127,9 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, proxy: Arc<Proxy
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let within = Arc::new(channel.within(origin));
     if is_h2 {
-        connection::serve_h2(stream, within, proxy).await;
+        connection::serve_h2(stream, within).await;
     } else {
-        connection::serve(stream, within, proxy, None).await;
+        connection::serve(stream, within, None).await;
     }
 }
 

@@ -45,7 +45,7 @@ use hyper::upgrade::OnUpgrade;
 
 pub use body::Body;
 use body::Exchange;
-pub use channel::{Channel, Scope};
+pub use channel::{Channel, Current, Scope};
 use connect::Connect;
 pub use connect::{Https, HttpsMode, Mixed};
 pub use connection::{Limits, serve};
@@ -88,7 +88,7 @@ pub fn turn_away<B>(refusal: &Refusal, request: &Request<B>) -> Response<Body> {
 
 impl Proxy {
     /// Answers one request of `channel`.
-    pub async fn handle(self: &Arc<Self>, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
+    pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
         let is_connect = *request.method() == Method::CONNECT;
@@ -109,7 +109,7 @@ impl Proxy {
     }
 
     async fn answer(
-        self: &Arc<Self>,
+        &self,
         mut request: Request<Incoming>,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
@@ -151,7 +151,7 @@ impl Proxy {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let client = Client { address: channel.client, control: &channel.control };
+        let client = Client { address: channel.client, control: &channel.control, stop: &channel.stop };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         if !matches!(&forwarded, Err(error) if error.failure.is_clients()) {
             self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
@@ -167,7 +167,7 @@ impl Proxy {
 
     /// Answers a CONNECT, and says what follows it.
     async fn connect(
-        self: &Arc<Self>,
+        &self,
         mut request: Request<Incoming>,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
@@ -181,7 +181,7 @@ impl Proxy {
                     // What is asked inside counts for itself; without an inside, this was the request.
                     return count(self.tally.asked(&origin), Err(no.into()));
                 }
-                let inside = intercept::sequel(upgrade, origin, channel.clone(), Arc::clone(self));
+                let inside = intercept::sequel(upgrade, origin, channel.clone());
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
             }
@@ -215,7 +215,8 @@ impl Proxy {
             }
         };
         let idle_timeout = self.forwarding.tunnel_idle_timeout;
-        channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout));
+        let stop = channel.stop.clone();
+        channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout, stop));
         Ok(())
     }
 }

@@ -137,7 +137,7 @@ impl Site {
             ),
             audit: Arc::new(Writer::open(config, Arc::clone(&clock) as _).unwrap()),
             clock: Arc::clone(&clock) as _,
-            decisions: Default::default(),
+            decisions: Arc::default(),
         };
         let origin = Origin::from_authority(Scheme::Http, "example.com").unwrap();
         Self { gate, clock, script, dir, origin }

@@ -1,5 +1,6 @@
 //! A connection that has left HTTP after a permitted request (WebSocket and others): octets both
-//! ways, until both sides have ended or neither says anything for too long.
+//! ways, until both sides have ended or neither says anything for too long: for much less long, once
+//! the proxy stops.
 
 use std::io;
 use std::time::Duration;
@@ -11,14 +12,15 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::body::Body;
-use super::control::Control;
 use super::fields::{self, Via};
+use super::forward::Client;
 use crate::egress::Arriving;
-use crate::limits::TUNNEL_BUFFER_OCTETS;
+use crate::limits::{TUNNEL_BUFFER_OCTETS, TUNNEL_DRAIN_SILENCE};
 
 /// Passes the 101 on, and then the octets.
 pub fn switch(
@@ -26,7 +28,7 @@ pub fn switch(
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,
-    control: &Control,
+    client: Client<'_>,
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
@@ -38,23 +40,24 @@ pub fn switch(
     if let Some(protocol) = protocol {
         parts.headers.insert(UPGRADE, protocol);
     }
-    control.follow_with(async move {
+    let stop = client.stop.clone();
+    client.control.follow_with(async move {
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
-            tunnel(TokioIo::new(client), TokioIo::new(origin), idle_timeout).await;
+            tunnel(TokioIo::new(client), TokioIo::new(origin), idle_timeout, stop).await;
         }
     });
     Response::from_parts(parts, Body::empty())
 }
 
 /// A tunnel to an origin that is connected already, once the client has its 200.
-pub async fn blind(client: OnUpgrade, origin: TcpStream, idle_timeout: Duration) {
+pub async fn blind(client: OnUpgrade, origin: TcpStream, idle_timeout: Duration, stop: CancellationToken) {
     if let Ok(client) = client.await {
-        tunnel(TokioIo::new(client), origin, idle_timeout).await;
+        tunnel(TokioIo::new(client), origin, idle_timeout, stop).await;
     }
 }
 
 /// Octets both ways, until both sides have ended or neither has said anything for `idle_timeout`.
-async fn tunnel<C, O>(client: C, origin: O, idle_timeout: Duration)
+async fn tunnel<C, O>(client: C, origin: O, idle_timeout: Duration, stop: CancellationToken)
 where
     C: AsyncRead + AsyncWrite,
     O: AsyncRead + AsyncWrite,
@@ -65,9 +68,21 @@ where
     let (moved, _) = watch::channel(());
     let out = pump(from_client, to_origin, &moved, idle_timeout);
     let back = pump(from_origin, to_client, &moved, idle_timeout);
-    if let Err(error) = tokio::try_join!(out, back) {
-        debug!("a tunnel ended: {error}");
+    let both = async { tokio::try_join!(out, back) };
+    tokio::select! {
+        ended = both => if let Err(error) = ended {
+            debug!("a tunnel ended: {error}");
+        },
+        () = unused(&stop, &moved) => debug!("a tunnel that nobody used is closed: the proxy stops"),
     }
+}
+
+/// Returns when the proxy stops and neither side says anything any more: a tunnel may be kept open for
+/// hours without a word, and would hold the drain for all of its time.
+async fn unused(stop: &CancellationToken, moved: &watch::Sender<()>) {
+    stop.cancelled().await;
+    let mut moved = moved.subscribe();
+    while let Ok(Ok(())) = timeout(TUNNEL_DRAIN_SILENCE, moved.changed()).await {}
 }
 
 /// Copies until the end of `from`, then ends `to`.

@@ -1,37 +1,44 @@
-//! From settings to the parts of a running proxy, put together in one place.
+//! From settings to the parts of a running proxy, put together in one place: those that live as long
+//! as the process, and those that are made anew when the settings are others.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+
+use arc_swap::ArcSwap;
 
 use super::reception::Clients;
-use crate::admin::Watched;
+use crate::admin::{Reloads, Watched};
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
-use crate::fetch::RobotsFetcher;
+use crate::fetch::{FetchRobots, RobotsFetcher};
 use crate::moment::Moment;
-use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally, Via};
+use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally};
 use crate::store::Store;
 use crate::store::disk::{self, Disk};
 
-/// Everything that the workers share, and the settings they need.
-#[derive(Debug)]
+/// Everything that the workers share, for as long as the process lives.
+#[derive(Clone, Debug)]
 pub struct Assembly {
     pub workers: usize,
-    pub clients: Clients,
-    pub drain_timeout: Duration,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub leaves: Arc<Leaves>,
-    pub gate: Arc<Gate>,
-    egress: Arc<egress::Shared>,
-    via: Via,
-    settings: Settings,
+    /// What became of reading the settings again.
+    pub reloads: Arc<Reloads>,
+    pub(super) decisions: Arc<Decisions>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// What is in effect.
+    pub(super) settings: Arc<ArcSwap<Settings>>,
+    pub(super) egress: Arc<egress::Shared>,
+    /// The addresses that the proxy listens on: it never connects to them.
+    own: Vec<SocketAddr>,
+    /// By which this process knows itself again in `Via`.
+    mark: String,
 }
 
 /// Why the settings cannot become a proxy.
@@ -55,35 +62,24 @@ pub fn assemble(
     ca: ca::Source,
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
-    let egress = way_out(settings, own)?;
+    let egress = way_out(settings, own.clone())?;
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
-    let rules = settings.rules();
-    store.introduce(rules.profiles());
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
-        clients: Clients {
-            open: settings.clients.open,
-            allow: settings.clients.allow.clone(),
-            connections_max: settings.clients.max_connections,
-        },
-        drain_timeout: settings.limits.drain_timeout,
-        gate: Arc::new(Gate {
-            rules,
-            store: Arc::clone(&store),
-            audit: Arc::clone(&audit),
-            clock,
-            decisions: Decisions::default(),
-        }),
         store,
         audit,
         tally: Arc::default(),
         leaves: Arc::new(leaves),
+        reloads: Arc::default(),
+        decisions: Arc::default(),
+        clock,
+        settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
         egress,
-        via: settings.via(mark()),
-        settings: settings.clone(),
+        own,
+        mark: mark(),
     })
 }
 
@@ -91,27 +87,74 @@ impl Assembly {
     /// The parts that the admin listener looks at.
     pub fn watched(&self, started: Moment) -> Watched {
         let (store, audit, tally) = (&self.store, &self.audit, &self.tally);
-        Watched::new(Arc::clone(store), Arc::clone(audit), Arc::clone(tally), started)
+        Watched::new(
+            Arc::clone(store),
+            Arc::clone(audit),
+            Arc::clone(tally),
+            Arc::clone(&self.reloads),
+            started,
+        )
     }
 
-    /// A proxy of its own for a worker: its idle connections are not shared.
-    pub fn proxy(&self) -> Proxy {
-        let limits = &self.settings.limits;
+    /// The settings in effect.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// What judges requests by these settings; one for all workers.
+    pub(super) fn gate(&self, settings: &Settings) -> Arc<Gate> {
+        let rules = settings.rules();
+        self.store.introduce(rules.profiles());
+        Arc::new(Gate {
+            rules,
+            store: Arc::clone(&self.store),
+            audit: Arc::clone(&self.audit),
+            clock: Arc::clone(&self.clock),
+            decisions: Arc::clone(&self.decisions),
+        })
+    }
+
+    /// A worker's proxy by these settings, over a way out of its own: its idle connections are not
+    /// shared.
+    pub(super) fn proxy(&self, settings: &Settings, gate: &Arc<Gate>, egress: Arc<Egress>) -> Proxy {
+        let limits = &settings.limits;
         let forwarding = Forwarding {
-            egress: Arc::new(Egress::new(Arc::clone(&self.egress))),
-            via: self.via.clone(),
+            egress,
+            via: settings.via(self.mark.clone()),
             body_idle_timeout: limits.body_idle_timeout,
             tunnel_idle_timeout: limits.tunnel_idle_timeout,
         };
         Proxy {
-            gate: Arc::clone(&self.gate),
+            gate: Arc::clone(gate),
             forwarding,
             tally: Arc::clone(&self.tally),
-            limits: self.settings.limits(),
-            https: self.settings.https(),
+            limits: settings.limits(),
+            https: settings.https(),
             handshake_timeout: limits.handshake_timeout,
             leaves: Arc::clone(&self.leaves),
         }
+    }
+
+    /// The way out by other settings.
+    pub(super) fn other_way_out(
+        &self,
+        settings: &Settings,
+    ) -> Result<Arc<egress::Shared>, egress::RootsError> {
+        way_out(settings, self.own.clone())
+    }
+
+    /// How a robots.txt is fetched by these settings.
+    pub(super) fn fetcher(&self, settings: &Settings, egress: &Arc<egress::Shared>) -> Arc<dyn FetchRobots> {
+        fetcher(settings, egress, &self.clock)
+    }
+}
+
+/// Who is let in by these settings.
+pub(super) fn clients(settings: &Settings) -> Clients {
+    Clients {
+        open: settings.clients.open,
+        allow: settings.clients.allow.clone(),
+        connections_max: settings.clients.max_connections,
     }
 }
 
@@ -123,17 +166,25 @@ pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::
     Ok(egress::Shared::new(settings.egress(), policy, tls))
 }
 
-/// The store over a way out. Its fetches keep no idle connections: whichever worker's task fetches,
-/// the connection ends with the fetch. Without a `disk` nothing outlives it.
+/// The store over a way out. Without a `disk` nothing outlives it.
 pub fn store(
     settings: &Settings,
     egress: &Arc<egress::Shared>,
     clock: &Arc<dyn Clock>,
     disk: Option<Disk>,
 ) -> Arc<Store> {
+    Store::new(settings.store(), fetcher(settings, egress, clock), Arc::clone(clock), disk)
+}
+
+/// Its fetches keep no idle connections: whichever worker's task fetches, the connection ends with the
+/// fetch.
+fn fetcher(
+    settings: &Settings,
+    egress: &Arc<egress::Shared>,
+    clock: &Arc<dyn Clock>,
+) -> Arc<dyn FetchRobots> {
     let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
-    let fetcher = RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock));
-    Store::new(settings.store(), Arc::new(fetcher), Arc::clone(clock), disk)
+    Arc::new(RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock)))
 }
 
 /// Random: two proxies in a row must not take each other for themselves.

@@ -1,7 +1,10 @@
 //! The running proxy: listeners, one acceptor that hands connections to the workers, and the drain
 //! at the end. Each worker is a thread with a runtime of its own; a connection lives and dies there.
 
+mod accept;
 mod assemble;
+mod change;
+mod descriptors;
 mod reception;
 mod totals;
 mod worker;
@@ -11,18 +14,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
+use accept::Acceptor;
+use assemble::clients;
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use reception::Clients;
 use reception::Door;
 use totals::Totals;
 use worker::Worker;
-
-use crate::limits::ACCEPT_PAUSE;
-use crate::store::Store;
 
 /// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
 #[derive(Debug)]
@@ -48,6 +50,12 @@ impl Listeners {
         addresses.iter().map(bind).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Those that somebody else has bound and handed to this process.
+    pub fn handed_over(listeners: Vec<TcpListener>) -> io::Result<Self> {
+        listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
+        Ok(Self(listeners))
+    }
+
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
@@ -61,7 +69,10 @@ pub struct Server {
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
     totals: Totals,
-    store: Arc<Store>,
+    door: Arc<Door>,
+    /// How many clients there are descriptors for.
+    places: usize,
+    assembly: Assembly,
 }
 
 impl Server {
@@ -69,20 +80,25 @@ impl Server {
     pub fn start(listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let addresses = listeners.addresses();
-        let workers = (0..assembly.workers)
-            .map(|number| Worker::start(number, assembly, stop.clone()))
-            .collect::<io::Result<Vec<_>>>()?;
-        let senders: Vec<_> = workers.iter().map(Worker::sender).collect();
-        let door = Arc::new(Door::new(assembly.clients.clone()));
-        let acceptor = {
-            let stop = stop.clone();
-            std::thread::Builder::new()
-                .name("accept".into())
-                .spawn(move || accept_all(listeners, &senders, &door, stop))?
+        let (settings, places) = (assembly.settings(), descriptors::places());
+        descriptors::say_if_short(settings.clients.max_connections, places);
+        let gate = assembly.gate(&settings);
+        let started =
+            (0..assembly.workers).map(|number| Worker::start(number, assembly, &gate, stop.clone()));
+        let (workers, senders): (Vec<_>, Vec<_>) =
+            started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        let door = Arc::new(Door::new(clients(&settings)));
+        let acceptor = Acceptor {
+            door: Arc::clone(&door),
+            places: Arc::new(Semaphore::new(places)),
+            workers: senders,
+            stop: stop.clone(),
         };
-        let totals = Totals::start(Arc::clone(&assembly.gate))?;
-        let store = Arc::clone(&assembly.store);
-        Ok(Self { addresses, stop, acceptor: Some(acceptor), workers, totals, store })
+        let acceptor =
+            std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run(listeners))?;
+        let totals = Totals::start(assembly)?;
+        let (acceptor, assembly) = (Some(acceptor), assembly.clone());
+        Ok(Self { addresses, stop, acceptor, workers, totals, door, places, assembly })
     }
 
     /// Where it listens.
@@ -106,7 +122,7 @@ impl Server {
         }
         self.totals.end();
         // Nobody learns anything any more: what is still to be written has its last chance.
-        self.store.close();
+        self.assembly.store.close();
     }
 }
 
@@ -114,60 +130,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-fn accept_all(listeners: Listeners, workers: &[worker::Sender], door: &Arc<Door>, stop: CancellationToken) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok(runtime) = runtime else {
-        warn!("no runtime for accepting connections");
-        return;
-    };
-    runtime.block_on(async {
-        let mut loops = tokio::task::JoinSet::new();
-        for listener in listeners.0 {
-            match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => {
-                    loops.spawn(accept(listener, workers.to_vec(), Arc::clone(door), stop.clone()));
-                }
-                Err(error) => warn!("a listener cannot be served: {error}"),
-            }
-        }
-        while loops.join_next().await.is_some() {}
-    });
-}
-
-async fn accept(
-    listener: tokio::net::TcpListener,
-    workers: Vec<worker::Sender>,
-    door: Arc<Door>,
-    stop: CancellationToken,
-) {
-    let mut turn = 0;
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.cancelled() => return,
-        };
-        match accepted.and_then(|(stream, client)| detach(stream).map(|stream| (stream, client))) {
-            Ok((stream, client)) => {
-                let Some(reception) = door.receive(client.ip()) else { continue };
-                turn = (turn + 1) % workers.len();
-                // A worker that is gone has panicked; its connections are lost, the others go on.
-                let _ = workers[turn].send((stream, client, reception));
-            }
-            Err(error) => {
-                // Most often no descriptors are left: waiting helps, trying at once does not.
-                warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Takes the connection off this runtime, for another to take on.
-fn detach(stream: TcpStream) -> io::Result<std::net::TcpStream> {
-    stream.set_nodelay(true)?;
-    stream.into_std()
 }
 
 /// Says where the proxy listens.

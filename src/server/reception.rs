@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use ipnet::IpNet;
 
 use crate::limits::TURNED_AWAY_MAX;
@@ -22,7 +23,7 @@ pub struct Clients {
 /// Counts who is in.
 #[derive(Debug)]
 pub struct Door {
-    clients: Clients,
+    clients: ArcSwap<Clients>,
     inside: AtomicUsize,
 }
 
@@ -36,7 +37,12 @@ pub struct Reception {
 
 impl Door {
     pub fn new(clients: Clients) -> Self {
-        Self { clients, inside: AtomicUsize::new(0) }
+        Self { clients: ArcSwap::from_pointee(clients), inside: AtomicUsize::new(0) }
+    }
+
+    /// From the next client on, these are the settings.
+    pub fn change(&self, clients: Clients) {
+        self.clients.store(Arc::new(clients));
     }
 
     /// A place for `client`, if only to be told why it is turned away. `None` when there are too
@@ -44,18 +50,17 @@ impl Door {
     pub fn receive(self: &Arc<Self>, client: IpAddr) -> Option<Reception> {
         let inside = self.inside.fetch_add(1, Ordering::AcqRel);
         let reception = Reception { door: Arc::clone(self), turned_away: self.turns_away(client, inside) };
-        (inside < self.clients.connections_max + TURNED_AWAY_MAX).then_some(reception)
+        (inside < self.clients.load().connections_max + TURNED_AWAY_MAX).then_some(reception)
     }
 
     fn turns_away(&self, client: IpAddr, inside: usize) -> Option<Refusal> {
-        let client = client.to_canonical();
-        let known = self.clients.open
-            || client.is_loopback()
-            || self.clients.allow.iter().any(|block| block.contains(&client));
+        let (client, clients) = (client.to_canonical(), self.clients.load());
+        let known =
+            clients.open || client.is_loopback() || clients.allow.iter().any(|block| block.contains(&client));
         if !known {
             return Some(Refusal::client_not_allowed(client));
         }
-        let limit = self.clients.connections_max;
+        let limit = clients.connections_max;
         (inside >= limit)
             .then(|| Refusal::busy(format!("{limit} clients are connected (clients.max_connections)")))
     }

@@ -9,16 +9,25 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::audit::{self, Notice, TotalsEvent};
+use super::assemble::Assembly;
+use crate::audit::{self, Notice, TotalsEvent, Writer};
+use crate::clock::Clock;
 use crate::limits::{TOTALS_INTERVAL, TOTALS_WAIT};
 use crate::moment::Moment;
-use crate::proxy::{DecisionCounts, Gate};
+use crate::proxy::{DecisionCounts, Decisions};
 
 /// The thread that tells.
 #[derive(Debug)]
 pub struct Totals {
     end: CancellationToken,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What is counted, and where it is told.
+struct Account {
+    decisions: Arc<Decisions>,
+    audit: Arc<Writer>,
+    clock: Arc<dyn Clock>,
 }
 
 /// What has been told.
@@ -28,12 +37,17 @@ struct Told {
 }
 
 impl Totals {
-    pub fn start(gate: Arc<Gate>) -> io::Result<Self> {
+    pub fn start(assembly: &Assembly) -> io::Result<Self> {
+        let account = Account {
+            decisions: Arc::clone(&assembly.decisions),
+            audit: Arc::clone(&assembly.audit),
+            clock: Arc::clone(&assembly.clock),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let ended = end.clone();
-        let told = Told { counts: gate.decisions.counts(), until: gate.clock.wall() };
-        let run = move || runtime.block_on(tell(&gate, told, ended));
+        let told = Told { counts: account.decisions.counts(), until: account.clock.wall() };
+        let run = move || runtime.block_on(tell(&account, told, ended));
         let thread = std::thread::Builder::new().name("totals".into()).spawn(run)?;
         Ok(Self { end, thread: Some(thread) })
     }
@@ -47,13 +61,13 @@ impl Totals {
     }
 }
 
-async fn tell(gate: &Gate, mut told: Told, end: CancellationToken) {
+async fn tell(account: &Account, mut told: Told, end: CancellationToken) {
     loop {
         let is_last = tokio::select! {
             () = sleep(TOTALS_INTERVAL) => false,
             () = end.cancelled() => true,
         };
-        told.tell(gate).await;
+        told.tell(account).await;
         if is_last {
             return;
         }
@@ -62,8 +76,8 @@ async fn tell(gate: &Gate, mut told: Told, end: CancellationToken) {
 
 impl Told {
     /// Tells what there was since the last time. What cannot be written is told with the next.
-    async fn tell(&mut self, gate: &Gate) {
-        let next = Self { counts: gate.decisions.counts(), until: gate.clock.wall() };
+    async fn tell(&mut self, account: &Account) {
+        let next = Self { counts: account.decisions.counts(), until: account.clock.wall() };
         if next.counts == self.counts {
             return;
         }
@@ -78,7 +92,7 @@ impl Told {
             since: self.until,
             time: next.until,
         });
-        match timeout(TOTALS_WAIT, gate.audit.note(totals)).await {
+        match timeout(TOTALS_WAIT, account.audit.note(totals)).await {
             Ok(Ok(_)) => *self = next,
             Ok(Err(error)) => warn!("the totals since {} wait: {error}", audit::print_time(self.until)),
             Err(_) => {

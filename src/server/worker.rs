@@ -1,12 +1,15 @@
-//! One thread, one runtime, its own idle connections to origins.
+//! One thread, one runtime, its own idle connections to origins. A panic costs the connection that it
+//! happens on, and no other.
 
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use arc_swap::ArcSwap;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,36 +17,60 @@ use tracing::{error, warn};
 
 use super::assemble::Assembly;
 use super::reception::Reception;
+use crate::egress::Egress;
 use crate::limits::POOL_SWEEP_INTERVAL;
-use crate::proxy::{self, Channel, Proxy};
+use crate::proxy::{self, Channel, Current, Gate, Proxy};
 
 /// A client that has been let in, on its way to a worker.
-pub type Arrival = (std::net::TcpStream, SocketAddr, Reception);
+#[derive(Debug)]
+pub struct Arrival {
+    pub stream: std::net::TcpStream,
+    pub client: SocketAddr,
+    pub reception: Reception,
+    /// Descriptors for it, and for what it asks for.
+    pub place: OwnedSemaphorePermit,
+}
+
+/// Unbounded, and yet bounded: the door counts every connection until it is over.
 pub type Sender = mpsc::UnboundedSender<Arrival>;
 
 #[derive(Debug)]
 pub struct Worker {
-    sender: Sender,
+    current: Current,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    pub fn start(number: usize, assembly: &Assembly, stop: CancellationToken) -> io::Result<Self> {
-        // Unbounded, and yet bounded: the door counts every connection until it is over.
+    /// Serves what is sent, until nobody can send any more: then what is under way may end, within the
+    /// drain timeout.
+    pub fn start(
+        number: usize,
+        assembly: &Assembly,
+        gate: &Arc<Gate>,
+        stop: CancellationToken,
+    ) -> io::Result<(Self, Sender)> {
         let (sender, arrivals) = mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let proxy = Arc::new(assembly.proxy());
-        let drain_timeout = assembly.drain_timeout;
+        let egress = Arc::new(Egress::new(Arc::clone(&assembly.egress)));
+        let proxy = assembly.proxy(&assembly.settings(), gate, egress);
+        let current: Current = Arc::new(ArcSwap::from_pointee(proxy));
+        let (served, settings) = (Arc::clone(&current), Arc::clone(&assembly.settings));
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            runtime.block_on(serve(arrivals, &proxy, stop, drain_timeout));
+            let receive = |arrival| receive(arrival, Arc::clone(&served), stop.clone());
+            let tend = || served.load().forwarding.egress.sweep();
+            runtime.block_on(async {
+                let connections = serve(arrivals, receive, tend).await;
+                drain(&connections, settings.load().limits.drain_timeout).await;
+            });
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
-        Ok(Self { sender, thread: Some(thread) })
+        Ok((Self { current, thread: Some(thread) }, sender))
     }
 
-    pub fn sender(&self) -> Sender {
-        self.sender.clone()
+    /// From the next request on, this one answers.
+    pub fn change(&self, proxy: Proxy) {
+        self.current.store(Arc::new(proxy));
     }
 
     /// Waits for the thread, which ends by itself within the drain timeout.
@@ -56,37 +83,67 @@ impl Worker {
     }
 }
 
-async fn serve(
-    mut arrivals: mpsc::UnboundedReceiver<Arrival>,
-    proxy: &Arc<Proxy>,
-    stop: CancellationToken,
-    drain_timeout: Duration,
-) {
+/// Hands what arrives to `receive`, each a task of its own, and calls `tend` from time to time. Returns
+/// the tasks that are left when nothing more can arrive.
+async fn serve<T, F: Future<Output = ()> + Send + 'static>(
+    mut arrivals: mpsc::UnboundedReceiver<T>,
+    receive: impl Fn(T) -> F,
+    tend: impl Fn(),
+) -> TaskTracker {
     let connections = TaskTracker::new();
     let mut sweep = tokio::time::interval(POOL_SWEEP_INTERVAL);
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
-                Some(arrival) => {
-                    connections.spawn(receive(arrival, Arc::clone(proxy), stop.clone()));
-                }
-                None => break,
+                Some(arrival) => drop(connections.spawn(receive(arrival))),
+                None => return connections,
             },
-            _ = sweep.tick() => proxy.forwarding.egress.sweep(),
-            () = stop.cancelled() => break,
+            // A panic in a task is the task's; one here would be the end of every connection.
+            _ = sweep.tick() => drop(catch_unwind(AssertUnwindSafe(&tend))),
         }
     }
+}
+
+async fn drain(connections: &TaskTracker, patience: Duration) {
     connections.close();
-    if timeout(drain_timeout, connections.wait()).await.is_err() {
-        warn!(open = connections.len(), "connections were still open after {drain_timeout:?} and are closed");
+    if timeout(patience, connections.wait()).await.is_err() {
+        warn!(open = connections.len(), "connections were still open after {patience:?} and are closed");
     }
 }
 
 /// Serves one client that has been let in. The place inside is kept until all is over, what runs
 /// inside a CONNECT included.
-async fn receive((stream, client, reception): Arrival, proxy: Arc<Proxy>, stop: CancellationToken) {
+async fn receive(arrival: Arrival, proxy: Current, stop: CancellationToken) {
+    let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let channel = Arc::new(Channel::of_client(client.ip(), stop));
-    proxy::serve(stream, channel, proxy, reception.turned_away.clone()).await;
-    drop(reception);
+    let channel = Arc::new(Channel::of_client(client.ip(), stop, proxy));
+    proxy::serve(stream, channel, reception.turned_away.clone()).await;
+    drop((reception, place));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_its_own_connection_and_nothing_else() {
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        let served = Arc::new(AtomicUsize::new(0));
+        for number in 0..10 {
+            sender.send(number).unwrap();
+        }
+        drop(sender);
+        let receive = |number| {
+            let served = Arc::clone(&served);
+            async move {
+                assert!(number % 2 == 0, "an odd one");
+                served.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let connections = serve(arrivals, receive, || panic!("while it tends")).await;
+        drain(&connections, Duration::from_secs(20)).await;
+        assert_eq!((served.load(Ordering::SeqCst), connections.len()), (5, 0));
+    }
 }

@@ -35,6 +35,16 @@ impl Cache {
         }
     }
 
+    /// Other bounds, which hold at once.
+    pub(super) fn resize(&mut self, entries_max: NonZeroUsize, bytes_max: usize) {
+        while self.entries.len() > entries_max.get() {
+            self.pop();
+        }
+        self.entries.resize(entries_max);
+        self.bytes_max = bytes_max;
+        self.shrink();
+    }
+
     /// An entry larger than the whole cache is not kept at all.
     pub(super) fn put(&mut self, origin: &Origin, entry: Arc<Entry>) {
         self.bytes += entry.weight();
@@ -42,10 +52,18 @@ impl Cache {
         if let Some((_, gone)) = self.entries.push(origin.clone(), entry) {
             self.bytes -= gone.weight();
         }
-        while self.bytes > self.bytes_max {
-            let Some((_, gone)) = self.entries.pop_lru() else { break };
-            self.bytes -= gone.weight();
-        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes > self.bytes_max && self.pop() {}
+    }
+
+    /// The least recently used goes: whether there was one.
+    fn pop(&mut self) -> bool {
+        let gone = self.entries.pop_lru();
+        self.bytes -= gone.as_ref().map_or(0, |(_, gone)| gone.weight());
+        gone.is_some()
     }
 
     /// Puts `new` in the place of `old`, if that is still what is there: whether it was.

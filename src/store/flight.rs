@@ -60,7 +60,8 @@ impl Flight {
         let _turn = store.turns.acquire().await.ok()?;
         store.counters.fetches.fetch_add(1, Ordering::Relaxed);
         let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
-        let fetched = match store.fetcher.fetch(Ask { validators, ..ask }).await {
+        let fetcher = Arc::clone(&store.terms.load().fetcher);
+        let fetched = match fetcher.fetch(Ask { validators, ..ask }).await {
             Err(refused) => return Some(Err(Undecided::Refused(refused.0))),
             Ok(fetched) => fetched,
         };
@@ -132,7 +133,7 @@ impl Store {
         profile: &Arc<Profile>,
         previous: Option<Arc<Entry>>,
     ) -> Result<Landed, Undecided> {
-        if shelf.flights.len() >= self.config.queue_max {
+        if shelf.flights.len() >= self.terms.load().config.queue_max {
             return Err(Undecided::Busy);
         }
         let (flight, landed) = Flight::new(self, ask.origin.clone());

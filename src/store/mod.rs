@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
@@ -77,8 +78,7 @@ impl Default for Config {
 
 /// One for the whole process, shared by all workers.
 pub struct Store {
-    config: Config,
-    fetcher: Arc<dyn FetchRobots>,
+    terms: ArcSwap<Terms>,
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
     parsed: Parsed,
@@ -88,6 +88,12 @@ pub struct Store {
     profiles: Mutex<Vec<Arc<Profile>>>,
     turns: Semaphore,
     counters: Counters,
+}
+
+/// What other settings change.
+struct Terms {
+    config: Config,
+    fetcher: Arc<dyn FetchRobots>,
 }
 
 /// What the one short lock guards. Flights are not part of the cache: evicting an entry must not
@@ -113,10 +119,16 @@ impl Store {
             disk,
             profiles: Mutex::default(),
             counters: Counters::default(),
-            config,
-            fetcher,
+            terms: ArcSwap::from_pointee(Terms { config, fetcher }),
             clock,
         })
+    }
+
+    /// Goes on with other bounds, which hold at once, and another way to fetch, which the next fetch
+    /// takes. How many fetches there may be at a time stays as it was.
+    pub fn change(&self, config: Config, fetcher: Arc<dyn FetchRobots>) {
+        self.shelf().cache.resize(config.entries_max, config.bytes_max);
+        self.terms.store(Arc::new(Terms { config, fetcher }));
     }
 
     /// What is known of `origin` under `profile`; current at the time of return. `user_agent` is
@@ -134,8 +146,12 @@ impl Store {
             return Ok(known);
         }
         self.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let _waiter = self.counters.enter(self.config.waiters_max)?;
-        let waiting = tokio::time::timeout(self.config.wait, self.wait(look, &question));
+        let (waiters_max, wait) = {
+            let Config { waiters_max, wait, .. } = self.terms.load().config;
+            (waiters_max, wait)
+        };
+        let _waiter = self.counters.enter(waiters_max)?;
+        let waiting = tokio::time::timeout(wait, self.wait(look, &question));
         waiting.await.unwrap_or(Err(Undecided::TimedOut))
     }
 
@@ -174,7 +190,7 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("config", &self.config)
+            .field("config", &self.terms.load().config)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

@@ -40,10 +40,12 @@ fn line_count(file: &[u8]) -> usize {
 }
 
 impl Store {
-    /// Names the profiles in use, before the first question: what is kept of an origin comes back
-    /// under all of them, whichever is asked about first.
+    /// Names the profiles in use, before the first question under them: what is kept of an origin
+    /// comes back under all of them, whichever is asked about first. Those named before are not in use
+    /// any more.
     pub fn introduce<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
         let mut known = self.profiles();
+        known.clear();
         for profile in profiles {
             if !known.contains(profile) && known.len() < PROFILES_PER_ORIGIN_MAX {
                 known.push(Arc::clone(profile));

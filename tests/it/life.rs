@@ -1,9 +1,32 @@
 //! Starting, being full, and stopping.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use crate::support::{Client, Origin, Proxy, Script, answer, until};
+use courtesy::clock::{Clock, monotonic};
+use courtesy::config::{Roots, Settings};
+use courtesy::moment::Moment;
+use courtesy::proxy::HostPattern;
+use courtesy::server::{Listeners, Server, assemble};
+
+use crate::support::{Client, NOW, Origin, Proxy, Script, answer, tls, until};
+
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+
+/// The listener is gone, so the proxy has begun to stop.
+fn begin_to_stop<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    proxy: &'scope mut Proxy,
+) -> thread::ScopedJoinHandle<'scope, ()> {
+    let address = proxy.address();
+    let stopping = scope.spawn(|| proxy.stop());
+    until("nobody listens", || std::net::TcpStream::connect(address).is_err());
+    stopping
+}
 
 #[test]
 fn a_request_under_way_may_end_when_the_proxy_stops() {
@@ -22,6 +45,7 @@ fn a_request_under_way_may_end_when_the_proxy_stops() {
         origin.release();
         let response = client.read();
         assert_eq!((response.status(), response.text().as_str()), (200, "late"));
+        assert_eq!(response.field("connection"), Some("close"));
         client.assert_closed();
         stopping.join().expect("it stops");
     });
@@ -92,4 +116,126 @@ fn a_client_that_is_not_allowed_is_told_so() {
 
     let proxy = Proxy::at(listening, |settings| settings.clients.allow = vec![own.into()]);
     assert_eq!(proxy.get(&origin.url("/")).status(), 200);
+}
+
+#[test]
+fn who_has_just_come_is_still_answered_when_the_proxy_stops() {
+    let origin = Origin::start();
+    let mut proxy = Proxy::start();
+    let (mut came, mut asked) = (proxy.client(), proxy.client());
+    // It is in: who came after it has been answered.
+    asked.get(&origin.url("/"));
+    thread::scope(|scope| {
+        let stopping = begin_to_stop(scope, &mut proxy);
+        let response = came.get(&origin.url("/first"));
+        assert_eq!((response.status(), response.field("connection")), (200, Some("close")));
+        came.assert_closed();
+        stopping.join().expect("it stops");
+    });
+}
+
+#[test]
+fn a_tunnel_that_nobody_uses_does_not_hold_the_drain_and_one_in_use_goes_on() {
+    let origin = Origin::start().on("/socket", Script::default().send(SWITCH).echo());
+    let secure = Origin::secure();
+    let mut proxy = Proxy::before(&[&secure], |settings| {
+        settings.limits.drain_timeout = Duration::from_mins(1);
+        settings.https.tunnel = vec![HostPattern::new("127.0.0.1").expect("a host")];
+    });
+    let upgraded = || {
+        let mut client = proxy.client();
+        assert_eq!(client.ask("GET", &origin.url("/socket"), UPGRADE).read_head().status(), 101);
+        client
+    };
+    let (mut quiet, mut busy) = (upgraded(), upgraded());
+    let blind = proxy.client().tunnel(&secure.authority());
+    let mut blind =
+        blind.secured(tls::trusting(tls::origins_ca(), &[]), "127.0.0.1").expect("the origin's own");
+    assert_eq!(blind.get("/").status(), 200);
+    let began = monotonic();
+    thread::scope(|scope| {
+        let stopping = begin_to_stop(scope, &mut proxy);
+        let talking = scope.spawn(move || {
+            // Longer than a silent one is left alone.
+            while monotonic() - began < Duration::from_secs(3) {
+                busy.send("x");
+                assert_eq!(busy.read_octets(1), b"x");
+                thread::park_timeout(Duration::from_millis(50));
+            }
+        });
+        quiet.assert_closed();
+        assert!(blind.try_read("GET").is_err(), "it ends");
+        assert!(!talking.is_finished(), "the quiet ones went before");
+        talking.join().expect("it was served to the end");
+        stopping.join().expect("it stops");
+    });
+    assert!(monotonic() - began < Duration::from_secs(20), "{:?}", monotonic() - began);
+}
+
+/// A clock that panics, once it is armed, on whoever of these threads reads it next.
+#[derive(Debug)]
+struct BrokenClock {
+    armed: AtomicBool,
+    thread: &'static str,
+}
+
+impl Clock for BrokenClock {
+    fn wall(&self) -> Moment {
+        let is_here = thread::current().name().is_some_and(|name| name.starts_with(self.thread));
+        assert!(!(is_here && self.armed.swap(false, Ordering::SeqCst)), "the clock is broken");
+        NOW
+    }
+}
+
+/// A proxy whose clock can be broken.
+fn with_clock(clock: &Arc<BrokenClock>) -> (Server, SocketAddr, tempfile::TempDir) {
+    let state = tempfile::tempdir().expect("a directory");
+    let mut settings = Settings { state_dir: state.path().into(), workers: Some(1), ..Settings::default() };
+    settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
+    settings.tls.roots = Roots::Bundled;
+    let listeners = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).expect("a free port");
+    let (own, ca) = (listeners.addresses(), settings.ca(None));
+    let assembly = assemble(&settings, own, ca, Arc::clone(clock) as _).expect("sound settings");
+    let server = Server::start(listeners, &assembly).expect("threads");
+    let address = server.addresses()[0];
+    (server, address, state)
+}
+
+#[test]
+fn a_panic_costs_one_connection_and_the_worker_lives() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /private/\n");
+    let clock = Arc::new(BrokenClock { armed: AtomicBool::new(false), thread: "worker" });
+    let (server, address, _state) = with_clock(&clock);
+    let mut beside = Client::connect(address);
+    assert_eq!(beside.get(&origin.url("/")).status(), 200);
+    for _ in 0..3 {
+        let mut unlucky = Client::connect(address);
+        assert_eq!(unlucky.get(&origin.url("/")).status(), 200);
+        clock.armed.store(true, Ordering::SeqCst);
+        unlucky.ask("GET", &origin.url("/lost"), "");
+        assert!(unlucky.try_read("GET").is_err());
+        assert!(!clock.armed.load(Ordering::SeqCst), "it has panicked");
+    }
+    assert_eq!(origin.count("/lost"), 0, "what panics is not forwarded");
+    assert_eq!(beside.get(&origin.url("/")).status(), 200);
+    assert_eq!(beside.get(&origin.url("/private/")).status(), 403);
+    assert_eq!(Client::connect(address).get(&origin.url("/")).status(), 200);
+    server.stop();
+}
+
+#[test]
+fn without_the_writer_of_records_denials_are_still_denials() {
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /private/\n");
+    let clock = Arc::new(BrokenClock { armed: AtomicBool::new(false), thread: "audit" });
+    let (server, address, _state) = with_clock(&clock);
+    let mut client = Client::connect(address);
+    assert_eq!(client.get(&origin.url("/private/")).status(), 403);
+    clock.armed.store(true, Ordering::SeqCst);
+    until("it has panicked", || {
+        assert_eq!(client.get(&origin.url("/private/")).status(), 403);
+        !clock.armed.load(Ordering::SeqCst)
+    });
+    assert_eq!(client.get(&origin.url("/private/")).status(), 403);
+    assert_eq!(origin.count("/private/"), 0);
+    server.stop();
 }

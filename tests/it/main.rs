@@ -20,4 +20,5 @@ mod https;
 mod life;
 mod mint;
 mod policy;
+mod reload;
 mod tls;

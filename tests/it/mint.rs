@@ -154,9 +154,9 @@ fn the_proxy_hands_out_what_its_clients_are_to_trust() {
     assert!(both.ends_with(&handed) && both.len() > handed.len(), "the new one, and the old one still");
 }
 
-/// F17: no handshake fails for clients which trust both CAs.
+/// No handshake fails for clients which trust both CAs.
 #[test]
-fn a_rotation_fails_nobody_who_trusts_both() {
+fn f17_a_rotation_under_load_fails_nobody_who_trusts_both() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |_| {});
     let authority = origin.authority();

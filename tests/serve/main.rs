@@ -2,5 +2,8 @@
 //! commands that ask it.
 
 mod admin;
+mod descriptors;
+mod reload;
+mod sockets;
 mod store;
 mod support;

@@ -55,12 +55,18 @@ pub struct Served {
 impl Served {
     #[track_caller]
     pub fn start(state_dir: &Path, arguments: &[&str]) -> Self {
+        Self::begin(state_dir, arguments, |command| command)
+    }
+
+    /// The same, by a command that `wrap` makes of the plain one.
+    #[track_caller]
+    pub fn begin(state_dir: &Path, arguments: &[&str], wrap: impl FnOnce(Command) -> Command) -> Self {
         let free = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--allow-private"];
         let mut arguments: Vec<&str> = free.into_iter().chain(arguments.iter().copied()).collect();
         if arguments.iter().filter(|it| **it == "--admin").count() > 1 {
             arguments.drain(3..5);
         }
-        let mut child = courtesy(state_dir, &arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = wrap(courtesy(state_dir, &arguments)).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
         let mut admin = None;
@@ -92,11 +98,48 @@ impl Served {
         end(&mut courtesy(&self.state_dir, arguments))
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        let id = self.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// What the admin listener answers to a question for `path`, head and all.
+    #[track_caller]
+    pub fn ask_admin(&self, path: &str) -> String {
+        let admin = self.admin.expect("an admin listener");
+        exchange(admin, &format!("GET {path} HTTP/1.1\r\nHost: {admin}"))
+    }
+
+    /// A number of `/metrics`.
+    #[track_caller]
+    pub fn metric(&self, name: &str) -> f64 {
+        let metrics = self.ask_admin("/metrics");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}: {metrics}")).parse().unwrap()
+    }
+
+    /// Waits until a metric has this value.
+    #[track_caller]
+    pub fn wait_for(&self, name: &str, value: f64) {
+        until(name, || self.metric(name) == value);
+    }
+
+    /// Waits for its end; the code, and what it said since it listened.
+    pub fn wait(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.log.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+
     /// Ends it as systemd does; what it said since it listened.
     #[track_caller]
     pub fn terminate(mut self) -> String {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+        self.signal("TERM");
         let mut said = String::new();
         self.log.read_to_string(&mut said).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{said}");
@@ -114,6 +157,16 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Waits until `seen` holds, for what tells of no change by itself.
+#[track_caller]
+pub fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let end = courtesy::clock::monotonic() + DEADLINE;
+    while !seen() {
+        assert!(courtesy::clock::monotonic() < end, "it did not happen: {what}");
+        std::thread::park_timeout(Duration::from_millis(5));
     }
 }
 

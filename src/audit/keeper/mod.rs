@@ -15,12 +15,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::config::Config;
+use super::config::Current;
 use super::writer::Desk;
 use crate::clock::Clock;
 use crate::limits::KEEPER_INTERVAL;
@@ -28,10 +27,10 @@ use closed::Survey;
 
 pub(super) struct Keeper {
     dir: PathBuf,
-    retain: Option<Duration>,
+    config: Current,
     clock: Arc<dyn Clock>,
     desk: Desk,
-    /// Changes when a file is closed, and ends with the writer.
+    /// Changes when a file is closed or the settings are others, and ends with the writer.
     files: watch::Receiver<u64>,
     /// Held as long as files may be changed.
     _lock: File,
@@ -40,13 +39,13 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Begins with what is there; ends by itself with the writer that `desk` belongs to.
     pub fn start(
-        config: &Config,
+        config: Current,
         clock: Arc<dyn Clock>,
         mut desk: Desk,
         lock: File,
     ) -> io::Result<JoinHandle<()>> {
-        let (dir, retain, files) = (config.dir.clone(), config.retain, desk.files().clone());
-        let keeper = Self { dir, retain, clock, desk, files, _lock: lock };
+        let (dir, files) = (config.load().dir.clone(), desk.files().clone());
+        let keeper = Self { dir, config, clock, desk, files, _lock: lock };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new().name("audit-keeper".into()).spawn(move || keeper.run(&runtime))
     }

@@ -16,7 +16,7 @@ use crate::limits::EVIDENCE_FORGOTTEN_AT_ONCE;
 impl Keeper {
     /// Removes closed files whose last line is too old, oldest first, once the log has said so.
     pub(super) async fn prune(&self) -> io::Result<()> {
-        let Some(retain) = self.retain else { return Ok(()) };
+        let Some(retain) = self.config.load().retain else { return Ok(()) };
         let now = self.clock.wall();
         let (mut old, mut last) = (Vec::new(), None);
         for closed in Survey::of(&self.dir)?.closed.into_iter().filter(Closed::is_there) {

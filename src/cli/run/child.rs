@@ -16,20 +16,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::clients::Variable;
 use super::super::exit::{Exit, Failure};
+use super::super::resources::Resources;
 
 /// What a shell says of a command that cannot be executed, and of one that is not there.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Runs the command to its end, and returns the code that a shell would.
-pub fn run(command: &[OsString], variables: &[Variable]) -> Result<u8, Failure> {
+pub fn run(command: &[OsString], variables: &[Variable], resources: &Resources) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before the command is there: from its first moment on, it is told.
         let signals = Signals::new()?;
         let (program, arguments) = command.split_first().expect("the command line has one");
         let pairs = variables.iter().map(|variable| (variable.name, &variable.value));
-        let child = Command::new(program).args(arguments).envs(pairs).spawn();
+        let mut command = Command::new(program);
+        command.args(arguments).envs(pairs);
+        let child = resources.lend(|| command.spawn());
         let status = wait(child.map_err(|error| not_started(program, &error))?, signals).await?;
         Ok(code(status))
     })

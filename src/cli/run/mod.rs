@@ -17,6 +17,8 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::ConfigFlags;
 use super::logging;
 use super::private::PrivateProxy;
+use super::resources::Resources;
+use crate::admin::panics;
 use crate::audit;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{LogLevel, Settings};
@@ -65,6 +67,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         settings.log.level = LogLevel::Warn;
     }
     logging::init(&settings.log);
+    panics::watch();
+    let resources = Resources::claim();
     let now = SystemClock.wall();
     for notice in settings.notices(now) {
         warn!("{notice}");
@@ -73,7 +77,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let id = audit::new_id(now);
     let proxy = PrivateProxy::start(settings.clone(), &run_dir(&settings, &id)?)?;
     let way = clients::way(proxy.address, &args.no_proxy, &settings)?;
-    let ended = child::run(&args.command, &clients::variables(&way));
+    let ended = child::run(&args.command, &clients::variables(&way), &resources);
     let account = proxy.stop();
     // Without a command there is nothing to sum up.
     let code = ended?;

@@ -92,6 +92,11 @@ impl Disk {
         Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
+    /// Another bound for the file, in octets. What is beyond it goes soon.
+    pub fn resize(&self, size_max: u64) {
+        self.shared.resize(size_max);
+    }
+
     /// Keeps what is known of `origin`, soon.
     pub(super) fn put(&self, origin: &Origin, entry: &Arc<Entry>) {
         self.shared.change(origin, Change::Put(Arc::clone(entry)));

@@ -1,5 +1,6 @@
 //! Between requests and the writer: what waits, what the file is, and how it does.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
@@ -16,6 +17,8 @@ use crate::origin::Origin;
 /// What requests and the writer share.
 pub(super) struct Shared {
     pub(super) config: Config,
+    /// What `config` said at first.
+    pub(super) size_max: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) desk: Mutex<Desk>,
     /// Told of everything that happens on the desk.
@@ -33,6 +36,8 @@ pub(super) struct Desk {
     pub(super) is_hopeless: bool,
     /// Somebody waits until nothing is pending.
     pub(super) is_hurried: bool,
+    /// The file may be too large for a new bound.
+    pub(super) is_resized: bool,
     pub(super) is_closing: bool,
     pub(super) has_ended: bool,
 }
@@ -45,10 +50,12 @@ impl Shared {
             health: Health { enabled: true, ..Health::default() },
             is_hopeless: false,
             is_hurried: false,
+            is_resized: false,
             is_closing: false,
             has_ended: false,
         };
         Self {
+            size_max: AtomicU64::new(config.size_max),
             config,
             clock,
             desk: Mutex::new(desk),
@@ -60,6 +67,19 @@ impl Shared {
     pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
         // Nothing under the lock leaves the desk half changed.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Octets of the file.
+    pub(super) fn size_max(&self) -> u64 {
+        self.size_max.load(Ordering::Relaxed)
+    }
+
+    /// Another bound for the file. What is beyond it goes soon.
+    pub(super) fn resize(&self, size_max: u64) {
+        if self.size_max.swap(size_max, Ordering::Relaxed) != size_max {
+            self.desk().is_resized = true;
+            self.changed.notify_all();
+        }
     }
 
     pub(super) fn change(&self, origin: &Origin, change: Change) {

@@ -54,7 +54,11 @@ impl Shared {
             self.changed.wait_while(desk, is_idle).unwrap_or_else(PoisonError::into_inner)
         };
         let desk = wait_while(self.desk(), |desk| {
-            let is_idle = if desk.file.is_some() { desk.pending.len() == 0 } else { desk.is_hopeless };
+            let is_idle = if desk.file.is_some() {
+                desk.pending.len() == 0 && !desk.is_resized
+            } else {
+                desk.is_hopeless
+            };
             is_idle && !desk.is_closing
         });
         let Some(file) = desk.file.clone() else {
@@ -69,8 +73,9 @@ impl Shared {
         let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
         let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         // What a transaction replaces is free only after it: a small file takes small ones.
-        let octets_max = usize::try_from(self.config.size_max / 32).unwrap_or(usize::MAX);
+        let octets_max = usize::try_from(self.size_max() / 32).unwrap_or(usize::MAX);
         let batch = desk.pending.take(octets_max);
+        desk.is_resized = false;
         if batch.is_empty() && desk.is_closing { Task::End } else { Task::Write(file, batch) }
     }
 
@@ -108,7 +113,7 @@ impl Shared {
                     }
                 }
             }
-            let evicted = tables.evict(file.room(self.config.size_max))?;
+            let evicted = tables.evict(file.room(self.size_max()))?;
             Ok((tables.totals()?, evicted))
         })
     }
@@ -118,7 +123,7 @@ impl Shared {
         let open = || {
             guarded(|| {
                 let mut file = DatabaseFile::open(&self.config.path, true)?;
-                file.write(|tables, _| tables.evict(file.room(self.config.size_max)))?;
+                file.write(|tables, _| tables.evict(file.room(self.size_max())))?;
                 file.compact_if_worth_it()?;
                 Ok(file)
             })

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use courtesy::admin::{Admin, Listener};
@@ -12,7 +12,7 @@ use courtesy::ca::{Leaves, Source};
 use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
 use courtesy::moment::Moment;
-use courtesy::server::{Assembly, Listeners, Server, assemble};
+use courtesy::server::{Assembly, Listeners, Server, SetupError, assemble};
 use courtesy::store::{Stats, Store};
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -36,6 +36,7 @@ pub struct Proxy {
     pub leaves: Arc<Leaves>,
     pub ca: Source,
     server: Option<Server>,
+    settings: Mutex<Settings>,
     state: TempDir,
 }
 
@@ -93,8 +94,24 @@ impl Proxy {
         let server = Server::start(listeners, &assembly).expect("threads");
         let address = server.addresses()[0];
         let Assembly { store, audit, leaves, .. } = assembly;
-        let (admin, server) = (Some(admin), Some(server));
-        Self { clock, address, admin, admin_address, store, audit, leaves, ca, server, state }
+        let (admin, server, settings) = (Some(admin), Some(server), Mutex::new(settings));
+        Self { clock, address, admin, admin_address, store, audit, leaves, ca, server, settings, state }
+    }
+
+    /// Goes on with other settings, as after a SIGHUP. With an error, they stay.
+    pub fn try_change(&self, edit: impl FnOnce(&mut Settings)) -> Result<(), SetupError> {
+        let mut running = self.settings.lock().expect("no panic while locked");
+        let mut settings = running.clone();
+        edit(&mut settings);
+        let server = self.server.as_ref().expect("it serves");
+        server.change(settings.clone(), Some(settings.ca(None)))?;
+        *running = settings;
+        Ok(())
+    }
+
+    #[track_caller]
+    pub fn change(&self, edit: impl FnOnce(&mut Settings)) {
+        self.try_change(edit).expect("sound settings");
     }
 
     pub fn address(&self) -> SocketAddr {

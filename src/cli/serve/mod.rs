@@ -1,0 +1,173 @@
+//! `courtesy serve`: the proxy, until it is told to stop.
+
+mod reload;
+mod signals;
+mod sockets;
+mod watch;
+
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::runtime::Runtime;
+use tracing::{info, warn};
+
+use super::exit::{Exit, Failure, OrExit};
+use super::flags::{ConfigFlags, ServeFlags};
+use super::resources::Resources;
+use super::{environment, logging};
+use crate::admin::control::Socket;
+use crate::admin::{Admin, Listener, panics};
+use crate::ca::Leaves;
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Loaded, Override, Refusal, Settings};
+use crate::server::{self, Listeners, Server, SetupError, assemble};
+use reload::{Reloader, Why};
+use signals::{Asked, Signals};
+use sockets::Sockets;
+use watch::Watch;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  courtesy serve                                    listen on 127.0.0.1:3128
+  courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
+  http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
+  curl http://127.0.0.1:3129/readyz                 is it well? and /healthz, /metrics (--admin)
+
+Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
+requests under way finish (limits.drain_timeout); a second one ends at once.
+
+HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots, takes
+up what is set now, from the next request on; settings that cannot be used are refused as a whole,
+and the log says which they are. state_dir, workers, listen, audit.dir, store.enabled and log.format
+need a restart. HUP alone takes up a CA that `courtesy ca rotate` has made, and opens denials.jsonl
+anew, as logrotate wants it; logrotate must keep all it rotates (rotate -1), because a file that it
+removes is missing from the chain: audit.retain is for that.
+
+Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
+FileDescriptorName=admin instead of listen.admin: nobody is refused while the service restarts.
+
+For HTTPS, clients have to trust the CA that is made at first start: see `courtesy ca install-help`.")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigFlags,
+    #[command(flatten)]
+    serve: ServeFlags,
+}
+
+impl ServeArgs {
+    /// Loads the settings; `overrides` go before the flags.
+    fn load(&self, overrides: &[Override]) -> Result<Loaded, Refusal> {
+        self.config.load_with(Some(&self.serve), overrides)
+    }
+}
+
+pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    let sockets = Sockets::take()?;
+    let overrides = sockets.overrides();
+    let Loaded { settings, file, .. } = args.load(&overrides)?;
+    let level = logging::init(&settings.log);
+    panics::watch();
+    Resources::claim();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    for notice in settings.notices(clock.wall()) {
+        warn!("{notice}");
+    }
+    let ca = reload::ca(&settings);
+    if environment::is_set("SSL_CERT_FILE") {
+        // Set to make clients trust us, it is also where the system's roots are then looked for.
+        warn!("SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file");
+    }
+    let started = clock.wall();
+    let watch = Watch::over(reload::files(&settings, file, &ca));
+    let (listeners, admin) = listen(sockets, &settings)?;
+    let mut own = listeners.addresses();
+    own.extend(admin.as_ref().map(Listener::address));
+    let assembly = assemble(&settings, own, ca, Arc::clone(&clock))?;
+    info!(
+        state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
+        workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
+    );
+    // Before the listeners are served: from the first connection on, a signal drains.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = runtime.block_on(async { Signals::new() })?;
+    let socket = Socket::bind(&settings.state_dir)
+        .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
+        .ok();
+    let admin = Admin::start(admin, socket, assembly.watched(started))?;
+    let server = Server::start(listeners, &assembly)?;
+    server::announce(&server);
+    say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
+    let (clock, assembly, waiting) = (&*clock, &assembly, Vec::new());
+    let reloader = Reloader { args, overrides, clock, assembly, server: &server, level, watch, waiting };
+    let name = runtime.block_on(obey(&mut signals, reloader));
+    info!("{name}: finishing the requests under way, at most {:?}", assembly.settings().limits.drain_timeout);
+    end_at_once_when_told_again(runtime, signals);
+    admin.note_draining();
+    server.stop();
+    drop(admin);
+    info!("stopped");
+    Ok(Exit::Done)
+}
+
+/// Binds what was not handed over.
+fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Listener>), Failure> {
+    let listeners = match sockets.proxy.is_empty() {
+        true => Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?,
+        false => Listeners::handed_over(sockets.proxy)?,
+    };
+    let admin = match sockets.admin {
+        Some(socket) => Some(Listener::handed_over(socket)?),
+        None => settings.listen.admin.address().map(Listener::bind).transpose().or_exit(Exit::Unavailable)?,
+    };
+    Ok((listeners, admin))
+}
+
+/// Reads the settings again whenever that is asked for, or a file has changed; returns the name of the
+/// signal that ends the proxy.
+async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str {
+    loop {
+        let asked = tokio::select! {
+            asked = signals.next() => Some(asked),
+            () = reloader.watch.changed() => None,
+        };
+        match asked {
+            Some(Asked::End(name)) => return name,
+            Some(Asked::Reload) => {
+                reloader.reload(Why::Signal);
+                reloader.assembly.audit.reopen();
+            }
+            None => reloader.reload(Why::File),
+        }
+    }
+}
+
+/// A second signal does not wait for the drain.
+fn end_at_once_when_told_again(runtime: Runtime, mut signals: Signals) {
+    std::thread::spawn(move || {
+        runtime.block_on(signals.end());
+        std::process::exit(130);
+    });
+}
+
+fn say_ca(leaves: &Leaves, what: &str) {
+    let authority = leaves.authority();
+    let certificate = authority.certificate();
+    info!(
+        subject = certificate.subject(),
+        sha256 = certificate.fingerprint(),
+        file = %authority.file().display(),
+        "{what}"
+    );
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Self {
+        match error {
+            SetupError::Audit(error) => error.into(),
+            SetupError::Ca(error) => error.into(),
+            SetupError::Store(error) => error.into(),
+            SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
+        }
+    }
+}

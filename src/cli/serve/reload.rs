@@ -1,0 +1,106 @@
+//! Reading the settings again: from the same file, environment and flags as at the start, and all of
+//! them or none. Settings that cannot be used are said in full, and the former ones stay.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tracing::{error, info, warn};
+
+use super::super::environment;
+use super::super::exit::Failure;
+use super::super::logging::Level;
+use super::ServeArgs;
+use super::watch::Watch;
+use crate::ca::Source;
+use crate::clock::Clock;
+use crate::config::{Loaded, Override, Settings};
+use crate::server::{Assembly, Server};
+
+/// Whoever reads them again.
+pub struct Reloader<'a> {
+    pub args: &'a ServeArgs,
+    /// Of the sockets that were handed over.
+    pub overrides: Vec<Override>,
+    pub clock: &'a dyn Clock,
+    pub assembly: &'a Assembly,
+    pub server: &'a Server,
+    pub level: Option<Level>,
+    pub watch: Watch,
+    /// What needs a restart, as it was said last.
+    pub waiting: Vec<&'static str>,
+}
+
+impl Reloader<'_> {
+    /// Takes up what is set now.
+    pub fn reload(&mut self, why: Why) {
+        self.watch.note_reading();
+        match self.try_reload(why) {
+            Ok(()) => self.assembly.reloads.succeeded(self.clock.wall()),
+            Err(failure) => {
+                let failure = format!("{:#}", failure.error);
+                error!("{why}: the settings stay as they were: {failure}");
+                self.assembly.reloads.failed(failure);
+            }
+        }
+    }
+
+    fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
+        let Loaded { mut settings, file, .. } = self.args.load(&self.overrides)?;
+        let ca = ca(&settings);
+        // Whether they can be used or not: what is wrong will be mended in these files.
+        self.watch.follow(files(&settings, file, &ca));
+        let running = self.assembly.settings();
+        let waiting = settings.keep_fixed(&running);
+        let changed = running.differences(&settings);
+        for notice in settings.notices(self.clock.wall()) {
+            warn!("{notice}");
+        }
+        let level = settings.log.level;
+        // A rotation of our own CA waits until it is told that clients trust the new one.
+        let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
+        let ca = (is_asked || ca != self.assembly.leaves.source()).then_some(ca);
+        let is_other_ca = self.server.change(settings, ca).map_err(Failure::from)?;
+        if let Some(current) = &self.level {
+            current.change(level);
+        }
+        match changed.as_slice() {
+            [] => info!("{why}: the settings are the same"),
+            changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
+        }
+        if is_other_ca {
+            super::say_ca(&self.assembly.leaves, "another CA signs from now on");
+        }
+        if waiting != self.waiting && !waiting.is_empty() {
+            warn!("{} needs a restart, and stays as it was until then", waiting.join(", "));
+        }
+        self.waiting = waiting;
+        Ok(())
+    }
+}
+
+/// What the settings are read again for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Signal,
+    File,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signal => "SIGHUP",
+            Self::File => "a file has changed",
+        })
+    }
+}
+
+/// Where the CA is by these settings.
+pub fn ca(settings: &Settings) -> Source {
+    settings.ca(environment::credentials_directory().as_deref())
+}
+
+/// What is taken up when it changes. Our own CA is not: see above.
+pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
+    let roots = settings.tls.extra_roots.iter().cloned();
+    file.into_iter().chain(ca.files_of_others()).chain(roots).collect()
+}

@@ -1,0 +1,143 @@
+//! Files that are looked at once a second, to see whether they are others. A look is one call for each
+//! file, and sees what notifications of the kernel do not: a file behind a link that is put in another
+//! place, as Kubernetes does with a ConfigMap, and one on a network's file system.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::limits::WATCH_INTERVAL;
+
+pub struct Watch {
+    files: Vec<PathBuf>,
+    /// As they were when they were read.
+    read: Vec<Identity>,
+    /// As they were at the last look.
+    seen: Vec<Identity>,
+}
+
+/// What changes with a file's content, at the end of every link. `None`: it is not there.
+type Identity = Option<Marks>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Marks {
+    device: u64,
+    inode: u64,
+    octets: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Watch {
+    pub fn over(files: Vec<PathBuf>) -> Self {
+        let read: Vec<_> = files.iter().map(|file| identity(file)).collect();
+        Self { files, seen: read.clone(), read }
+    }
+
+    /// Waits until a file is another than it was when it was read, and has stayed so for a whole
+    /// interval: one that is half written is not taken.
+    pub async fn changed(&mut self) {
+        self.changed_within(WATCH_INTERVAL).await;
+    }
+
+    async fn changed_within(&mut self, interval: Duration) {
+        loop {
+            sleep(interval).await;
+            if self.look() {
+                return;
+            }
+        }
+    }
+
+    fn look(&mut self) -> bool {
+        let now: Vec<_> = self.files.iter().map(|file| identity(file)).collect();
+        let has_settled = now == self.seen;
+        self.seen = now;
+        has_settled && self.seen != self.read
+    }
+
+    /// The files are about to be read: what is written from now on is news.
+    pub fn note_reading(&mut self) {
+        *self = Self::over(std::mem::take(&mut self.files));
+    }
+
+    /// Watches these from now on. What is known of those that it watches already stays.
+    pub fn follow(&mut self, files: Vec<PathBuf>) {
+        let mut next = Self::over(files);
+        for (at, file) in next.files.iter().enumerate() {
+            if let Some(known) = self.files.iter().position(|it| it == file) {
+                next.read[at].clone_from(&self.read[known]);
+            }
+        }
+        *self = next;
+    }
+}
+
+fn identity(file: &Path) -> Identity {
+    let metadata = fs::metadata(file).ok()?;
+    Some(Marks {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        octets: metadata.size(),
+        modified: (metadata.mtime(), metadata.mtime_nsec()),
+        changed: (metadata.ctime(), metadata.ctime_nsec()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_when_it_has_settled_and_once_it_is_read_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        fs::write(&file, "a").unwrap();
+        let mut watch = Watch::over(vec![file.clone()]);
+        assert!(!watch.look());
+        fs::write(&file, "half wri").unwrap();
+        assert!(!watch.look());
+        fs::write(&file, "half written").unwrap();
+        assert!(!watch.look(), "it was still being written");
+        assert!(watch.look());
+        watch.note_reading();
+        assert!(!watch.look());
+        fs::remove_file(&file).unwrap();
+        assert!(!watch.look());
+        assert!(watch.look());
+    }
+
+    /// As Kubernetes updates a ConfigMap: the directory behind a link becomes another.
+    #[test]
+    fn a_file_behind_a_link_to_another_place_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for version in ["1", "2"] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("config.toml"), "same size").unwrap();
+        }
+        symlink(at("1"), at("data")).unwrap();
+        symlink("data/config.toml", at("config.toml")).unwrap();
+        let mut watch = Watch::over(vec![at("config.toml")]);
+        symlink(at("2"), at("next")).unwrap();
+        fs::rename(at("next"), at("data")).unwrap();
+        assert!(!watch.look());
+        assert!(watch.look());
+    }
+
+    #[test]
+    fn what_changed_while_it_was_read_is_still_news() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("a"), dir.path().join("b"));
+        let mut watch = Watch::over(vec![file.clone()]);
+        watch.note_reading();
+        fs::write(&file, "written after it was read").unwrap();
+        watch.follow(vec![other, file]);
+        assert!(watch.look());
+    }
+}

@@ -1,0 +1,61 @@
+//! What a running proxy cannot change. The list is as short as it can be: sockets, threads and files
+//! that are open for as long as the process lives.
+
+use super::settings::Settings;
+
+impl Settings {
+    /// Puts back what only a restart can change, as it is in `running`; tells what that was, by name.
+    pub fn keep_fixed(&mut self, running: &Self) -> Vec<&'static str> {
+        let mut kept = Vec::new();
+        let mut keep = |key, is_other: bool| {
+            if is_other {
+                kept.push(key);
+            }
+        };
+        keep("state_dir", replace(&mut self.state_dir, &running.state_dir));
+        keep("workers", replace(&mut self.workers, &running.workers));
+        keep("listen.proxy", replace(&mut self.listen.proxy, &running.listen.proxy));
+        keep("listen.admin", replace(&mut self.listen.admin, &running.listen.admin));
+        keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));
+        keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
+        keep("log.format", replace(&mut self.log.format, &running.log.format));
+        kept
+    }
+}
+
+/// Whether there was anything else.
+fn replace<T: Clone + PartialEq>(place: &mut T, value: &T) -> bool {
+    let is_other = place != value;
+    place.clone_from(value);
+    is_other
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::config::{Admin, LogFormat, Mode};
+
+    #[test]
+    fn what_needs_a_restart_stays_and_is_named_and_the_rest_applies() {
+        let running = Settings { state_dir: "/var/lib/courtesy".into(), ..Settings::default() };
+        let mut other = running.clone();
+        other.robots.mode = Mode::Observe;
+        assert_eq!(other.keep_fixed(&running), [""; 0]);
+
+        other.state_dir = "/elsewhere".into();
+        other.workers = Some(3);
+        other.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))];
+        other.listen.admin = Admin::Off;
+        other.audit.dir = Some("/log".into());
+        other.store.enabled = false;
+        other.log.format = LogFormat::Json;
+        let changed = running.differences(&other);
+        let kept = other.keep_fixed(&running);
+        let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
+        assert_eq!(kept.len(), 7, "{kept:?}");
+        assert!(kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)), "{apart_from_mode:?}");
+        assert_eq!(running.differences(&other), ["robots.mode"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The acceptor: one thread that lets clients in and hands each to a worker, the next one in turn.
+//! Where descriptors are short it pauses: who comes then waits in the system's queue, and who is in
+//! finds descriptors for the origins he asks for.
+
+use std::io::{self, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::Listeners;
+use super::reception::Door;
+use super::worker::{Arrival, Sender};
+use crate::limits::ACCEPT_PAUSE;
+
+/// What every listener's loop needs.
+#[derive(Clone)]
+pub(super) struct Acceptor {
+    pub door: Arc<Door>,
+    /// As many as there are descriptors for.
+    pub places: Arc<Semaphore>,
+    pub workers: Vec<Sender>,
+    pub stop: CancellationToken,
+}
+
+impl Acceptor {
+    /// Until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
+    pub fn run(self, listeners: Listeners) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else {
+            warn!("no runtime for accepting connections");
+            return;
+        };
+        runtime.block_on(async {
+            let mut loops = tokio::task::JoinSet::new();
+            for listener in listeners.0 {
+                match TcpListener::from_std(listener) {
+                    Ok(listener) => {
+                        loops.spawn(self.clone().accept_all(listener));
+                    }
+                    Err(error) => warn!("a listener cannot be served: {error}"),
+                }
+            }
+            while loops.join_next().await.is_some() {}
+        });
+    }
+
+    async fn accept_all(self, listener: TcpListener) {
+        let (mut turn, mut is_short) = (0, false);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept(&listener) => accepted,
+                () = self.stop.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, place)) => {
+                    if std::mem::take(&mut is_short) {
+                        info!("connections are accepted again");
+                    }
+                    self.let_in(stream, place, &mut turn);
+                }
+                // It was the client who left, or an interruption: nothing that waiting would mend.
+                Err(error) if is_passing(&error) => {}
+                Err(error) => {
+                    // Most often no descriptors are left: waiting helps, trying at once does not.
+                    if !std::mem::replace(&mut is_short, true) {
+                        warn!("cannot accept connections, tried again every {ACCEPT_PAUSE:?}: {error}");
+                    }
+                    tokio::select! {
+                        () = sleep(ACCEPT_PAUSE) => {}
+                        () = self.stop.cancelled() => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// The place first: whoever is accepted has descriptors.
+    async fn accept(&self, listener: &TcpListener) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        let (stream, _) = listener.accept().await?;
+        Ok((stream, place))
+    }
+
+    /// Hands a client to the next worker that is there. What goes wrong costs this client alone.
+    fn let_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, turn: &mut usize) {
+        let Ok((stream, client)) = detach(stream) else { return };
+        let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip())));
+        let Ok(Some(reception)) = received else { return };
+        let mut arrival = Arrival { stream, client, reception, place };
+        for _ in 0..self.workers.len() {
+            *turn = (*turn + 1) % self.workers.len();
+            match self.workers[*turn].send(arrival) {
+                Ok(()) => return,
+                // That worker is gone.
+                Err(returned) => arrival = returned.0,
+            }
+        }
+        warn!("no worker is left to serve a connection");
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+}
+
+/// Takes the connection off this runtime, for another to take on.
+fn detach(stream: TcpStream) -> io::Result<(std::net::TcpStream, std::net::SocketAddr)> {
+    let client = stream.peer_addr()?;
+    stream.set_nodelay(true)?;
+    Ok((stream.into_std()?, client))
+}

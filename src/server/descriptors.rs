@@ -1,0 +1,45 @@
+//! How many clients there are descriptors for: each needs one, and so do the origins they ask for.
+
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::Semaphore;
+use tracing::warn;
+
+use crate::limits::{DESCRIPTORS_FOR_ORIGINS_MAX, DESCRIPTORS_OF_OUR_OWN};
+
+/// Room for so many clients at one time, under the limit as it is now.
+pub(super) fn places() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    places_within(limit)
+}
+
+/// Half of what we do not need ourselves is for origins, up to a bound: of many clients most are idle.
+/// At least one place, or nobody would ever be served.
+fn places_within(limit: usize) -> usize {
+    let spare = limit.saturating_sub(DESCRIPTORS_OF_OUR_OWN);
+    let places = spare - (spare / 2).min(DESCRIPTORS_FOR_ORIGINS_MAX);
+    places.clamp(1, Semaphore::MAX_PERMITS)
+}
+
+/// Says when there are not enough for as many clients as the settings let in.
+pub(super) fn say_if_short(connections_max: usize, places: usize) {
+    if connections_max > places {
+        warn!(
+            "clients.max_connections is {connections_max}, and the limit on open files leaves room for \
+             {places}: more clients wait until others leave; raise the limit (ulimit -n, LimitNOFILE=)"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_clients_and_their_origins_beside_our_own() {
+        for (limit, places) in [(0, 1), (100, 1), (256, 64), (1024, 448), (20_000, 15_776)] {
+            assert_eq!(places_within(limit), places, "{limit}");
+        }
+        assert_eq!(places_within(usize::MAX), Semaphore::MAX_PERMITS);
+    }
+}
