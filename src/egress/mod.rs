@@ -38,7 +38,7 @@ pub use error::{Error, Failure};
 use exchange::Again;
 pub use hosts::HostRules;
 use pool::Pool;
-pub use terms::{Config, Shared};
+pub use terms::{Config, Shared, Terms};
 use tls::Versions;
 pub use tls::{Tls, connector as tls_connector};
 pub use trust::{Roots, RootsError};

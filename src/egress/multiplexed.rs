@@ -194,6 +194,6 @@ impl Table {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no panic while locked")
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::body::Answered;
@@ -72,7 +72,7 @@ impl Pool {
     /// used. Those that may not are closed.
     pub fn take(&self, origin: &Origin) -> Option<Alone> {
         let terms = self.shared.terms();
-        let mut idle = self.idle.lock().expect("no panic while locked");
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = idle.by_origin.get_mut(origin)?;
         let (before, now) = (connections.len(), clock::monotonic());
         let mut taken = None;
@@ -96,7 +96,7 @@ impl Pool {
             return;
         }
         let now = clock::monotonic();
-        let mut idle = self.idle.lock().expect("no panic while locked");
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.count += 1;
         match idle.by_origin.get_mut(origin) {
             Some(connections) => connections.push_back((alone, now)),
@@ -128,13 +128,13 @@ impl Pool {
     }
 
     fn kept(&self) -> usize {
-        self.idle.lock().expect("no panic while locked").count + self.multiplexed.len()
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).count + self.multiplexed.len()
     }
 
     /// Closes what has idled too long, or was closed by its origin.
     pub fn sweep(&self) {
         let (now, timeout) = (clock::monotonic(), self.shared.terms().config.idle_timeout);
-        self.idle.lock().expect("no panic while locked").sweep(now, timeout);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, timeout);
         self.multiplexed.sweep(now, timeout);
     }
 }

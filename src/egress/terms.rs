@@ -37,7 +37,7 @@ pub struct Shared {
 }
 
 /// What holds at one moment.
-pub(super) struct Terms {
+pub struct Terms {
     pub config: Config,
     pub policy: AddressPolicy,
     pub tls: Tls,
@@ -50,16 +50,16 @@ pub(super) struct Standing {
 }
 
 impl Shared {
-    pub fn new(config: Config, policy: AddressPolicy, tls: Tls) -> Arc<Self> {
-        let slots = Slots::new(config.max_per_origin);
-        let terms = ArcSwap::from_pointee(Terms { config, policy, tls });
+    pub fn new(terms: Terms) -> Arc<Self> {
+        let slots = Slots::new(terms.config.max_per_origin);
+        let terms = ArcSwap::from_pointee(terms);
         Arc::new(Self { terms, resolver: Resolver::new(), slots })
     }
 
     /// Other terms, for everything that begins from now on. What is under way ends as it began.
-    pub fn change(&self, config: Config, policy: AddressPolicy, tls: Tls) {
-        let per_origin = config.max_per_origin;
-        self.terms.store(Arc::new(Terms { config, policy, tls }));
+    pub fn change(&self, terms: Terms) {
+        let per_origin = terms.config.max_per_origin;
+        self.terms.store(Arc::new(terms));
         self.slots.change(per_origin);
     }
 
@@ -72,6 +72,12 @@ impl Shared {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("config", &self.terms.load().config).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terms").field("config", &self.config).finish_non_exhaustive()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -124,7 +124,7 @@ impl Tls {
     }
 
     fn tell_once(&self, host: &Host) {
-        if self.untold.lock().expect("no panic while locked").remove(host) {
+        if self.untold.lock().unwrap_or_else(PoisonError::into_inner).remove(host) {
             warn!(%host, "the certificate of this host is not verified (tls.insecure_origins)");
         }
     }

@@ -30,7 +30,7 @@ pub fn connect(request: &request::Parts) -> Option<Origin> {
     match destination(request, &Scope::Proxy) {
         Ok(Destination::Connect) => match https.connect(request, &Scope::Proxy) {
             Ok(Connect::Intercept(origin) | Connect::Classify(origin, _)) => Some(origin),
-            Err(_) => None,
+            Ok(Connect::PortNotAllowed(_)) | Err(_) => None,
         },
         _ => None,
     }

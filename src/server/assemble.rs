@@ -13,7 +13,7 @@ use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::egress::{self, AddressPolicy, Egress};
+use crate::egress::{self, AddressPolicy, Egress, Terms};
 use crate::fetch::{FetchRobots, RobotsFetcher};
 use crate::moment::Moment;
 use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally};
@@ -135,17 +135,14 @@ impl Assembly {
         }
     }
 
-    /// The way out by other settings.
-    pub(super) fn other_way_out(
-        &self,
-        settings: &Settings,
-    ) -> Result<Arc<egress::Shared>, egress::RootsError> {
-        way_out(settings, self.own.clone())
+    /// On which terms origins are contacted by these settings.
+    pub(super) fn terms(&self, settings: &Settings) -> Result<Terms, egress::RootsError> {
+        terms(settings, self.own.clone())
     }
 
     /// How a robots.txt is fetched by these settings.
-    pub(super) fn fetcher(&self, settings: &Settings, egress: &Arc<egress::Shared>) -> Arc<dyn FetchRobots> {
-        fetcher(settings, egress, &self.clock)
+    pub(super) fn fetcher(&self, settings: &Settings) -> Arc<dyn FetchRobots> {
+        fetcher(settings, &self.egress, &self.clock)
     }
 }
 
@@ -160,10 +157,14 @@ pub(super) fn clients(settings: &Settings) -> Clients {
 
 /// What a command that fetches needs besides settings: the way out, as the proxy has it.
 pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::Shared>, egress::RootsError> {
+    Ok(egress::Shared::new(terms(settings, own)?))
+}
+
+fn terms(settings: &Settings, own: Vec<SocketAddr>) -> Result<Terms, egress::RootsError> {
     let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?
         .without_verification_for(&settings.tls.insecure_origins);
     let policy = AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    Ok(egress::Shared::new(settings.egress(), policy, tls))
+    Ok(Terms { config: settings.egress(), policy, tls })
 }
 
 /// The store over a way out. Without a `disk` nothing outlives it.

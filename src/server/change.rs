@@ -8,7 +8,6 @@ use super::assemble::{SetupError, clients};
 use super::{Server, descriptors};
 use crate::ca;
 use crate::config::Settings;
-use crate::egress::Egress;
 
 impl Server {
     /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says whether that
@@ -19,13 +18,14 @@ impl Server {
         let assembly = &self.assembly;
         let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));
         let ca = ca.transpose().map_err(SetupError::Ca)?;
-        let egress = assembly.other_way_out(&settings)?;
+        let terms = assembly.terms(&settings)?;
         assembly.audit.change(settings.audit())?;
 
         // From here on nothing fails.
         let is_other_ca = ca.is_some_and(|(authority, source)| assembly.leaves.take_up(source, authority));
         assembly.leaves.resize(settings.leaves_max());
-        assembly.store.change(settings.store(), assembly.fetcher(&settings, &egress));
+        assembly.egress.change(terms);
+        assembly.store.change(settings.store(), assembly.fetcher(&settings));
         if let Some(disk) = assembly.store.disk() {
             disk.resize(settings.store.max_size);
         }
@@ -35,10 +35,7 @@ impl Server {
         }
         let gate = assembly.gate(&settings);
         for worker in &self.workers {
-            // EGRESS: with terms that can change, `assembly.egress.change(config, policy, tls)` goes
-            // before this loop, and each worker keeps the way out of its former proxy, and the pool in it.
-            let way_out = Arc::new(Egress::new(Arc::clone(&egress)));
-            worker.change(assembly.proxy(&settings, &gate, way_out));
+            worker.change(|former| assembly.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress)));
         }
         assembly.settings.store(Arc::new(settings));
         Ok(is_other_ca)

@@ -68,8 +68,9 @@ impl Worker {
         Ok((Self { current, thread: Some(thread) }, sender))
     }
 
-    /// From the next request on, this one answers.
-    pub fn change(&self, proxy: Proxy) {
+    /// From the next request on, the one that `next` makes of the former answers.
+    pub fn change(&self, next: impl FnOnce(&Proxy) -> Proxy) {
+        let proxy = next(&self.current.load());
         self.current.store(Arc::new(proxy));
     }
 

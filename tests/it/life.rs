@@ -9,7 +9,7 @@ use std::time::Duration;
 use courtesy::clock::{Clock, monotonic};
 use courtesy::config::{Roots, Settings};
 use courtesy::moment::Moment;
-use courtesy::proxy::HostPattern;
+use courtesy::origin::HostPattern;
 use courtesy::server::{Listeners, Server, assemble};
 
 use crate::support::{Client, NOW, Origin, Proxy, Script, answer, tls, until};

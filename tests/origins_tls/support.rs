@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use courtesy::egress::{self, AddressPolicy, Arriving, Egress, Outgoing, Roots};
+use courtesy::egress::{self, AddressPolicy, Arriving, Egress, Outgoing, Roots, Terms};
 use courtesy::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Frame;
@@ -176,13 +176,13 @@ pub fn shared_with(
     change: impl FnOnce(&mut egress::Config),
     tls: impl FnOnce(egress::Tls) -> egress::Tls,
 ) -> Arc<egress::Shared> {
-    let (mut config, policy, connector) = terms(authority);
+    let Terms { mut config, policy, tls: connector } = terms(authority);
     change(&mut config);
-    egress::Shared::new(config, policy, tls(connector))
+    egress::Shared::new(Terms { config, policy, tls: tls(connector) })
 }
 
 /// What [`shared`] begins with.
-pub fn terms(authority: &Authority) -> (egress::Config, AddressPolicy, egress::Tls) {
+pub fn terms(authority: &Authority) -> Terms {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("root.pem");
     std::fs::write(&file, &authority.pem).unwrap();
@@ -199,7 +199,7 @@ pub fn terms(authority: &Authority) -> (egress::Config, AddressPolicy, egress::T
         max_headers: 100,
         hosts: egress::HostRules::default(),
     };
-    (config, policy, connector)
+    Terms { config, policy, tls: connector }
 }
 
 pub fn way_out(authority: &Authority) -> Egress {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::egress::{AddressPolicy, Config, Egress, Failure, HostRules, Shared, Tls};
+use courtesy::egress::{AddressPolicy, Egress, Failure, HostRules, Shared, Terms, Tls};
 use courtesy::origin::HostPattern;
 use http::Response;
 
@@ -27,11 +27,10 @@ impl WayOut {
         Self { egress: Egress::new(Arc::clone(&shared)), shared }
     }
 
-    fn change(&self, authority: &Authority, edit: impl FnOnce(&mut (Config, AddressPolicy, Tls))) {
+    fn change(&self, authority: &Authority, edit: impl FnOnce(&mut Terms)) {
         let mut terms = terms(authority);
         edit(&mut terms);
-        let (config, policy, tls) = terms;
-        self.shared.change(config, policy, tls);
+        self.shared.change(terms);
     }
 
     async fn works(&self, site: &Served) {
@@ -55,7 +54,7 @@ async fn a_kept_connection_is_used_on_terms_that_permit_it() {
         let way_out = WayOut::new(&authority);
         way_out.works(&site).await;
         for _ in 0..2 {
-            way_out.change(&authority, |(_, policy, _)| *policy = denying("127.0.0.2/32"));
+            way_out.change(&authority, |terms| terms.policy = denying("127.0.0.2/32"));
             way_out.works(&site).await;
         }
         assert_eq!((site.seen.connections(), site.seen.requests()), (1, 3));
@@ -69,7 +68,7 @@ async fn algorithm_3_a_kept_connection_to_an_address_now_refused_is_not_used() {
         let site = mirror(authority.good().config(alpn)).await;
         let way_out = WayOut::new(&authority);
         way_out.works(&site).await;
-        way_out.change(&authority, |(_, policy, _)| *policy = denying("127.0.0.1/32"));
+        way_out.change(&authority, |terms| terms.policy = denying("127.0.0.1/32"));
         assert_eq!(way_out.fails(&site).await, Failure::AddressProhibited);
         // It is gone, and does not come back with the old terms.
         way_out.change(&authority, |_| ());
@@ -85,7 +84,7 @@ async fn algorithm_6_a_kept_connection_to_a_host_now_refused_is_not_used() {
     let way_out = WayOut::new(&authority);
     way_out.works(&site).await;
     let deny = vec![HostPattern::new("127.0.0.1").unwrap()];
-    way_out.change(&authority, |(config, ..)| config.hosts = HostRules { deny, ..HostRules::default() });
+    way_out.change(&authority, |terms| terms.config.hosts = HostRules { deny, ..HostRules::default() });
     assert_eq!(way_out.fails(&site).await, Failure::HostProhibited);
     assert_eq!(site.seen.requests(), 1);
 }
@@ -135,7 +134,7 @@ async fn an_exchange_under_way_ends_as_it_began() {
     .await;
     let way_out = WayOut::new(&authority);
     let response = get(&way_out.egress, &site.origin()).await.unwrap();
-    way_out.change(&authority, |(_, policy, _)| *policy = denying("127.0.0.1/32"));
+    way_out.change(&authority, |terms| terms.policy = denying("127.0.0.1/32"));
     assert_eq!(way_out.fails(&site).await, Failure::AddressProhibited);
     assert_eq!(text(response).await, "x".repeat(100));
 }
