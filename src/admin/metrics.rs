@@ -17,6 +17,7 @@ use crate::audit::Reason;
 pub(super) fn answer(watched: &Watched) -> Answer {
     let mut sheet = Sheet(Registry::default());
     process(&mut sheet, watched);
+    clients(&mut sheet, watched);
     requests(&mut sheet, watched);
     robots(&mut sheet, watched);
     store(&mut sheet, watched);
@@ -34,6 +35,17 @@ fn process(sheet: &mut Sheet, watched: &Watched) {
     let started = watched.started.millis() as f64 / 1000.0;
     let help = "When the process began, in seconds since 1970";
     sheet.0.register_with_unit("process_start_time", help, Unit::Seconds, ConstGauge::new(started));
+}
+
+fn clients(sheet: &mut Sheet, watched: &Watched) {
+    sheet.gauge("courtesy_connections", "Connections of clients that are open", watched.door.inside() as u64);
+    let turned_away = watched.door.counts().by_reason();
+    sheet.counters(
+        "courtesy_clients_turned_away",
+        "Connections and requests that were not served because of whose they are, or of how many there were",
+        "reason",
+        turned_away.map(|(reason, count)| (reason.to_owned(), count)).collect(),
+    );
 }
 
 fn requests(sheet: &mut Sheet, watched: &Watched) {

@@ -24,6 +24,7 @@ use tracing::{error, info};
 pub use listener::{BindError, Listener};
 
 use crate::audit::Writer;
+use crate::clients::Door;
 use crate::limits::ADMIN_DEADLINE;
 use crate::moment::Moment;
 use crate::proxy::Tally;
@@ -35,14 +36,21 @@ pub struct Watched {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
+    pub door: Arc<Door>,
     /// When the process began.
     pub started: Moment,
     draining: AtomicBool,
 }
 
 impl Watched {
-    pub fn new(store: Arc<Store>, audit: Arc<Writer>, tally: Arc<Tally>, started: Moment) -> Self {
-        Self { store, audit, tally, started, draining: AtomicBool::new(false) }
+    pub fn new(
+        store: Arc<Store>,
+        audit: Arc<Writer>,
+        tally: Arc<Tally>,
+        door: Arc<Door>,
+        started: Moment,
+    ) -> Self {
+        Self { store, audit, tally, door, started, draining: AtomicBool::new(false) }
     }
 }
 

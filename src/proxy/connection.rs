@@ -72,7 +72,7 @@ where
         }
     };
     let answer = ended.err().and_then(|error| {
-        debug!(client = %channel.client, "a connection ended: {error}");
+        debug!(client = %channel.client.address, "a connection ended: {error}");
         bad_syntax::answer(&error, &control)
     });
     match connection.into_parts() {
@@ -104,7 +104,7 @@ where
 {
     let Limits { deadlines, head_max, .. } = proxy.limits;
     let (control, stop) = (Arc::clone(&channel.control), channel.stop.clone());
-    let client = channel.client;
+    let client = channel.client.address;
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
     let service = service_fn(move |request: Request<Incoming>| {

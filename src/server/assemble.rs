@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::reception::Clients;
 use crate::admin::Watched;
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
+use crate::clients::{Door, UsersError};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress};
@@ -22,7 +22,7 @@ use crate::store::disk::{self, Disk};
 #[derive(Debug)]
 pub struct Assembly {
     pub workers: usize,
-    pub clients: Clients,
+    pub door: Arc<Door>,
     pub drain_timeout: Duration,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
@@ -45,6 +45,8 @@ pub enum SetupError {
     Store(#[from] disk::OpenError),
     #[error(transparent)]
     Ca(#[from] CaError),
+    #[error(transparent)]
+    Users(#[from] UsersError),
 }
 
 /// Puts the proxy together. `own` are the addresses it listens on, as a proxy and for its operator: it
@@ -56,6 +58,7 @@ pub fn assemble(
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own)?;
+    let clients = settings.clients()?;
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
@@ -64,11 +67,7 @@ pub fn assemble(
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
-        clients: Clients {
-            open: settings.clients.open,
-            allow: settings.clients.allow.clone(),
-            connections_max: settings.clients.max_connections,
-        },
+        door: Arc::new(Door::new(clients)),
         drain_timeout: settings.limits.drain_timeout,
         gate: Arc::new(Gate {
             rules,
@@ -90,8 +89,8 @@ pub fn assemble(
 impl Assembly {
     /// The parts that the admin listener looks at.
     pub fn watched(&self, started: Moment) -> Watched {
-        let (store, audit, tally) = (&self.store, &self.audit, &self.tally);
-        Watched::new(Arc::clone(store), Arc::clone(audit), Arc::clone(tally), started)
+        let Self { store, audit, tally, door, .. } = self;
+        Watched::new(Arc::clone(store), Arc::clone(audit), Arc::clone(tally), Arc::clone(door), started)
     }
 
     /// A proxy of its own for a worker: its idle connections are not shared.
@@ -111,6 +110,7 @@ impl Assembly {
             https: self.settings.https(),
             handshake_timeout: limits.handshake_timeout,
             leaves: Arc::clone(&self.leaves),
+            door: Arc::clone(&self.door),
         }
     }
 }

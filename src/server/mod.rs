@@ -2,7 +2,6 @@
 //! at the end. Each worker is a thread with a runtime of its own; a connection lives and dies there.
 
 mod assemble;
-mod reception;
 mod totals;
 mod worker;
 
@@ -16,11 +15,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
-pub use reception::Clients;
-use reception::Door;
 use totals::Totals;
 use worker::Worker;
 
+use crate::clients::Door;
 use crate::limits::ACCEPT_PAUSE;
 use crate::store::Store;
 
@@ -73,7 +71,7 @@ impl Server {
             .map(|number| Worker::start(number, assembly, stop.clone()))
             .collect::<io::Result<Vec<_>>>()?;
         let senders: Vec<_> = workers.iter().map(Worker::sender).collect();
-        let door = Arc::new(Door::new(assembly.clients.clone()));
+        let door = Arc::clone(&assembly.door);
         let acceptor = {
             let stop = stop.clone();
             std::thread::Builder::new()

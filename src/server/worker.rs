@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
 use super::assemble::Assembly;
-use super::reception::Reception;
+use crate::clients::Reception;
 use crate::limits::POOL_SWEEP_INTERVAL;
 use crate::proxy::{self, Channel, Proxy};
 
@@ -87,6 +87,6 @@ async fn serve(
 async fn receive((stream, client, reception): Arrival, proxy: Arc<Proxy>, stop: CancellationToken) {
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let channel = Arc::new(Channel::of_client(client.ip(), stop));
-    proxy::serve(stream, channel, proxy, reception.turned_away.clone()).await;
+    proxy::serve(stream, channel, proxy, reception.turned_away.map(Into::into)).await;
     drop(reception);
 }

@@ -9,6 +9,7 @@ pub fn way(proxy: &str) -> Way {
         java: Some(file("java.truststore")),
     };
     Way {
+        credentials: None,
         proxy: proxy.parse().unwrap(),
         no_proxy: String::new(),
         trust: Some(trust),
