@@ -36,6 +36,13 @@ fn a_listener_on_all_addresses_is_reached_on_loopback() {
 }
 
 #[test]
+fn credentials_stand_before_the_address() {
+    let way = Way { credentials: Some("ada:a%3Ab".into()), ..way("127.0.0.1:3128") };
+    assert_eq!(value_of(&way, "https_proxy").as_deref(), Some("http://ada:a%3Ab@127.0.0.1:3128"));
+    assert!(!value_of(&way, "JAVA_TOOL_OPTIONS").unwrap().contains("ada"));
+}
+
+#[test]
 fn nothing_goes_around_the_proxy_unless_asked_to() {
     let mut way = way("127.0.0.1:3128");
     assert_eq!(value_of(&way, "NO_PROXY").as_deref(), Some(""));
