@@ -186,6 +186,7 @@ fn a_greedy_client_is_bounded_and_others_are_served() {
         assert_eq!(other.get(&origin.url("/")).status(), 200);
     }
     assert_eq!(origin.count("/held"), 7);
+    origin.release();
     drop(greedy);
     until("all places are left", || metric(&proxy, "courtesy_connections") == 1);
     assert_eq!(proxy.get(&origin.url("/")).status(), 200);

@@ -22,9 +22,9 @@ Examples:
   courtesy users list
   http_proxy=http://ada:PASSWORD@127.0.0.1:3128 wget -r http://example.com/
 
-The file is that of clients.users_file; the proxy asks everybody for a name and a password where it
-is set. Passwords are kept as argon2id hashes, and asked for on the terminal or read as one line from
-standard input: an argument could be seen by everybody on the machine.")]
+The file is that of clients.users_file; where it is set, the proxy asks everybody for a name and a
+password. Passwords are kept as argon2id hashes. They are asked for on the terminal or read as one
+line from standard input: an argument could be seen by everybody on the machine.")]
 pub struct UsersArgs {
     #[command(subcommand)]
     command: Command,
