@@ -33,7 +33,7 @@ pub enum TurnedAway {
 }
 
 impl TurnedAway {
-    /// Every word, in the order of [`Self::place`].
+    /// Every word, each at the place of its reason.
     pub const WORDS: [&str; 9] = [
         "not_allowed",
         "connections",

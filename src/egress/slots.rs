@@ -240,7 +240,7 @@ mod tests {
     async fn those_who_gave_up_are_passed_over_and_not_kept() {
         let slots = Slots::new(1);
         let taken = at_once(&slots, &client(1)).await.unwrap();
-        for _ in 0..100_000 {
+        for _ in 0..100 {
             assert!(at_once(&slots, &client(2)).await.is_none());
         }
         assert_eq!(waiting(&slots), 1, "the last one is passed over when its turn comes");

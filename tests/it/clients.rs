@@ -108,7 +108,7 @@ fn c7_credentials_are_asked_for_and_never_leave() {
 
 #[test]
 fn without_a_user_agent_the_users_own_agent_counts() {
-    let origin = Origin::with_robots(RULES);
+    let origin = Origin::secure().robots(RULES);
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.https.mode = HttpsMode::Classify;
         let status = http::StatusCode::NOT_FOUND;
@@ -132,6 +132,7 @@ fn without_a_user_agent_the_users_own_agent_counts() {
     let status =
         |fields: &str| proxy.client().send(connect(&origin.authority(), fields)).read_head().status();
     assert_eq!(status(&credentials("ada")), 404, "of the host as a whole");
+    assert!(proxy.records().iter().all(|it| it["reason"] == "disallow_rule"), "{:#?}", proxy.records());
     let told: Vec<_> = proxy
         .records()
         .iter()
