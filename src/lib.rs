@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  ca  egress  evidence  fetch  store  audit  review  one outside thing each
+//! 2  edges     clock  clients  ca  egress  evidence  fetch  store  audit  review  one outside thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -25,6 +25,7 @@
 //! | [`agent`] | the product token in a User-Agent |
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
+//! | [`clients`] | who may use the proxy: addresses, users and their passwords, how much each at a time |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
 //! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
 //! | [`evidence`] | what records can be checked against: files and captures by SHA-256, WARC |
@@ -43,6 +44,7 @@
 //! ```text
 //! server      accept, who is let in, limits
 //!   proxy::handle
+//!     clients     407, or who asks and how much of it is under way
 //!     target      absolute-form, CONNECT, or what runs inside one → Destination
 //!     rules       User-Agent → agent, profile, mode
 //!     gate        store.known(origin)  ── due? one fetch, the others wait ──▶ state.after(result)
@@ -73,6 +75,7 @@ pub mod agent;
 pub mod audit;
 pub mod ca;
 pub mod cli;
+pub mod clients;
 pub mod clock;
 pub mod config;
 pub mod egress;

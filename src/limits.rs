@@ -1,6 +1,7 @@
 //! Every bound that is not a setting, with its unit and its source. Bounds that are settings have
 //! their defaults in `config/courtesy.toml`.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
@@ -374,3 +375,42 @@ pub const REPORT_BARS_MAX: usize = 92;
 
 /// How long before its end an exemption is said to expire soon.
 pub const EXEMPTION_NOTICE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Octets of a user's name.
+pub const USER_NAME_OCTETS_MAX: usize = 64;
+
+/// Octets of a password that is set.
+pub const PASSWORD_OCTETS_MAX: usize = 256;
+
+/// Octets of encoded credentials that are looked at: the longest name and password, and some room.
+pub const CREDENTIALS_OCTETS_MAX: usize = 1024;
+
+/// Memory that the hash of a password may ask for, in KiB: ten times what ours do.
+pub const PASSWORD_COST_KIB_MAX: u32 = 256 << 10;
+
+/// Passes that it may ask for.
+pub const PASSWORD_PASSES_MAX: u32 = 16;
+
+/// Verifications of passwords under way: each takes some tens of milliseconds of a core and 19 MiB.
+pub const VERIFICATIONS_MAX: usize = 2;
+
+/// How long a request waits for its turn to be verified.
+pub const VERIFICATION_WAIT: Duration = Duration::from_secs(5);
+
+/// Credentials that are known without a verification, right ones and wrong ones each.
+pub const CREDENTIALS_KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// Addresses whose failed attempts are remembered.
+pub const ATTEMPTS_REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// Failed attempts of one address that cost it nothing: a slip of the finger is none.
+pub const ATTEMPTS_FREE: u32 = 5;
+
+/// How long an address waits after the first that does; it doubles each time.
+pub const ATTEMPT_WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// The longest wait: whoever has the right password behind the same address waits, too.
+pub const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// After so long without a failed attempt, those before are forgotten.
+pub const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);

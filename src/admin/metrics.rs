@@ -18,6 +18,7 @@ pub(super) fn answer(watched: &Watched) -> Answer {
     let mut sheet = Sheet(Registry::default());
     process(&mut sheet, watched);
     settings(&mut sheet, watched);
+    clients(&mut sheet, watched);
     requests(&mut sheet, watched);
     robots(&mut sheet, watched);
     store(&mut sheet, watched);
@@ -51,6 +52,17 @@ fn settings(sheet: &mut Sheet, watched: &Watched) {
     let help = "Since when the settings in effect are, in seconds since 1970";
     let (name, unit) = ("courtesy_config_last_reload_success_timestamp", Unit::Seconds);
     sheet.0.register_with_unit(name, help, unit, ConstGauge::new(since));
+}
+
+fn clients(sheet: &mut Sheet, watched: &Watched) {
+    sheet.gauge("courtesy_connections", "Connections of clients that are open", watched.door.inside() as u64);
+    let turned_away = watched.door.counts().by_reason();
+    sheet.counters(
+        "courtesy_clients_turned_away",
+        "Connections and requests that were not served because of whose they are, or of how many there were",
+        "reason",
+        turned_away.map(|(reason, count)| (reason.to_owned(), count)).collect(),
+    );
 }
 
 fn requests(sheet: &mut Sheet, watched: &Watched) {

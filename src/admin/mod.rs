@@ -27,6 +27,7 @@ pub use listener::{BindError, Listener};
 pub use reloads::Reloads;
 
 use crate::audit::Writer;
+use crate::clients::Door;
 use crate::limits::ADMIN_DEADLINE;
 use crate::moment::Moment;
 use crate::proxy::Tally;
@@ -39,6 +40,7 @@ pub struct Watched {
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub reloads: Arc<Reloads>,
+    pub door: Arc<Door>,
     /// When the process began.
     pub started: Moment,
     draining: AtomicBool,
@@ -50,9 +52,10 @@ impl Watched {
         audit: Arc<Writer>,
         tally: Arc<Tally>,
         reloads: Arc<Reloads>,
+        door: Arc<Door>,
         started: Moment,
     ) -> Self {
-        Self { store, audit, tally, reloads, started, draining: AtomicBool::new(false) }
+        Self { store, audit, tally, reloads, door, started, draining: AtomicBool::new(false) }
     }
 }
 

@@ -96,6 +96,8 @@ pub enum AgentSource {
     Configured,
     /// Derived from the User-Agent.
     UserAgent,
+    /// There is no User-Agent: the user's own, by the credentials for the proxy.
+    Credentials,
     /// There is no User-Agent.
     Absent,
 }

@@ -9,6 +9,9 @@ use super::clients::{self, print};
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output;
+use super::users::password;
+use crate::clients::check_name;
+use crate::config::Settings;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -32,6 +35,10 @@ pub struct EnvArgs {
     /// Where the proxy listens, when it is not listen.proxy, as in 127.0.0.1:3128
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
+    /// Put in this user's name and password, which is asked for as `courtesy users add` does; Java
+    /// takes it from no variable
+    #[arg(long, value_name = "NAME", value_parser = user)]
+    user: Option<String>,
     /// Hosts to go to directly, separated by commas (NO_PROXY)
     #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
     no_proxy: String,
@@ -59,7 +66,8 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
     let proxy = *listener
         .ok_or_else(|| anyhow!("the port is chosen when the proxy starts: name it with --listen"))
         .or_exit(Exit::Usage)?;
-    let way = clients::way(proxy, &args.no_proxy, &settings)?;
+    let mut way = clients::way(proxy, &args.no_proxy, &settings)?;
+    way.credentials = credentials(args, &settings)?;
     output::print(match args.shell {
         Reader::Bash => print::posix(&way),
         Reader::Fish => print::fish(&way),
@@ -67,4 +75,19 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
         Reader::Docker => print::docker(&way),
     })?;
     Ok(Exit::Done)
+}
+
+fn credentials(args: &EnvArgs, settings: &Settings) -> Result<Option<String>, Failure> {
+    let Some(name) = &args.user else {
+        if settings.clients.users_file.is_some() {
+            eprintln!("note: this proxy asks for credentials (clients.users_file): --user NAME puts them in");
+        }
+        return Ok(None);
+    };
+    let password = password::ask(&format!("Password of {name}: "))?;
+    Ok(Some(format!("{name}:{}", password.in_url())))
+}
+
+fn user(text: &str) -> Result<String, String> {
+    check_name(text).map(|()| text.to_owned())
 }

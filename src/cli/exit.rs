@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::admin::control::ControlError;
 use crate::audit::OpenError;
 use crate::ca::CaError;
+use crate::clients::UsersError;
 use crate::config::Refusal;
 use crate::review::ScanError;
 use crate::store::disk;
@@ -136,6 +137,20 @@ impl From<CaError> for Failure {
             | CaError::Mismatch { .. }
             | CaError::Expired { .. }
             | CaError::NotOurs { .. } => Exit::Configuration,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<UsersError> for Failure {
+    fn from(error: UsersError) -> Self {
+        let exit = match &error {
+            UsersError::Exposed(_) => Exit::Permission,
+            UsersError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Exit::Permission
+            }
+            UsersError::Io { .. } => Exit::InputOutput,
+            UsersError::Missing(_) | UsersError::Invalid { .. } => Exit::Configuration,
         };
         Self { exit, error: error.into() }
     }

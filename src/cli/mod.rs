@@ -24,6 +24,7 @@ mod run;
 mod serve;
 mod span;
 mod store;
+mod users;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show on scripted sites, without a network, what the proxy does
     Demo(demo::DemoArgs),
+    /// Add, remove or list those who may use the proxy by name and password
+    Users(users::UsersArgs),
     /// Show, export or rotate the certificate authority that clients trust
     Ca(ca::CaArgs),
     /// Tell, forget or export what is known of origins
@@ -94,6 +97,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Users(args) => users::run(&args),
         Command::Ca(args) => ca::run(args),
         Command::Audit(args) => audit::run(&args),
         Command::Store(args) => store::run(args),

@@ -39,6 +39,7 @@ impl PrivateProxy {
         // Whoever else may use the machine's proxy, this one is for its own command.
         settings.clients.open = false;
         settings.clients.allow.clear();
+        settings.clients.users_file = None;
         settings.audit.dir = Some(audit_dir.to_owned());
         settings.store.enabled = false;
         let ca = settings.ca(environment::credentials_directory().as_deref());

@@ -23,7 +23,14 @@ impl Default for Listen {
 
 impl Default for Clients {
     fn default() -> Self {
-        Self { allow: Vec::new(), open: false, max_connections: 10_000 }
+        Self {
+            allow: Vec::new(),
+            open: false,
+            users_file: None,
+            max_connections: 10_000,
+            max_per_client: 5000,
+            max_requests_per_client: 5000,
+        }
     }
 }
 

@@ -12,10 +12,11 @@ use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
+use crate::clients::{Users, UsersError};
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
-use crate::{audit, ca, egress, fetch, proxy, store};
+use crate::{audit, ca, clients, egress, fetch, proxy, store};
 
 /// What a fetch may take beyond its own deadline until those who wait for it are told.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
@@ -122,6 +123,20 @@ impl Settings {
             head_max: octets(self.limits.max_header_bytes),
             fields_max: self.limits.max_headers,
         }
+    }
+
+    /// Who is let in. The users are read from their file.
+    pub fn clients(&self) -> Result<clients::Clients, UsersError> {
+        let set = &self.clients;
+        let users = set.users_file.as_deref().map(Users::load).transpose()?;
+        Ok(clients::Clients {
+            open: set.open,
+            allow: set.allow.clone(),
+            users: users.map(Arc::new),
+            connections_max: set.max_connections,
+            per_client_max: set.max_per_client,
+            requests_max: set.max_requests_per_client,
+        })
     }
 
     /// How long a client may take.

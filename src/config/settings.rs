@@ -58,14 +58,22 @@ pub struct Listen {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clients {
-    /// Who may use the proxy, beside loopback, which always may.
+    /// Who may use the proxy, beside loopback.
     #[serde(with = "units::blocks")]
     pub allow: Vec<IpNet>,
     /// Whether anybody may use the proxy.
     pub open: bool,
+    /// Who may use the proxy by name and password; absent: nobody is asked.
+    pub users_file: Option<PathBuf>,
     /// Client connections at one time.
     #[serde(with = "units::count")]
     pub max_connections: usize,
+    /// Those of one client: of an address, and of a user.
+    #[serde(with = "units::count")]
+    pub max_per_client: usize,
+    /// Requests under way of one client: of a user or, without users, of an address.
+    #[serde(with = "units::count")]
+    pub max_requests_per_client: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -164,6 +164,7 @@ fn example() -> Settings {
     settings.workers = Some(1);
     settings.listen.proxy = vec![SocketAddr::from(([127, 0, 0, 1], 3128))];
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
+    settings.clients.users_file = Some("users.toml".into());
     settings.egress.allow = vec!["10.0.0.0/8".parse().expect("a block")];
     settings.egress.deny = settings.egress.allow.clone();
     settings.https.tunnel = vec!["example.com".parse().expect("a host")];

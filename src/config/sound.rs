@@ -77,9 +77,11 @@ fn check_listen(settings: &Settings, complain: Complain<'_>) {
     let beyond = addresses.iter().find(|address| !address.ip().to_canonical().is_loopback());
     if let Some(address) = beyond
         && settings.clients.allow.is_empty()
+        && settings.clients.users_file.is_none()
         && !settings.clients.open
     {
-        let hint = "say who may use the proxy with clients.allow = [\"10.0.0.0/8\"], or give --open";
+        let hint = "say who may use the proxy with clients.allow = [\"10.0.0.0/8\"] or clients.users_file, or \
+                    give --open";
         complain(KEY, format!("{address} can be reached from other machines"), Some(hint.into()));
     }
 }

@@ -147,7 +147,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         (
             "[listen]\nproxy = [\"[::]:3128\"]",
             "courtesy.toml:2: listen.proxy: [::]:3128 can be reached from other machines; \
-             say who may use the proxy with clients.allow = [\"10.0.0.0/8\"], or give --open",
+             say who may use the proxy with clients.allow = [\"10.0.0.0/8\"] or clients.users_file, or give --open",
         ),
         (
             "[listen]\nadmin = \"0.0.0.0:3129\"",

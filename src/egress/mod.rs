@@ -30,6 +30,7 @@ use std::sync::Arc;
 use http::header::UPGRADE;
 use http::{Request, Response};
 
+use crate::clients::Key;
 use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use body::{Arriving, Outgoing};
@@ -75,13 +76,16 @@ impl Egress {
 
     /// Sends one request to `origin` and returns the head of the answer, its body still to come.
     /// The request is in origin-form, with the `Host` that the caller derived from `origin`. It is
-    /// sent a second time at most, and only when that is safe.
+    /// sent a second time at most, and only when that is safe. Who asks shares the origin's slots with
+    /// the others.
     pub async fn send(
         &self,
         origin: &Origin,
         request: Request<Outgoing>,
+        asker: &Key,
     ) -> Result<Response<Arriving>, Error> {
-        let slot = self.shared.slots.acquire(origin, self.shared.terms().config.connect_timeout).await?;
+        let deadline = self.shared.terms().config.connect_timeout;
+        let slot = self.shared.slots.acquire(origin, asker, deadline).await?;
         // HTTP/2 has no upgrades (RFC 9113 §8.6).
         let versions = match request.headers().contains_key(UPGRADE) {
             true => Versions::Http1,

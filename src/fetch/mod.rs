@@ -23,6 +23,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MAT
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
+use crate::clients::Key;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure, Outgoing};
 use crate::limits::ROBOTS_TXT_OCTETS;
@@ -96,7 +97,7 @@ impl FetchRobots for RobotsFetcher {
         let send = move |origin: Origin, request| {
             let egress = Arc::clone(&egress);
             async move {
-                let response = egress.send(&origin, request).await?;
+                let response = egress.send(&origin, request, &Key::Proxy).await?;
                 let peer = response.body().peer();
                 Ok((response, peer))
             }

@@ -7,5 +7,6 @@
 pub mod access;
 pub mod decision;
 pub mod exemption;
+pub mod mode;
 pub mod profile;
 pub mod state;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::control::Control;
+use crate::clients::Place;
 use crate::egress::Arriving;
 
 /// Holds the connection in its exchange until the body has been taken or dropped.
@@ -26,18 +27,27 @@ enum Content {
 
 /// An exchange under way on a client's connection; over when dropped.
 #[derive(Debug)]
-pub struct Exchange(Arc<Control>);
+pub struct Exchange {
+    control: Arc<Control>,
+    /// The client's right to it.
+    place: Option<Place>,
+}
 
 impl Exchange {
     pub fn begin(control: &Arc<Control>) -> Self {
         control.begin_exchange();
-        Self(Arc::clone(control))
+        Self { control: Arc::clone(control), place: None }
+    }
+
+    /// Gives `place` back when the exchange is over.
+    pub fn occupies(&mut self, place: Place) {
+        self.place = Some(place);
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.0.end_exchange();
+        self.control.end_exchange();
     }
 }
 

@@ -1,13 +1,14 @@
 //! The connection by which a request came: from whom, and what requests on it may be for.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
 use super::control::Control;
+use crate::clients::{Client, Place};
 use crate::origin::Origin;
 
 /// A worker's proxy as it is now: each request takes the one that is there when it comes, so that
@@ -16,7 +17,11 @@ pub type Current = Arc<ArcSwap<Proxy>>;
 
 #[derive(Clone, Debug)]
 pub struct Channel {
-    pub client: IpAddr,
+    /// Whose it is. On a connection to the proxy, each request says by its credentials who asks; what
+    /// runs inside a CONNECT is of the user who made it.
+    pub client: Client,
+    /// The place among a user's connections, from the first request of a user on.
+    pub seat: Arc<OnceLock<Place>>,
     pub scope: Scope,
     pub control: Arc<Control>,
     /// Cancelled when the request under way is to be the last.
@@ -37,7 +42,19 @@ pub enum Scope {
 impl Channel {
     /// A client's own connection to the proxy.
     pub fn of_client(client: IpAddr, stop: CancellationToken, proxy: Current) -> Self {
-        Self { client: client.to_canonical(), scope: Scope::Proxy, control: Arc::default(), stop, proxy }
+        Self {
+            client: Client::at(client.to_canonical()),
+            seat: Arc::default(),
+            scope: Scope::Proxy,
+            control: Arc::default(),
+            stop,
+            proxy,
+        }
+    }
+
+    /// As it is for a CONNECT of `client`.
+    pub fn of(&self, client: &Client) -> Self {
+        Self { client: client.clone(), ..self.clone() }
     }
 
     /// What runs inside a CONNECT of this channel.

@@ -71,7 +71,7 @@ where
         }
     };
     let answer = ended.err().and_then(|error| {
-        debug!(client = %channel.client, "a connection ended: {error}");
+        debug!(client = %channel.client.address, "a connection ended: {error}");
         bad_syntax::answer(&error, &control)
     });
     match connection.into_parts() {
@@ -132,7 +132,7 @@ where
         }
     };
     if let Err(error) = ended {
-        debug!(client = %channel.client, "an HTTP/2 connection ended: {error}");
+        debug!(client = %channel.client.address, "an HTTP/2 connection ended: {error}");
     }
 }
 

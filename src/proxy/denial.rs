@@ -197,7 +197,10 @@ impl Draft<'_> {
         Record {
             agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
             agent_source: self.agent.source,
-            client: audit::Client { address: self.ask.client, name: None },
+            client: audit::Client {
+                address: self.ask.client.address,
+                name: self.ask.client.name().map(str::to_owned),
+            },
             event: Event::Denied,
             exemption: None,
             group: None,

@@ -2,7 +2,6 @@
 //! from the permit, never from what came in; bodies are streamed; fields are treated as RFC 9110
 //! §7.6 asks of an intermediary.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use super::gate::Permit;
 use super::interim::Interim;
 use super::refusal::Refusal;
 use super::upgrade;
+use crate::clients;
 use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
 use crate::limits::CONTINUE_WAIT;
 
@@ -37,7 +37,7 @@ pub struct Forwarding {
 /// The client's end of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
-    pub address: IpAddr,
+    pub who: &'a clients::Client,
     pub control: &'a Arc<Control>,
     /// Cancelled when the proxy stops.
     pub stop: &'a CancellationToken,
@@ -61,7 +61,7 @@ impl Forwarding {
         let mut outgoing = Request::from_parts(parts, body);
         interim.pass_on(&mut outgoing, hold);
 
-        let response = self.egress.send(&permit.target().origin, outgoing).await?;
+        let response = self.egress.send(&permit.target().origin, outgoing, &client.who.key()).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Only a 101 that was asked for switches (RFC 9110 §7.8).
             let Some(client_side) = client_side else {

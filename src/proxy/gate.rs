@@ -2,7 +2,6 @@
 //! path, and the record of it where the answer is no. Only here is a [`Permit`] made, and a
 //! [`Denial`] leaves only after its record has been written. Undecided is denied.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::problem::Problem;
 use super::rules::Rules;
 use super::target::Target;
 use crate::audit::{Event, Reason, Writer};
+use crate::clients::Client;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure};
 use crate::moment::Moment;
@@ -78,7 +78,7 @@ pub enum No {
 /// Who wants what.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    pub client: IpAddr,
+    pub client: &'a Client,
     pub method: &'a Method,
     pub user_agent: Option<&'a HeaderValue>,
 }
@@ -169,14 +169,14 @@ impl Gate {
     }
 
     /// Records that what a client sent inside a CONNECT was neither TLS nor HTTP, and went nowhere.
-    pub async fn record_unknown_speech(&self, origin: &Origin, client: IpAddr) {
+    pub async fn record_unknown_speech(&self, origin: &Origin, client: &Client) {
         let ask = Ask { client, method: &Method::CONNECT, user_agent: None };
         let denial = self.draft(Subject::Host(origin), ask).denial(Reason::TunnelNotHttp, Problem::NotServed);
         self.record(&denial).await;
     }
 
     fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
-        let agent = self.rules.agent(ask.user_agent);
+        let agent = self.rules.agent(ask.user_agent, ask.client.user.as_deref());
         Draft { subject, ask, agent, rules: &self.rules, now: self.clock.wall() }
     }
 

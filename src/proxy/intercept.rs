@@ -87,7 +87,7 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
         }
         Speech::Other => {
             let proxy = channel.proxy.load_full();
-            proxy.gate.record_unknown_speech(&origin, channel.client).await;
+            proxy.gate.record_unknown_speech(&origin, &channel.client).await;
         }
     }
 }
@@ -97,7 +97,7 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Durati
     let start = match timeout(patience, acceptor).await {
         Ok(Ok(start)) => start,
         Ok(Err(error)) => {
-            info!(client = %channel.client, %origin, "no TLS handshake inside CONNECT: {error}");
+            info!(client = %channel.client.address, %origin, "no TLS handshake inside CONNECT: {error}");
             return;
         }
         Err(_) => return,
@@ -106,7 +106,7 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Durati
         && !names(origin.host(), name)
     {
         // Whoever asks for one host at CONNECT and another in TLS means to go around somebody.
-        warn!(client = %channel.client, %origin, sni = name, "the name in TLS is not the one of CONNECT: refused");
+        warn!(client = %channel.client.address, %origin, sni = name, "the name in TLS is not the one of CONNECT: refused");
         let mut stream = start.io;
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
         return;
@@ -154,17 +154,17 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     );
     if distrusts {
         warn!(
-            client = %channel.client, %origin,
+            client = %channel.client.address, %origin,
             "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`"
         );
     } else if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
         warn!(
-            client = %channel.client, %origin,
+            client = %channel.client.address, %origin,
             "the client left when it was shown the proxy's certificate; it may not trust the proxy's CA: see \
              `courtesy ca install-help`, or use `courtesy run`"
         );
     } else {
-        info!(client = %channel.client, %origin, "the TLS handshake with a client failed: {error}");
+        info!(client = %channel.client.address, %origin, "the TLS handshake with a client failed: {error}");
     }
 }
 

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
@@ -66,6 +66,7 @@ use target::{Destination, Target, destination};
 pub use wire::Deadlines;
 
 use crate::ca::Leaves;
+use crate::clients::{self, Door, TurnedAway};
 use crate::origin::Origin;
 
 /// One worker's proxy.
@@ -79,6 +80,7 @@ pub struct Proxy {
     /// For the first octets inside a CONNECT, and for the TLS handshake.
     pub handshake_timeout: Duration,
     pub leaves: Arc<Leaves>,
+    pub door: Arc<Door>,
 }
 
 /// The answer to a client that is not served at all.
@@ -89,14 +91,14 @@ pub fn turn_away<B>(refusal: &Refusal, request: &Request<B>) -> Response<Body> {
 impl Proxy {
     /// Answers one request of `channel`.
     pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
-        let exchange = Exchange::begin(&channel.control);
+        let mut exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
         let is_connect = *request.method() == Method::CONNECT;
         if is_connect || !request.body().is_end_stream() {
             // It may be answered before it is read: a denied upload is an everyday case.
             channel.control.may_leave_unread();
         }
-        let response = match self.answer(request, channel).await {
+        let response = match self.answer(request, channel, &mut exchange).await {
             Ok(response) => response,
             Err(stop) => {
                 let response = stop.answer(&asked, channel);
@@ -112,13 +114,16 @@ impl Proxy {
         &self,
         mut request: Request<Incoming>,
         channel: &Channel,
+        exchange: &mut Exchange,
     ) -> Result<Response<Body>, Stop> {
         let (parts, body) = request.into_parts();
         let destination = destination(&parts, &channel.scope)?;
+        let client = self.identify(&parts, channel).await?;
+        exchange.occupies(self.door.request(&client)?);
         request = Request::from_parts(parts, body);
         let target = match destination {
             Destination::Resource(target) => target,
-            Destination::Connect => return self.connect(request, channel).await,
+            Destination::Connect => return self.connect(request, &client, channel).await,
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
@@ -133,7 +138,31 @@ impl Proxy {
             return Ok(answer);
         }
         let counted = self.tally.asked(&target.origin);
-        count(counted, self.fetch(request, target, channel).await)
+        count(counted, self.fetch(request, target, &client, channel).await)
+    }
+
+    /// Who asks. Credentials are asked for what is asked of us as a proxy: not for the page that a
+    /// person finds at our address, and not again inside a CONNECT.
+    async fn identify(
+        &self,
+        request: &request::Parts,
+        channel: &Channel,
+    ) -> Result<clients::Client, TurnedAway> {
+        if channel.scope != Scope::Proxy {
+            return self.door.renew(&channel.client);
+        }
+        let address = channel.client.address;
+        if request.uri.authority().is_none() {
+            return Ok(clients::Client::at(address));
+        }
+        let client = self.door.authenticate(address, &request.headers).await?;
+        if let Some(user) = &client.user
+            && channel.seat.get().is_none()
+        {
+            // One request at a time comes here, so the seat is still free.
+            let _ = channel.seat.set(self.door.seat(user)?);
+        }
+        Ok(client)
     }
 
     /// Decides on a resource, and has it fetched.
@@ -141,17 +170,18 @@ impl Proxy {
         &self,
         request: Request<Incoming>,
         target: Target,
+        client: &clients::Client,
         channel: &Channel,
     ) -> Result<(End, Response<Body>), Stop> {
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
-        let ask = Ask { client: channel.client, method: &method, user_agent: user_agent.as_ref() };
+        let ask = Ask { client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let client = Client { address: channel.client, control: &channel.control, stop: &channel.stop };
+        let client = Client { who: client, control: &channel.control, stop: &channel.stop };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         if !matches!(&forwarded, Err(error) if error.failure.is_clients()) {
             self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
@@ -169,19 +199,19 @@ impl Proxy {
     async fn connect(
         &self,
         mut request: Request<Incoming>,
+        client: &clients::Client,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
-        let ask =
-            Ask { client: channel.client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
+        let ask = Ask { client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
         match self.https.connect(&parts, &channel.scope)? {
             Connect::Intercept(origin) => {
                 if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
                     // What is asked inside counts for itself; without an inside, this was the request.
                     return count(self.tally.asked(&origin), Err(no.into()));
                 }
-                let inside = intercept::sequel(upgrade, origin, channel.clone());
+                let inside = intercept::sequel(upgrade, origin, channel.of(client));
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
             }

@@ -97,7 +97,7 @@ impl Problem {
                 "client-not-allowed",
                 "Not for this client",
                 "The proxy serves loopback and the clients that it is told to serve.",
-                "Have the operator list the client's address block in clients.allow.",
+                "Have the operator list the client's address block in clients.allow, or give the name and password of a user.",
             ),
             Self::PathNotSeen => (
                 "path-not-seen",

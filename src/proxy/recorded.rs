@@ -56,7 +56,7 @@ impl Gate {
         let record = &denial.record;
         let url = self.audit.shown(&record.url);
         info!(
-            event = record.event.word(), reason = record.reason.word(), %url, agent = record.agent,
+            client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), %url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
         if record.event == Event::Denied {

@@ -1,11 +1,11 @@
 //! Why a request is answered with an error that is no denial: whose mistake it was, or what failed.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use http::StatusCode;
 
 use super::problem::Problem;
+use crate::clients::TurnedAway;
 use crate::egress;
 use crate::limits::AUDIT_RETRY_INTERVAL;
 
@@ -54,15 +54,17 @@ impl Refusal {
         Self::new(Problem::Loop, StatusCode::BAD_GATEWAY, "proxy_loop_detected", detail)
     }
 
-    pub fn client_not_allowed(client: IpAddr) -> Self {
-        let detail = format!("{client} may not use this proxy: list its block in clients.allow");
-        Self::new(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, "http_request_denied", detail)
-    }
-
     pub fn busy(detail: impl Into<String>) -> Self {
         let refusal =
             Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
         Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
+    }
+
+    /// As [`Self::busy`], where it is this client's own doing (RFC 6585 §4).
+    fn too_many(detail: impl Into<String>, wait: Option<Duration>) -> Self {
+        let refusal = Self::busy(detail);
+        let retry_after = wait.or(refusal.retry_after);
+        Self { status: StatusCode::TOO_MANY_REQUESTS, retry_after, ..refusal }
     }
 
     /// No record can be written, and without one nothing is served (`audit.on_failure`).
@@ -109,5 +111,31 @@ impl Refusal {
     /// Whether nothing more is to be read from the connection.
     pub const fn closes(&self) -> bool {
         matches!(self.problem, Problem::BadRequest)
+    }
+
+    /// Whether the client is asked who it is.
+    pub fn challenges(&self) -> bool {
+        self.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+    }
+}
+
+impl From<TurnedAway> for Refusal {
+    fn from(turned_away: TurnedAway) -> Self {
+        let detail = turned_away.to_string();
+        let not_allowed =
+            |status, detail| Self::new(Problem::ClientNotAllowed, status, "http_request_denied", detail);
+        match turned_away {
+            TurnedAway::NotAllowed(_) | TurnedAway::NoLongerUser => {
+                not_allowed(StatusCode::FORBIDDEN, detail)
+            }
+            TurnedAway::NoCredentials | TurnedAway::WrongCredentials => {
+                not_allowed(StatusCode::PROXY_AUTHENTICATION_REQUIRED, detail)
+            }
+            TurnedAway::Full(_) | TurnedAway::TooManyVerifications => Self::busy(detail),
+            TurnedAway::TooManyConnections(_) | TurnedAway::TooManyRequests(_) => {
+                Self::too_many(detail, None)
+            }
+            TurnedAway::TooManyAttempts(wait) => Self::too_many(detail, Some(wait)),
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::gate::{Ask, Denial, Gate, No};
 use super::rules::{Mode, Rules};
 use super::target::Target;
 use crate::audit::{self, Reason, Writer};
+use crate::clients::Client;
 use crate::clock::{Clock, ManualClock};
 use crate::evidence::{self, Body, CaptureRecord, Shelf};
 use crate::fetch::{self, FetchRobots, Refused};
@@ -150,7 +151,8 @@ impl Site {
 
     fn asks<T>(&self, ask: impl AsyncFnOnce(Ask<'_>) -> T) -> T {
         let agent = HeaderValue::from_static("ExampleBot/1.0");
-        let asks = Ask { client: [127, 0, 0, 1].into(), method: &Method::GET, user_agent: Some(&agent) };
+        let client = Client::at([127, 0, 0, 1].into());
+        let asks = Ask { client: &client, method: &Method::GET, user_agent: Some(&agent) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(ask(asks))
     }

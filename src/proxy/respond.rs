@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, RETRY_AFTER,
 };
 use http::{Response, StatusCode};
 use serde::Serialize;
@@ -22,6 +23,9 @@ use super::refusal::Refusal;
 use crate::ca::Authority;
 use crate::policy::access::Snapshot;
 
+/// How a client is to say who it is (RFC 7617 §2, §2.1; RFC 9110 §15.5.8).
+const CHALLENGE: &str = "Basic realm=\"courtesy\", charset=\"UTF-8\"";
+
 const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
 
 /// The answer to a refused request.
@@ -32,6 +36,9 @@ pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
     finish(&mut response, refusal.retry_after);
     if refusal.closes() {
         insert(&mut response, CONNECTION, "close");
+    }
+    if refusal.challenges() {
+        insert(&mut response, PROXY_AUTHENTICATE, CHALLENGE);
     }
     response
 }

@@ -7,19 +7,12 @@ use http::{HeaderValue, StatusCode};
 
 use crate::agent::product_token;
 use crate::audit::AgentSource;
+use crate::clients::User;
 use crate::glob::Glob;
 use crate::origin::Origin;
 use crate::policy::exemption::Exemptions;
+pub use crate::policy::mode::Mode;
 use crate::policy::profile::Profile;
-
-/// Whether a denial is carried out, or only recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    #[default]
-    Enforce,
-    /// Forward what would be denied, and record that it would be.
-    Observe,
-}
 
 /// The operator's settings for decisions.
 #[derive(Clone, Debug)]
@@ -53,13 +46,15 @@ pub struct OriginRule {
     pub profile: Option<Arc<Profile>>,
 }
 
-/// Who asks: the identification string as sent, the product token, and where that came from.
+/// Who asks: the identification string as sent, the product token, where that came from, and whose
+/// settings hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent<'a> {
     pub identification: Option<&'a HeaderValue>,
     pub token: Option<&'a str>,
     pub source: AgentSource,
     rule: Option<&'a AgentRule>,
+    user: Option<&'a User>,
 }
 
 impl Rules {
@@ -70,11 +65,13 @@ impl Rules {
         std::iter::once(&self.profile).chain(of_agents).chain(of_origins)
     }
 
-    /// A configured rule goes before what the User-Agent itself says; without a User-Agent there is
-    /// no token, and only the rules for `*` apply.
-    pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>) -> Agent<'a> {
+    /// A configured rule goes before what the User-Agent itself says. Without a User-Agent the user's
+    /// own token counts; where there is none either, only the rules for `*` apply.
+    pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>, user: Option<&'a User>) -> Agent<'a> {
         let Some(identification) = user_agent.filter(|value| !value.is_empty()) else {
-            return Agent { identification: None, token: None, source: AgentSource::Absent, rule: None };
+            let token = user.and_then(|user| user.agent.as_deref());
+            let source = if token.is_some() { AgentSource::Credentials } else { AgentSource::Absent };
+            return Agent { identification: None, token, source, rule: None, user };
         };
         let octets = identification.as_bytes();
         let rule = self.agents.iter().find(|rule| rule.matches.matches(octets));
@@ -82,7 +79,7 @@ impl Rules {
             Some(token) => (Some(token), AgentSource::Configured),
             None => (product_token(octets), AgentSource::UserAgent),
         };
-        Agent { identification: Some(identification), token, source, rule }
+        Agent { identification: Some(identification), token, source, rule, user }
     }
 
     /// The profile that holds for `agent` at `origin`: the agent's, else the origin's, else ours.
@@ -92,15 +89,19 @@ impl Rules {
         of_agent.or_else(of_origin).unwrap_or(&self.profile)
     }
 
+    /// The mode that holds for `agent` at `origin`. The user's goes first: a User-Agent anybody can
+    /// send, a password not.
     pub fn mode(&self, agent: &Agent<'_>, origin: &Origin) -> Mode {
-        let of_agent = agent.rule.and_then(|rule| rule.mode);
+        let of_user = agent.user.and_then(|user| user.mode);
+        let of_agent = || agent.rule.and_then(|rule| rule.mode);
         let of_origin = || self.origins.get(origin).and_then(|rule| rule.mode);
-        of_agent.or_else(of_origin).unwrap_or(self.mode)
+        of_user.or_else(of_agent).or_else(of_origin).unwrap_or(self.mode)
     }
 
     /// The status of a denial; `unreachable` when it rests on a robots.txt that cannot be had.
     pub fn status(&self, agent: &Agent<'_>, unreachable: bool) -> StatusCode {
         let general = if unreachable { self.unreachable_status } else { self.deny_status };
-        agent.rule.and_then(|rule| rule.deny_status).unwrap_or(general)
+        let of_user = agent.user.and_then(|user| user.deny_status);
+        of_user.or_else(|| agent.rule.and_then(|rule| rule.deny_status)).unwrap_or(general)
     }
 }

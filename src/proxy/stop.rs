@@ -9,6 +9,7 @@ use super::form::Asked;
 use super::gate::{Denial, No};
 use super::refusal::Refusal;
 use super::respond;
+use crate::clients::TurnedAway;
 
 /// Why a request goes no further.
 pub(super) enum Stop {
@@ -20,7 +21,7 @@ impl Stop {
     pub(super) fn answer(&self, asked: &Asked, channel: &Channel) -> Response<Body> {
         match self {
             Self::Refusal(refusal) => {
-                debug!(client = %channel.client, status = refusal.status().as_u16(), "{}", refusal.detail());
+                debug!(client = %channel.client.address, status = refusal.status().as_u16(), "{}", refusal.detail());
                 respond::refused(refusal, asked)
             }
             Self::Denial(denial) => respond::denied(denial, asked),
@@ -31,6 +32,12 @@ impl Stop {
 impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Self {
         Self::Refusal(refusal)
+    }
+}
+
+impl From<TurnedAway> for Stop {
+    fn from(turned_away: TurnedAway) -> Self {
+        Self::Refusal(turned_away.into())
     }
 }
 

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Listeners;
-use super::reception::Door;
 use super::worker::{Arrival, Sender};
+use crate::clients::Door;
 use crate::limits::ACCEPT_PAUSE;
 
 /// What every listener's loop needs.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use super::reception::Clients;
 use crate::admin::{Reloads, Watched};
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
+use crate::clients::{Door, UsersError};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Terms};
@@ -24,6 +24,7 @@ use crate::store::disk::{self, Disk};
 #[derive(Clone, Debug)]
 pub struct Assembly {
     pub workers: usize,
+    pub door: Arc<Door>,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
@@ -52,6 +53,8 @@ pub enum SetupError {
     Store(#[from] disk::OpenError),
     #[error(transparent)]
     Ca(#[from] CaError),
+    #[error(transparent)]
+    Users(#[from] UsersError),
 }
 
 /// Puts the proxy together. `own` are the addresses it listens on, as a proxy and for its operator: it
@@ -63,12 +66,14 @@ pub fn assemble(
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own.clone())?;
+    let clients = settings.clients()?;
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
+        door: Arc::new(Door::new(clients)),
         store,
         audit,
         tally: Arc::default(),
@@ -86,12 +91,13 @@ pub fn assemble(
 impl Assembly {
     /// The parts that the admin listener looks at.
     pub fn watched(&self, started: Moment) -> Watched {
-        let (store, audit, tally) = (&self.store, &self.audit, &self.tally);
+        let Self { store, audit, tally, reloads, door, .. } = self;
         Watched::new(
             Arc::clone(store),
             Arc::clone(audit),
             Arc::clone(tally),
-            Arc::clone(&self.reloads),
+            Arc::clone(reloads),
+            Arc::clone(door),
             started,
         )
     }
@@ -132,6 +138,7 @@ impl Assembly {
             https: settings.https(),
             handshake_timeout: limits.handshake_timeout,
             leaves: Arc::clone(&self.leaves),
+            door: Arc::clone(&self.door),
         }
     }
 
@@ -143,15 +150,6 @@ impl Assembly {
     /// How a robots.txt is fetched by these settings.
     pub(super) fn fetcher(&self, settings: &Settings) -> Arc<dyn FetchRobots> {
         fetcher(settings, &self.egress, &self.clock)
-    }
-}
-
-/// Who is let in by these settings.
-pub(super) fn clients(settings: &Settings) -> Clients {
-    Clients {
-        open: settings.clients.open,
-        allow: settings.clients.allow.clone(),
-        connections_max: settings.clients.max_connections,
     }
 }
 

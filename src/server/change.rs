@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::assemble::{SetupError, clients};
+use super::assemble::SetupError;
 use super::{Server, descriptors};
 use crate::ca;
 use crate::config::Settings;
@@ -19,6 +19,7 @@ impl Server {
         let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));
         let ca = ca.transpose().map_err(SetupError::Ca)?;
         let terms = assembly.terms(&settings)?;
+        let clients = settings.clients()?;
         assembly.audit.change(settings.audit())?;
 
         // From here on nothing fails.
@@ -29,7 +30,7 @@ impl Server {
         if let Some(disk) = assembly.store.disk() {
             disk.resize(settings.store.max_size);
         }
-        self.door.change(clients(&settings));
+        assembly.door.change(clients);
         if settings.clients.max_connections != assembly.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);
         }

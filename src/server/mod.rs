@@ -5,7 +5,6 @@ mod accept;
 mod assemble;
 mod change;
 mod descriptors;
-mod reception;
 mod totals;
 mod worker;
 
@@ -19,10 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use accept::Acceptor;
-use assemble::clients;
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
-pub use reception::Clients;
-use reception::Door;
 use totals::Totals;
 use worker::Worker;
 
@@ -69,7 +65,6 @@ pub struct Server {
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
     totals: Totals,
-    door: Arc<Door>,
     /// How many clients there are descriptors for.
     places: usize,
     assembly: Assembly,
@@ -87,9 +82,8 @@ impl Server {
             (0..assembly.workers).map(|number| Worker::start(number, assembly, &gate, stop.clone()));
         let (workers, senders): (Vec<_>, Vec<_>) =
             started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        let door = Arc::new(Door::new(clients(&settings)));
         let acceptor = Acceptor {
-            door: Arc::clone(&door),
+            door: Arc::clone(&assembly.door),
             places: Arc::new(Semaphore::new(places)),
             workers: senders,
             stop: stop.clone(),
@@ -98,7 +92,7 @@ impl Server {
             std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run(listeners))?;
         let totals = Totals::start(assembly)?;
         let (acceptor, assembly) = (Some(acceptor), assembly.clone());
-        Ok(Self { addresses, stop, acceptor, workers, totals, door, places, assembly })
+        Ok(Self { addresses, stop, acceptor, workers, totals, places, assembly })
     }
 
     /// Where it listens.

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
 use super::assemble::Assembly;
-use super::reception::Reception;
+use crate::clients::Reception;
 use crate::egress::Egress;
 use crate::limits::POOL_SWEEP_INTERVAL;
 use crate::proxy::{self, Channel, Current, Gate, Proxy};
@@ -118,7 +118,7 @@ async fn receive(arrival: Arrival, proxy: Current, stop: CancellationToken) {
     let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let channel = Arc::new(Channel::of_client(client.ip(), stop, proxy));
-    proxy::serve(stream, channel, reception.turned_away.clone()).await;
+    proxy::serve(stream, channel, reception.turned_away.clone().map(Into::into)).await;
     drop((reception, place));
 }
 

@@ -186,7 +186,7 @@ fn the_proxys_own_listener_is_no_origin() {
 }
 
 #[test]
-fn idle_connections_of_clients_are_closed() {
+fn slowloris_idle_connections_of_clients_are_closed() {
     let proxy = Proxy::with(|settings| settings.limits.idle_timeout = Duration::from_millis(100));
     let origin = Origin::start();
     let mut silent = proxy.client();

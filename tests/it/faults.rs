@@ -222,7 +222,7 @@ fn a_head_that_is_too_large_is_told_so() {
 }
 
 #[test]
-fn a_head_that_comes_too_slowly_is_told_so() {
+fn slowloris_a_head_that_comes_too_slowly_is_told_so() {
     let proxy = Proxy::with(|settings| settings.limits.header_timeout = Duration::from_millis(200));
     let mut client = proxy.client();
     client.send("GET http://x/ HTTP/1.1\r\nHost: ");

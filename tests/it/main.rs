@@ -8,6 +8,7 @@ mod admin;
 mod audit;
 mod bodies;
 mod classify;
+mod clients;
 mod connect;
 mod connections;
 mod crawlers;

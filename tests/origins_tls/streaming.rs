@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use courtesy::clients::Key;
 use courtesy::egress::{Egress, Outgoing, Unstalled};
 use courtesy::origin::Origin;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
@@ -33,7 +34,7 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
         let (egress, origin) = (Arc::clone(&egress), origin.clone());
         async move {
             let request = sent_on(request);
-            let mut response = egress.send(&origin, request).await?;
+            let mut response = egress.send(&origin, request, &Key::Proxy).await?;
             *response.version_mut() = Version::HTTP_11;
             Ok::<_, courtesy::egress::Error>(response)
         }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use courtesy::clients::Key;
 use courtesy::egress::{self, AddressPolicy, Arriving, Egress, Outgoing, Roots, Terms};
 use courtesy::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
@@ -212,7 +213,7 @@ pub fn request(method: Method, origin: &Origin, path: &str) -> Request<Outgoing>
 }
 
 pub async fn get(egress: &Egress, origin: &Origin) -> Result<Response<Arriving>, egress::Error> {
-    egress.send(origin, request(Method::GET, origin, "/")).await
+    egress.send(origin, request(Method::GET, origin, "/"), &Key::Proxy).await
 }
 
 pub async fn text(response: Response<Arriving>) -> String {

@@ -145,12 +145,12 @@ async fn the_bounds_follow() {
     let site = mirror(authority.good().config(HTTP1)).await;
     let way_out = WayOut::new(&authority);
     way_out.works(&site).await;
-    way_out.change(&authority, |(config, ..)| config.max_idle = 0);
+    way_out.change(&authority, |terms| terms.config.max_idle = 0);
     way_out.works(&site).await;
     way_out.works(&site).await;
     assert_eq!(site.seen.connections(), 2, "the kept one, and then one that was not kept");
 
-    way_out.change(&authority, |(config, ..)| {
+    way_out.change(&authority, |Terms { config, .. }| {
         config.max_per_origin = 1;
         config.connect_timeout = Duration::from_millis(10);
     });

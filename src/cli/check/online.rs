@@ -103,7 +103,7 @@ fn split(url: &[u8]) -> Result<(Origin, std::borrow::Cow<'_, [u8]>), UrlError> {
 impl Question {
     async fn answer(&self, store: &Arc<Store>, rules: &Rules) -> Answer {
         let identification = self.agent.identification().ok();
-        let agent = rules.agent(identification.as_ref());
+        let agent = rules.agent(identification.as_ref(), None);
         let token = match self.agent.kind() {
             AgentKind::Token => self.agent.token(),
             // A configured rule may know better than the User-Agent says.

@@ -21,7 +21,7 @@ pub fn way(proxy: SocketAddr, no_proxy: &str, settings: &Settings) -> Result<Way
         HttpsMode::Classify => None,
     };
     let java_options = variable("JAVA_TOOL_OPTIONS").unwrap_or_default();
-    Ok(Way { proxy, no_proxy: no_proxy.to_owned(), trust, java_options })
+    Ok(Way { proxy, credentials: None, no_proxy: no_proxy.to_owned(), trust, java_options })
 }
 
 fn trust(settings: &Settings) -> Result<Trust, Failure> {

@@ -19,6 +19,8 @@ pub use here::way;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     pub proxy: SocketAddr,
+    /// What a client says who it is, `NAME:PASSWORD` as it can stand in a URL.
+    pub credentials: Option<String>,
     /// Hosts to go to directly, separated by commas. Set even when empty: an inherited list would
     /// lead a crawler around the proxy, and nobody would notice.
     pub no_proxy: String,
@@ -104,7 +106,10 @@ pub fn variables(way: &Way) -> Vec<Variable> {
 fn value(kind: Kind, way: &Way) -> Option<String> {
     let file = |choose: fn(&Trust) -> &PathBuf| way.trust.as_ref().map(|trust| text(choose(trust)));
     match kind {
-        Proxy => Some(format!("http://{}", reachable(way.proxy))),
+        Proxy => {
+            let credentials = way.credentials.as_ref().map(|it| format!("{it}@")).unwrap_or_default();
+            Some(format!("http://{credentials}{}", reachable(way.proxy)))
+        }
         NoProxy => Some(way.no_proxy.clone()),
         Yes => Some("1".into()),
         Authority => file(|trust| &trust.authority),

@@ -9,6 +9,7 @@ pub fn way(proxy: &str) -> Way {
         java: Some(file("java.truststore")),
     };
     Way {
+        credentials: None,
         proxy: proxy.parse().unwrap(),
         no_proxy: String::new(),
         trust: Some(trust),
@@ -32,6 +33,13 @@ fn a_listener_on_all_addresses_is_reached_on_loopback() {
             assert_eq!(value_of(&way(listener), name).as_deref(), Some(url), "{name}");
         }
     }
+}
+
+#[test]
+fn credentials_stand_before_the_address() {
+    let way = Way { credentials: Some("ada:a%3Ab".into()), ..way("127.0.0.1:3128") };
+    assert_eq!(value_of(&way, "https_proxy").as_deref(), Some("http://ada:a%3Ab@127.0.0.1:3128"));
+    assert!(!value_of(&way, "JAVA_TOOL_OPTIONS").unwrap().contains("ada"));
 }
 
 #[test]

@@ -9,10 +9,14 @@ use super::super::flags::ConfigFlags;
 use super::finding::Finding;
 use super::http;
 use crate::ca::{Authority, print_date};
+use crate::clients::Users;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::limits::CA_EXPIRY_NOTICE_DAYS;
 use crate::proxy::OWN_NAME;
+
+/// Proxy Authentication Required (RFC 9110 §15.5.8).
+const ASKS_FOR_CREDENTIALS: u16 = 407;
 
 pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
     match flags.load(None) {
@@ -55,6 +59,11 @@ fn occupied(subject: String, address: SocketAddr) -> Finding {
     let remedy = "end what listens there, or choose another address: listen.proxy, --listen";
     let answer = http::get(reachable(address), &format!("http://{OWN_NAME}/"));
     match answer {
+        Ok(Some(answer)) if answer.is_ours() && answer.status == ASKS_FOR_CREDENTIALS => {
+            let said = "a courtesy answers there, and asks for a name and a password; to clients, courtesy env \
+                        --user NAME says them";
+            Finding::well(subject, said)
+        }
         Ok(Some(answer)) if answer.is_ours() => Finding::well(subject, "a courtesy answers there"),
         Ok(Some(answer)) => {
             Finding::bad(subject, format!("something else answers there: {}", answer.status_line()), remedy)
@@ -62,6 +71,19 @@ fn occupied(subject: String, address: SocketAddr) -> Finding {
         Ok(None) => Finding::bad(subject, "what answers there does not speak HTTP", remedy),
         Err(error) => Finding::bad(subject, format!("in use, and nobody answers: {error}"), remedy),
     }
+}
+
+/// Whether those can be read who may use the proxy; nothing where nobody is asked.
+pub fn users(settings: &Settings) -> Option<Finding> {
+    let file = settings.clients.users_file.as_deref()?;
+    Some(match Users::load(file) {
+        Ok(users) if users.is_empty() => {
+            let said = format!("{}: there is none, so nobody can use the proxy", file.display());
+            Finding::bad("users", said, "courtesy users add NAME")
+        }
+        Ok(users) => Finding::well("users", format!("{}: {} may use the proxy", file.display(), users.len())),
+        Err(error) => Finding::bad("users", error.to_string(), "see courtesy users --help"),
+    })
 }
 
 pub fn state_dir(settings: &Settings) -> Finding {

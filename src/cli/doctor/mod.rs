@@ -56,6 +56,9 @@ fn examine(args: &DoctorArgs, mut report: Report) -> Result<Vec<Finding>, Failur
         for finding in machine::listeners(&settings) {
             report.add(finding)?;
         }
+        if let Some(finding) = machine::users(&settings) {
+            report.add(finding)?;
+        }
         report.add(machine::state_dir(&settings))?;
         report.add(kept::records(&settings))?;
         report.add(kept::store(&settings))?;

@@ -167,6 +167,7 @@ impl From<SetupError> for Failure {
             SetupError::Audit(error) => error.into(),
             SetupError::Ca(error) => error.into(),
             SetupError::Store(error) => error.into(),
+            SetupError::Users(error) => error.into(),
             SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
         }
     }

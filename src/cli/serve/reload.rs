@@ -102,5 +102,6 @@ pub fn ca(settings: &Settings) -> Source {
 /// What is taken up when it changes. Our own CA is not: see above.
 pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
     let roots = settings.tls.extra_roots.iter().cloned();
-    file.into_iter().chain(ca.files_of_others()).chain(roots).collect()
+    let users = settings.clients.users_file.iter().cloned();
+    file.into_iter().chain(ca.files_of_others()).chain(roots).chain(users).collect()
 }

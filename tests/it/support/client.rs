@@ -1,12 +1,13 @@
 //! A client that sends exactly what it is told, and reads answers as strictly as their framing.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use super::wire::{Wire, values};
 use super::{AGENT, DEADLINE, tls};
@@ -44,7 +45,18 @@ pub struct Cut {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("the proxy listens");
+        Self::over(TcpStream::connect_timeout(&address, DEADLINE).expect("the proxy listens"))
+    }
+
+    /// One that has another address than the others: all of 127.0.0.0/8 are this machine.
+    pub fn connect_from(ip: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        socket.bind(&SocketAddr::from((ip, 0)).into()).expect("an address of this machine");
+        socket.connect_timeout(&address.into(), DEADLINE).expect("the proxy listens");
+        Self::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         stream.set_write_timeout(Some(DEADLINE)).expect("a deadline");
         stream.set_nodelay(true).expect("an option");

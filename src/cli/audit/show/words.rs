@@ -90,6 +90,7 @@ fn agent(record: &Record) -> String {
     let source = match record.agent_source {
         AgentSource::Configured => "by a rule under agents.rules",
         AgentSource::UserAgent => "from the User-Agent",
+        AgentSource::Credentials => "of the user: there was no User-Agent",
         AgentSource::Absent => "there was no User-Agent",
     };
     format!("{}, {source}", record.agent.as_deref().unwrap_or("none"))

@@ -1,0 +1,97 @@
+//! Failed attempts to authenticate, by address: after a few, each next one has to wait, twice as long
+//! each time. Time is an argument.
+
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+
+use super::Key;
+use crate::limits::{
+    ATTEMPT_WAIT_MAX, ATTEMPT_WAIT_MIN, ATTEMPTS_FORGOTTEN_AFTER, ATTEMPTS_FREE, ATTEMPTS_REMEMBERED_MAX,
+};
+
+#[derive(Debug)]
+pub struct Attempts(LruCache<Key, Failures>);
+
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Failures {
+    /// From when on another attempt is looked at.
+    fn next(self) -> Instant {
+        let beyond = self.count.saturating_sub(ATTEMPTS_FREE);
+        if beyond == 0 {
+            return self.last;
+        }
+        let wait = ATTEMPT_WAIT_MIN.saturating_mul(1 << (beyond - 1).min(16));
+        self.last + wait.min(ATTEMPT_WAIT_MAX)
+    }
+}
+
+impl Attempts {
+    pub fn new() -> Self {
+        Self(LruCache::new(ATTEMPTS_REMEMBERED_MAX))
+    }
+
+    /// How long `key` has to wait until another attempt of it is looked at.
+    pub fn wait(&self, key: &Key, now: Instant) -> Option<Duration> {
+        let next = self.0.peek(key)?.next();
+        (next > now).then(|| next - now)
+    }
+
+    pub fn failed(&mut self, key: Key, now: Instant) {
+        let failures = self.0.get_or_insert_mut(key, || Failures { count: 0, last: now });
+        if now.duration_since(failures.last) > ATTEMPTS_FORGOTTEN_AFTER {
+            failures.count = 0;
+        }
+        *failures = Failures { count: failures.count.saturating_add(1), last: now };
+    }
+
+    pub fn succeeded(&mut self, key: &Key) {
+        self.0.pop(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    fn key(last: u8) -> Key {
+        Key::of([192, 0, 2, last].into())
+    }
+
+    #[test]
+    fn whoever_guesses_waits_longer_each_time_and_nobody_else_does() {
+        let (mut attempts, mut now) = (Attempts::new(), clock::monotonic());
+        for _ in 0..ATTEMPTS_FREE {
+            attempts.failed(key(1), now);
+            assert_eq!(attempts.wait(&key(1), now), None);
+        }
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            attempts.failed(key(1), now);
+            let wait = attempts.wait(&key(1), now).unwrap();
+            waits.push(wait.as_secs());
+            now += wait;
+            assert_eq!(attempts.wait(&key(1), now), None);
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]);
+        assert_eq!(attempts.wait(&key(2), now), None);
+    }
+
+    #[test]
+    fn a_success_or_a_long_quiet_ends_it() {
+        let (mut attempts, now) = (Attempts::new(), clock::monotonic());
+        (0..=ATTEMPTS_FREE).for_each(|_| attempts.failed(key(1), now));
+        attempts.succeeded(&key(1));
+        assert_eq!(attempts.wait(&key(1), now), None);
+        (0..100).for_each(|_| attempts.failed(key(1), now));
+        let later = now + ATTEMPTS_FORGOTTEN_AFTER + Duration::from_secs(1);
+        attempts.failed(key(1), later);
+        assert_eq!(attempts.wait(&key(1), later), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! The one who lets clients in. What is set can be exchanged at any time; what is counted, and what
+//! was verified, stays.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+
+use super::places::Places;
+use super::verifier::Verifier;
+use super::{Client, Clients, Counts, Key, Place, TurnedAway, User};
+use crate::limits::TURNED_AWAY_MAX;
+
+/// Counts who is in, and knows who has been asked for a password.
+#[derive(Debug)]
+pub struct Door {
+    clients: ArcSwap<Clients>,
+    inside: AtomicUsize,
+    connections: Arc<Places>,
+    requests: Arc<Places>,
+    verifier: Verifier,
+    counts: Counts,
+}
+
+/// A place inside, left when dropped.
+#[derive(Debug)]
+pub struct Reception {
+    door: Arc<Door>,
+    _place: Option<Place>,
+    /// Why this client is to be turned away; none when it is served.
+    pub turned_away: Option<TurnedAway>,
+}
+
+impl Door {
+    pub fn new(clients: Clients) -> Self {
+        Self {
+            clients: ArcSwap::from_pointee(clients),
+            inside: AtomicUsize::new(0),
+            connections: Arc::default(),
+            requests: Arc::default(),
+            verifier: Verifier::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// From now on `clients` holds, for those who are inside, too: the next request of a user who is
+    /// there no more is refused. Users that are the same as before need no new verification.
+    pub fn change(&self, mut clients: Clients) {
+        let before = self.clients.load();
+        if before.users == clients.users {
+            clients.users.clone_from(&before.users);
+        }
+        self.clients.store(Arc::new(clients));
+    }
+
+    /// How many connections are open.
+    pub fn inside(&self) -> usize {
+        self.inside.load(Ordering::Acquire)
+    }
+
+    /// How many were turned away.
+    pub const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// A place for a connection of `client`, if only to be told why it is turned away. `None` when
+    /// there are too many even of those: the connection is to be dropped.
+    pub fn receive(self: &Arc<Self>, client: IpAddr) -> Option<Reception> {
+        let clients = self.clients.load();
+        let inside = self.inside.fetch_add(1, Ordering::AcqRel);
+        let admitted = self.counts.note(self.admit(&clients, client.to_canonical(), inside));
+        let (place, turned_away) = match admitted {
+            Ok(place) => (Some(place), None),
+            Err(turned_away) => (None, Some(turned_away)),
+        };
+        let reception = Reception { door: Arc::clone(self), _place: place, turned_away };
+        (inside < clients.connections_max + TURNED_AWAY_MAX).then_some(reception)
+    }
+
+    fn admit(&self, clients: &Clients, client: IpAddr, inside: usize) -> Result<Place, TurnedAway> {
+        if !clients.allows(client) {
+            return Err(TurnedAway::NotAllowed(client));
+        }
+        if inside >= clients.connections_max {
+            return Err(TurnedAway::Full(clients.connections_max));
+        }
+        let max = clients.per_client_max;
+        self.connections.take(Key::of(client), max).ok_or(TurnedAway::TooManyConnections(max))
+    }
+
+    /// Who sends a request with these fields from `address`, by name where users are asked for it.
+    pub async fn authenticate(&self, address: IpAddr, fields: &HeaderMap) -> Result<Client, TurnedAway> {
+        let users = self.clients.load().users.clone();
+        let Some(users) = users else { return Ok(Client::at(address)) };
+        let user = self.verifier.authenticate(&users, address, fields).await;
+        Ok(Client { address, user: Some(self.counts.note(user)?) })
+    }
+
+    /// Who sends a request inside a CONNECT that `client` has made: that has been authenticated, but
+    /// it may have been long ago.
+    pub fn renew(&self, client: &Client) -> Result<Client, TurnedAway> {
+        let renewed = match (&self.clients.load().users, &client.user) {
+            (None, _) => Ok(None),
+            (Some(_), None) => Err(TurnedAway::NoLongerUser),
+            (Some(users), Some(user)) => users
+                .get(&user.name)
+                .filter(|now| now.password == user.password)
+                .map(|now| Some(Arc::clone(now)))
+                .ok_or(TurnedAway::NoLongerUser),
+        };
+        Ok(Client { address: client.address, user: self.counts.note(renewed)? })
+    }
+
+    /// The right of `user` to one more connection.
+    pub fn seat(&self, user: &User) -> Result<Place, TurnedAway> {
+        let max = user.max_connections.unwrap_or_else(|| self.clients.load().per_client_max);
+        let place = self.connections.take(Key::User(user.name.as_str().into()), max);
+        self.counts.note(place.ok_or(TurnedAway::TooManyConnections(max)))
+    }
+
+    /// The right of `client` to one more request.
+    pub fn request(&self, client: &Client) -> Result<Place, TurnedAway> {
+        let of_user = client.user.as_ref().and_then(|user| user.max_requests);
+        let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
+        let place = self.requests.take(client.key(), max);
+        self.counts.note(place.ok_or(TurnedAway::TooManyRequests(max)))
+    }
+}
+
+impl Clients {
+    /// Whether this address may use the proxy. Where there are users and no list, any may try.
+    fn allows(&self, client: IpAddr) -> bool {
+        self.open
+            || client.is_loopback()
+            || self.allow.iter().any(|block| block.contains(&client))
+            || self.users.is_some() && self.allow.is_empty()
+    }
+}
+
+impl Drop for Reception {
+    fn drop(&mut self) {
+        self.door.inside.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests;

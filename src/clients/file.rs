@@ -1,0 +1,258 @@
+//! The file of users: TOML, one table for each. Only its owner may read it, and it is replaced whole:
+//! whoever reads it sees the users of before or of after.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::password::Hash;
+use super::users::{User, Users, check_name};
+use crate::policy::mode::Mode;
+
+const HEAD: &str = "\
+# Who may use the proxy; written by `courtesy users`, which keeps no other comments. One table for each
+# user: the hash of the password, and what is different for this user.
+
+";
+
+/// Why the users cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum UsersError {
+    #[error("{}: there is no such file; `courtesy users add NAME` makes it", .0.display())]
+    Missing(PathBuf),
+    #[error("{}: {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    #[error("{}: the hashes of passwords are open to others than their owner; run: chmod 600 {}", .0.display(), .0.display())]
+    Exposed(PathBuf),
+    #[error("{}: {problem}", file.display())]
+    Invalid { file: PathBuf, problem: String },
+}
+
+/// One table of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    password: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<Mode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deny_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_connections: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_requests: Option<usize>,
+}
+
+impl Entry {
+    fn of(user: &User) -> Self {
+        Self {
+            password: user.password.as_str().to_owned(),
+            agent: user.agent.clone(),
+            mode: user.mode,
+            deny_status: user.deny_status.map(|status| status.as_u16()),
+            max_connections: user.max_connections,
+            max_requests: user.max_requests,
+        }
+    }
+
+    fn user(self, name: String) -> Result<User, String> {
+        check_name(&name)?;
+        let wrong = |key: &str, problem: &str| format!("{name}.{key} {problem}");
+        let password = Hash::parse(&self.password).map_err(|problem| wrong("password", &problem))?;
+        let is_refusal = |status: &StatusCode| status.is_client_error() || status.is_server_error();
+        let deny_status = match self.deny_status.map(StatusCode::from_u16) {
+            None => None,
+            Some(Ok(status)) if is_refusal(&status) => Some(status),
+            Some(_) => return Err(wrong("deny_status", "must be from 400 to 599")),
+        };
+        for (key, count) in [("max_connections", self.max_connections), ("max_requests", self.max_requests)] {
+            if count == Some(0) {
+                return Err(wrong(key, "must be at least 1"));
+            }
+        }
+        if self.agent.as_ref().is_some_and(|agent| !is_token(agent)) {
+            return Err(wrong("agent", "must be a product token such as \"ExampleBot\", without version"));
+        }
+        let Self { agent, mode, max_connections, max_requests, .. } = self;
+        Ok(User { name, password, agent, mode, deny_status, max_connections, max_requests })
+    }
+}
+
+/// As `agents.rules` has it.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet))
+}
+
+impl Users {
+    /// Reads the file, which must be there.
+    pub fn load(file: &Path) -> Result<Self, UsersError> {
+        let text = read_private(file)?;
+        let invalid = |problem: String| UsersError::Invalid { file: file.to_owned(), problem };
+        let tables: BTreeMap<String, Entry> =
+            toml::from_str(&text).map_err(|error| invalid(without_values(&error, &text)))?;
+        Self::prepare();
+        let mut users = Self::default();
+        for (name, entry) in tables {
+            users.put(entry.user(name).map_err(invalid)?);
+        }
+        Ok(users)
+    }
+
+    fn print(&self) -> String {
+        let tables: BTreeMap<&str, Entry> =
+            self.all().map(|user| (user.name.as_str(), Entry::of(user))).collect();
+        HEAD.to_owned() + &toml::to_string(&tables).expect("tables of plain values")
+    }
+}
+
+/// A message of the parser quotes the line, and with it perhaps a hash.
+fn without_values(error: &toml::de::Error, text: &str) -> String {
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    format!("{place}{}", error.message())
+}
+
+/// The right to change a file of users: nobody else does meanwhile.
+#[derive(Debug)]
+pub struct Change {
+    pub users: Users,
+    file: PathBuf,
+    directory: File,
+}
+
+impl Change {
+    /// Reads the file, or begins with no users where there is none, and keeps others from changing
+    /// it until [`Self::save`].
+    pub fn begin(file: &Path) -> Result<Self, UsersError> {
+        let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory =
+            File::open(parent).and_then(|dir| dir.lock().map(|()| dir)).map_err(io_error(parent))?;
+        let users = match Users::load(file) {
+            Err(UsersError::Missing(_)) => Users::default(),
+            users => users?,
+        };
+        Ok(Self { users, file: file.to_owned(), directory })
+    }
+
+    /// Puts the users as they are now in the place of the file.
+    pub fn save(self) -> Result<(), UsersError> {
+        let mut next = self.file.clone().into_os_string();
+        next.push(".new");
+        let next = PathBuf::from(next);
+        // What a crash left behind; the lock is ours.
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(&next)(error)),
+            _ => {}
+        }
+        let written =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next).and_then(|mut opened| {
+                opened.write_all(self.users.print().as_bytes())?;
+                opened.sync_all()
+            });
+        written.map_err(io_error(&next))?;
+        fs::rename(&next, &self.file).and_then(|()| self.directory.sync_all()).map_err(io_error(&self.file))
+    }
+}
+
+/// The mode is that of the opened file, not of a name that may be another file's a moment later.
+fn read_private(file: &Path) -> Result<String, UsersError> {
+    let mut opened = File::open(file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => UsersError::Missing(file.to_owned()),
+        _ => io_error(file)(error),
+    })?;
+    let mode = opened.metadata().map_err(io_error(file))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(UsersError::Exposed(file.to_owned()));
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text).map_err(io_error(file))?;
+    Ok(text)
+}
+
+fn io_error(file: &Path) -> impl Fn(io::Error) -> UsersError {
+    let file = file.to_owned();
+    move |source| UsersError::Io { file: file.clone(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Password;
+    use super::*;
+
+    fn hash() -> String {
+        Hash::of(&Password::new("secret").unwrap()).as_str().to_owned()
+    }
+
+    fn load(text: &str, mode: u32) -> Result<Users, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("users.toml");
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let shown = |error: UsersError| error.to_string().replace(&format!("{}/", dir.path().display()), "");
+        Users::load(&file).map_err(shown)
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_only_its_owner_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("users.toml");
+        assert!(matches!(Users::load(&file), Err(UsersError::Missing(_))));
+        let ada = User {
+            name: "ada.l".into(),
+            password: Hash::parse(&hash()).unwrap(),
+            agent: Some("AdaBot".into()),
+            mode: Some(Mode::Observe),
+            deny_status: Some(StatusCode::NOT_FOUND),
+            max_connections: Some(2),
+            max_requests: Some(3),
+        };
+        let bob = User {
+            name: "bob".into(),
+            agent: None,
+            mode: None,
+            deny_status: None,
+            max_connections: None,
+            max_requests: None,
+            ..ada.clone()
+        };
+        for user in [ada, bob] {
+            let mut change = Change::begin(&file).unwrap();
+            change.users.put(user);
+            let written = change.users.clone();
+            change.save().unwrap();
+            assert_eq!(Users::load(&file).unwrap(), written);
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left behind");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_says_where_and_why_and_quotes_no_hash() {
+        let (good, hash) = (format!("[ada]\npassword = \"{}\"\n", hash()), hash());
+        assert_eq!(load(&good, 0o600).unwrap().len(), 1);
+        for (text, mode, expected) in [
+            (good.clone(), 0o640, "users.toml: the hashes of passwords are open to others"),
+            (good.clone(), 0o604, "run: chmod 600 users.toml"),
+            (format!("[ada]\npasword = \"{hash}\"\n"), 0o600, "users.toml: line 2: unknown field `pasword`"),
+            ("[ada]\nmode = \"observe\"\n".into(), 0o600, "users.toml: line 1: missing field `password`"),
+            (format!("[ada]\npassword = \"{hash}\n"), 0o600, "users.toml: line 2: "),
+            ("[ada]\npassword = \"secret\"\n".into(), 0o600, "users.toml: ada.password is no PHC string"),
+            (format!("[\"a b\"]\npassword = \"{hash}\"\n"), 0o600, "cannot be a user's name"),
+            (format!("{good}mode = \"watch\"\n"), 0o600, "line 3: unknown variant `watch`"),
+            (format!("{good}deny_status = 200\n"), 0o600, "ada.deny_status must be from 400 to 599"),
+            (format!("{good}max_requests = 0\n"), 0o600, "ada.max_requests must be at least 1"),
+            (format!("{good}agent = \"A/1\"\n"), 0o600, "ada.agent must be a product token"),
+        ] {
+            let said = load(&text, mode).unwrap_err();
+            assert!(said.contains(expected), "{said}");
+            assert!(!said.contains("argon2id$v"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A password, and the hash that is kept of it: argon2id (RFC 9106) as a PHC string.
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Argon2, Params};
+
+use crate::limits::{PASSWORD_COST_KIB_MAX, PASSWORD_OCTETS_MAX, PASSWORD_PASSES_MAX};
+
+/// A password in the clear. Never printed, not even for a programmer.
+#[derive(PartialEq, Eq)]
+pub struct Password(Vec<u8>);
+
+/// What is kept of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hash(String);
+
+impl Password {
+    pub(super) const fn of(octets: Vec<u8>) -> Self {
+        Self(octets)
+    }
+
+    /// One that a user may have: anything but nothing, and no control characters (RFC 7617 §2).
+    pub fn new(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            Err("the password is empty")
+        } else if text.chars().any(char::is_control) {
+            Err("the password has control characters")
+        } else if text.len() > PASSWORD_OCTETS_MAX {
+            Err("the password is longer than 256 octets")
+        } else {
+            Ok(Self(text.as_bytes().to_vec()))
+        }
+    }
+
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As it can stand in the authority of a URL (RFC 3986 §3.2.1).
+    pub fn in_url(&self) -> String {
+        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
+        let spelt = |octet: &u8| match *octet {
+            octet if plain(octet) => char::from(octet).to_string(),
+            octet => format!("%{octet:02X}"),
+        };
+        self.0.iter().map(spelt).collect()
+    }
+}
+
+impl Hash {
+    /// A new hash, with a salt of its own: a tenth of a second of work, on purpose.
+    pub fn of(password: &Password) -> Self {
+        let hash = Argon2::default().hash_password(password.octets());
+        Self(hash.expect("the default parameters are sound, and the system has random numbers").to_string())
+    }
+
+    /// A hash from a file. Its cost is bounded: it is the proxy that pays.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let hash = PasswordHash::new(text).map_err(|error| format!("is no PHC string: {error}"))?;
+        if hash.algorithm.as_str() != "argon2id" {
+            return Err(format!("is a hash by {}: only argon2id is known", hash.algorithm));
+        }
+        let params = Params::try_from(&hash).map_err(|error| format!("cannot be used: {error}"))?;
+        if hash.hash.is_none() || hash.salt.is_none() {
+            return Err("is not whole: a salt and a hash are needed".into());
+        }
+        if params.m_cost() > PASSWORD_COST_KIB_MAX || params.t_cost() > PASSWORD_PASSES_MAX {
+            return Err(format!(
+                "costs too much to verify: at most m={PASSWORD_COST_KIB_MAX} and t={PASSWORD_PASSES_MAX}"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Whether it is the hash of `password`, compared in constant time. Costs what a hash costs.
+    pub fn is_of(&self, password: &Password) -> bool {
+        let hash = PasswordHash::new(&self.0).expect("it was checked");
+        Argon2::default().verify_password(password.octets(), &hash).is_ok()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+impl std::fmt::Debug for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hash")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_knows_its_password_and_no_other() {
+        let password = Password::new("open sesame").unwrap();
+        let (one, other) = (Hash::of(&password), Hash::of(&password));
+        assert_ne!(one, other, "each has a salt of its own");
+        assert!(one.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", one.as_str());
+        let read = Hash::parse(one.as_str()).unwrap();
+        assert!(read.is_of(&password) && !read.is_of(&Password::new("open sesam").unwrap()));
+    }
+
+    #[test]
+    fn a_hash_that_cannot_be_used_says_why() {
+        let salt_and_hash = "$c2FsdHNhbHRzYWx0$9OlGcT0OYEXDyHNQ0Vl1lO4Rmb4lPgBBpGZUZGF0YSE";
+        for (text, why) in [
+            ("hunter2".to_owned(), "is no PHC string"),
+            ("$2b$12$abcdefghijklmnopqrstuv".into(), "is "),
+            (format!("$argon2i$v=19$m=19456,t=2,p=1{salt_and_hash}"), "only argon2id is known"),
+            (format!("$argon2id$v=19$m=4194304,t=2,p=1{salt_and_hash}"), "costs too much"),
+            (format!("$argon2id$v=19$m=19456,t=4000,p=1{salt_and_hash}"), "costs too much"),
+            ("$argon2id$v=19$m=19456,t=2,p=1".into(), "is not whole"),
+        ] {
+            let said = Hash::parse(&text).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn neither_is_ever_printed() {
+        let password = Password::new("open sesame").unwrap();
+        let printed = format!("{password:?} {:?}", Hash::of(&password));
+        assert_eq!(printed, "Password Hash");
+    }
+
+    #[test]
+    fn a_password_stands_in_a_url_with_all_that_parts_it_escaped() {
+        assert_eq!(Password::new("a:b@c/d é%").unwrap().in_url(), "a%3Ab%40c%2Fd%20%C3%A9%25");
+        for text in ["", "a\nb", "a\u{7f}", &"a".repeat(PASSWORD_OCTETS_MAX + 1)] {
+            assert!(Password::new(text).is_err(), "{text:?}");
+        }
+    }
+}

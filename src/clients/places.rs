@@ -1,0 +1,95 @@
+//! How much of something each client has: connections, requests under way.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Whom something is counted for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    User(Arc<str>),
+    /// An IPv4 address, or a network of IPv6: one host has a whole one (RFC 4291 §2.5.4).
+    Address(IpAddr),
+    /// The proxy itself: it fetches on behalf of all.
+    Proxy,
+}
+
+impl Key {
+    /// That of a client without a name.
+    pub fn of(address: IpAddr) -> Self {
+        const NETWORK: u128 = !0 << 64;
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+            address => address,
+        })
+    }
+}
+
+/// Who has how many. A client without any has no entry.
+#[derive(Debug, Default)]
+pub struct Places(Mutex<HashMap<Key, usize>>);
+
+/// One of them, given back when dropped.
+#[derive(Debug)]
+pub struct Place {
+    key: Key,
+    places: Arc<Places>,
+}
+
+impl Places {
+    /// One more for `key`, unless it has `max` already.
+    pub fn take(self: &Arc<Self>, key: Key, max: usize) -> Option<Place> {
+        let mut taken = self.taken();
+        if taken.get(&key).copied().unwrap_or_default() >= max {
+            return None;
+        }
+        *taken.entry(key.clone()).or_default() += 1;
+        drop(taken);
+        Some(Place { key, places: Arc::clone(self) })
+    }
+
+    /// Counts stay right even if somebody panicked while holding them.
+    fn taken(&self) -> MutexGuard<'_, HashMap<Key, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken();
+        if let Some(count) = taken.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_has_its_own_places_and_an_entry_only_while_it_has_one() {
+        let places = Arc::new(Places::default());
+        let take = |address: &str| places.take(Key::of(address.parse().unwrap()), 2);
+        let first = take("192.0.2.1").unwrap();
+        let _second = take("::ffff:192.0.2.1").unwrap();
+        assert!(take("192.0.2.1").is_none());
+        let _other = take("192.0.2.2").unwrap();
+        drop(first);
+        drop(take("192.0.2.1").unwrap());
+        let (_a, _b) = (take("2001:db8::1").unwrap(), take("2001:db8::2").unwrap());
+        assert!(take("2001:db8::ffff:1").is_none(), "one network is one client");
+        drop((_second, _other, _a, _b));
+        assert!(places.taken().is_empty());
+    }
+
+    #[test]
+    fn a_client_that_may_have_none_leaves_no_entry() {
+        let places = Arc::new(Places::default());
+        assert!(places.take(Key::Proxy, 0).is_none());
+        assert!(places.taken().is_empty());
+    }
+}

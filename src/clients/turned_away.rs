@@ -1,0 +1,62 @@
+//! Why a client is not served: one word for each reason, and a sentence that names what to do.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Why a client is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TurnedAway {
+    #[error("{0} may not use this proxy: list its block in clients.allow")]
+    NotAllowed(IpAddr),
+    #[error("{0} clients are connected (clients.max_connections)")]
+    Full(usize),
+    #[error(
+        "{0} connections of this client are open (clients.max_per_client, or the user's max_connections)"
+    )]
+    TooManyConnections(usize),
+    #[error(
+        "{0} requests of this client are under way (clients.max_requests_per_client, or the user's max_requests)"
+    )]
+    TooManyRequests(usize),
+    #[error(
+        "this proxy asks for a name and a password: write them into its address, http://NAME:PASSWORD@HOST:PORT"
+    )]
+    NoCredentials,
+    #[error("the name or the password for this proxy is wrong")]
+    WrongCredentials,
+    #[error("the user who opened this tunnel may not use the proxy any more, or has another password")]
+    NoLongerUser,
+    #[error("wrong names or passwords for this proxy have come from this address too often")]
+    TooManyAttempts(Duration),
+    #[error("too many passwords are being verified")]
+    TooManyVerifications,
+}
+
+impl TurnedAway {
+    /// Every word, each at the place of its reason.
+    pub const WORDS: [&str; 9] = [
+        "not_allowed",
+        "connections",
+        "client_connections",
+        "client_requests",
+        "no_credentials",
+        "wrong_credentials",
+        "no_longer_user",
+        "attempts",
+        "verifications",
+    ];
+
+    pub(super) const fn place(self) -> usize {
+        match self {
+            Self::NotAllowed(_) => 0,
+            Self::Full(_) => 1,
+            Self::TooManyConnections(_) => 2,
+            Self::TooManyRequests(_) => 3,
+            Self::NoCredentials => 4,
+            Self::WrongCredentials => 5,
+            Self::NoLongerUser => 6,
+            Self::TooManyAttempts(_) => 7,
+            Self::TooManyVerifications => 8,
+        }
+    }
+}

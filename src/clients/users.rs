@@ -1,0 +1,130 @@
+//! The users: who they are, what holds for each, and the hash of each one's password.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use http::StatusCode;
+
+use super::credentials::Credentials;
+use super::password::{Hash, Password};
+use crate::limits::USER_NAME_OCTETS_MAX;
+use crate::policy::mode::Mode;
+
+/// Somebody who may use the proxy, and what is different for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub password: Hash,
+    /// The product token of requests without a User-Agent.
+    pub agent: Option<String>,
+    pub mode: Option<Mode>,
+    pub deny_status: Option<StatusCode>,
+    /// Connections at one time; none: as for everybody.
+    pub max_connections: Option<usize>,
+    /// Requests under way; none: as for everybody.
+    pub max_requests: Option<usize>,
+}
+
+/// All of them, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users(BTreeMap<String, Arc<User>>);
+
+/// Of no password that anybody has. Against it is held who is not there: that takes as long.
+static NOBODY: LazyLock<Hash> = LazyLock::new(|| Hash::of(&Password::of(vec![0])));
+
+impl Users {
+    pub fn get(&self, name: &str) -> Option<&Arc<User>> {
+        self.0.get(name)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &User> {
+        self.0.values().map(|user| &**user)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In the place of one with the same name, if there is one.
+    pub fn put(&mut self, user: User) {
+        self.0.insert(user.name.clone(), Arc::new(user));
+    }
+
+    /// Has the hash ready against which those are held who are not there: the first of them would
+    /// take longer otherwise.
+    pub(super) fn prepare() {
+        LazyLock::force(&NOBODY);
+    }
+
+    /// Whether there was such a user.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.0.remove(name).is_some()
+    }
+
+    /// The user who has these credentials. Takes its time, and no less where there is no such user.
+    pub(super) fn verify(&self, credentials: &Credentials) -> Option<Arc<User>> {
+        let user = self.get(&credentials.name);
+        let hash = user.map_or(&*NOBODY, |user| &user.password);
+        let is_right = hash.is_of(&credentials.password);
+        user.filter(|_| is_right).cloned()
+    }
+}
+
+/// Whether a user can be called so: in a record, a log line and a URL it must be one word.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
+    if name.is_empty() || name.len() > USER_NAME_OCTETS_MAX || !name.bytes().all(plain) {
+        return Err(format!(
+            "{name:?} cannot be a user's name: write up to {USER_NAME_OCTETS_MAX} letters, digits, \"-\", \"_\" or \".\""
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str, password: &str) -> User {
+        User {
+            name: name.into(),
+            password: Hash::of(&Password::new(password).unwrap()),
+            agent: None,
+            mode: None,
+            deny_status: None,
+            max_connections: None,
+            max_requests: None,
+        }
+    }
+
+    #[test]
+    fn only_name_and_password_together_are_a_user() {
+        let mut users = Users::default();
+        users.put(user("ada", "secret"));
+        users.put(user("bob", "other"));
+        let verify = |name: &str, password: &str| {
+            let password = Password::of(password.into());
+            users.verify(&Credentials { name: name.into(), password }).map(|user| user.name.clone())
+        };
+        assert_eq!(verify("ada", "secret").as_deref(), Some("ada"));
+        for (name, password) in
+            [("ada", "other"), ("ada", ""), ("Ada", "secret"), ("eve", "secret"), ("", "\0")]
+        {
+            assert_eq!(verify(name, password), None, "{name} {password}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_word() {
+        for name in ["a", "crawler-1.team_b", &"a".repeat(USER_NAME_OCTETS_MAX)] {
+            assert_eq!(check_name(name), Ok(()));
+        }
+        for name in ["", "a b", "a:b", "é", "a\n", &"a".repeat(USER_NAME_OCTETS_MAX + 1)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+    }
+}

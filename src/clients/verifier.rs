@@ -1,0 +1,161 @@
+//! Whether credentials are right: known at once when they have been seen before, else by a
+//! verification, of which few run at a time and none on a thread that serves requests.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hmac::{Hmac, KeyInit, Mac};
+use http::HeaderMap;
+use lru::LruCache;
+use sha2::Sha256;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{info, warn};
+use ulid::Ulid;
+
+use super::attempts::Attempts;
+use super::credentials::Credentials;
+use super::{Key, TurnedAway, User, Users};
+use crate::clock;
+use crate::limits::{CREDENTIALS_KNOWN_MAX, VERIFICATION_WAIT, VERIFICATIONS_MAX};
+
+/// Credentials as they are remembered: a hash under a key that ends with the process.
+type Digest = [u8; 32];
+
+pub struct Verifier {
+    keyed: Hmac<Sha256>,
+    known: Mutex<Known>,
+    attempts: Mutex<Attempts>,
+    under_way: Arc<Semaphore>,
+}
+
+/// What has been verified against one version of the users. The wrong ones have room of their own:
+/// no number of them displaces a right one.
+struct Known {
+    of: Arc<Users>,
+    right: LruCache<Digest, Arc<User>>,
+    wrong: LruCache<Digest, ()>,
+}
+
+impl Known {
+    fn of(users: &Arc<Users>) -> Self {
+        let of = Arc::clone(users);
+        Self { of, right: LruCache::new(CREDENTIALS_KNOWN_MAX), wrong: LruCache::new(CREDENTIALS_KNOWN_MAX) }
+    }
+}
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Verifier").finish_non_exhaustive()
+    }
+}
+
+impl Verifier {
+    pub fn new() -> Self {
+        // Each has eighty random bits.
+        let key = [Ulid::new().to_bytes(), Ulid::new().to_bytes()].concat();
+        Self {
+            keyed: Hmac::new_from_slice(&key).expect("a key of any length is one"),
+            known: Mutex::new(Known::of(&Arc::default())),
+            attempts: Mutex::new(Attempts::new()),
+            under_way: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
+        }
+    }
+
+    /// The user whose credentials are in `fields`.
+    pub async fn authenticate(
+        &self,
+        users: &Arc<Users>,
+        address: IpAddr,
+        fields: &HeaderMap,
+    ) -> Result<Arc<User>, TurnedAway> {
+        let credentials = Credentials::of(fields).ok_or(TurnedAway::NoCredentials)?;
+        let digest = self.digest(&credentials);
+        if let Some(known) = self.known(users, &digest) {
+            return known;
+        }
+        let key = Key::of(address);
+        self.may_try(&key)?;
+        let turn = timeout(VERIFICATION_WAIT, Arc::clone(&self.under_way).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(TurnedAway::TooManyVerifications) };
+        // Others may have tried the same meanwhile, or the same address others.
+        if let Some(known) = self.known(users, &digest) {
+            return known;
+        }
+        self.may_try(&key)?;
+        let asked = Arc::clone(users);
+        let verified = tokio::task::spawn_blocking(move || {
+            // A client that leaves does not end the work, and so not the turn either.
+            let _turn = turn;
+            asked.verify(&credentials)
+        });
+        let Ok(verified) = verified.await else {
+            warn!("a verification of a password has panicked");
+            return Err(TurnedAway::TooManyVerifications);
+        };
+        self.learn(users, digest, verified.as_ref());
+        match verified {
+            Some(user) => {
+                locked(&self.attempts).succeeded(&key);
+                Ok(user)
+            }
+            None => {
+                locked(&self.attempts).failed(key, clock::monotonic());
+                info!(client = %address, "wrong name or password");
+                Err(TurnedAway::WrongCredentials)
+            }
+        }
+    }
+
+    /// So many turns, for a test that wants none to be left.
+    #[cfg(test)]
+    pub async fn turns(&self, count: usize) -> tokio::sync::OwnedSemaphorePermit {
+        let count = u32::try_from(count).unwrap();
+        Arc::clone(&self.under_way).acquire_many_owned(count).await.unwrap()
+    }
+
+    fn may_try(&self, key: &Key) -> Result<(), TurnedAway> {
+        match locked(&self.attempts).wait(key, clock::monotonic()) {
+            Some(wait) => Err(TurnedAway::TooManyAttempts(wait)),
+            None => Ok(()),
+        }
+    }
+
+    fn digest(&self, credentials: &Credentials) -> Digest {
+        let mut keyed = self.keyed.clone();
+        // A name has no colon: the two cannot be parted otherwise.
+        keyed.update(credentials.name.as_bytes());
+        keyed.update(b":");
+        keyed.update(credentials.password.octets());
+        keyed.finalize().into_bytes().into()
+    }
+
+    /// What is known under this version of the users. What was under another is forgotten.
+    fn known(&self, users: &Arc<Users>, digest: &Digest) -> Option<Result<Arc<User>, TurnedAway>> {
+        let mut known = locked(&self.known);
+        if !Arc::ptr_eq(&known.of, users) {
+            *known = Known::of(users);
+        }
+        if let Some(user) = known.right.get(digest) {
+            return Some(Ok(Arc::clone(user)));
+        }
+        known.wrong.get(digest).map(|()| Err(TurnedAway::WrongCredentials))
+    }
+
+    fn learn(&self, users: &Arc<Users>, digest: Digest, verified: Option<&Arc<User>>) {
+        let mut known = locked(&self.known);
+        // The users may have changed during the verification.
+        if !Arc::ptr_eq(&known.of, users) {
+            return;
+        }
+        match verified {
+            Some(user) => drop(known.right.put(digest, Arc::clone(user))),
+            None => drop(known.wrong.put(digest, ())),
+        }
+    }
+}
+
+/// What is remembered stays right even if somebody panicked while holding it.
+fn locked<T>(remembered: &Mutex<T>) -> MutexGuard<'_, T> {
+    remembered.lock().unwrap_or_else(PoisonError::into_inner)
+}
