@@ -21,7 +21,7 @@ impl Serve {
     /// Starts `command`, which is `courtesy serve` or becomes it, and waits until it listens.
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--allow-private"]);
+        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a process");
         let said = Arc::<Mutex<String>>::default();
         let listener = listen(child.stderr.take().expect("its standard error"), Arc::clone(&said));
