@@ -20,3 +20,4 @@ mod world;
 
 mod addresses;
 mod egress;
+mod resolver;

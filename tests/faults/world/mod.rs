@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub use everywhere::{Contact, Everywhere};
+pub use everywhere::Everywhere;
 
 use crate::parties::{Client, Response};
 use crate::processes::{Place, Serve};
