@@ -91,8 +91,17 @@ impl Serve {
 
     /// Octets of it that are in memory.
     pub fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that there ever were.
+    pub fn peak(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("its memory");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 

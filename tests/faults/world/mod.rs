@@ -59,7 +59,12 @@ pub fn inside(test: &str, body: impl FnOnce()) {
     let user = (!rustix::process::geteuid().is_root()).then_some("--map-root-user");
     command.args(["--net", "--mount", "--propagation", "private"]).args(user);
     command.args(["sh", "-ec", MAKE, "sh"]).arg(files.path());
-    command.arg(std::env::current_exe().expect("this program")).args([test, "--exact", "--nocapture"]);
+    command.arg(std::env::current_exe().expect("this program")).args([
+        test,
+        "--exact",
+        "--nocapture",
+        "--include-ignored",
+    ]);
     command.env(INSIDE, "1").stdin(Stdio::null());
     let output = command.output().expect("unshare, of util-linux");
     let [said, complaint] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
