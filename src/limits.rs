@@ -192,12 +192,6 @@ pub const STORE_PENDING_MAX: usize = 4096;
 /// Octets that this knowledge may take: a few hundred files of the largest kind.
 pub const STORE_PENDING_OCTETS_MAX: usize = 64 << 20;
 
-/// What part of `robots.cache_size` that may be, where it is less: who has little memory sets one bound.
-pub const STORE_PENDING_SHARE: usize = 4;
-
-/// What it may be in any case: a few files of the largest kind.
-pub const STORE_PENDING_OCTETS_MIN: usize = 4 << 20;
-
 /// Origins in one transaction of the store.
 pub const STORE_BATCH_MAX: usize = 500;
 

@@ -12,7 +12,6 @@ use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
-use crate::limits::{STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN, STORE_PENDING_SHARE};
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
@@ -44,12 +43,7 @@ impl Settings {
     /// Where and how it is kept beyond the process, if it is.
     pub fn disk(&self) -> Option<store::disk::Config> {
         let path = self.state_dir.join(store::disk::FILE_NAME);
-        let share = octets(self.robots.cache_size) / STORE_PENDING_SHARE;
-        let kept = store::disk::Config {
-            size_max: self.store.max_size,
-            pending_octets_max: share.clamp(STORE_PENDING_OCTETS_MIN, STORE_PENDING_OCTETS_MAX),
-            ..store::disk::Config::new(path)
-        };
+        let kept = store::disk::Config { size_max: self.store.max_size, ..store::disk::Config::new(path) };
         self.store.enabled.then_some(kept)
     }
 

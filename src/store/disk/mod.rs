@@ -30,7 +30,7 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::restore::Blobs;
 use crate::clock::Clock;
-use crate::limits::{STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_OCTETS_MAX, STORE_RETRY};
+use crate::limits::{STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_RETRY};
 use crate::origin::Origin;
 pub use health::Health;
 pub use offline::Offline;
@@ -48,8 +48,6 @@ pub struct Config {
     pub path: PathBuf,
     /// Octets of the file. Who was not written for the longest time goes first.
     pub size_max: u64,
-    /// Octets of what waits to be written, and as many that are being written.
-    pub pending_octets_max: usize,
     /// How long a file that failed is left alone.
     pub retry: Duration,
 }
@@ -57,7 +55,7 @@ pub struct Config {
 impl Config {
     /// The defaults, at `path`.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, size_max: 1 << 30, pending_octets_max: STORE_PENDING_OCTETS_MAX, retry: STORE_RETRY }
+        Self { path, size_max: 1 << 30, retry: STORE_RETRY }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::super::entry::Entry;
-use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX};
+use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX, STORE_PENDING_OCTETS_MAX};
 use crate::origin::Origin;
 
 /// What becomes of an origin's row.
@@ -21,7 +21,6 @@ pub(super) enum Change {
 pub(super) struct Pending {
     waiting: LruCache<Origin, Change>,
     octets: usize,
-    octets_max: usize,
     /// Taken by the writer, and not on the disk yet.
     writing: Arc<HashMap<Origin, Change>>,
     pub dropped: u64,
@@ -37,8 +36,8 @@ impl Change {
 }
 
 impl Pending {
-    pub(super) fn new(octets_max: usize) -> Self {
-        Self { waiting: LruCache::unbounded(), octets: 0, octets_max, writing: Arc::default(), dropped: 0 }
+    pub(super) fn new() -> Self {
+        Self { waiting: LruCache::unbounded(), octets: 0, writing: Arc::default(), dropped: 0 }
     }
 
     pub(super) fn put(&mut self, origin: &Origin, change: Change) {
@@ -95,7 +94,7 @@ impl Pending {
     }
 
     fn bound(&mut self) {
-        while self.waiting.len() > STORE_PENDING_MAX || self.octets > self.octets_max {
+        while self.waiting.len() > STORE_PENDING_MAX || self.octets > STORE_PENDING_OCTETS_MAX {
             let Some((_, dropped)) = self.waiting.pop_lru() else { break };
             self.octets -= dropped.weight();
             self.dropped += 1;

@@ -41,7 +41,7 @@ impl Shared {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
         let desk = Desk {
             file: None,
-            pending: Pending::new(config.pending_octets_max),
+            pending: Pending::new(),
             health: Health { enabled: true, ..Health::default() },
             is_hopeless: false,
             is_hurried: false,

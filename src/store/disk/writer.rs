@@ -70,7 +70,7 @@ impl Shared {
         let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         // What a transaction replaces is free only after it: a small file takes small ones.
         let octets_max = usize::try_from(self.config.size_max / 32).unwrap_or(usize::MAX);
-        let batch = desk.pending.take(octets_max.min(self.config.pending_octets_max));
+        let batch = desk.pending.take(octets_max);
         if batch.is_empty() && desk.is_closing { Task::End } else { Task::Write(file, batch) }
     }
 

@@ -91,17 +91,14 @@ impl Serve {
 
     /// Octets of it that are in memory.
     pub fn resident(&self) -> usize {
-        self.memory("VmRSS:")
+        self.memory("VmRSS")
     }
 
-    /// The most that there ever were.
-    pub fn peak(&self) -> usize {
-        self.memory("VmHWM:")
-    }
-
-    fn memory(&self, name: &str) -> usize {
+    /// Octets of a kind of its memory (proc_pid_status(5)).
+    pub fn memory(&self, kind: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("its memory");
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(kind)?.strip_prefix(':')).expect("its memory");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 
