@@ -48,7 +48,7 @@ fn deny_until_records_are_lost(serve: &Serve, site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn a_full_disk_never_allows_and_what_it_cost_is_recorded() {
+fn f12_a_full_disk_never_allows_and_what_it_cost_is_recorded() {
     let site = Site::with_rules(RULES);
     let place = Place::new("");
     let serve = place.serve_on(SMALL_DISK);
@@ -83,7 +83,7 @@ fn a_full_disk_never_allows_and_what_it_cost_is_recorded() {
 }
 
 #[test]
-fn a_full_disk_stops_everything_where_that_is_set() {
+fn f12_a_full_disk_stops_everything_where_that_is_set() {
     let site = Site::with_rules(RULES);
     let place = Place::new("[audit]\non_failure = \"stop\"");
     let serve = place.serve_on(SMALL_DISK);

@@ -201,7 +201,7 @@ fn an_empty_file_has_no_rules() {
 }
 
 #[test]
-fn a_file_may_come_in_any_framing() {
+fn f6_a_file_may_come_in_any_framing() {
     let chunked = format!(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nU\r\n{:x};x=y\r\n{}\r\n0\r\nX: y\r\n\r\n",
         RULES.len() - 1,
@@ -246,7 +246,7 @@ fn an_origin_that_cannot_be_reached_is_denied() {
 }
 
 #[test]
-fn an_answer_that_is_no_http_is_unreachable() {
+fn f6_an_answer_that_is_no_http_is_unreachable() {
     let head = "HTTP/1.1 200 OK\r\n";
     let long_field = format!("{head}X: {}\r\n\r\n", "x".repeat(200_000));
     let many_fields = format!("{head}{}\r\n", "X: y\r\n".repeat(2000));
@@ -303,7 +303,7 @@ fn an_answer_that_is_no_http_is_unreachable() {
 
 /// A broken file must not be taken for a shorter one: that would widen access.
 #[test]
-fn a_file_that_breaks_off_at_any_octet_allows_nothing() {
+fn f5_a_file_that_breaks_off_at_any_octet_allows_nothing() {
     let with_length = answer(200, "Content-Type: text/plain\r\n", RULES);
     let chunked = format!(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n",
@@ -325,7 +325,7 @@ fn a_file_that_breaks_off_at_any_octet_allows_nothing() {
 }
 
 #[test]
-fn a_file_that_comes_too_slowly_is_unreachable_by_the_deadline() {
+fn f1_a_file_that_comes_too_slowly_is_unreachable_by_the_deadline() {
     let pause = Duration::from_millis(20);
     let long = format!("{RULES}{}", "#\n".repeat(1000));
     for (name, script) in [
@@ -359,7 +359,7 @@ fn a_file_that_comes_too_slowly_is_unreachable_by_the_deadline() {
 }
 
 #[test]
-fn a_chain_of_slow_redirects_has_one_deadline() {
+fn f4_a_chain_of_slow_redirects_has_one_deadline() {
     let slow = |to: &str| {
         Script::default().drip(answer(302, &format!("Location: {to}\r\n"), ""), Duration::from_millis(3))
     };
@@ -378,7 +378,7 @@ fn a_chain_of_slow_redirects_has_one_deadline() {
 
 /// RFC 9309 §2.5: at least 500 KiB are read; the rest is not even downloaded.
 #[test]
-fn a_file_without_end_costs_its_first_part_only() {
+fn f2_a_file_without_end_costs_its_first_part_only() {
     let begin = format!("{RULES}#");
     let comment = vec![b'x'; 64 * 1024];
     let chunk = [format!("{:x}\r\n", comment.len()).as_bytes(), &comment, b"\r\n"].concat();
@@ -404,7 +404,7 @@ fn a_file_without_end_costs_its_first_part_only() {
 }
 
 #[test]
-fn a_file_that_unfolds_without_end_costs_its_first_part_only() {
+fn f3_a_file_that_unfolds_without_end_costs_its_first_part_only() {
     // Members of a gzip file follow each other (RFC 1952 §2.2): 256 MiB of comment in all.
     let bomb = [gzip(RULES), gzip(vec![b'#'; 1 << 20]).repeat(256)].concat();
     assert!(bomb.len() < 500 * 1024, "it is within the limit as it comes");
@@ -439,7 +439,7 @@ fn to(location: &str) -> Script {
 
 /// RFC 9309 §2.3.1.2: at least five, even across authorities; more may be taken as unavailable.
 #[test]
-fn five_redirects_are_followed_and_the_sixth_is_not() {
+fn f4_five_redirects_are_followed_and_the_sixth_is_not() {
     let origin = Origin::start()
         .on("five/robots.txt", to("/1"))
         .on("six/robots.txt", to("/0"))
@@ -475,7 +475,7 @@ fn rules_found_across_authorities_are_those_of_the_first() {
 }
 
 #[test]
-fn algorithm_4_redirects_that_cannot_be_followed_are_unreachable() {
+fn f4_algorithm_4_redirects_that_cannot_be_followed_are_unreachable() {
     let bystander = Origin::start();
     let proxy = Proxy::with(|settings| {
         settings.egress.deny = vec!["127.0.0.2/32".parse().expect("a block")];
@@ -493,6 +493,11 @@ fn algorithm_4_redirects_that_cannot_be_followed_are_unreachable() {
         "ftp://ftp.example/robots.txt",
         "file:///etc/passwd",
         "gopher://x/",
+        "data:,User-agent:*",
+        "javascript:0",
+        "ws://127.0.0.1/",
+        "mailto:robots@127.0.0.1",
+        "jar:http://127.0.0.1/!/",
         "http://",
         "http://user@127.0.0.1/",
         &format!("http://0x7f000001:{port}/"),
@@ -523,7 +528,7 @@ fn algorithm_4_redirects_that_cannot_be_followed_are_unreachable() {
 }
 
 #[test]
-fn a_redirect_back_to_the_start_by_another_spelling_is_a_circle_too() {
+fn f4_a_redirect_back_to_the_start_by_another_spelling_is_a_circle_too() {
     let origin = Origin::start();
     let spelt = format!("http://LOCALHOST:{}/x/../robots.txt", origin.address().port());
     let origin = origin.on("/robots.txt", to(&spelt));

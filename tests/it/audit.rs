@@ -112,7 +112,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn a_log_that_was_rotated_by_another_program_goes_on_after_a_hang_up() {
+fn f15_a_log_that_was_rotated_by_another_program_goes_on_after_a_hang_up() {
     let origin = Origin::with_robots(ROBOTS);
     let state = tempfile::tempdir().expect("a directory");
     let dir = state.path().join("audit");

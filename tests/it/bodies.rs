@@ -258,17 +258,22 @@ fn a_truncated_body_stays_visibly_truncated() {
 }
 
 #[test]
-fn a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
-    let whole = answer(200, "X: y\r\n", "page");
+fn f7_a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\npa\r\n2;x=y\r\nge\r\n0\r\nX: y\r\n\r\n";
+    let wholes = [("length", answer(200, "X: y\r\n", "page")), ("chunked", chunked.into())];
     let mut origin = Origin::start();
-    for cut in 0..whole.len() {
-        let begun = Script::default().send(&whole[..cut]);
-        origin = origin.on(&format!("/{cut}/close"), begun.clone().close());
-        origin = origin.on(&format!("/{cut}/reset"), begun.reset());
+    for (framing, whole) in &wholes {
+        for cut in 0..whole.len() {
+            let begun = Script::default().send(&whole[..cut]);
+            origin = origin.on(&format!("/{framing}/{cut}/close"), begun.clone().close());
+            origin = origin.on(&format!("/{framing}/{cut}/reset"), begun.reset());
+        }
     }
     let proxy = Proxy::start();
-    for cut in 0..whole.len() {
-        for path in [format!("/{cut}/close"), format!("/{cut}/reset")] {
+    for (framing, whole) in &wholes {
+        let cuts = 0..whole.len();
+        for path in cuts.flat_map(|cut| ["close", "reset"].map(|end| format!("/{framing}/{cut}/{end}"))) {
             let mut client = proxy.client();
             match client.ask("GET", &origin.url(&path), "").try_read("GET") {
                 Ok(response) => {

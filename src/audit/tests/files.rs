@@ -245,7 +245,7 @@ fn a_file_that_was_renamed_is_not_closed_in_the_place_of_another() {
 }
 
 #[test]
-fn a_file_that_was_copied_and_truncated_is_written_on() {
+fn f15_a_file_that_was_copied_and_truncated_is_written_on() {
     let dir = tempfile::tempdir().unwrap();
     let (file, copy) = (dir.path().join(FILE_NAME), dir.path().join("denials.jsonl.1"));
     let writer = open(dir.path()).unwrap();

@@ -63,17 +63,17 @@ impl Place {
         paths.filter(is_closed).collect()
     }
 
-    /// Starts the proxy here.
+    /// Starts the proxy here; it may reach this machine.
     #[track_caller]
     pub fn serve(&self) -> Serve {
-        Serve::start(self.command("serve"))
+        Serve::start(self.command("serve --allow-private"))
     }
 
     /// Starts it with another date: `ahead` of ours, such as `+29d`. Only the date differs; what is
     /// measured, timeouts and pauses, goes by the true clock.
     #[track_caller]
     pub fn serve_at(&self, ahead: &str) -> Serve {
-        let mut command = self.command("serve");
+        let mut command = self.command("serve --allow-private");
         command.env("LD_PRELOAD", faketime()).env("FAKETIME", ahead).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         Serve::start(command)
     }
@@ -83,7 +83,7 @@ impl Place {
     #[track_caller]
     pub fn serve_on(&self, mount: &str) -> Serve {
         fs::create_dir_all(self.state_dir()).expect("a directory that can be written to");
-        let serve = self.command("serve");
+        let serve = self.command("serve --allow-private");
         let mut command = Command::new("unshare");
         // As anybody but root, a name space of users is needed for one of mounts.
         let user = (!rustix::process::geteuid().is_root()).then_some("--map-root-user");

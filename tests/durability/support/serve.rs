@@ -21,7 +21,7 @@ impl Serve {
     /// Starts `command`, which is `courtesy serve` or becomes it, and waits until it listens.
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--allow-private"]);
+        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a process");
         let said = Arc::<Mutex<String>>::default();
         let listener = listen(child.stderr.take().expect("its standard error"), Arc::clone(&said));
@@ -91,8 +91,14 @@ impl Serve {
 
     /// Octets of it that are in memory.
     pub fn resident(&self) -> usize {
+        self.memory("VmRSS")
+    }
+
+    /// Octets of a kind of its memory (proc_pid_status(5)).
+    pub fn memory(&self, kind: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(kind)?.strip_prefix(':')).expect("its memory");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 
