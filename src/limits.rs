@@ -203,7 +203,9 @@ pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 /// is asked for again after a restart.
 pub const STORE_PENDING_MAX: usize = 32_768;
 
-/// Octets that this knowledge may take: a few hundred files of the largest kind.
+/// Octets that this knowledge may take at the most: a quarter of `robots.cache_size` within these bounds.
+/// Some dozens, or a few hundred, files of the largest kind.
+pub const STORE_PENDING_OCTETS_MIN: usize = 16 << 20;
 pub const STORE_PENDING_OCTETS_MAX: usize = 64 << 20;
 
 /// Origins in one transaction of the store: each costs a wait for the disk, so the more, the faster.

@@ -13,6 +13,7 @@ use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
+use crate::limits::{STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN};
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
@@ -44,8 +45,18 @@ impl Settings {
     /// Where and how it is kept beyond the process, if it is.
     pub fn disk(&self) -> Option<store::disk::Config> {
         let path = self.state_dir.join(store::disk::FILE_NAME);
-        let kept = store::disk::Config { size_max: self.store.max_size, ..store::disk::Config::new(path) };
+        let kept = store::disk::Config {
+            size_max: self.store.max_size,
+            pending_max: self.store_pending_max(),
+            ..store::disk::Config::new(path)
+        };
         self.store.enabled.then_some(kept)
+    }
+
+    /// Octets of memory for what waits to be written to the store: in proportion to what is known.
+    pub fn store_pending_max(&self) -> usize {
+        let quarter = usize::try_from(self.robots.cache_size / 4).unwrap_or(usize::MAX);
+        quarter.clamp(STORE_PENDING_OCTETS_MIN, STORE_PENDING_OCTETS_MAX)
     }
 
     /// How the log of denials is kept.

@@ -13,6 +13,7 @@ mod endpoints;
 mod error;
 mod exchange;
 mod hosts;
+mod hosts_file;
 mod http2;
 mod multiplexed;
 mod pool;

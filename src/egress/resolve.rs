@@ -21,6 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::error::{Error, Failure};
+use super::hosts_file;
 use crate::clock;
 use crate::limits::{
     DNS_ADDRESSES_MAX, DNS_CACHE_ENTRIES, DNS_LOOKUPS_MAX, DNS_NEGATIVE_TTL, DNS_TIMEOUT, DNS_TTL,
@@ -181,8 +182,15 @@ fn answer(name: &str, found: io::Result<Vec<IpAddr>>) -> Answer {
 }
 
 /// A dot at the end asks for the absolute name: it skips the resolver's search list, and a public name
-/// never becomes a cluster-internal one. Single labels have no such form.
+/// never becomes a cluster-internal one. Single labels have no such form, and the machine's own list
+/// does not know it.
 fn ask_system(name: &str) -> io::Result<Vec<IpAddr>> {
-    let absolute = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
-    Ok((absolute, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    let ask = |name: String| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
+    if !name.contains('.') {
+        return ask(name.to_owned());
+    }
+    match hosts_file::listed(name) {
+        listed if listed.is_empty() => ask(format!("{name}.")),
+        listed => Ok(listed),
+    }
 }

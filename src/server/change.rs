@@ -28,7 +28,7 @@ impl Server {
         assembly.egress.change(terms);
         assembly.store.change(settings.store(), assembly.fetcher(&settings));
         if let Some(disk) = assembly.store.disk() {
-            disk.resize(settings.store.max_size);
+            disk.resize(settings.store.max_size, settings.store_pending_max());
         }
         assembly.door.change(clients);
         if settings.clients.max_connections != assembly.settings().clients.max_connections {

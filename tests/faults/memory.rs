@@ -136,8 +136,6 @@ fn f19_a_proxy_of_128_mib_outlives_all_of_them_together() {
 }
 
 #[test]
-#[ignore = "what waits to be written to the store may take 64 MiB beside robots.cache_size, and again while \
-            it is written: no setting makes that less"]
 fn f19_a_proxy_of_128_mib_that_keeps_what_it_knows_outlives_them_too() {
     outlives_all_of_them_together(SMALL);
 }

@@ -55,8 +55,6 @@ fn f11_a_name_server_that_fails_costs_its_own_names_only() {
 
 /// The look-up for the robots.txt and the one for the page have one deadline between them.
 #[test]
-#[ignore = "a look-up that took all its time is forgotten at once, and made again for the page: the time for \
-            which a failure is kept counts from its beginning"]
 fn f11_a_name_without_an_answer_is_told_so_in_time() {
     inside("resolver::f11_a_name_without_an_answer_is_told_so_in_time", || {
         Names::start();

@@ -30,7 +30,7 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::restore::Blobs;
 use crate::clock::Clock;
-use crate::limits::{STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_RETRY};
+use crate::limits::{STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_OCTETS_MAX, STORE_RETRY};
 use crate::origin::Origin;
 pub use health::Health;
 pub use offline::Offline;
@@ -48,6 +48,8 @@ pub struct Config {
     pub path: PathBuf,
     /// Octets of the file. Who was not written for the longest time goes first.
     pub size_max: u64,
+    /// Octets of memory for what waits to be written.
+    pub pending_max: usize,
     /// How long a file that failed is left alone.
     pub retry: Duration,
 }
@@ -55,7 +57,7 @@ pub struct Config {
 impl Config {
     /// The defaults, at `path`.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, size_max: 1 << 30, retry: STORE_RETRY }
+        Self { path, size_max: 1 << 30, pending_max: STORE_PENDING_OCTETS_MAX, retry: STORE_RETRY }
     }
 }
 
@@ -92,9 +94,10 @@ impl Disk {
         Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Another bound for the file, in octets. What is beyond it goes soon.
-    pub fn resize(&self, size_max: u64) {
-        self.shared.resize(size_max);
+    /// Other bounds: for the file, and for what waits to be written to it, in octets. What is beyond
+    /// them goes soon.
+    pub fn resize(&self, size_max: u64, pending_max: usize) {
+        self.shared.resize(size_max, pending_max);
     }
 
     /// Keeps what is known of `origin`, soon.

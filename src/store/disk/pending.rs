@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::super::entry::Entry;
-use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX, STORE_PENDING_OCTETS_MAX};
+use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX};
 use crate::origin::Origin;
 
 /// What becomes of an origin's row.
@@ -20,7 +20,9 @@ pub(super) enum Change {
 /// The changes, in the order in which they came; the last one of an origin counts.
 pub(super) struct Pending {
     waiting: LruCache<Origin, Change>,
+    /// What all of them take, those that are being written included.
     octets: usize,
+    octets_max: usize,
     /// Taken by the writer, and not on the disk yet.
     writing: Arc<HashMap<Origin, Change>>,
     pub dropped: u64,
@@ -36,8 +38,13 @@ impl Change {
 }
 
 impl Pending {
-    pub(super) fn new() -> Self {
-        Self { waiting: LruCache::unbounded(), octets: 0, writing: Arc::default(), dropped: 0 }
+    pub(super) fn new(octets_max: usize) -> Self {
+        Self { waiting: LruCache::unbounded(), octets: 0, octets_max, writing: Arc::default(), dropped: 0 }
+    }
+
+    pub(super) fn resize(&mut self, octets_max: usize) {
+        self.octets_max = octets_max;
+        self.bound();
     }
 
     pub(super) fn put(&mut self, origin: &Origin, change: Change) {
@@ -59,7 +66,6 @@ impl Pending {
         let (mut batch, mut octets) = (HashMap::new(), 0);
         while batch.len() < STORE_BATCH_MAX && octets < octets_max {
             let Some((origin, change)) = self.waiting.pop_lru() else { break };
-            self.octets -= change.weight();
             octets += change.weight();
             batch.insert(origin, change);
         }
@@ -69,15 +75,17 @@ impl Pending {
 
     /// The batch is on the disk.
     pub(super) fn written(&mut self) {
-        self.writing = Arc::default();
+        let batch = std::mem::take(&mut self.writing);
+        self.octets -= batch.values().map(Change::weight).sum::<usize>();
     }
 
     /// The batch is not: what nothing newer replaces waits again, as the oldest.
     pub(super) fn put_back(&mut self) {
         let batch = std::mem::take(&mut self.writing);
         for (origin, change) in batch.iter() {
-            if !self.waiting.contains(origin) {
-                self.octets += change.weight();
+            if self.waiting.contains(origin) {
+                self.octets -= change.weight();
+            } else {
                 self.waiting.push(origin.clone(), change.clone());
                 self.waiting.demote(origin);
             }
@@ -94,7 +102,7 @@ impl Pending {
     }
 
     fn bound(&mut self) {
-        while self.waiting.len() > STORE_PENDING_MAX || self.octets > STORE_PENDING_OCTETS_MAX {
+        while self.waiting.len() > STORE_PENDING_MAX || self.octets > self.octets_max {
             let Some((_, dropped)) = self.waiting.pop_lru() else { break };
             self.octets -= dropped.weight();
             self.dropped += 1;

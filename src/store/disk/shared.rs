@@ -46,7 +46,7 @@ impl Shared {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
         let desk = Desk {
             file: None,
-            pending: Pending::new(),
+            pending: Pending::new(config.pending_max),
             health: Health { enabled: true, ..Health::default() },
             is_hopeless: false,
             is_hurried: false,
@@ -74,8 +74,9 @@ impl Shared {
         self.size_max.load(Ordering::Relaxed)
     }
 
-    /// Another bound for the file. What is beyond it goes soon.
-    pub(super) fn resize(&self, size_max: u64) {
+    /// Other bounds, for the file and for what waits. What is beyond them goes soon.
+    pub(super) fn resize(&self, size_max: u64, pending_max: usize) {
+        self.desk().pending.resize(pending_max);
         if self.size_max.swap(size_max, Ordering::Relaxed) != size_max {
             self.desk().is_resized = true;
             self.changed.notify_all();

@@ -1,0 +1,42 @@
+//! Names that this machine lists itself (hosts(5)). The system's resolver looks there for a name as it
+//! is written, and would not find the absolute form that it is otherwise asked for.
+
+use std::net::IpAddr;
+
+const FILE: &str = "/etc/hosts";
+
+/// The addresses that this machine lists for `name`.
+pub fn listed(name: &str) -> Vec<IpAddr> {
+    std::fs::read_to_string(FILE).map(|text| addresses(&text, name)).unwrap_or_default()
+}
+
+/// Of each line: an address, then names for it, then a comment. What is no such line means nothing.
+fn addresses(text: &str, name: &str) -> Vec<IpAddr> {
+    let address = |line: &str| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let address = words.next()?.parse().ok()?;
+        words.any(|listed| listed.eq_ignore_ascii_case(name)).then_some(address)
+    };
+    text.lines().filter_map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_addresses_of_all_its_lines() {
+        let text = "127.0.0.1\tlocalhost\n\
+                    10.0.0.5  db.internal.test  DB # not c.test\n\
+                    fd00::5 db.internal.test\n\
+                    fe80::1%eth0 zone.test\n\
+                    nonsense c.test\n\
+                    #10.0.0.6 c.test\n";
+        let of = |name| addresses(text, name).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(of("db.internal.test"), ["10.0.0.5", "fd00::5"]);
+        assert_eq!(of("db"), ["10.0.0.5"]);
+        for name in ["c.test", "zone.test", "internal.test", "not", ""] {
+            assert!(of(name).is_empty(), "{name}");
+        }
+    }
+}
