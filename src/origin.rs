@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn one_origin_has_one_spelling() {
+    fn a13_one_origin_has_one_spelling() {
         for (url, expected) in [
             ("http://example.com", "http://example.com"),
             ("HTTP://Example.COM.:80/x", "http://example.com"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_hosts_and_ports_are_refused_by_name() {
+    fn a5_a6_ambiguous_hosts_and_ports_are_refused_by_name() {
         for url in [
             "http://2130706433/",
             "http://127.1/",

@@ -18,7 +18,9 @@ mod resolve;
 mod slots;
 mod tls;
 mod tls_words;
+mod trailers;
 mod trust;
+mod turn;
 mod unstalled;
 mod verify;
 
