@@ -59,9 +59,10 @@ impl Forwarding {
         let flood = interim.pass_on(&mut outgoing, hold);
 
         let response = tokio::select! {
+            // A flood that has come is one, whatever stands behind it.
             biased;
-            response = self.egress.send(&permit.target().origin, outgoing) => response?,
             () = flood.come() => return Err(breach("the origin sent interim responses without end")),
+            response = self.egress.send(&permit.target().origin, outgoing) => response?,
         };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Only a 101 that was asked for switches, and only to what was asked for (RFC 9110 §7.8).

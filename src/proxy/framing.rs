@@ -112,6 +112,9 @@ impl Framing {
         for at in memchr::memchr_iter(b'\n', &octets[search.searched..]) {
             let at = search.searched + at;
             if search.line.is_none() {
+                if at > self.octets_max {
+                    return Err(head::target_too_long());
+                }
                 search.line = Some(head::request_line(without_cr(&octets[..at]))?);
             }
             match &octets[at + 1..] {

@@ -187,7 +187,7 @@ impl Reader<'_> {
     }
 
     fn exactly(&mut self, count: usize) -> Result<Vec<u8>, Stop> {
-        let octets = self.octets.get(self.at..self.at + count).ok_or(Stop::Short)?;
+        let octets = self.octets[self.at..].get(..count).ok_or(Stop::Short)?;
         self.at += count;
         Ok(octets.to_vec())
     }
@@ -210,7 +210,8 @@ fn check_request(request: &Message) -> Result<(), Stop> {
     }
     let is_origin_form =
         target.starts_with('/') && target.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
-    if !is_origin_form && !(method == "OPTIONS" && target == "*") {
+    let is_asterisk = method == "OPTIONS" && target == "*";
+    if !is_origin_form && !is_asterisk {
         return breach(format!("no target in origin-form: {target}"));
     }
     if request.all("host").len() != 1 {
