@@ -42,6 +42,7 @@
 //!
 //! ```text
 //! server      accept, who is let in, limits
+//!   proxy::wire   one request at a time, and none that could be read in two ways
 //!   proxy::handle
 //!     target      absolute-form, CONNECT, or what runs inside one → Destination
 //!     rules       User-Agent → agent, profile, mode

@@ -3,6 +3,8 @@
 //! engine lacks: deadlines for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and an eye on a client that leaves before it is answered.
 
+mod leaving;
+mod reading;
 #[cfg(test)]
 mod tests;
 
@@ -13,17 +15,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Sleep, sleep};
 
 use super::control::Control;
-use super::framing::{Admit, Fault, Framing};
-use super::head;
-use super::refusal::Refusal;
-use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_OCTETS_MAX};
-
-/// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+use super::framing::Framing;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -87,144 +83,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.stream
     }
 
-    /// Hands the engine octets of one request, when there are some that it may have.
-    fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
-        let count = self.granted.min(buf.remaining());
-        buf.put_slice(&self.held[..count]);
-        self.held.advance(count);
-        self.granted -= count;
-        if self.held.is_empty() {
-            // An idle connection takes up no room.
-            self.held = BytesMut::new();
-        }
-        count > 0
-    }
-
-    /// Judges what is held. Where it does not hold, nothing more of this client is a request
-    /// (RFC 9112 §11.2): for a head, the engine sees the end, and whoever serves the connection says
-    /// why; a body ends in an error.
-    fn admit_held(&mut self) -> io::Result<()> {
-        while self.granted == 0 {
-            match self.framing.admit(&mut self.held) {
-                Ok(Admit::Pass(count)) => {
-                    self.granted = count;
-                    if let Some(line) = self.framing.line() {
-                        self.control.note_pathless(line.is_pathless);
-                    }
-                }
-                Ok(Admit::Drop(count)) => self.held.advance(count),
-                Ok(Admit::More) => break,
-                Err(Fault::Head(refusal)) => {
-                    self.refuse(refusal);
-                    break;
-                }
-                Err(Fault::Content(rule)) => {
-                    self.end();
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, rule));
-                }
-            }
-        }
-        self.note_phase();
-        Ok(())
-    }
-
-    /// Nothing more is read, and the client is told why once it has its other answers.
-    fn refuse(&mut self, refusal: Refusal) {
-        self.control.refuse(refusal);
-        self.end();
-    }
-
-    fn end(&mut self) {
-        self.ended = true;
-        self.held.clear();
-    }
-
-    /// A head has its own deadline, from its first octet on.
-    fn note_phase(&mut self) {
-        let in_head = self.framing.is_between() && !self.held.is_empty();
-        if self.in_head != in_head {
-            (self.in_head, self.reading) = (in_head, None);
-        }
-    }
-
-    /// Reads what there is into what is held, with `scratch` for room: while nothing comes, none is
-    /// taken up.
-    fn poll_more(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = scratch.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, scratch))?;
-        let came = &scratch.filled()[before..];
-        self.ended = came.is_empty();
-        self.held.extend_from_slice(came);
-        scratch.set_filled(before);
-        Poll::Ready(Ok(()))
-    }
-
-    /// Waits for the client no longer than its phase allows; then it is as if the client had ended.
-    fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.control.is_idle() {
-            return Poll::Pending;
-        }
-        let limit = if self.in_head { self.deadlines.head } else { self.deadlines.idle };
-        let timer = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(timer.as_mut().poll(cx));
-        if self.in_head {
-            self.refuse(head::too_slow());
-        }
-        self.end();
-        Poll::Ready(())
-    }
-
-    /// Reads when the connection has left HTTP: what is held first.
-    fn poll_read_released(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.granted = self.held.len();
-        if self.hand_over(buf) || self.ended {
-            return Poll::Ready(Ok(()));
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-
-    /// Looks after the client while it waits for its answer: the engine reads nothing then. A client
-    /// that has reset the connection is gone, and with it goes the exchange (RFC 9112 §9.5). One
-    /// that has only ended its own side may still want the answer (§9.6).
-    fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let waits = !self.control.is_idle() && !self.control.is_answered() && !self.control.is_released();
-        if !waits || !self.framing.is_between() || self.granted > 0 {
-            self.probe = None;
-            return Ok(());
-        }
-        while !self.ended && self.held.len() < LOOK_AHEAD_OCTETS_MAX {
-            let mut room = [0; 1024];
-            let mut scratch = ReadBuf::new(&mut room);
-            match Pin::new(&mut self.stream).poll_read(cx, &mut scratch) {
-                Poll::Ready(read) => read?,
-                Poll::Pending => break,
-            }
-            self.ended = scratch.filled().is_empty();
-            self.held.extend_from_slice(scratch.filled());
-        }
-        if self.ended {
-            self.poll_probe(cx);
-        }
-        Ok(())
-    }
-
-    /// A client that is gone answers what it is sent with a reset, which the next write meets. There
-    /// is nothing that one of HTTP/1.0 could be sent (RFC 9110 §15.2).
-    fn poll_probe(&mut self, cx: &mut Context<'_>) {
-        if self.framing.line().is_none_or(|line| line.minor == b'0') {
-            return;
-        }
-        let first = || (Box::pin(sleep(HALF_CLOSED_PROBE)), HALF_CLOSED_PROBE);
-        let (timer, waited) = self.probe.get_or_insert_with(first);
-        if timer.as_mut().poll(cx).is_ready() {
-            self.control.send_interim(CONTINUE);
-            let next = *waited * 2;
-            self.probe = Some((Box::pin(sleep(next)), next));
-            // The new timer is yet to be polled.
-            cx.waker().wake_by_ref();
-        }
-    }
-
     /// Passes a pending write on, or fails when the client has not read for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
@@ -266,37 +124,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.between_messages = false;
         self.blocked |= poll.is_pending();
         self.watch_write(cx, poll)
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let exchanges = self.control.exchanges();
-        if self.exchanges != exchanges {
-            (self.exchanges, self.reading) = (exchanges, None);
-        }
-        if self.control.is_released() {
-            return self.poll_read_released(cx, buf);
-        }
-        loop {
-            self.admit_held()?;
-            if self.hand_over(buf) {
-                return Poll::Ready(Ok(()));
-            }
-            if self.ended {
-                if self.in_head {
-                    self.refuse(Refusal::bad_request("the connection ended inside the request head"));
-                }
-                return Poll::Ready(Ok(()));
-            }
-            if self.poll_more(cx, buf)?.is_pending() {
-                return self.poll_read_deadline(cx).map(Ok);
-            }
-        }
     }
 }
 
