@@ -43,6 +43,7 @@
 //!
 //! ```text
 //! server      accept, who is let in, limits
+//!   proxy::wire   one request at a time, and none that could be read in two ways
 //!   proxy::handle
 //!     clients     407, or who asks and how much of it is under way
 //!     target      absolute-form, CONNECT, or what runs inside one → Destination

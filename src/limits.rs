@@ -81,8 +81,25 @@ pub const CLOCK_SET_BACK_MAX: Duration = Duration::from_secs(5 * 60);
 /// How long an origin may take to say 100 (Continue) before the body is sent all the same.
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
-/// Interim responses passed on to one request; a flood of them ends here.
+/// Interim responses passed on to one request.
 pub const INTERIM_RESPONSES_MAX: usize = 16;
+
+/// Interim responses read before one request's answer; an origin that sends more sends a flood, and
+/// no answer is waited for behind it.
+pub const INTERIM_RESPONSES_READ_MAX: usize = 1024;
+
+/// How long a request may be under way, after its client has ended its side of the connection, before
+/// it is probed whether the client is still there. Doubled after each probe.
+pub const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
+
+/// Octets that are read ahead while a request is being answered, to see whether its client is there.
+pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
+
+/// Octets of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
+pub const TARGET_OCTETS_MAX: usize = 65_534;
+
+/// Octets of chunk extensions in one request (RFC 9112 §7.1.1: to be limited).
+pub const CHUNK_EXTENSION_OCTETS_MAX: usize = 16 << 10;
 
 /// Octets read at once from one direction of an upgraded connection.
 pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;

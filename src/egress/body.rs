@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::pool::Lease;
+use super::turn::Turn;
 use super::unstalled::Unstalled;
 
 /// Waits until the origin wants the body, or has answered without it.
@@ -42,6 +43,7 @@ pub struct Outgoing {
     unwanted: bool,
     answered: Option<oneshot::Receiver<Infallible>>,
     complete: Arc<AtomicBool>,
+    turn: Arc<Turn>,
 }
 
 impl Outgoing {
@@ -81,6 +83,11 @@ impl Outgoing {
         self.is_end_stream()
     }
 
+    /// Whether the origin is waited for, or the client.
+    pub(super) fn turn(&self) -> Arc<Turn> {
+        Arc::clone(&self.turn)
+    }
+
     /// Becomes true when the whole body has been taken.
     pub(super) fn completion(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.complete)
@@ -111,10 +118,14 @@ impl Body for Outgoing {
             }
             return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
         }
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
+        let Self { body: Some(body), turn, complete, .. } = &mut *self else { return Poll::Ready(None) };
+        let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
+            turn.is_clients();
+            return Poll::Pending;
+        };
+        turn.is_origins();
         if frame.is_none() || body.is_end_stream() {
-            self.complete.store(true, Ordering::Release);
+            complete.store(true, Ordering::Release);
         }
         Poll::Ready(frame)
     }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use h2::Reason;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
-use http::{Method, Request, Response, request};
+use http::{Method, Request, Response, Version, request};
 use hyper::client::conn::TrySendError;
-use tokio::time::timeout;
 
 use super::Egress;
 use super::body::{Arriving, Outgoing};
@@ -49,22 +48,32 @@ impl Egress {
         let config = &terms.config;
         let sent = request.body().completion();
         let answer = request.body_mut().until_answered();
-        let answered = timeout(config.response_timeout, connection.link.send(origin, request)).await;
+        let turn = request.body().turn();
+        turn.is_origins();
+        let answered = tokio::select! {
+            biased;
+            answered = connection.link.send(origin, request) => Some(answered),
+            () = turn.overdue(config.response_timeout) => None,
+        };
         let error = match answered {
-            Ok(Ok(response)) if response.headers().len() > config.max_headers => {
+            Some(Ok(response)) if response.headers().len() > config.max_headers => {
                 let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);
                 Error::new(Failure::HeaderTooLarge, detail)
             }
-            Ok(Ok(response)) if let Some(fault) = framing_fault(response.headers()) => {
+            Some(Ok(response)) if let Some(fault) = framing_fault(response.headers()) => {
                 Error::new(Failure::Protocol, format!("no valid response from the origin: {fault}"))
             }
-            Ok(Ok(response)) => {
+            Some(Ok(response)) => {
                 let link = connection.proven();
-                let lease = Lease { link, pool: Arc::downgrade(&self.pool), sent, _answered: answer, slot };
+                // To an origin of HTTP/1.0 the library would go on in HTTP/1.0: we speak our own version
+                // (RFC 9110 §6.2), on another connection.
+                let lasts = response.version() > Version::HTTP_10;
+                let pool = Arc::downgrade(&self.pool);
+                let lease = Lease { link, pool, lasts, sent, _answered: answer, slot };
                 return Ok(response.map(|body| Arriving::new(body, config.body_idle_timeout, lease)));
             }
-            Ok(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
-            Err(_) => {
+            Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
+            None => {
                 let detail = format!("no response within {:?}", config.response_timeout);
                 Error::new(Failure::ResponseTimeout, detail)
             }

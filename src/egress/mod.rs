@@ -22,7 +22,9 @@ mod slots;
 mod terms;
 mod tls;
 mod tls_words;
+mod trailers;
 mod trust;
+mod turn;
 mod unstalled;
 mod verify;
 

@@ -34,6 +34,8 @@ struct Idle {
 pub struct Lease {
     pub(super) link: Link,
     pub(super) pool: Weak<Pool>,
+    /// Whether the connection can serve another exchange.
+    pub(super) lasts: bool,
     /// Whether the request has been sent whole: a connection with an unfinished upload is not reused.
     pub(super) sent: Arc<AtomicBool>,
     pub(super) _answered: Option<Answered>,
@@ -44,7 +46,7 @@ impl Lease {
     /// Back to the pool when the connection can serve another exchange. A shared one is there.
     pub fn give_back(self) {
         let Link::Http1(alone) = self.link else { return };
-        if !self.sent.load(Ordering::Acquire) || alone.sender.is_closed() {
+        if !self.lasts || !self.sent.load(Ordering::Acquire) || alone.sender.is_closed() {
             return;
         }
         if let Some(pool) = self.pool.upgrade() {

@@ -1,5 +1,5 @@
 //! A body that must not stall: when its next frame takes longer than a limit, it ends in an error.
-//! A timer is armed only while the body really waits.
+//! A timer is armed only while the body really waits. Trailers that are none stay behind.
 
 use std::io;
 use std::pin::Pin;
@@ -10,6 +10,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
+
+use super::trailers;
 
 /// An incoming message body with a bound on how long it may be silent.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ impl Body for Unstalled {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             self.timer = None;
-            return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
+            let frame = frame.map(|frame| frame.map(trailers::without_misplaced).map_err(io::Error::other));
+            return Poll::Ready(frame);
         }
         let limit = self.limit;
         ready!(self.timer.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));

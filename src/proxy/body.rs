@@ -3,12 +3,13 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::control::Control;
+use super::fields::remove_forgeries;
 use crate::clients::Place;
 use crate::egress::Arriving;
 
@@ -89,7 +90,13 @@ impl http_body::Body for Body {
         match &mut self.content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Content::Origin(body) => Pin::new(body.as_mut()).poll_frame(cx),
+            Content::Origin(body) => {
+                let mut frame = ready!(Pin::new(body.as_mut()).poll_frame(cx));
+                if let Some(trailers) = frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut()) {
+                    remove_forgeries(trailers);
+                }
+                Poll::Ready(frame)
+            }
         }
     }
 

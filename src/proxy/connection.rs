@@ -19,10 +19,12 @@ use tracing::debug;
 use super::body::Body;
 use super::channel::Channel;
 use super::control::Control;
+use super::framing::Framing;
 use super::refusal::Refusal;
+use super::respond::raw_refusal;
 use super::watch::Watch;
 use super::wire::{Deadlines, Wire};
-use super::{bad_syntax, closing, turn_away};
+use super::{closing, turn_away};
 use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
 
 /// The bounds of a connection.
@@ -52,7 +54,8 @@ where
         }
         answer(request, Arc::clone(&asked_by), turned_away.clone())
     });
-    let wire = Wire::new(stream, Arc::clone(&control), limits.deadlines);
+    let framing = Framing::new(limits.head_max, limits.fields_max);
+    let wire = Wire::new(stream, Arc::clone(&control), limits.deadlines, framing);
     let mut connection = http1::Builder::new()
         .half_close(true)
         .preserve_header_case(true)
@@ -70,15 +73,15 @@ where
             (&mut connection).await
         }
     };
-    let answer = ended.err().and_then(|error| {
+    if let Err(error) = &ended {
         debug!(client = %channel.client.address, "a connection ended: {error}");
-        bad_syntax::answer(&error, &control)
-    });
+    }
+    // Behind an answer that did not get out whole nothing more is said.
+    let last = || control.take_refusal().filter(|_| ended.is_ok()).map(|refusal| raw_refusal(&refusal));
     match connection.into_parts() {
         Some(parts) => {
-            let explained = answer.map(|explain| explain(&parts.read_buf));
             let stream = parts.io.into_inner().into_inner();
-            close(stream, explained, control.may_have_left_unread()).await;
+            close(stream, last(), control.may_have_left_unread()).await;
         }
         // The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
         None => match control.take_sequel() {
@@ -87,9 +90,11 @@ where
             None => {
                 let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
                 if let Some(unused) = unused
-                    && let Ok(stream) = unused.await
+                    && let Ok(unused) = unused.await
+                    && let Ok(parts) = unused.downcast::<TokioIo<Wire<S>>>()
                 {
-                    close(TokioIo::new(stream), None, control.may_have_left_unread()).await;
+                    let stream = parts.io.into_inner().into_inner();
+                    close(stream, last(), control.may_have_left_unread()).await;
                 }
             }
         },

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use bytes::BytesMut;
 
+use super::refusal::Refusal;
+
 /// What the request handler tells its connection.
 #[derive(Default)]
 pub struct Control {
@@ -14,8 +16,10 @@ pub struct Control {
     exchanges: AtomicUsize,
     interim: Mutex<BytesMut>,
     has_interim: AtomicBool,
-    swallowed: AtomicBool,
     answered: AtomicBool,
+    refused: AtomicBool,
+    refusal: Mutex<Option<Refusal>>,
+    pathless: AtomicBool,
     unread: AtomicBool,
     released: AtomicBool,
     sequel: Mutex<Option<Sequel>>,
@@ -27,6 +31,7 @@ type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl Control {
     /// Between `begin_exchange` and `end_exchange` a request is being answered.
     pub fn begin_exchange(&self) {
+        self.answered.store(false, Ordering::Release);
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.exchanges.fetch_add(1, Ordering::AcqRel);
     }
@@ -81,29 +86,36 @@ impl Control {
         self.has_interim.store(left, Ordering::Release);
     }
 
-    /// The engine has been given a response: what it writes next begins with that.
+    /// The engine has been given the response to the request under way.
     pub fn note_answer(&self) {
         self.answered.store(true, Ordering::Release);
     }
 
-    /// It has begun to write.
-    pub fn note_answer_begun(&self) {
-        self.answered.store(false, Ordering::Release);
-    }
-
-    /// The engine has a response of which it has written nothing.
-    pub fn has_answer(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.answered.load(Ordering::Acquire)
     }
 
-    /// Notes that the engine's own answer to bad syntax is held back.
-    pub fn swallow(&self) {
-        self.swallowed.store(true, Ordering::Release);
+    /// Nothing more is read of this client, and this is why.
+    pub fn refuse(&self, refusal: Refusal) {
+        *self.refusal.lock().expect("no panic while locked") = Some(refusal);
+        self.refused.store(true, Ordering::Release);
     }
 
-    /// The engine's own answer to bad syntax was held back: somebody else has to answer.
-    pub fn swallowed(&self) -> bool {
-        self.swallowed.load(Ordering::Acquire)
+    pub fn has_refusal(&self) -> bool {
+        self.refused.load(Ordering::Acquire)
+    }
+
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.refusal.lock().expect("no panic while locked").take()
+    }
+
+    /// Whether the target of the request under way has neither path nor query.
+    pub fn note_pathless(&self, pathless: bool) {
+        self.pathless.store(pathless, Ordering::Release);
+    }
+
+    pub fn is_pathless(&self) -> bool {
+        self.pathless.load(Ordering::Acquire)
     }
 
     /// A request with a body has come, which may be answered before it is read.

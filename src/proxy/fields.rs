@@ -76,6 +76,16 @@ pub fn wanted_upgrade(fields: &HeaderMap) -> Option<HeaderValue> {
     (!list_has(protocol, "h2c")).then(|| protocol.clone())
 }
 
+/// Whether the protocols in a 101 are among those `asked` for.
+pub fn switches_to_one_of(asked: &HeaderValue, response: &HeaderMap) -> bool {
+    let mut switched =
+        response.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|it| *it == b','));
+    let is_asked_for = |protocol: &[u8]| {
+        std::str::from_utf8(protocol).is_ok_and(|protocol| list_has(asked, protocol.trim()))
+    };
+    response.contains_key(UPGRADE) && switched.all(is_asked_for)
+}
+
 /// HTTP/2 may carry one cookie a field; before HTTP/1.1 they are joined (RFC 9113 §8.2.3).
 pub fn join_cookies(fields: &mut HeaderMap) {
     let mut cookies = fields.get_all(COOKIE).iter();
@@ -173,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn hop_by_hop_fields_go_and_framing_stays() {
+    fn c3_hop_by_hop_fields_go_and_framing_stays() {
         let mut map = fields(&[
             ("connection", "close, X-One ,"),
             ("connection", "x-two,host, content-length"),

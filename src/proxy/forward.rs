@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, UPGRADE};
 use http::{Request, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::oneshot;
@@ -57,16 +57,23 @@ impl Forwarding {
         let (mut parts, body) = request.into_parts();
         let interim = Interim::new(received, client.control, waker().await);
         let (body, hold) = self.body(&parts, body, received);
-        self.rewrite(permit, &mut parts, protocol);
+        self.rewrite(permit, &mut parts, protocol.clone());
         let mut outgoing = Request::from_parts(parts, body);
-        interim.pass_on(&mut outgoing, hold);
+        let flood = interim.pass_on(&mut outgoing, hold);
 
-        let response = self.egress.send(&permit.target().origin, outgoing, &client.who.key()).await?;
+        let (origin, asker) = (&permit.target().origin, client.who.key());
+        let response = tokio::select! {
+            // A flood that has come is one, whatever stands behind it.
+            biased;
+            () = flood.come() => return Err(breach("the origin sent interim responses without end")),
+            response = self.egress.send(origin, outgoing, &asker) => response?,
+        };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // Only a 101 that was asked for switches (RFC 9110 §7.8).
-            let Some(client_side) = client_side else {
-                let detail = "the origin switched protocols although nobody asked it to";
-                return Err(egress::Error::new(egress::Failure::Protocol, detail));
+            // Only a 101 that was asked for switches, and only to what was asked for (RFC 9110 §7.8).
+            let is_asked_for =
+                protocol.is_some_and(|asked| fields::switches_to_one_of(&asked, response.headers()));
+            let Some(client_side) = client_side.filter(|_| is_asked_for) else {
+                return Err(breach("the origin switched to a protocol that nobody asked for"));
             };
             return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via, client));
         }
@@ -135,16 +142,8 @@ impl Forwarding {
     }
 }
 
-/// A transfer coding is undone here, hop by hop: one that we do not know would be taken off a body
-/// that still has it (RFC 9112 §6.1).
-pub fn check_coding(fields: &HeaderMap) -> Result<(), Refusal> {
-    let mut codings = fields.get_all(TRANSFER_ENCODING).iter();
-    let is_known = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-    if codings.next().is_none_or(is_known) && codings.next().is_none() {
-        Ok(())
-    } else {
-        Err(Refusal::bad_request("the only transfer coding served is \"chunked\" (RFC 9112 §6.1)"))
-    }
+fn breach(detail: &str) -> egress::Error {
+    egress::Error::new(egress::Failure::Protocol, detail)
 }
 
 /// An expectation that we cannot meet is said so at once (RFC 9110 §10.1.1).

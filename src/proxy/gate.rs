@@ -102,7 +102,7 @@ impl Gate {
         // The fetch may have taken its time: what follows is judged by the time it ended.
         let draft = Draft { now: self.clock.wall(), ..draft };
         let policy = known.policy(draft.now);
-        let decision = decide(&policy, draft.agent.token, target.path.as_str().as_bytes());
+        let decision = decide(&policy, draft.agent.token, target.judged_path().as_bytes());
         if decision.verdict == Verdict::Disallow {
             self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
         }

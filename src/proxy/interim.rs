@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::control::Control;
 use super::fields;
 use crate::egress::Outgoing;
-use crate::limits::INTERIM_RESPONSES_MAX;
+use crate::limits::{INTERIM_RESPONSES_MAX, INTERIM_RESPONSES_READ_MAX};
 
 /// Where a client's interim responses go.
 #[derive(Debug)]
@@ -30,22 +30,44 @@ impl Interim {
     /// Has the interim responses to `request` passed on. A 100 lets the held body `go`: the engine
     /// says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets
     /// none, and one of HTTP/2 neither: the engine cannot send them there.
-    pub fn pass_on(self, request: &mut Request<Outgoing>, go: Option<oneshot::Sender<()>>) {
-        if self.received != Version::HTTP_11 {
-            return;
-        }
-        let go = Mutex::new(go);
-        let passed = AtomicUsize::new(0);
+    pub fn pass_on(self, request: &mut Request<Outgoing>, go: Option<oneshot::Sender<()>>) -> Flood {
+        let (too_many, flood) = oneshot::channel();
+        let (go, too_many) = (Mutex::new(go), Mutex::new(Some(too_many)));
+        let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         hyper::ext::on_informational(request, move |response| {
-            if response.status() == StatusCode::CONTINUE {
-                if let Some(go) = go.lock().expect("no panic while locked").take() {
-                    let _ = go.send(());
-                }
-            } else if passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX {
+            if read.fetch_add(1, Ordering::Relaxed) >= INTERIM_RESPONSES_READ_MAX {
+                tell(&too_many);
+            } else if response.status() == StatusCode::CONTINUE {
+                tell(&go);
+            } else if self.received == Version::HTTP_11
+                && passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX
+            {
                 self.control.send_interim(head(response.status(), response.headers()).as_bytes());
                 self.waker.wake_by_ref();
             }
         });
+        Flood(flood)
+    }
+}
+
+/// Whether the interim responses to one request become a flood.
+#[derive(Debug)]
+pub struct Flood(oneshot::Receiver<()>);
+
+impl Flood {
+    /// Returns when there were too many of them: none is read behind it.
+    pub async fn come(self) {
+        if self.0.await.is_err() {
+            // Nobody sends any more.
+            std::future::pending().await
+        }
+    }
+}
+
+/// Once.
+fn tell(whom: &Mutex<Option<oneshot::Sender<()>>>) {
+    if let Some(whom) = whom.lock().expect("no panic while locked").take() {
+        let _ = whom.send(());
     }
 }
 

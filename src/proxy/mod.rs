@@ -3,9 +3,9 @@
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
 //! and no other, and without a `Permit` nothing of it leaves.
 
-mod bad_syntax;
 mod body;
 mod channel;
+mod chunks;
 mod connect;
 mod connection;
 mod control;
@@ -14,7 +14,9 @@ mod denial;
 mod fields;
 mod form;
 mod forward;
+mod framing;
 mod gate;
+mod head;
 mod intercept;
 mod interim;
 mod page;
@@ -117,7 +119,7 @@ impl Proxy {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Stop> {
         let (parts, body) = request.into_parts();
-        let destination = destination(&parts, &channel.scope)?;
+        let destination = destination(&parts, &channel.scope, channel.control.is_pathless())?;
         let client = self.identify(&parts, channel).await?;
         exchange.occupies(self.door.request(&client)?);
         request = Request::from_parts(parts, body);
@@ -129,7 +131,6 @@ impl Proxy {
             }
             Destination::Proxy => return Ok(respond::options()),
         };
-        forward::check_coding(request.headers())?;
         forward::check_expectation(request.headers(), request.version())?;
         if self.forwarding.via.is_looping(request.headers()) {
             return Err(Refusal::looping("the request has been through this proxy before (Via)").into());

@@ -17,7 +17,7 @@ use crate::origin::Origin;
 /// The resource that a request on a client's own connection is for; `None` where it is for none, or
 /// refused.
 pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
-    match destination(request, &Scope::Proxy) {
+    match destination(request, &Scope::Proxy, false) {
         Ok(Destination::Resource(Target { origin, path })) => Some((origin, path)),
         _ => None,
     }
@@ -27,7 +27,7 @@ pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
 pub fn connect(request: &request::Parts) -> Option<Origin> {
     let ports = request.uri.port_u16().into_iter().collect();
     let https = Https { mode: HttpsMode::Intercept, tunnel: Vec::new(), mixed: Mixed::Refuse, ports };
-    match destination(request, &Scope::Proxy) {
+    match destination(request, &Scope::Proxy, false) {
         Ok(Destination::Connect) => match https.connect(request, &Scope::Proxy) {
             Ok(Connect::Intercept(origin) | Connect::Classify(origin, _)) => Some(origin),
             Ok(Connect::PortNotAllowed(_)) | Err(_) => None,

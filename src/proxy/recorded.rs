@@ -16,7 +16,7 @@ impl Gate {
         let (origin, token) = (draft.subject.origin(), draft.agent.token);
         let exemption = match draft.subject {
             Subject::Resource(target) => {
-                let path = target.path.as_str().as_bytes();
+                let path = target.judged_path().as_bytes();
                 self.rules.exemptions.find(origin, path, token, draft.now)
             }
             Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now),

@@ -10,6 +10,9 @@ use super::problem::OWN_NAME;
 use super::refusal::Refusal;
 use crate::origin::{Host, Origin, Scheme, UrlError};
 
+/// The path of a request that is for no resource, but for an origin as a whole (RFC 9112 §3.2.4).
+const WHOLE: &str = "*";
+
 /// A resource of an origin: what is judged and, unchanged, what is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -18,9 +21,23 @@ pub struct Target {
     pub path: PathAndQuery,
 }
 
+impl Target {
+    /// An origin as a whole: `OPTIONS *` (RFC 9110 §9.3.7).
+    fn whole(origin: Origin) -> Self {
+        Self { origin, path: PathAndQuery::from_static(WHOLE) }
+    }
+
+    /// What the rules are asked about. A whole origin fares like its root: `Disallow: /` is about
+    /// everything there.
+    pub fn judged_path(&self) -> &str {
+        if self.path == WHOLE { "/" } else { self.path.as_str() }
+    }
+}
+
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}", self.origin, self.path)
+        let path = if self.path == WHOLE { "" } else { self.path.as_str() };
+        write!(f, "{}{path}", self.origin)
     }
 }
 
@@ -36,15 +53,20 @@ pub enum Destination {
     Connect,
 }
 
-/// Reads the destination of `request`, which came by a channel of `scope`.
-pub fn destination(request: &request::Parts, scope: &Scope) -> Result<Destination, Refusal> {
+/// Reads the destination of `request`, which came by a channel of `scope`; `is_pathless` tells what
+/// the URI type hides, that the target was an absolute URL without a path.
+pub fn destination(
+    request: &request::Parts,
+    scope: &Scope,
+    is_pathless: bool,
+) -> Result<Destination, Refusal> {
     check_host(request)?;
     if request.method == Method::CONNECT {
         return Ok(Destination::Connect);
     }
     let uri = &request.uri;
     if let Scope::Within(origin) = scope {
-        return within(request, origin);
+        return within(request, origin, is_pathless);
     }
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return without_authority(request);
@@ -57,6 +79,9 @@ pub fn destination(request: &request::Parts, scope: &Scope) -> Result<Destinatio
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     if matches!(origin.host(), Host::Name(name) if **name == *OWN_NAME) {
         return Ok(Destination::OwnPage(path));
+    }
+    if is_pathless && request.method == Method::OPTIONS {
+        return Ok(Destination::Resource(Target::whole(origin)));
     }
     Ok(Destination::Resource(Target { origin, path: with_slash(path)? }))
 }
@@ -74,7 +99,7 @@ fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
 
 /// Inside a CONNECT the origin is known. What names another, as target (`:authority` in HTTP/2), by
 /// scheme or as `Host`, is refused: it would be judged as one host and served as another.
-fn within(request: &request::Parts, origin: &Origin) -> Result<Destination, Refusal> {
+fn within(request: &request::Parts, origin: &Origin, is_pathless: bool) -> Result<Destination, Refusal> {
     let uri = &request.uri;
     let same = |authority: &str| Origin::from_authority(origin.scheme(), authority).as_ref() == Ok(origin);
     let host = request.headers.get(HOST).map(|value| value.to_str().is_ok_and(same));
@@ -85,11 +110,8 @@ fn within(request: &request::Parts, origin: &Origin) -> Result<Destination, Refu
             "this connection is for {origin}, and the request names another host or scheme"
         )));
     }
-    if uri.path() == "*" && request.method == Method::OPTIONS {
-        return Ok(Destination::Resource(Target {
-            origin: origin.clone(),
-            path: PathAndQuery::from_static("*"),
-        }));
+    if (is_pathless || uri.path() == WHOLE) && request.method == Method::OPTIONS {
+        return Ok(Destination::Resource(Target::whole(origin.clone())));
     }
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     Ok(Destination::Resource(Target { origin: origin.clone(), path: with_slash(path)? }))
@@ -111,9 +133,8 @@ fn check_host(request: &request::Parts) -> Result<(), Refusal> {
             let same =
                 request.uri.authority().is_some_and(|authority| authority.as_str().as_bytes() == octets);
             let valid = || {
-                octets.is_empty()
-                    || !octets.contains(&b'@')
-                        && Authority::try_from(octets).is_ok_and(|authority| !authority.host().is_empty())
+                let named = |authority: Authority| !authority.host().is_empty() && has_valid_port(&authority);
+                octets.is_empty() || !octets.contains(&b'@') && Authority::try_from(octets).is_ok_and(named)
             };
             if same || valid() {
                 Ok(())
@@ -124,8 +145,14 @@ fn check_host(request: &request::Parts) -> Result<(), Refusal> {
     }
 }
 
+/// An empty port is one (RFC 3986 §3.2.3).
+fn has_valid_port(authority: &Authority) -> bool {
+    let host = authority.host().len();
+    matches!(&authority.as_str()[host..], "" | ":") || authority.port_u16().is_some()
+}
+
 fn without_authority(request: &request::Parts) -> Result<Destination, Refusal> {
-    if request.uri.path() == "*" && request.method == Method::OPTIONS {
+    if request.uri.path() == WHOLE && request.method == Method::OPTIONS {
         return Ok(Destination::Proxy);
     }
     if request.uri.path() == "/" && request.method == Method::GET && names_this_machine(request) {
@@ -169,7 +196,7 @@ mod tests {
             request = request.header(HOST, *host);
         }
         let parts = request.body(()).unwrap().into_parts().0;
-        match destination(&parts, &Scope::Proxy) {
+        match destination(&parts, &Scope::Proxy, false) {
             Ok(Destination::Resource(target)) => Ok(target.to_string()),
             Ok(other) => Ok(format!("{other:?}")),
             Err(refusal) => Err(refusal.status().as_u16()),
@@ -186,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proxy_request_is_refused() {
+    fn a10_a12_what_is_no_proxy_request_is_refused() {
         assert_eq!(of("GET", "/metrics", &["127.0.0.1:3128"]), Err(400));
         assert_eq!(of("GET", "/", &["example.com"]), Err(400));
         assert!(of("GET", "/", &["127.0.0.1:3128"]).unwrap().starts_with("OwnPage"));
@@ -207,7 +234,7 @@ mod tests {
                 request = request.header(HOST, host);
             }
             let parts = request.body(()).unwrap().into_parts().0;
-            match destination(&parts, &scope) {
+            match destination(&parts, &scope, false) {
                 Ok(Destination::Resource(target)) => Ok(target.to_string()),
                 Ok(other) => panic!("{other:?}"),
                 Err(refusal) => Err(refusal.status().as_u16()),
@@ -233,11 +260,15 @@ mod tests {
     }
 
     #[test]
-    fn host_must_be_there_once_and_valid() {
+    fn a3_host_must_be_there_once_and_valid() {
         assert_eq!(of("GET", "http://a/", &[]), Err(400));
         assert_eq!(of("GET", "http://a/", &["a", "a"]), Err(400));
         assert_eq!(of("GET", "http://a/", &["a b"]), Err(400));
-        assert_eq!(of("GET", "http://a/", &["u@a"]), Err(400));
-        assert!(of("GET", "http://a/", &[""]).is_ok());
+        for host in ["u@a", "a:b", "a:99999", ":80"] {
+            assert_eq!(of("GET", "http://a/", &[host]), Err(400), "{host}");
+        }
+        for host in ["", "b", "b:80", "b:", "[::1]:80"] {
+            assert!(of("GET", "http://a/", &[host]).is_ok(), "{host}");
+        }
     }
 }

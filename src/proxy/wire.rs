@@ -1,8 +1,10 @@
-//! A client's connection as the HTTP engine sees it. It adds three things that the engine lacks:
-//! deadlines for idling, for a request head and for a client that does not read; interim (1xx)
-//! responses; and silence where the engine would answer bad syntax with an empty 400, so that the
-//! server can say what was wrong.
+//! A client's connection as the HTTP engine sees it. The engine gets one request at a time, and none
+//! whose framing could be understood in two ways ([`Framing`]). Besides, the wire adds what the
+//! engine lacks: deadlines for idling, for a request head and for a client that does not read;
+//! interim (1xx) responses; and an eye on a client that leaves before it is answered.
 
+mod leaving;
+mod reading;
 #[cfg(test)]
 mod tests;
 
@@ -12,11 +14,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Buf;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Sleep, sleep};
 
 use super::control::Control;
+use super::framing::Framing;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,13 @@ pub struct Wire<S> {
     stream: S,
     control: Arc<Control>,
     deadlines: Deadlines,
+    framing: Framing,
+    /// What the engine has not been given yet.
+    held: BytesMut,
+    /// How many octets of it the engine may have.
+    granted: usize,
+    /// Nothing more comes from the client, or nothing more is wanted of it.
+    ended: bool,
     in_head: bool,
     /// The engine has handed over all it had: whatever it writes next begins a message.
     between_messages: bool,
@@ -44,35 +54,33 @@ pub struct Wire<S> {
     exchanges: usize,
     reading: Option<Pin<Box<Sleep>>>,
     writing: Option<Pin<Box<Sleep>>>,
+    /// The next probe of a client that has ended its side, and how long it was waited for.
+    probe: Option<(Pin<Box<Sleep>>, Duration)>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub fn new(stream: S, control: Arc<Control>, deadlines: Deadlines) -> Self {
+    pub fn new(stream: S, control: Arc<Control>, deadlines: Deadlines, framing: Framing) -> Self {
         Self {
             stream,
             control,
             deadlines,
+            framing,
+            held: BytesMut::new(),
+            granted: 0,
+            ended: false,
             in_head: false,
             between_messages: true,
             blocked: false,
             exchanges: 0,
             reading: None,
             writing: None,
+            probe: None,
         }
     }
 
     /// The stream itself, when the engine is done with it.
     pub fn into_inner(self) -> S {
         self.stream
-    }
-
-    /// Waits for the client no longer than its phase allows.
-    fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let limit = if self.in_head { self.deadlines.head } else { self.deadlines.idle };
-        let timer = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(timer.as_mut().poll(cx));
-        let phase = if self.in_head { "the request head did not come" } else { "no request came" };
-        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, format!("{phase} within {limit:?}")))
     }
 
     /// Passes a pending write on, or fails when the client has not read for too long.
@@ -115,73 +123,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     ) -> Poll<io::Result<usize>> {
         self.between_messages = false;
         self.blocked |= poll.is_pending();
-        if poll.is_ready() {
-            self.control.note_answer_begun();
-        }
         self.watch_write(cx, poll)
-    }
-
-    fn swallows(&self, octets: &[u8]) -> bool {
-        let nobodys = self.control.is_idle() && !self.control.has_answer();
-        let canned = nobodys && is_engines_own_error(octets);
-        if canned {
-            self.control.swallow();
-        }
-        canned
-    }
-}
-
-/// The engine answers bad syntax with exactly three fields and no content. So may an origin, but
-/// that is a response that the engine was given.
-fn is_engines_own_error(octets: &[u8]) -> bool {
-    let Some(rest) = octets.strip_prefix(b"HTTP/1.1 4").or_else(|| octets.strip_prefix(b"HTTP/1.0 4")) else {
-        return false;
-    };
-    let Some(head) = rest.strip_suffix(b"\r\n\r\n") else { return false };
-    let mut names: Vec<&[u8]> = head
-        .split(|octet| *octet == b'\n')
-        .skip(1)
-        .map(|line| line.split(|octet| *octet == b':').next().unwrap_or_default())
-        .collect();
-    names.sort_unstable();
-    let names_only: &[&[u8]] = &[b"connection", b"content-length", b"date"];
-    names == names_only
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let poll = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let exchanges = self.control.exchanges();
-        if self.exchanges != exchanges {
-            (self.exchanges, self.in_head, self.reading) = (exchanges, false, None);
-        }
-        if !self.control.is_idle() || self.control.is_released() {
-            return poll;
-        }
-        match poll {
-            Poll::Ready(Ok(())) if buf.filled().len() > before => {
-                if !self.in_head {
-                    (self.in_head, self.reading) = (true, None);
-                }
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(end) => Poll::Ready(end),
-            Poll::Pending => self.poll_read_deadline(cx).map(Err),
-        }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
-        if self.swallows(buf) {
-            return Poll::Ready(Ok(buf.len()));
-        }
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.engine_wrote(cx, poll)
     }
@@ -192,11 +140,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
-        if let Some(first) = bufs.first()
-            && self.swallows(first)
-        {
-            return Poll::Ready(Ok(first.len()));
-        }
         let poll = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.engine_wrote(cx, poll)
     }
@@ -205,7 +148,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         self.stream.is_write_vectored()
     }
 
+    /// The engine flushes each time it is polled, also when it has nothing to say.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_client(cx)?;
         ready!(self.poll_interim(cx))?;
         // The engine flushes only what it has written whole.
         self.between_messages = true;
@@ -217,9 +162,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// Once the engine's answer is held back, closing is left to whoever answers.
+    /// When there is something to be said yet, closing is left to whoever says it.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.control.swallowed() {
+        if self.control.has_refusal() {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_shutdown(cx)

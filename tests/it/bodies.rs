@@ -1,10 +1,14 @@
 //! Bodies and interim responses on their way: streamed, in every framing, and never faster than the
 //! other side takes them.
 
-use crate::support::{Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
+use std::time::Duration;
+
+use socket2::SockRef;
+
+use crate::support::{Log, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
 
 #[test]
-fn a_response_is_passed_on_as_it_comes() {
+fn d6_a_response_is_passed_on_as_it_comes() {
     let script =
         Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst").hold().send("later");
     let origin = Origin::start().on("/page", script);
@@ -17,7 +21,7 @@ fn a_response_is_passed_on_as_it_comes() {
 }
 
 #[test]
-fn a_request_body_is_passed_on_as_it_comes() {
+fn d6_a_request_body_is_passed_on_as_it_comes() {
     let origin = Origin::start().on(
         "/up",
         Script::default().send("HTTP/1.1 103 Early\r\n\r\n").read_body().send(answer(200, "", "done")),
@@ -34,7 +38,7 @@ fn a_request_body_is_passed_on_as_it_comes() {
 }
 
 #[test]
-fn a_client_that_does_not_read_stops_the_origin_from_sending() {
+fn d6_a_client_that_does_not_read_stops_the_origin_from_sending() {
     let origin = Origin::start().on("/large", endless());
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -50,7 +54,7 @@ fn a_client_that_does_not_read_stops_the_origin_from_sending() {
 }
 
 #[test]
-fn an_origin_that_does_not_read_stops_the_client_from_sending() {
+fn d6_an_origin_that_does_not_read_stops_the_client_from_sending() {
     let origin = Origin::start()
         .on("/up", Script::default().leave_body().hold().read_body().send(answer(200, "", "done")));
     let proxy = Proxy::start();
@@ -89,7 +93,7 @@ fn chunked_bodies_pass_both_ways() {
 }
 
 #[test]
-fn trailers_pass_both_ways() {
+fn b7_trailers_pass_both_ways() {
     let answer = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n";
     let origin = Origin::start().on("/up", Script::default().send(answer));
     let proxy = Proxy::start();
@@ -108,7 +112,7 @@ fn trailers_pass_both_ways() {
 }
 
 #[test]
-fn early_hints_are_passed_on() {
+fn c13_early_hints_are_passed_on() {
     let hints =
         "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\nCourtesy-Record: forged\r\n\r\n";
     let origin = Origin::start()
@@ -126,17 +130,21 @@ fn early_hints_are_passed_on() {
 }
 
 #[test]
-fn a_flood_of_interim_responses_is_bounded() {
+fn c13_a_flood_of_interim_responses_is_bounded() {
     let flood = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1000);
     let origin = Origin::start().on("/page", Script::default().send(flood).send(answer(200, "", "page")));
     let proxy = Proxy::start();
     let response = proxy.get(&origin.url("/page"));
     assert_eq!(response.text(), "page");
     assert!(response.interim.len() <= 16, "{} were passed on", response.interim.len());
+    let endless = Script::default().endless("HTTP/1.1 102 Processing\r\n\r\n".repeat(100));
+    let origin = Origin::start().on("/page", endless);
+    proxy.get(&origin.url("/page")).assert_error(502, "http_protocol_error");
+    origin.wait_until("the origin sees the end", |log| log.abandoned == 1);
 }
 
 #[test]
-fn a_client_of_http_1_0_gets_no_interim_responses_and_no_chunks() {
+fn c13_d10_a_client_of_http_1_0_gets_no_interim_responses_and_no_chunks() {
     let page = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     let origin = Origin::start().on("/page", Script::default().send(page));
     let proxy = Proxy::start();
@@ -153,7 +161,7 @@ fn a_client_of_http_1_0_gets_no_interim_responses_and_no_chunks() {
 }
 
 #[test]
-fn an_origin_of_http_1_0_is_understood() {
+fn d10_an_origin_of_http_1_0_is_understood() {
     let origin = Origin::start()
         .on("/page", Script::default().send("HTTP/1.0 200 OK\r\nX: y\r\n\r\nto the end").close());
     let proxy = Proxy::start();
@@ -165,7 +173,7 @@ fn an_origin_of_http_1_0_is_understood() {
 }
 
 #[test]
-fn a_body_is_sent_only_after_the_origin_has_asked_for_it() {
+fn c12_a_body_is_sent_only_after_the_origin_has_asked_for_it() {
     let origin = Origin::start().on(
         "/up",
         Script::default()
@@ -188,7 +196,7 @@ fn a_body_is_sent_only_after_the_origin_has_asked_for_it() {
 }
 
 #[test]
-fn a_body_that_the_origin_refuses_is_never_asked_for() {
+fn c12_a_body_that_the_origin_refuses_is_never_asked_for() {
     for fields in ["Connection: close\r\n", ""] {
         let refusing = Script::default().leave_body().send(answer(417, fields, "no"));
         let origin = Origin::start().on("/up", refusing.read_body());
@@ -205,7 +213,7 @@ fn a_body_that_the_origin_refuses_is_never_asked_for() {
 }
 
 #[test]
-fn a_body_that_the_policy_refuses_is_never_asked_for() {
+fn c12_a_body_that_the_policy_refuses_is_never_asked_for() {
     let origin = Origin::with_robots("User-agent: *\nDisallow: /\n");
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -216,7 +224,7 @@ fn a_body_that_the_policy_refuses_is_never_asked_for() {
 
 /// RFC 9110 §10.1.1: an origin that does not know the expectation waits for the body in silence.
 #[test]
-fn an_origin_that_never_says_100_gets_the_body_all_the_same() {
+fn c12_an_origin_that_never_says_100_gets_the_body_all_the_same() {
     let origin = Origin::start().on("/up", ok("done"));
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -228,7 +236,7 @@ fn an_origin_that_never_says_100_gets_the_body_all_the_same() {
 }
 
 #[test]
-fn an_unknown_expectation_is_said_so() {
+fn c12_an_unknown_expectation_is_said_so() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     assert_eq!(proxy.exchange("GET", &origin.url("/"), "Expect: tea\r\n").status(), 417);
@@ -236,7 +244,7 @@ fn an_unknown_expectation_is_said_so() {
 }
 
 #[test]
-fn a_truncated_body_stays_visibly_truncated() {
+fn d2_a_truncated_body_stays_visibly_truncated() {
     let head = "HTTP/1.1 200 OK\r\n";
     let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
     let length = format!("{head}Content-Length: 10\r\n\r\nhello");
@@ -288,7 +296,7 @@ fn f7_a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
 
 /// A truncated request must not look complete to the origin (RFC 9112 §8).
 #[test]
-fn a_truncated_request_stays_visibly_truncated() {
+fn b17_a_truncated_request_stays_visibly_truncated() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     for framing in ["Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"] {
@@ -306,9 +314,57 @@ fn a_truncated_request_stays_visibly_truncated() {
     }
 }
 
+/// RFC 9112 §9.5. A reset is seen at once; an end is probed, for it may be that of one side only (§9.6).
+#[test]
+fn d7_a_client_that_leaves_before_the_answer_frees_the_origin() {
+    let origin = Origin::start().on("/slow", Script::default().hold());
+    let proxy = Proxy::start();
+    for (number, reset) in [true, false].into_iter().enumerate() {
+        let mut client = proxy.client();
+        client.ask("GET", &origin.url("/slow"), "");
+        let slow = |log: &Log| log.requests.iter().filter(|it| it.path() == "/slow").count();
+        origin.wait_until("the request is there", |log| slow(log) == number + 1);
+        let stream = client.into_tcp();
+        if reset {
+            SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("an option");
+        }
+        drop(stream);
+        origin.wait_until("the origin sees the end", |log| log.abandoned == number + 1);
+    }
+}
+
+/// A client that is still there is probed too, and gets its answer behind the probes.
+#[test]
+fn d8_a_client_that_waits_longer_than_it_is_probed_gets_its_answer() {
+    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("GET", &origin.url("/slow"), "").finish_sending();
+    assert_eq!(client.read_head().status(), 100, "RFC 9110 §15.2.1: may be discarded");
+    origin.release();
+    assert_eq!(client.read().text(), "late");
+    client.assert_closed();
+}
+
+/// The time of an upload is the client's; the origin's begins when it has all that there is.
+#[test]
+fn an_upload_may_take_longer_than_the_answer_to_it() {
+    let origin = Origin::start().on("/up", ok("done"));
+    let limit = Duration::from_millis(300);
+    let proxy = Proxy::with(|settings| settings.egress.response_timeout = limit);
+    let mut client = proxy.client();
+    client.ask("POST", &origin.url("/up"), "Content-Length: 6\r\n");
+    for octet in ["u", "p", "l", "o", "a", "d"] {
+        client.send(octet);
+        std::thread::park_timeout(limit / 2);
+    }
+    assert_eq!(client.read().text(), "done");
+    assert_eq!(origin.received("/up").body, b"upload");
+}
+
 /// Half-closing says "no more requests", not "no more answers" (RFC 9112 §9.6).
 #[test]
-fn a_client_that_has_finished_sending_still_gets_its_answer() {
+fn d8_a_client_that_has_finished_sending_still_gets_its_answer() {
     let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -320,7 +376,7 @@ fn a_client_that_has_finished_sending_still_gets_its_answer() {
 }
 
 #[test]
-fn an_early_answer_passes_while_the_upload_runs() {
+fn d6_an_early_answer_passes_while_the_upload_runs() {
     let origin = Origin::start().on(
         "/up",
         Script::default().leave_body().send(answer(413, "Connection: close\r\n", "too large")).hold(),
@@ -333,7 +389,7 @@ fn an_early_answer_passes_while_the_upload_runs() {
 }
 
 #[test]
-fn responses_that_have_no_body_have_none_whatever_their_fields_say() {
+fn d3_responses_that_have_no_body_have_none_whatever_their_fields_say() {
     let origin = Origin::start()
         .on("/204", Script::default().send("HTTP/1.1 204 No Content\r\n\r\n"))
         .on(
@@ -351,7 +407,7 @@ fn responses_that_have_no_body_have_none_whatever_their_fields_say() {
 
 /// Octets behind an answer must never become the next one (I2).
 #[test]
-fn octets_behind_an_answer_are_no_answer() {
+fn d3_octets_behind_an_answer_are_no_answer() {
     let poisoned = [answer(200, "", "first"), answer(200, "", "poison")].concat();
     let origin = Origin::start().on("/first", Script::default().send(poisoned));
     let proxy = Proxy::start();
@@ -363,7 +419,7 @@ fn octets_behind_an_answer_are_no_answer() {
 
 /// The same, when they come late: the connection has gone back to the others by then.
 #[test]
-fn octets_that_an_idle_connection_brings_are_no_answer() {
+fn d3_octets_that_an_idle_connection_brings_are_no_answer() {
     let late = Script::default().send(answer(200, "", "first")).hold().send(answer(200, "", "poison"));
     let origin = Origin::start().on("/first", late);
     let proxy = Proxy::start();
@@ -378,7 +434,7 @@ fn octets_that_an_idle_connection_brings_are_no_answer() {
 
 /// Octets of a body that nobody read must never become a request (I1).
 #[test]
-fn the_body_of_a_request_that_was_answered_early_is_no_request() {
+fn b16_the_body_of_a_request_that_was_answered_early_is_no_request() {
     let origin = Origin::with_robots("User-agent: *\nDisallow: /no\n").on(
         "/refused",
         Script::default().leave_body().send(answer(413, "Connection: close\r\n", "")).close(),
@@ -412,9 +468,9 @@ fn the_body_of_a_request_that_was_answered_early_is_no_request() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_order() {
+fn d11_pipelined_requests_are_answered_in_order() {
     let origin = Origin::with_robots("User-agent: *\nDisallow: /2\n")
-        .on("/1", Script::default().drip(answer(200, "", "one"), std::time::Duration::ZERO));
+        .on("/1", Script::default().drip(answer(200, "", "one"), Duration::ZERO));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     let all: String =

@@ -226,7 +226,7 @@ fn a_listed_host_is_tunnelled_and_no_other() {
 
 /// RFC 9110 §9.3.6: what is outstanding is delivered before the tunnel ends.
 #[test]
-fn a_tunnel_ends_with_both_of_its_sides() {
+fn d13_a_tunnel_ends_with_both_of_its_sides() {
     let slowly = Script::default().drip(answer(200, "", "slow"), Duration::from_millis(1));
     let closing = Script::default().send("HTTP/1.1 200 OK\r\n\r\nall of it").close();
     let origin =

@@ -20,7 +20,7 @@ fn assert_untouched(origin: &Origin) {
 }
 
 #[test]
-fn a_tunnel_is_answered_without_framing() {
+fn d13_a_tunnel_is_answered_without_framing() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |_| {});
     for version in ["1.1", "1.0"] {
@@ -33,7 +33,7 @@ fn a_tunnel_is_answered_without_framing() {
 }
 
 #[test]
-fn plain_http_inside_is_judged() {
+fn d14_plain_http_inside_is_judged() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::before(&[&origin], |_| {});
     let mut client = proxy.client().tunnel(&origin.authority());
@@ -107,7 +107,7 @@ fn a_tunnel_in_which_nothing_was_said_yet_does_not_keep_the_proxy() {
 }
 
 #[test]
-fn a_connect_inside_a_tunnel_is_refused() {
+fn d14_a_connect_inside_a_tunnel_is_refused() {
     let origin = Origin::secure();
     let plain = Origin::start();
     let proxy = Proxy::before(&[&origin, &plain], |_| {});
@@ -126,7 +126,7 @@ fn a_connect_inside_a_tunnel_is_refused() {
 
 /// Domain fronting: one name for whoever lets the connection out, another for whoever serves it.
 #[test]
-fn the_name_in_tls_is_that_of_connect() {
+fn d14_the_name_in_tls_is_that_of_connect() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |_| {});
     let port = origin.address().port();
@@ -145,7 +145,7 @@ fn the_name_in_tls_is_that_of_connect() {
 }
 
 #[test]
-fn a_request_inside_cannot_name_another_host() {
+fn c14_d14_a_request_inside_cannot_name_another_host() {
     let open = Origin::secure().robots("");
     let closed = Origin::secure().robots(NOTHING);
     let proxy = Proxy::before(&[&open, &closed], |_| {});
@@ -191,7 +191,7 @@ fn a_request_inside_cannot_name_another_host() {
 
 /// RFC 9110 §9.3.6, RFC 9112 §3.2.3.
 #[test]
-fn a_target_that_is_no_host_and_port_is_refused() {
+fn d13_a_target_that_is_no_host_and_port_is_refused() {
     let proxy = Proxy::start();
     for target in [
         "127.0.0.1",
@@ -281,7 +281,7 @@ fn algorithm_5_an_address_that_may_not_be_reached_is_refused_and_recorded() {
 
 /// What was sent in hope of a tunnel is not a request to the proxy.
 #[test]
-fn what_follows_a_refused_connect_is_never_run() {
+fn b21_what_follows_a_refused_connect_is_never_run() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let hope = request("GET", &origin.url("/hoped"), "");

@@ -41,7 +41,7 @@ fn a_connection_that_either_side_wants_closed_is_closed() {
 }
 
 #[test]
-fn requests_behind_the_last_one_are_not_processed() {
+fn b15_requests_behind_the_last_one_are_not_processed() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -55,7 +55,7 @@ fn requests_behind_the_last_one_are_not_processed() {
 /// A kept connection that its origin closes just then: nothing was answered, so what is safe to
 /// repeat is sent once more (RFC 9110 §9.2.2).
 #[test]
-fn a_get_is_sent_again_when_a_kept_connection_turns_out_closed() {
+fn d9_a_get_is_sent_again_when_a_kept_connection_turns_out_closed() {
     let origin = Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -65,7 +65,7 @@ fn a_get_is_sent_again_when_a_kept_connection_turns_out_closed() {
 }
 
 #[test]
-fn a_post_is_never_sent_again() {
+fn d9_a_post_is_never_sent_again() {
     let origin = Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -99,7 +99,7 @@ fn an_origin_that_closes_its_kept_connections_is_connected_to_anew() {
 }
 
 #[test]
-fn an_upgraded_connection_carries_octets_both_ways() {
+fn d15_an_upgraded_connection_carries_octets_both_ways() {
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                   Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nhello";
     let origin = Origin::start().on("/socket", Script::default().send(switch).echo());
@@ -125,7 +125,7 @@ fn an_upgraded_connection_carries_octets_both_ways() {
 
 /// Only a 101 switches: octets sent early stay here until then (RFC 9110 §7.8).
 #[test]
-fn octets_behind_an_upgrade_request_wait_for_the_switch() {
+fn b20_octets_behind_an_upgrade_request_wait_for_the_switch() {
     let refused = Script::default().send(answer(200, "", "no switch"));
     let origin = Origin::start().on("/socket", refused);
     let proxy = Proxy::start();
@@ -140,15 +140,17 @@ fn octets_behind_an_upgrade_request_wait_for_the_switch() {
 }
 
 #[test]
-fn a_switch_that_nobody_asked_for_is_refused() {
+fn d5_a_switch_that_nobody_asked_for_is_refused() {
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Origin::start().on("/page", Script::default().send(switch));
     let proxy = Proxy::start();
     proxy.get(&origin.url("/page")).assert_error(502, "http_protocol_error");
+    let other = "Connection: Upgrade\r\nUpgrade: tls/1.2\r\n";
+    proxy.exchange("GET", &origin.url("/page"), other).assert_error(502, "http_protocol_error");
 }
 
 #[test]
-fn an_upgrade_to_h2c_is_never_passed_on() {
+fn c4_an_upgrade_to_h2c_is_never_passed_on() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let fields = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
@@ -158,7 +160,7 @@ fn an_upgrade_to_h2c_is_never_passed_on() {
 }
 
 #[test]
-fn a_request_that_has_been_here_before_is_a_loop() {
+fn c15_a_request_that_has_been_here_before_is_a_loop() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     proxy.get(&origin.url("/page"));
@@ -172,7 +174,7 @@ fn a_request_that_has_been_here_before_is_a_loop() {
 }
 
 #[test]
-fn the_proxys_own_listener_is_no_origin() {
+fn c15_the_proxys_own_listener_is_no_origin() {
     let proxy = Proxy::with(|settings| settings.robots.mode = Mode::Observe);
     let enforcing = Proxy::start();
     for proxy in [&proxy, &enforcing] {

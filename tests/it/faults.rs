@@ -8,7 +8,7 @@ use courtesy::config::Mode;
 use crate::support::{Origin, Proxy, Script, answer, refusing, request};
 
 #[test]
-fn what_is_no_request_is_told_why_and_the_connection_is_closed() {
+fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let url = origin.url("/page");
@@ -41,8 +41,8 @@ fn what_is_no_request_is_told_why_and_the_connection_is_closed() {
         ("GET http://2130706433/ HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 400, ""),
         ("GET http://127.0.0.1:99999/ HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 400, ""),
         ("GET http://127.0.0.1:0/ HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), 400, ""),
-        (get(&format!("{host}Content-Length: x\r\n")), 400, "content-length"),
-        (get(&format!("{host}Content-Length: +4\r\n")), 400, "content-length"),
+        (get(&format!("{host}Content-Length: x\r\n")), 400, "digits only"),
+        (get(&format!("{host}Content-Length: +4\r\n")), 400, "digits only"),
         (get(&format!("{host}Content-Length: 99999999999999999999\r\n")), 400, ""),
         (get(&format!("{host}Content-Length: 4\r\nContent-Length: 5\r\n")), 400, ""),
         (get(&format!("{host}Transfer-Encoding: gzip\r\n")), 400, ""),
@@ -66,7 +66,7 @@ fn what_is_no_request_is_told_why_and_the_connection_is_closed() {
 
 /// Octets behind a malformed request are never a request (RFC 9112 §11.2).
 #[test]
-fn what_follows_a_malformed_request_is_not_processed() {
+fn b14_what_follows_a_malformed_request_is_not_processed() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let good = request("GET", &origin.url("/good"), "");
@@ -80,7 +80,7 @@ fn what_follows_a_malformed_request_is_not_processed() {
 
 /// RFC 9112 §6.3: one of the two lies.
 #[test]
-fn a_length_beside_chunks_is_never_passed_on() {
+fn b1_a_length_beside_chunks_is_never_passed_on() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     for fields in [
@@ -90,17 +90,14 @@ fn a_length_beside_chunks_is_never_passed_on() {
         let mut client = proxy.client();
         client.ask("POST", &origin.url("/up"), fields);
         let _ = client.try_send(format!("0\r\n\r\n{}", request("GET", &origin.url("/smuggled"), "")));
-        let status = client.read().status();
+        client.read().assert_error(400, "http_request_error");
         client.assert_closed();
-        assert_eq!(origin.count("/smuggled"), 0, "{fields}: {status}");
-        for received in origin.log().requests.iter().filter(|it| it.path() == "/up") {
-            assert_eq!(received.field("content-length"), None, "{fields}");
-        }
     }
+    assert_eq!(origin.log().connections, 0);
 }
 
 #[test]
-fn chunks_in_a_request_of_http_1_0_are_not_passed_on() {
+fn b3_chunks_in_a_request_of_http_1_0_are_not_passed_on() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -112,7 +109,7 @@ fn chunks_in_a_request_of_http_1_0_are_not_passed_on() {
 }
 
 #[test]
-fn a_body_whose_framing_breaks_is_not_taken_for_whole() {
+fn b5_b6_a_body_whose_framing_breaks_is_not_taken_for_whole() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     for body in [
@@ -134,7 +131,7 @@ fn a_body_whose_framing_breaks_is_not_taken_for_whole() {
 }
 
 #[test]
-fn what_this_proxy_does_not_serve_is_told_so() {
+fn a12_what_this_proxy_does_not_serve_is_told_so() {
     let proxy = Proxy::start();
     for (line, told) in [("GET ftp://ftp.example/file", "ftp"), ("GET gopher://x/", "gopher")] {
         let response = proxy.client().send(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n")).read();
@@ -145,7 +142,7 @@ fn what_this_proxy_does_not_serve_is_told_so() {
 
 /// The body would reach the origin still coded, with nothing that says so.
 #[test]
-fn a_transfer_coding_besides_chunked_is_refused() {
+fn b2_a_transfer_coding_besides_chunked_is_refused() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     for codings in ["gzip, chunked", "chunked, chunked", "gzip\r\nTransfer-Encoding: chunked"] {
@@ -162,7 +159,7 @@ fn a_transfer_coding_besides_chunked_is_refused() {
 
 /// Optimistic octets behind a refused CONNECT are never run as a request.
 #[test]
-fn a_refused_connect_closes_the_connection() {
+fn b21_a_refused_connect_closes_the_connection() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -191,7 +188,7 @@ fn the_proxys_own_page_says_what_it_is() {
 }
 
 #[test]
-fn empty_lines_before_a_request_are_passed_over() {
+fn b13_empty_lines_before_a_request_are_passed_over() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -200,7 +197,7 @@ fn empty_lines_before_a_request_are_passed_over() {
 }
 
 #[test]
-fn a_head_that_is_too_large_is_told_so() {
+fn a8_b19_a_head_that_is_too_large_is_told_so() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let long = format!("X-Long: {}\r\n", "x".repeat(80 * 1024));
@@ -255,7 +252,7 @@ fn an_answer_that_stalls_ends_visibly() {
 
 /// Seen in observe mode: enforced, an origin whose robots.txt cannot be had gets no request at all.
 #[test]
-fn an_origin_that_cannot_be_reached_is_named_with_its_failure() {
+fn c17_an_origin_that_cannot_be_reached_is_named_with_its_failure() {
     let (_held, address) = refusing();
     let proxy = Proxy::with(|settings| settings.robots.mode = Mode::Observe);
     proxy.get(&format!("http://{address}/")).assert_error(502, "connection_refused");
@@ -264,7 +261,7 @@ fn an_origin_that_cannot_be_reached_is_named_with_its_failure() {
 }
 
 #[test]
-fn an_origin_that_goes_away_is_named_with_its_failure() {
+fn c17_an_origin_that_goes_away_is_named_with_its_failure() {
     let origin = Origin::with_robots("User-agent: *\nDisallow: /no\n");
     let url = origin.url("/page");
     let proxy = Proxy::start();
@@ -274,7 +271,7 @@ fn an_origin_that_goes_away_is_named_with_its_failure() {
 }
 
 #[test]
-fn an_origin_that_does_not_answer_in_time_is_named_with_its_failure() {
+fn c17_an_origin_that_does_not_answer_in_time_is_named_with_its_failure() {
     let origin = Origin::start().on("/slow", Script::default().hold());
     let proxy = Proxy::with(|settings| settings.egress.response_timeout = Duration::from_millis(200));
     proxy.get(&origin.url("/slow")).assert_error(504, "http_response_timeout");
@@ -283,7 +280,7 @@ fn an_origin_that_does_not_answer_in_time_is_named_with_its_failure() {
 }
 
 #[test]
-fn an_answer_that_is_no_http_is_not_passed_on() {
+fn d1_d4_an_answer_that_is_no_http_is_not_passed_on() {
     let ok = "HTTP/1.1 200 OK\r\n";
     let mut origin = Origin::start();
     let cases = [
@@ -352,7 +349,7 @@ fn algorithm_6_what_is_denied_to_the_way_out_wins_over_what_is_allowed() {
 
 /// What two readers could take for different bodies is passed on to neither (RFC 9112 §6.3).
 #[test]
-fn an_answer_whose_end_is_ambiguous_is_not_passed_on() {
+fn d1_an_answer_whose_end_is_ambiguous_is_not_passed_on() {
     let chunks = "\r\n5\r\nhello\r\n0\r\n\r\n";
     let cases = [
         format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n{chunks}"),

@@ -49,7 +49,7 @@ fn f8_a_hundred_first_requests_cause_one_fetch() {
 }
 
 #[test]
-fn f9_a_fetch_outlives_the_client_that_caused_it() {
+fn d7_f9_a_fetch_outlives_the_client_that_caused_it() {
     let origin = Origin::start().on("/robots.txt", held("User-agent: *\nDisallow: /no\n"));
     let proxy = Proxy::start();
     let mut first = proxy.client();

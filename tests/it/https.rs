@@ -295,7 +295,7 @@ fn the_streams_of_a_connection_are_under_way_together() {
 }
 
 #[test]
-fn a_cancelled_stream_ends_its_own_transfer_and_no_other() {
+fn h2_a_cancelled_stream_ends_its_own_transfer_and_no_other() {
     let begun =
         Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst").hold().send("later");
     let origin = Origin::secure().on("/cancelled", begun.clone()).on("/kept", begun);
@@ -316,7 +316,7 @@ fn a_cancelled_stream_ends_its_own_transfer_and_no_other() {
 /// A window that the client never opens holds an origin's connection no longer than a socket that
 /// it never reads from.
 #[test]
-fn a_response_that_a_client_of_http_2_does_not_take_is_given_up() {
+fn h2_a_response_that_a_client_does_not_take_is_given_up() {
     let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
     let origin =
         Origin::secure().on("/endless", Script::default().send(head).endless("octets ".repeat(10_000)));
@@ -339,7 +339,7 @@ fn a_response_that_a_client_of_http_2_does_not_take_is_given_up() {
 
 /// RFC 9113 §8.2.3, RFC 9110 §7.6.3.
 #[test]
-fn a_request_by_http_2_becomes_one_of_http_1() {
+fn h2_a_request_by_http_2_becomes_one_of_http_1() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |_| {});
     let client = proxy.h2(&origin.authority());
@@ -485,7 +485,7 @@ fn outcome(client: &mut Client, fields: &[(&[u8], &[u8])], data: &[u8]) -> Optio
 
 /// RFC 9113 §8.1.1, §8.2, §8.3, §10.3: what is malformed is never made HTTP/1.1 of.
 #[test]
-fn a_malformed_request_by_http_2_does_not_pass() {
+fn h2_a_malformed_request_by_http_2_does_not_pass() {
     type Field<'a> = (&'a [u8], &'a [u8]);
     let origin = Origin::secure().robots(RULES);
     let proxy = Proxy::before(&[&origin], |_| {});
@@ -547,4 +547,46 @@ fn a_malformed_request_by_http_2_does_not_pass() {
         assert!(matches!(outcome, None | Some(400)), "{outcome:?}");
     }
     assert!(origin.log().requests.iter().all(|it| it.line() != "POST /page" || !it.whole));
+}
+
+/// RFC 9113 §10.5: what costs the sender nothing is bounded, and ends the connection.
+#[test]
+fn h2_floods_end_the_connection_and_no_other() {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const CONTINUATION: u8 = 9;
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let origin = Origin::secure().robots(RULES);
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    let mut other = proxy.https(&authority);
+    let head: Vec<u8> = [
+        (b":method".as_slice(), b"GET".as_slice()),
+        (b":scheme", b"https"),
+        (b":path", b"/page"),
+        (b":authority", authority.as_bytes()),
+    ]
+    .iter()
+    .flat_map(|(name, value)| literal(name, value))
+    .collect();
+    let resets: Vec<u8> = (1..=127_u8)
+        .step_by(2)
+        .flat_map(|stream| {
+            let begun = frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+            [begun, frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
+        })
+        .collect();
+    let without_end = frame(CONTINUATION, 0, 1, &vec![0; 16_000]);
+    let continued = [frame(HEADERS, 0, 1, &head), without_end.repeat(100)].concat();
+    for flood in [resets, continued] {
+        let tunnel = proxy.client().tunnel(&authority);
+        let mut client = tunnel.secured(proxy.trusted(&["h2"]), "127.0.0.1").expect("a handshake");
+        client.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, b"")].concat());
+        // The proxy may well not read it to the end.
+        let _ = client.try_send(flood);
+        while client.try_read_octets(1).is_some() {}
+        assert_eq!(other.get("/page").status(), 200, "another connection goes on");
+    }
 }

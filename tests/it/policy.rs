@@ -54,7 +54,7 @@ fn every_method_is_judged() {
 }
 
 #[test]
-fn an_upgrade_is_judged_like_any_request() {
+fn d15_an_upgrade_is_judged_like_any_request() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
     let fields = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
@@ -139,7 +139,7 @@ fn a_denied_head_has_the_fields_of_the_get_and_no_content() {
 }
 
 #[test]
-fn a_denied_upload_gets_its_answer_whole_though_nobody_reads_the_body() {
+fn b16_a_denied_upload_gets_its_answer_whole_though_nobody_reads_the_body() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
     for framing in ["Content-Length: 900000\r\n", "Transfer-Encoding: chunked\r\n"] {
@@ -215,7 +215,7 @@ fn a_method_that_writes_to_the_robots_txt_goes_to_the_origin() {
 }
 
 #[test]
-fn the_robots_txt_is_fetched_as_the_crawler_and_without_its_secrets() {
+fn c7_the_robots_txt_is_fetched_as_the_crawler_and_without_its_secrets() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
     let fields =

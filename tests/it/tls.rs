@@ -39,7 +39,7 @@ fn connections_over_tls_are_kept_too() {
 }
 
 #[test]
-fn a_certificate_that_does_not_hold_lets_nothing_through() {
+fn a11_a_certificate_that_does_not_hold_lets_nothing_through() {
     let origin = Origin::with_robots(RULES);
     let mut stranger = params("localhost");
     stranger.distinguished_name.push(rcgen::DnType::CommonName, "a stranger");
@@ -89,7 +89,7 @@ fn the_rules_of_http_are_not_those_of_https() {
 
 /// RFC 9112 §9.8: a body that ends with the connection is whole only when TLS says so.
 #[test]
-fn what_ends_without_close_notify_is_incomplete() {
+fn d12_what_ends_without_close_notify_is_incomplete() {
     let until_the_end = |body: &str| Script::default().send(format!("HTTP/1.1 200 OK\r\n\r\n{body}")).close();
     let origin = Origin::with_robots(RULES).on("/page", until_the_end("page"));
     let cut = TlsFront::with(&origin, &params("localhost"), End::Cut);

@@ -1,0 +1,227 @@
+//! Where a chunked body ends (RFC 9112 §7.1), by the grammar and nothing beside it: hexadecimal digits,
+//! CRLF and no other line end, extensions bounded and ignored, trailers as strict as fields.
+
+use super::head;
+use crate::limits::CHUNK_EXTENSION_OCTETS_MAX;
+
+/// The octets of one chunked body as they come.
+#[derive(Debug)]
+pub struct Chunks {
+    at: At,
+    /// What is left of the chunk, or as much of its size as has been read.
+    size: u64,
+    extensions: usize,
+    trailers: Trailers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Before the first digit of a size.
+    Begin,
+    Size,
+    /// Behind blanks that only an extension may follow.
+    Blank,
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    Trailer,
+    TrailerLf,
+    Over,
+}
+
+/// The section behind the last chunk: its line under way, and how much there has been.
+#[derive(Debug)]
+struct Trailers {
+    line: Vec<u8>,
+    octets: usize,
+    fields: usize,
+    octets_max: usize,
+    fields_max: usize,
+}
+
+impl Chunks {
+    /// A body that begins, with bounds for its trailers.
+    pub const fn new(octets_max: usize, fields_max: usize) -> Self {
+        let trailers = Trailers { line: Vec::new(), octets: 0, fields: 0, octets_max, fields_max };
+        Self { at: At::Begin, size: 0, extensions: 0, trailers }
+    }
+
+    /// How many of `octets` are of this body: fewer than all only when it ends among them.
+    pub fn take(&mut self, octets: &[u8]) -> Result<usize, &'static str> {
+        let mut taken = 0;
+        while taken < octets.len() && self.at != At::Over {
+            if self.at == At::Data {
+                taken += self.data(octets.len() - taken);
+            } else {
+                self.at = self.step(octets[taken])?;
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.at == At::Over
+    }
+
+    /// Passes over what there is of the chunk's data.
+    fn data(&mut self, available: usize) -> usize {
+        let count = usize::try_from(self.size).unwrap_or(usize::MAX).min(available);
+        self.size -= count as u64;
+        if self.size == 0 {
+            self.at = At::DataCr;
+        }
+        count
+    }
+
+    fn step(&mut self, octet: u8) -> Result<At, &'static str> {
+        match (self.at, octet) {
+            (At::Begin | At::Size, _) if octet.is_ascii_hexdigit() => self.digit(octet),
+            (At::Size, b' ' | b'\t') | (At::Blank, b' ' | b'\t') => self.extension(At::Blank),
+            (At::Size | At::Blank, b';') => self.extension(At::Extension),
+            (At::Size | At::Extension, b'\r') => Ok(At::SizeLf),
+            (At::Extension, _) if octet == b'\t' || !octet.is_ascii_control() => {
+                self.extension(At::Extension)
+            }
+            (At::SizeLf, b'\n') => Ok(if self.size == 0 { At::Trailer } else { At::Data }),
+            (At::DataCr, b'\r') => Ok(At::DataLf),
+            (At::DataLf, b'\n') => {
+                self.size = 0;
+                Ok(At::Begin)
+            }
+            (At::Trailer, b'\r') => Ok(At::TrailerLf),
+            (At::Trailer, _) if octet != b'\n' => self.trailers.push(octet),
+            (At::TrailerLf, b'\n') => self.trailers.end_line(),
+            _ => Err(self.at.rule()),
+        }
+    }
+
+    fn digit(&mut self, octet: u8) -> Result<At, &'static str> {
+        let value = char::from(octet).to_digit(16).map(u64::from);
+        let size = self.size.checked_mul(16).zip(value).and_then(|(size, digit)| size.checked_add(digit));
+        self.size = size.ok_or("a chunk's size is more than can be counted (RFC 9112 §7.1)")?;
+        Ok(At::Size)
+    }
+
+    fn extension(&mut self, at: At) -> Result<At, &'static str> {
+        self.extensions += 1;
+        if self.extensions > CHUNK_EXTENSION_OCTETS_MAX {
+            return Err("the chunks have too many extensions (RFC 9112 §7.1.1)");
+        }
+        Ok(at)
+    }
+}
+
+impl Trailers {
+    fn push(&mut self, octet: u8) -> Result<At, &'static str> {
+        self.octets += 1;
+        if self.octets > self.octets_max {
+            return Err("the trailers are longer than limits.max_header_bytes allows");
+        }
+        self.line.push(octet);
+        Ok(At::Trailer)
+    }
+
+    fn end_line(&mut self) -> Result<At, &'static str> {
+        if self.line.is_empty() {
+            return Ok(At::Over);
+        }
+        head::field(&self.line)?;
+        self.line.clear();
+        self.fields += 1;
+        if self.fields > self.fields_max {
+            return Err("the trailers are more than limits.max_headers allows");
+        }
+        Ok(At::Trailer)
+    }
+}
+
+impl At {
+    /// What had to follow here.
+    const fn rule(self) -> &'static str {
+        match self {
+            Self::Begin | Self::Size | Self::Blank => {
+                "a chunk's size is not hexadecimal digits only (RFC 9112 §7.1)"
+            }
+            Self::Extension | Self::SizeLf => "a chunk's size does not end in CRLF (RFC 9112 §7.1)",
+            Self::Data | Self::DataCr | Self::DataLf => "a chunk is longer than its size (RFC 9112 §7.1)",
+            Self::Trailer | Self::TrailerLf | Self::Over => {
+                "a trailer does not end in CRLF (RFC 9112 §7.1.2)"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How much of `octets` is one body, and whether it has come to its end.
+    fn taken(octets: &str) -> Result<(usize, bool), &'static str> {
+        let mut chunks = Chunks::new(64, 2);
+        let whole = chunks.take(octets.as_bytes()).map(|count| (count, chunks.is_over()));
+        let mut chunks = Chunks::new(64, 2);
+        let by_octet: Result<usize, _> = octets.as_bytes().chunks(1).map(|octet| chunks.take(octet)).sum();
+        assert_eq!(by_octet.map(|count| (count, chunks.is_over())), whole, "{octets:?} in pieces");
+        whole
+    }
+
+    #[test]
+    fn a_body_ends_behind_its_last_chunk_and_its_trailers() {
+        for body in [
+            "0\r\n\r\n",
+            "000\r\n\r\n",
+            "3\r\nabc\r\n0\r\n\r\n",
+            "A\r\n0123456789\r\n1\r\nx\r\n0\r\n\r\n",
+            "3;name=value;\"a, b\"\r\nabc\r\n0\r\n\r\n",
+            "3 \t;x\r\nabc\r\n0;y\r\n\r\n",
+            "0\r\nX-Sum: 1\r\nX-Two: 2\r\n\r\n",
+        ] {
+            assert_eq!(taken(body), Ok((body.len(), true)), "{body:?}");
+            assert_eq!(taken(&format!("{body}GET")), Ok((body.len(), true)), "{body:?} and more");
+            let begun = &body[..body.len() - 1];
+            assert_eq!(taken(begun), Ok((begun.len(), false)), "{begun:?}");
+        }
+    }
+
+    #[test]
+    fn b5_b6_what_is_not_in_the_grammar_ends_it() {
+        for body in [
+            "\r\n",
+            ";x\r\n",
+            " 3\r\n",
+            "-1\r\n",
+            "+3\r\n",
+            "0x3\r\n",
+            "3_0\r\n",
+            "g\r\n",
+            "3\n",
+            "3\rabc",
+            "3 \r\n",
+            "3;a\nabc",
+            "3;\0\r\n",
+            "3;a\rb",
+            "3\r\nabcd",
+            "3\r\nabc\n",
+            "3\r\nabc0\r\n",
+            "3\r\nabc\rx",
+            "10000000000000000\r\n",
+            "0\r\n\n",
+            "0\r\nX: 1\n",
+            "0\r\nX : 1\r\n",
+            "0\r\n folded\r\n",
+            "0\r\nX: 1\r\n folded\r\n",
+            "0\r\nno colon\r\n",
+            "0\r\nX: a\0b\r\n",
+            "0\r\nX: 1\r\nX: 2\r\nX: 3\r\n",
+        ] {
+            assert!(taken(body).is_err(), "{body:?}");
+        }
+        assert!(taken(&format!("0\r\nX: {}", "x".repeat(62))).is_err(), "trailers are bounded");
+        let mut chunks = Chunks::new(64, 2);
+        let extended = format!("1;{}\r\nx\r\n", "x".repeat(1000));
+        assert!((0..100).any(|_| chunks.take(extended.as_bytes()).is_err()), "and so are extensions");
+    }
+}

@@ -1,0 +1,259 @@
+//! Where each request of a connection begins and ends, decided before the HTTP engine sees its
+//! octets (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
+
+use super::chunks::Chunks;
+use super::head::{self, Content, RequestLine};
+use super::refusal::Refusal;
+
+/// The octets of one client in their order.
+#[derive(Debug)]
+pub struct Framing {
+    octets_max: usize,
+    fields_max: usize,
+    state: State,
+    /// Of the last request whose head has come.
+    line: Option<RequestLine>,
+}
+
+#[derive(Debug)]
+enum State {
+    Head(Search),
+    Length(u64),
+    Chunked(Chunks),
+}
+
+/// How far a head has been searched for its end, and its first line once that has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    searched: usize,
+    line: Option<RequestLine>,
+}
+
+/// What is to be done with the first of the octets at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admit {
+    /// So many are of one request: the engine may have them.
+    Pass(usize),
+    /// So many mean nothing: empty lines before a request (RFC 9112 §2.2).
+    Drop(usize),
+    /// None of them, before more have come.
+    More,
+}
+
+/// Why octets go no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Head(Refusal),
+    Content(&'static str),
+}
+
+impl Framing {
+    /// For heads, and trailers, of so many octets and fields at most.
+    pub fn new(octets_max: usize, fields_max: usize) -> Self {
+        Self { octets_max, fields_max, state: State::Head(Search::default()), line: None }
+    }
+
+    /// Judges `octets`: those that came since the last that were passed or dropped.
+    pub fn admit(&mut self, octets: &mut [u8]) -> Result<Admit, Fault> {
+        if octets.is_empty() {
+            return Ok(Admit::More);
+        }
+        let passed = match &mut self.state {
+            State::Head(search) => {
+                let search = *search;
+                return self.head(octets, search).map_err(Fault::Head);
+            }
+            State::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(octets.len());
+                *left -= count as u64;
+                count
+            }
+            State::Chunked(chunks) => chunks.take(octets).map_err(Fault::Content)?,
+        };
+        self.end_content();
+        Ok(Admit::Pass(passed))
+    }
+
+    /// Whether what comes next belongs to a request of which nothing has been passed.
+    pub const fn is_between(&self) -> bool {
+        matches!(self.state, State::Head(_))
+    }
+
+    /// The request line of the last request passed.
+    pub const fn line(&self) -> Option<RequestLine> {
+        self.line
+    }
+
+    fn head(&mut self, octets: &mut [u8], search: Search) -> Result<Admit, Refusal> {
+        match empty_lines(octets) {
+            0 if octets == b"\r" => return Ok(Admit::More),
+            0 => {}
+            count => return Ok(Admit::Drop(count)),
+        }
+        // A line that cannot be one is not waited for: who speaks TLS sends no line end.
+        if !head::is_token_octet(octets[0]) {
+            head::request_line(octets)?;
+        }
+        let (search, end) = self.search(octets, search)?;
+        self.state = State::Head(search);
+        match (search.line, end) {
+            (Some(line), Some(end)) if end <= self.octets_max => {
+                self.begin(line, &mut octets[..end])?;
+                Ok(Admit::Pass(end))
+            }
+            (Some(_), _) if octets.len() > self.octets_max => Err(head::too_large()),
+            (None, _) if octets.len() > self.octets_max => Err(head::target_too_long()),
+            _ => Ok(Admit::More),
+        }
+    }
+
+    /// Looks for the empty line, and at the first line as soon as it is there.
+    fn search(&self, octets: &[u8], mut search: Search) -> Result<(Search, Option<usize>), Refusal> {
+        for at in memchr::memchr_iter(b'\n', &octets[search.searched..]) {
+            let at = search.searched + at;
+            if search.line.is_none() {
+                if at > self.octets_max {
+                    return Err(head::target_too_long());
+                }
+                search.line = Some(head::request_line(without_cr(&octets[..at]))?);
+            }
+            match &octets[at + 1..] {
+                [b'\n', ..] => return Ok((search, Some(at + 2))),
+                [b'\r', b'\n', ..] => return Ok((search, Some(at + 3))),
+                [] | [b'\r'] => return Ok((Search { searched: at, ..search }, None)),
+                _ => {}
+            }
+        }
+        search.searched = octets.len();
+        Ok((search, None))
+    }
+
+    /// A whole head: what follows it is its content, and then the next request.
+    fn begin(&mut self, line: RequestLine, head: &mut [u8]) -> Result<(), Refusal> {
+        let mut lines = head.split(|octet| *octet == b'\n').map(without_cr);
+        let length = lines.next().map_or(0, <[u8]>::len);
+        let content = head::fields(line, lines.take_while(|line| !line.is_empty()), self.fields_max)?;
+        // A higher minor version is treated as the highest that we know (RFC 9110 §6.2).
+        head[length - 1] = line.minor.min(b'1');
+        self.line = Some(line);
+        self.state = match content {
+            Content::Length(length) => State::Length(length),
+            Content::Chunked => State::Chunked(Chunks::new(self.octets_max, self.fields_max)),
+        };
+        self.end_content();
+        Ok(())
+    }
+
+    fn end_content(&mut self) {
+        let is_over = match &self.state {
+            State::Head(_) => false,
+            State::Length(left) => *left == 0,
+            State::Chunked(chunks) => chunks.is_over(),
+        };
+        if is_over {
+            self.state = State::Head(Search::default());
+        }
+    }
+}
+
+/// A line may end in LF alone (RFC 9112 §2.2); one CR before it belongs to the line end.
+fn without_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Octets of empty lines at the beginning.
+fn empty_lines(octets: &[u8]) -> usize {
+    let mut count = 0;
+    loop {
+        count += match &octets[count..] {
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            _ => return count,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What of `octets` is passed, request by request, when they come in these pieces; and the status
+    /// of what ends it.
+    fn passed(octets: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
+        let mut framing = Framing::new(200, 4);
+        let (mut held, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
+        let mut rest = octets.as_bytes();
+        for size in pieces.iter().copied().chain([usize::MAX]) {
+            let (piece, later) = rest.split_at(size.min(rest.len()));
+            held.extend_from_slice(piece);
+            rest = later;
+            loop {
+                let count = match framing.admit(&mut held) {
+                    Ok(Admit::Pass(count)) => {
+                        let text = String::from_utf8_lossy(&held[..count]).into_owned();
+                        match all.last_mut().filter(|_| !is_new) {
+                            Some(last) => last.push_str(&text),
+                            None => all.push(text),
+                        }
+                        is_new = framing.is_between();
+                        count
+                    }
+                    Ok(Admit::Drop(count)) => count,
+                    Ok(Admit::More) => break,
+                    Err(Fault::Head(refusal)) => return (all, Some(refusal.status().as_u16())),
+                    Err(Fault::Content(_)) => return (all, Some(0)),
+                };
+                held.drain(..count);
+            }
+        }
+        (all, None)
+    }
+
+    /// The same at once, octet by octet, and split at each boundary.
+    #[track_caller]
+    fn assert_passed(octets: &str, requests: &[&str], status: Option<u16>) {
+        let expected = (requests.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>(), status);
+        for at in 0..octets.len() {
+            // How much of broken content passes before it breaks depends on how it comes.
+            if status != Some(0) {
+                assert_eq!(passed(octets, &[at]), expected, "{octets:?} split at {at}");
+            }
+        }
+        let (requests, status) = passed(octets, &vec![1; octets.len()]);
+        assert_eq!(status, expected.1, "{octets:?} octet by octet");
+        assert!(status == Some(0) || requests == expected.0, "{octets:?} octet by octet: {requests:?}");
+    }
+
+    const GET: &str = "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    #[test]
+    fn requests_pass_one_by_one_however_they_come() {
+        let post = "POST http://a/ HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
+        let chunked =
+            "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\nX: y\r\n\r\n";
+        assert_passed(GET, &[GET], None);
+        assert_passed(&[GET, post, chunked, GET].concat(), &[GET, post, chunked, GET], None);
+        assert_passed(&format!("\r\n\n{GET}\r\n\r\n{GET}\n"), &[GET, GET], None);
+        assert_passed("GET http://a/ HTTP/1.0\n\n", &["GET http://a/ HTTP/1.0\n\n"], None);
+        assert_passed("GET http://a/ HTTP/1.7\r\n\r\n", &["GET http://a/ HTTP/1.1\r\n\r\n"], None);
+        assert_passed(&GET[..GET.len() - 1], &[], None);
+    }
+
+    #[test]
+    fn b14_what_is_behind_a_fault_does_not_pass() {
+        for (fault, status) in [
+            ("GET http://a/ HTTP/1.1\r\nHost : a\r\n\r\n", 400),
+            ("\rGET http://a/ HTTP/1.1\r\n\r\n", 400),
+            ("GET http://a/ HTTP/2.0\r\n", 400),
+            ("\0", 400),
+            ("GET http://a/ HTTP/1.1\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\n\r\n", 431),
+        ] {
+            assert_passed(&[GET, fault, GET].concat(), &[GET], Some(status));
+        }
+        let long = "x".repeat(300);
+        assert_passed(&format!("GET http://a/{long} HTTP/1.1\r\n\r\n{GET}"), &[], Some(414));
+        assert_passed(&format!("GET http://a/ HTTP/1.1\r\nX: {long}\r\n\r\n{GET}"), &[], Some(431));
+        let chunks = "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n";
+        assert_passed(&[chunks, GET].concat(), &[], Some(0));
+    }
+}

@@ -1,0 +1,257 @@
+//! A request head, read strictly before the HTTP engine sees it (RFC 9112 §2 to §6). The engine
+//! mends or overlooks what two readers could understand differently; here that is a fault, with the
+//! line and the rule it breaks. What passes means one thing only.
+
+use http::StatusCode;
+
+use super::refusal::Refusal;
+use crate::limits::{DETAIL_OCTETS_MAX, TARGET_OCTETS_MAX};
+
+/// What a request line says beside what the engine makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLine {
+    /// The digit behind `HTTP/1.`.
+    pub minor: u8,
+    pub is_connect: bool,
+    /// `OPTIONS` of an absolute URL without path and query, which is one of `*` at the origin
+    /// (RFC 9112 §3.2.4). The engine's URI type has a path all the same.
+    pub is_pathless: bool,
+}
+
+/// What follows a head, up to the next request (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Length(u64),
+    Chunked,
+}
+
+/// Reads a request line, without its line end.
+pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
+    if is_tls(line) {
+        return Err(Refusal::bad_request(
+            "this is a TLS handshake, but the proxy is spoken to in plain HTTP: write http:// instead of \
+             https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128)",
+        ));
+    }
+    let fault = |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
+    let mut parts = line.split(|octet| *octet == b' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(fault(
+            "is not a method, a target and a version with one blank between each (RFC 9112 §3)",
+        ));
+    };
+    if !is_token(method) {
+        return Err(fault("does not begin with a method"));
+    }
+    if target.len() > TARGET_OCTETS_MAX {
+        return Err(target_too_long());
+    }
+    if target.contains(&b'#') {
+        return Err(fault("has a fragment in its target, which is never sent (RFC 9110 §7.1)"));
+    }
+    if !target.iter().all(u8::is_ascii_graphic) || http::Uri::try_from(target).is_err() {
+        return Err(fault("has no valid target"));
+    }
+    let Some(&[minor @ b'0'..=b'9']) = version.strip_prefix(b"HTTP/1.") else {
+        return Err(fault("does not end in HTTP/1.1 or HTTP/1.0"));
+    };
+    let is_pathless = method == b"OPTIONS" && is_without_path(target);
+    Ok(RequestLine { minor, is_connect: method == b"CONNECT", is_pathless })
+}
+
+/// Reads the field lines behind `line`, each without its line end: what follows them.
+pub fn fields<'a>(
+    line: RequestLine,
+    lines: impl Iterator<Item = &'a [u8]>,
+    fields_max: usize,
+) -> Result<Content, Refusal> {
+    let (mut length, mut codings, mut count) = (None, false, 0);
+    for field_line in lines {
+        count += 1;
+        if count > fields_max {
+            return Err(too_large());
+        }
+        let fault = |fault| Refusal::bad_request(field_fault(field_line, fault));
+        let (name, value) = field(field_line).map_err(fault)?;
+        if name.eq_ignore_ascii_case(b"content-length") {
+            // Equal ones could be folded into one (RFC 9110 §8.6); whoever sends two is not trusted to.
+            let first = length.replace(number(value).map_err(fault)?).is_none();
+            first.then_some(()).ok_or_else(|| fault("is the second of its name (RFC 9112 §6.3)"))?;
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            let only = !std::mem::replace(&mut codings, true) && value.eq_ignore_ascii_case(b"chunked");
+            only.then_some(()).ok_or_else(|| {
+                fault("is not one transfer coding \"chunked\", the only one served (RFC 9112 §6.1)")
+            })?;
+        }
+    }
+    match (length, codings) {
+        (Some(_), true) => Err(Refusal::bad_request(
+            "the request has both Content-Length and Transfer-Encoding: one of them lies (RFC 9112 §6.1)",
+        )),
+        (None, true) if line.minor == b'0' => {
+            Err(Refusal::bad_request("HTTP/1.0 has no Transfer-Encoding (RFC 9112 §6.1)"))
+        }
+        (_, true) | (Some(1..), _) if line.is_connect => Err(Refusal::bad_request(
+            "a CONNECT has no content: what follows it would be taken out of the tunnel (RFC 9110 §9.3.6)",
+        )),
+        (None, true) => Ok(Content::Chunked),
+        (length, false) => Ok(Content::Length(length.unwrap_or(0))),
+    }
+}
+
+/// A field line's name and value (RFC 9112 §5), or the rule it breaks.
+pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+    if line.starts_with(b" ") || line.starts_with(b"\t") {
+        return Err("begins with a blank: folded lines are obsolete (RFC 9112 §5.2)");
+    }
+    let colon = memchr::memchr(b':', line).ok_or("has no colon (RFC 9112 §5)")?;
+    let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
+    if name.last().is_some_and(u8::is_ascii_whitespace) {
+        Err("has a blank before the colon (RFC 9112 §5.1)")
+    } else if !is_token(name) {
+        Err("has a name that is no token (RFC 9110 §5.1)")
+    } else if value.iter().any(|octet| octet.is_ascii_control() && *octet != b'\t') {
+        Err("has a control character in its value (RFC 9110 §5.5)")
+    } else {
+        Ok((name, value))
+    }
+}
+
+/// Digits only (RFC 9110 §8.6): no sign, no list, no other base, and no number that wraps.
+fn number(value: &[u8]) -> Result<u64, &'static str> {
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
+    let number = digits.and_then(|digits| digits.parse().ok());
+    // The engine counts in the same width, and has put the last of its numbers to other uses.
+    number.filter(|it| *it < u64::MAX - 1).ok_or("is not a number of digits only (RFC 9110 §8.6)")
+}
+
+/// Optional whitespace around a value (RFC 9110 §5.6.3): a carriage return is none.
+fn trim(value: &[u8]) -> &[u8] {
+    let blank = |octet: &u8| matches!(octet, b' ' | b'\t');
+    let begin = value.iter().position(|octet| !blank(octet)).unwrap_or(value.len());
+    let end = value.iter().rposition(|octet| !blank(octet)).map_or(begin, |last| last + 1);
+    &value[begin..end]
+}
+
+fn is_without_path(target: &[u8]) -> bool {
+    memchr::memmem::find(target, b"://")
+        .is_some_and(|at| memchr::memchr2(b'/', b'?', &target[at + 3..]).is_none())
+}
+
+/// A TLS record of a handshake (RFC 8446 §5.1).
+fn is_tls(octets: &[u8]) -> bool {
+    octets.starts_with(&[0x16, 0x03])
+}
+
+pub fn is_token(octets: &[u8]) -> bool {
+    !octets.is_empty() && octets.iter().copied().all(is_token_octet)
+}
+
+/// RFC 9110 §5.6.2.
+pub fn is_token_octet(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
+}
+
+pub fn too_large() -> Refusal {
+    Refusal::bad_request_as(
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "the request head is longer, or has more fields, than limits.max_header_bytes and \
+         limits.max_headers allow",
+    )
+}
+
+pub fn too_slow() -> Refusal {
+    Refusal::bad_request_as(
+        StatusCode::REQUEST_TIMEOUT,
+        "the request head did not come to its end in time (limits.header_timeout)",
+    )
+}
+
+pub fn target_too_long() -> Refusal {
+    Refusal::bad_request_as(
+        StatusCode::URI_TOO_LONG,
+        "the request line is longer than limits.max_header_bytes allows, or its target than 65,534 octets",
+    )
+}
+
+fn field_fault(line: &[u8], fault: &str) -> String {
+    format!("the field line {} {fault}", quoted(line))
+}
+
+fn quoted(line: &[u8]) -> String {
+    let cut = &line[..line.len().min(DETAIL_OCTETS_MAX)];
+    let more = if cut.len() < line.len() { "…" } else { "" };
+    format!("\"{}{more}\"", cut.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(head: &str) -> Result<Content, String> {
+        let mut lines = head.split("\r\n").map(str::as_bytes);
+        let read = request_line(lines.next().unwrap_or_default())
+            .and_then(|line| fields(line, lines.take_while(|line| !line.is_empty()), 100));
+        read.map_err(|refusal| refusal.detail().to_owned())
+    }
+
+    #[test]
+    fn the_reason_names_the_line_and_the_rule() {
+        for (head, expected) in [
+            ("\x16\x03\x01\x02", "TLS handshake"),
+            ("GET http://a/\r\n\r\n", "is not a method, a target and a version"),
+            ("GET  http://a/ HTTP/1.1\r\n\r\n", "one blank between each"),
+            ("G@T http://a/ HTTP/1.1\r\n\r\n", "does not begin with a method"),
+            ("GET http://a/ HTTP/2.0\r\n\r\n", "does not end in HTTP/1.1"),
+            ("GET http://a/\u{e9} HTTP/1.1\r\n\r\n", "has no valid target"),
+            ("GET http://a/#b HTTP/1.1\r\n\r\n", "has a fragment"),
+            ("GET http://a/ HTTP/1.1\r\nHost : a\r\n\r\n", "blank before the colon"),
+            ("GET http://a/ HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "folded"),
+            ("GET http://a/ HTTP/1.1\r\nHost a\r\n\r\n", "has no colon"),
+            ("GET http://a/ HTTP/1.1\r\nX: a\0b\r\n\r\n", "control character"),
+            ("GET http://a/ HTTP/1.1\r\nX(: a\r\n\r\n", "no token"),
+            ("GET http://a/ HTTP/1.1\r\nContent-Length: +5\r\n\r\n", "digits only"),
+            (
+                "GET http://a/ HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+                "second of its name",
+            ),
+            ("GET http://a/ HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "one transfer coding"),
+            ("GET http://a/ HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", "both"),
+            ("GET http://a/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.0 has no"),
+            ("CONNECT a:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\n", "a CONNECT has no content"),
+        ] {
+            let reason = read(head).unwrap_err();
+            assert!(reason.contains(expected), "{head:?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn a_head_tells_what_follows_it() {
+        for (fields, expected) in [
+            ("", Content::Length(0)),
+            ("Content-Length:\t007 \r\n", Content::Length(7)),
+            ("Content-Length: 18446744073709551613\r\n", Content::Length(u64::MAX - 2)),
+            ("transfer-encoding: Chunked\r\n", Content::Chunked),
+        ] {
+            assert_eq!(read(&format!("POST http://a/ HTTP/1.1\r\n{fields}\r\n")), Ok(expected), "{fields:?}");
+        }
+        let connect = "CONNECT a:443 HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(read(connect), Ok(Content::Length(0)), "nothing is taken out of the tunnel");
+    }
+
+    #[test]
+    fn a9_an_options_without_a_path_is_known() {
+        for (line, expected) in [
+            ("OPTIONS http://a HTTP/1.1", true),
+            ("OPTIONS http://a:80 HTTP/1.1", true),
+            ("OPTIONS http://a/ HTTP/1.1", false),
+            ("OPTIONS http://a?b HTTP/1.1", false),
+            ("OPTIONS * HTTP/1.1", false),
+            ("GET http://a HTTP/1.1", false),
+        ] {
+            assert_eq!(request_line(line.as_bytes()).map(|it| it.is_pathless), Ok(expected), "{line}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! An eye on a client that waits for its answer, while the engine reads nothing.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::sleep;
+
+use super::Wire;
+use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_OCTETS_MAX};
+
+/// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Looks after the client while it waits for its answer: the engine reads nothing then. A client
+    /// that has reset the connection is gone, and with it goes the exchange (RFC 9112 §9.5). One
+    /// that has only ended its own side may still want the answer (§9.6).
+    pub(super) fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let waits = !self.control.is_idle() && !self.control.is_answered() && !self.control.is_released();
+        if !waits || !self.framing.is_between() || self.granted > 0 {
+            self.probe = None;
+            return Ok(());
+        }
+        while !self.ended && self.held.len() < LOOK_AHEAD_OCTETS_MAX {
+            let mut room = [0; 1024];
+            let mut scratch = ReadBuf::new(&mut room);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut scratch) {
+                Poll::Ready(read) => read?,
+                Poll::Pending => break,
+            }
+            self.ended = scratch.filled().is_empty();
+            self.held.extend_from_slice(scratch.filled());
+        }
+        if self.ended {
+            self.poll_probe(cx);
+        }
+        Ok(())
+    }
+
+    /// A client that is gone answers what it is sent with a reset, which the next write meets. There
+    /// is nothing that one of HTTP/1.0 could be sent (RFC 9110 §15.2).
+    fn poll_probe(&mut self, cx: &mut Context<'_>) {
+        if self.framing.line().is_none_or(|line| line.minor == b'0') {
+            return;
+        }
+        let first = || (Box::pin(sleep(HALF_CLOSED_PROBE)), HALF_CLOSED_PROBE);
+        let (timer, waited) = self.probe.get_or_insert_with(first);
+        if timer.as_mut().poll(cx).is_ready() {
+            self.control.send_interim(CONTINUE);
+            let next = *waited * 2;
+            self.probe = Some((Box::pin(sleep(next)), next));
+            // The new timer is yet to be polled.
+            cx.waker().wake_by_ref();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The way in: octets are judged before the engine has them, and waited for no longer than a client
+//! may take.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::sleep;
+
+use super::super::framing::{Admit, Fault};
+use super::super::head;
+use super::super::refusal::Refusal;
+use super::Wire;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let exchanges = self.control.exchanges();
+        if self.exchanges != exchanges {
+            (self.exchanges, self.reading) = (exchanges, None);
+        }
+        if self.control.is_released() {
+            return self.poll_read_released(cx, buf);
+        }
+        loop {
+            self.admit_held()?;
+            if self.hand_over(buf) {
+                return Poll::Ready(Ok(()));
+            }
+            if self.ended {
+                if self.in_head {
+                    self.refuse(Refusal::bad_request("the connection ended inside the request head"));
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if self.poll_more(cx, buf)?.is_pending() {
+                return self.poll_read_deadline(cx).map(Ok);
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Hands the engine octets of one request, when there are some that it may have.
+    fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let count = self.granted.min(buf.remaining());
+        buf.put_slice(&self.held[..count]);
+        self.held.advance(count);
+        self.granted -= count;
+        if self.held.is_empty() {
+            // An idle connection takes up no room.
+            self.held = BytesMut::new();
+        }
+        count > 0
+    }
+
+    /// Judges what is held. Where it does not hold, nothing more of this client is a request
+    /// (RFC 9112 §11.2): for a head, the engine sees the end, and whoever serves the connection says
+    /// why; a body ends in an error.
+    fn admit_held(&mut self) -> io::Result<()> {
+        while self.granted == 0 {
+            match self.framing.admit(&mut self.held) {
+                Ok(Admit::Pass(count)) => {
+                    self.granted = count;
+                    if let Some(line) = self.framing.line() {
+                        self.control.note_pathless(line.is_pathless);
+                    }
+                }
+                Ok(Admit::Drop(count)) => self.held.advance(count),
+                Ok(Admit::More) => break,
+                Err(Fault::Head(refusal)) => {
+                    self.refuse(refusal);
+                    break;
+                }
+                Err(Fault::Content(rule)) => {
+                    self.end();
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, rule));
+                }
+            }
+        }
+        self.note_phase();
+        Ok(())
+    }
+
+    /// Nothing more is read, and the client is told why once it has its other answers.
+    fn refuse(&mut self, refusal: Refusal) {
+        self.control.refuse(refusal);
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.held.clear();
+    }
+
+    /// A head has its own deadline, from its first octet on.
+    fn note_phase(&mut self) {
+        let in_head = self.framing.is_between() && !self.held.is_empty();
+        if self.in_head != in_head {
+            (self.in_head, self.reading) = (in_head, None);
+        }
+    }
+
+    /// Reads what there is into what is held, with `scratch` for room: while nothing comes, none is
+    /// taken up.
+    fn poll_more(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = scratch.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, scratch))?;
+        let came = &scratch.filled()[before..];
+        self.ended = came.is_empty();
+        self.held.extend_from_slice(came);
+        scratch.set_filled(before);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits for the client no longer than its phase allows; then it is as if the client had ended.
+    fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.control.is_idle() {
+            return Poll::Pending;
+        }
+        let limit = if self.in_head { self.deadlines.head } else { self.deadlines.idle };
+        let timer = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
+        ready!(timer.as_mut().poll(cx));
+        if self.in_head {
+            self.refuse(head::too_slow());
+        }
+        self.end();
+        Poll::Ready(())
+    }
+
+    /// Reads when the connection has left HTTP: what is held first.
+    fn poll_read_released(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.granted = self.held.len();
+        if self.hand_over(buf) || self.ended {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}

@@ -1,0 +1,99 @@
+//! Every requirement of the safety checklist has a test that carries its number, and
+//! `docs/safety-rows.md` names just those.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const TABLE: &str = include_str!("../docs/safety-rows.md");
+
+/// How many rows each part of the checklist has.
+const PARTS: [(char, usize); 5] = [('A', 13), ('B', 21), ('C', 17), ('D', 15), ('F', 20)];
+
+/// The rows that no test shows yet. It must become empty.
+const WITHOUT_TEST: [&str; 20] = [
+    "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16",
+    "F17", "F18", "F19", "F20",
+];
+
+type Tests = BTreeMap<String, BTreeSet<String>>;
+
+fn rows() -> Vec<String> {
+    let numbers = PARTS.iter().flat_map(|(part, count)| (1..=*count).map(move |row| format!("{part}{row}")));
+    numbers.chain(["H2".to_owned()]).collect()
+}
+
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("the source is readable") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The rows that a test's name begins with: `b4_b5_a_length_is_digits` shows two.
+fn shown_by(name: &str) -> Vec<String> {
+    let rows = rows();
+    name.split('_').map(str::to_ascii_uppercase).take_while(|word| rows.contains(word)).collect()
+}
+
+/// The name of the function that `line` declares, below an attribute that makes it a test.
+fn test_name<'a>(before: &str, line: &'a str) -> Option<&'a str> {
+    let is_test = before.trim_start().starts_with("#[test]") || before.contains("::test");
+    let declared = line.trim_start().trim_start_matches("async ").strip_prefix("fn ")?;
+    declared.split('(').next().filter(|_| is_test)
+}
+
+/// The tests in the source, by the rows that they show.
+fn in_the_source() -> Tests {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut tests = Tests::new();
+    for file in [sources(&root.join("src")), sources(&root.join("tests"))].concat() {
+        let place = file.strip_prefix(root).expect("below the root").display().to_string();
+        let text = fs::read_to_string(&file).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        for name in lines.windows(2).filter_map(|pair| test_name(pair[0], pair[1])) {
+            for row in shown_by(name) {
+                tests.entry(row).or_default().insert(format!("{place}::{name}"));
+            }
+        }
+    }
+    tests
+}
+
+/// The tests that the table names, by row.
+fn in_the_table() -> Tests {
+    let lines = TABLE.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = lines.map(|line| line.split(" | ").collect::<Vec<_>>()).filter(|cells| cells.len() == 3);
+    let named = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    cells
+        .map(|cells| (cells[0].to_owned(), named(cells[2])))
+        .filter(|(row, _)| rows().contains(row))
+        .collect()
+}
+
+#[test]
+fn every_row_has_a_test_and_the_table_names_it() {
+    let (source, table) = (in_the_source(), in_the_table());
+    let mut faults = Vec::new();
+    for row in rows() {
+        let shown = source.get(&row).cloned().unwrap_or_default();
+        match (shown.is_empty(), WITHOUT_TEST.contains(&row.as_str())) {
+            (true, false) => faults.push(format!("{row}: no test begins with its number")),
+            (false, true) => {
+                faults.push(format!("{row}: it has a test now, take it off the list of those without"))
+            }
+            _ => {}
+        }
+        if table.get(&row).cloned().unwrap_or_default() != shown {
+            let cells: Vec<String> = shown.iter().map(|test| format!("`{test}`")).collect();
+            faults.push(format!("{row}: docs/safety-rows.md is to name {}", cells.join("<br>")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
