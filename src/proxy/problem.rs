@@ -15,6 +15,7 @@ pub enum Problem {
     Undecided,
     AgentRequired,
     ClientNotAllowed,
+    CredentialsRequired,
     PathNotSeen,
     PortNotAllowed,
     BadRequest,
@@ -36,7 +37,7 @@ pub struct Row {
 }
 
 impl Problem {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -44,6 +45,7 @@ impl Problem {
         Self::Undecided,
         Self::AgentRequired,
         Self::ClientNotAllowed,
+        Self::CredentialsRequired,
         Self::PathNotSeen,
         Self::PortNotAllowed,
         Self::BadRequest,
@@ -78,7 +80,7 @@ impl Problem {
             Self::OriginRefused => (
                 "origin-refused",
                 "Destination not permitted",
-                "The host is at an address that the proxy does not connect to: private, special-purpose or denied.",
+                "The host is one that the proxy does not connect to: its address is private, special-purpose or denied, or its name is not permitted.",
                 "If it is meant to be reached, change the setting that the detail names; --allow-private opens what is private.",
             ),
             Self::Undecided => (
@@ -97,7 +99,13 @@ impl Problem {
                 "client-not-allowed",
                 "Not for this client",
                 "The proxy serves loopback and the clients that it is told to serve.",
-                "Have the operator list the client's address block in clients.allow, or give the name and password of a user.",
+                "Have the operator list the client's address block in clients.allow.",
+            ),
+            Self::CredentialsRequired => (
+                "credentials-required",
+                "Name and password required",
+                "The proxy serves its users, and the request has no name and password of one.",
+                "Write them into the proxy's address, http://NAME:PASSWORD@HOST:PORT; `courtesy users` makes users.",
             ),
             Self::PathNotSeen => (
                 "path-not-seen",

@@ -123,13 +123,14 @@ impl From<TurnedAway> for Refusal {
     fn from(turned_away: TurnedAway) -> Self {
         let detail = turned_away.to_string();
         let not_allowed =
-            |status, detail| Self::new(Problem::ClientNotAllowed, status, "http_request_denied", detail);
+            |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
         match turned_away {
             TurnedAway::NotAllowed(_) | TurnedAway::NoLongerUser => {
-                not_allowed(StatusCode::FORBIDDEN, detail)
+                not_allowed(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, detail)
             }
             TurnedAway::NoCredentials | TurnedAway::WrongCredentials => {
-                not_allowed(StatusCode::PROXY_AUTHENTICATION_REQUIRED, detail)
+                let status = StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+                not_allowed(Problem::CredentialsRequired, status, detail)
             }
             TurnedAway::Full(_) | TurnedAway::TooManyVerifications => Self::busy(detail),
             TurnedAway::TooManyConnections(_) | TurnedAway::TooManyRequests(_) => {

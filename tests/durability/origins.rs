@@ -66,7 +66,7 @@ fn expected(address: Ipv4Addr) -> [(&'static str, u16); 2] {
 }
 
 #[test]
-fn memory_is_bounded_and_no_origin_is_forgotten() {
+fn l2_memory_is_bounded_and_no_origin_is_forgotten() {
     let origins = scale("COURTESY_TEST_ORIGINS", 10_000);
     let cache = CACHE_OCTETS_PER_ORIGIN * origins;
     let site = Site::start(robots);

@@ -145,7 +145,7 @@ fn days_that_nobody_saw_are_not_counted() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_neither_frees_a_site_nor_locks_it() {
+fn f16_a_clock_that_was_set_back_neither_frees_a_site_nor_locks_it() {
     Story::begin(rules(), &BY_THE_RULES)
         .at("+10d", &BY_THE_RULES, 2)
         // What was learnt in the future cannot be dated, so it is asked for again.

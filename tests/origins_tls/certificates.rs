@@ -1,9 +1,14 @@
 //! A certificate that is not right is refused in words that say what is wrong, and the request is
 //! not sent.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use courtesy::egress::{Egress, Failure};
 use courtesy::origin::Host;
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, KeyPair, date_time_ymd};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
 use crate::authority::{Authority, BOTH, Site, params};
 use crate::support::{get, mirror, shared, shared_with, way_out};
@@ -125,4 +130,42 @@ async fn a_listed_host_is_not_verified_and_still_must_hold_its_key() {
     let error = get(&careless, &origin.origin()).await.unwrap_err();
     assert_eq!(error.failure, Failure::TlsCertificate);
     assert_eq!(origin.seen.requests(), 0);
+}
+
+/// A server's certificate that changes between two connections.
+#[derive(Debug)]
+struct Turning {
+    before: Arc<dyn ResolvesServerCert>,
+    after: Arc<dyn ResolvesServerCert>,
+    has_turned: Arc<AtomicBool>,
+}
+
+impl ResolvesServerCert for Turning {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        match self.has_turned.load(Ordering::SeqCst) {
+            true => self.after.resolve(hello),
+            false => self.before.resolve(hello),
+        }
+    }
+}
+
+#[tokio::test]
+async fn f17_a_certificate_that_turns_bad_is_refused_at_the_next_connection() {
+    let authority = Authority::new();
+    let has_turned = Arc::new(AtomicBool::new(false));
+    let mut config = authority.good().config(BOTH);
+    config.cert_resolver = Arc::new(Turning {
+        before: Arc::clone(&config.cert_resolver),
+        after: unknown_issuer().config(BOTH).cert_resolver,
+        has_turned: Arc::clone(&has_turned),
+    });
+    // A session that is resumed is the one that was verified (RFC 8446 §2.2).
+    config.send_tls13_tickets = 0;
+    let origin = mirror(config).await;
+    let way_out = Egress::without_pool(shared(&authority, |_| ()));
+    get(&way_out, &origin.origin()).await.unwrap();
+    has_turned.store(true, Ordering::SeqCst);
+    let error = get(&way_out, &origin.origin()).await.unwrap_err();
+    assert_eq!(error.failure, Failure::TlsCertificate, "{error}");
+    assert_eq!((origin.seen.connections(), origin.seen.requests()), (2, 1));
 }

@@ -44,7 +44,7 @@ async fn a_leaf_is_a_server_by_one_name_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_leaf_begins_an_hour_ago_and_ends_in_a_week_or_with_the_ca() {
+async fn f16_a_leaf_begins_an_hour_ago_and_ends_in_a_week_or_with_the_ca() {
     let place = Place::new();
     let leaves = place.leaves(8);
     let life =

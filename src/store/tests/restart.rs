@@ -166,7 +166,7 @@ async fn a_change_of_what_a_status_means_does() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_neither_frees_nor_locks() {
+async fn f16_a_clock_that_was_set_back_neither_frees_nor_locks() {
     let home = Home::new();
     let house = home.house(vec![rules(), status(404), status(503)]);
     for host in ["rules.example", "none.example", "down.example"] {
@@ -184,7 +184,7 @@ async fn a_clock_that_was_set_back_neither_frees_nor_locks() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_ahead_does_not_end_an_outage() {
+async fn f16_a_clock_that_jumps_ahead_does_not_end_an_outage() {
     let home = Home::new();
     let house = home.house(vec![status(503)]);
     house.ask(HOST, &rfc9309()).await;

@@ -31,7 +31,7 @@ fn an_outage_from_the_future_begins_now() {
 }
 
 #[test]
-fn a_jump_ahead_counts_as_no_more_than_the_longest_gap() {
+fn f16_a_jump_ahead_counts_as_no_more_than_the_longest_gap() {
     // Twenty-five days were observed, and the clock says thirty-six: too long not to have looked.
     let site = Site::new("rfc9309").failing_for(25).later(11 * DAY).after(&status(503));
     assert_eq!(site.says(), "disallow: unreachable");

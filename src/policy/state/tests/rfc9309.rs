@@ -170,7 +170,7 @@ fn the_last_tenth_of_freshness_wants_a_refresh() {
 }
 
 #[test]
-fn a_clock_set_back_asks_again_and_opens_nothing() {
+fn f16_a_clock_set_back_asks_again_and_opens_nothing() {
     let mut site = Site::new("rfc9309").after(&good());
     site.now = Moment::from_millis(START.millis() - 1000);
     assert_eq!(site.says(), "rules");
