@@ -10,6 +10,7 @@ use super::channel::Scope;
 use super::connect::{Connect, Https, HttpsMode, Mixed};
 use super::form;
 pub use super::form::Form;
+use super::framing::{Admit, Framing};
 use super::intercept::Speech;
 use super::target::{Destination, Target, destination};
 use crate::origin::Origin;
@@ -50,3 +51,29 @@ pub fn is_tls(first: &[u8]) -> Option<bool> {
 pub fn preferred(accept: HeaderValue) -> Form {
     form::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
 }
+
+/// The messages that are whole in what a client sends, so many octets at a time, as the engine gets them;
+/// and whether a fault ended it.
+pub fn messages(octets: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
+    let mut framing = Framing::new(FRAMED_OCTETS_MAX, FRAMED_FIELDS_MAX);
+    let (mut messages, mut message, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+    for piece in octets.chunks(piece.max(1)) {
+        waiting.extend_from_slice(piece);
+        loop {
+            match framing.admit(&mut waiting) {
+                Ok(Admit::Pass(count)) => message.extend(waiting.drain(..count)),
+                Ok(Admit::Drop(count)) => drop(waiting.drain(..count)),
+                Ok(Admit::More) => break,
+                Err(_) => return (messages, true),
+            }
+            if framing.is_between() && !message.is_empty() {
+                messages.push(std::mem::take(&mut message));
+            }
+        }
+    }
+    (messages, false)
+}
+
+/// Bounds of a head for [`messages`]: small, so that a fuzzer reaches them.
+const FRAMED_OCTETS_MAX: usize = 4096;
+const FRAMED_FIELDS_MAX: usize = 20;

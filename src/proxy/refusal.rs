@@ -122,8 +122,7 @@ impl Refusal {
 impl From<TurnedAway> for Refusal {
     fn from(turned_away: TurnedAway) -> Self {
         let detail = turned_away.to_string();
-        let not_allowed =
-            |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
+        let not_allowed = |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
         match turned_away {
             TurnedAway::NotAllowed(_) | TurnedAway::NoLongerUser => {
                 not_allowed(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, detail)

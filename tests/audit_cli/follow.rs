@@ -84,6 +84,7 @@ fn only_what_matches_is_printed_and_half_a_line_waits() {
 fn a_log_that_is_not_there_yet_is_waited_for() {
     let mut log = Log::new();
     let mut following = follow(&log, &["--limit", "2"]);
+    following.rests();
     write_and_see(&mut log, &mut following, 0..2);
     let (status, said) = following.hang_up();
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));

@@ -179,8 +179,23 @@ impl Following {
             assert_eq!(ready, 1, "nothing was printed");
         }
         let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
+        if lines.read_line(&mut line).unwrap() == 0 {
+            panic!("it has ended: {:?}", self.end());
+        }
         line.trim_end().to_owned()
+    }
+
+    /// Waits until it waits itself.
+    pub fn rests(&self) {
+        let state = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+            stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next())
+        };
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while state() != Some(Some('S')) {
+            assert!(std::time::Instant::now() < deadline, "it never rests");
+            std::thread::yield_now();
+        }
     }
 
     /// Stops reading, and waits for the end.

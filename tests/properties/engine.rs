@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 
 use http::{Request, Response, request};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -28,4 +29,19 @@ pub fn first_request(octets: &[u8]) -> Option<request::Parts> {
     // What the engine thinks of the rest is its own affair.
     let _ = RUNTIME.with(|runtime| runtime.block_on(connection));
     first.into_inner()
+}
+
+/// All requests in `octets`: method and target, and the content where it came to its end.
+pub fn requests(octets: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+    let seen = RefCell::new(Vec::new());
+    let service = service_fn(|request: Request<Incoming>| async {
+        let (head, body) = request.into_parts();
+        let content = body.collect().await.ok().map(|content| content.to_bytes().to_vec());
+        seen.borrow_mut().push((format!("{} {}", head.method, head.uri), content));
+        Ok::<_, Infallible>(Response::new(String::new()))
+    });
+    let stream = TokioIo::new(join(octets, sink()));
+    let connection = http1::Builder::new().half_close(true).serve_connection(stream, service);
+    let _ = RUNTIME.with(|runtime| runtime.block_on(connection));
+    seen.into_inner()
 }

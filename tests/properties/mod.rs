@@ -12,6 +12,7 @@ pub mod decode;
 pub mod freshness;
 pub mod glob;
 pub mod line;
+pub mod messages;
 pub mod pattern;
 pub mod record;
 pub mod redirect;
@@ -43,6 +44,7 @@ pub const ALL: &[(&str, Property)] = &[
     ("freshness", freshness::holds),
     ("glob", glob::holds),
     ("line", line::holds),
+    ("messages", messages::holds),
     ("pattern", pattern::holds),
     ("record", record::holds),
     ("redirect", redirect::holds),

@@ -25,6 +25,15 @@ pub struct PlaceFlags {
 impl PlaceFlags {
     /// The log; `files`, where there are any, are it.
     pub fn log(&self, files: &[PathBuf]) -> Result<Log, Failure> {
+        self.log_if(files, is_log)
+    }
+
+    /// As [`Self::log`], for who waits for what is written: the first line may be still to come.
+    pub fn log_to_come(&self, files: &[PathBuf]) -> Result<Log, Failure> {
+        self.log_if(files, Path::is_dir)
+    }
+
+    fn log_if(&self, files: &[PathBuf], is_there: fn(&Path) -> bool) -> Result<Log, Failure> {
         if !files.is_empty() {
             return Ok(Log::Files(files.to_vec()));
         }
@@ -33,7 +42,7 @@ impl PlaceFlags {
             (None, Some(run)) => of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?,
             (None, None) => self.config.load()?.settings.audit().dir,
         };
-        if is_log(&dir) {
+        if is_there(&dir) {
             return Ok(Log::Dir(dir));
         }
         let dir = dir.display();

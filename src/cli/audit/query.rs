@@ -55,7 +55,8 @@ pub struct QueryArgs {
 }
 
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
-    let mut search = Search::new(args.place.log(&args.files)?, args.filters.filter())?;
+    let log = if args.follow { args.place.log_to_come(&args.files) } else { args.place.log(&args.files) }?;
+    let mut search = Search::new(log, args.filters.filter())?;
     match print(args, &mut search) {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
         outcome => outcome.map(|()| search.conclude()),
