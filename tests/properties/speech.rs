@@ -16,7 +16,8 @@ pub fn holds(octets: &[u8]) {
     let is_plain = first.is_ascii_alphabetic();
     let Some(request) = first_request(octets).filter(|_| is_plain) else { return };
     assert!(strict::is_token(request.method.as_str().as_bytes()));
-    for end in 1..=octets.len().min(4096) {
+    // Each of the first, and then some: a reader that looks at all of each would take long.
+    for end in (1..=octets.len().min(4096)).filter(|end| *end <= 256 || end % 61 == 0) {
         assert_eq!(is_tls(&octets[..end]), Some(false), "after {end} octets");
     }
 }
