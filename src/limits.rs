@@ -284,7 +284,7 @@ pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 /// stayed as it is before it is read.
 pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Connections beyond the bound that are still told so; more are dropped without a word.
+/// Connections that are not served and are told why; more are dropped without a word.
 pub const TURNED_AWAY_MAX: usize = 256;
 
 /// How often idle connections to origins are looked through for those whose time is over.

@@ -17,7 +17,9 @@ use crate::limits::TURNED_AWAY_MAX;
 #[derive(Debug)]
 pub struct Door {
     clients: ArcSwap<Clients>,
-    inside: AtomicUsize,
+    served: AtomicUsize,
+    /// Apart from those: no number of them keeps anybody out.
+    turned_away: AtomicUsize,
     connections: Arc<Places>,
     requests: Arc<Places>,
     verifier: Verifier,
@@ -37,7 +39,8 @@ impl Door {
     pub fn new(clients: Clients) -> Self {
         Self {
             clients: ArcSwap::from_pointee(clients),
-            inside: AtomicUsize::new(0),
+            served: AtomicUsize::new(0),
+            turned_away: AtomicUsize::new(0),
             connections: Arc::default(),
             requests: Arc::default(),
             verifier: Verifier::new(),
@@ -46,7 +49,8 @@ impl Door {
     }
 
     /// From now on `clients` holds, for those who are inside, too: the next request of a user who is
-    /// there no more is refused. Users that are the same as before need no new verification.
+    /// there no more, or from an address that is allowed no more, is refused. Users that are the same as
+    /// before need no new verification.
     pub fn change(&self, mut clients: Clients) {
         let before = self.clients.load();
         if before.users == clients.users {
@@ -55,9 +59,9 @@ impl Door {
         self.clients.store(Arc::new(clients));
     }
 
-    /// How many connections are open.
+    /// How many connections are open, those included that are being turned away.
     pub fn inside(&self) -> usize {
-        self.inside.load(Ordering::Acquire)
+        self.served.load(Ordering::Acquire) + self.turned_away.load(Ordering::Acquire)
     }
 
     /// How many were turned away.
@@ -69,30 +73,29 @@ impl Door {
     /// there are too many even of those: the connection is to be dropped.
     pub fn receive(self: &Arc<Self>, client: IpAddr) -> Option<Reception> {
         let clients = self.clients.load();
-        let inside = self.inside.fetch_add(1, Ordering::AcqRel);
-        let admitted = self.counts.note(self.admit(&clients, client.to_canonical(), inside));
-        let (place, turned_away) = match admitted {
+        let (place, turned_away) = match self.counts.note(self.admit(&clients, client.to_canonical())) {
             Ok(place) => (Some(place), None),
-            Err(turned_away) => (None, Some(turned_away)),
+            Err(turned_away) if enter(&self.turned_away, TURNED_AWAY_MAX) => (None, Some(turned_away)),
+            Err(_) => return None,
         };
-        let reception = Reception { door: Arc::clone(self), _place: place, turned_away };
-        (inside < clients.connections_max + TURNED_AWAY_MAX).then_some(reception)
+        Some(Reception { door: Arc::clone(self), _place: place, turned_away })
     }
 
-    fn admit(&self, clients: &Clients, client: IpAddr, inside: usize) -> Result<Place, TurnedAway> {
-        if !clients.allows(client) {
-            return Err(TurnedAway::NotAllowed(client));
-        }
-        if inside >= clients.connections_max {
-            return Err(TurnedAway::Full(clients.connections_max));
-        }
+    fn admit(&self, clients: &Clients, client: IpAddr) -> Result<Place, TurnedAway> {
+        clients.check(client)?;
         let max = clients.per_client_max;
-        self.connections.take(Key::of(client), max).ok_or(TurnedAway::TooManyConnections(max))
+        let place = self.connections.take(Key::of(client), max).ok_or(TurnedAway::TooManyConnections(max))?;
+        let max = clients.connections_max;
+        enter(&self.served, max).then_some(place).ok_or(TurnedAway::Full(max))
     }
 
     /// Who sends a request with these fields from `address`, by name where users are asked for it.
     pub async fn authenticate(&self, address: IpAddr, fields: &HeaderMap) -> Result<Client, TurnedAway> {
-        let users = self.clients.load().users.clone();
+        let users = {
+            let clients = self.clients.load();
+            self.counts.note(clients.check(address))?;
+            clients.users.clone()
+        };
         let Some(users) = users else { return Ok(Client::at(address)) };
         let user = self.verifier.authenticate(&users, address, fields).await;
         Ok(Client { address, user: Some(self.counts.note(user)?) })
@@ -101,7 +104,9 @@ impl Door {
     /// Who sends a request inside a CONNECT that `client` has made: that has been authenticated, but
     /// it may have been long ago.
     pub fn renew(&self, client: &Client) -> Result<Client, TurnedAway> {
-        let renewed = match (&self.clients.load().users, &client.user) {
+        let clients = self.clients.load();
+        self.counts.note(clients.check(client.address))?;
+        let renewed = match (&clients.users, &client.user) {
             (None, _) => Ok(None),
             (Some(_), None) => Err(TurnedAway::NoLongerUser),
             (Some(users), Some(user)) => users
@@ -130,6 +135,11 @@ impl Door {
 }
 
 impl Clients {
+    /// The list may be another than when the client came.
+    fn check(&self, client: IpAddr) -> Result<(), TurnedAway> {
+        if self.allows(client) { Ok(()) } else { Err(TurnedAway::NotAllowed(client)) }
+    }
+
     /// Whether this address may use the proxy. Where there are users and no list, any may try.
     fn allows(&self, client: IpAddr) -> bool {
         self.open
@@ -139,9 +149,16 @@ impl Clients {
     }
 }
 
+/// Whether there was room for one more.
+fn enter(count: &AtomicUsize, max: usize) -> bool {
+    count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < max).then_some(now + 1)).is_ok()
+}
+
 impl Drop for Reception {
     fn drop(&mut self) {
-        self.door.inside.fetch_sub(1, Ordering::AcqRel);
+        let Door { served, turned_away, .. } = &*self.door;
+        let count = if self.turned_away.is_none() { served } else { turned_away };
+        count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

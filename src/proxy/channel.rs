@@ -52,13 +52,14 @@ impl Channel {
         }
     }
 
-    /// As it is for a CONNECT of `client`.
+    /// For what follows a CONNECT of `client`. Its control is another: that of the CONNECT holds what
+    /// follows, and the two would keep each other for ever where nothing comes to follow.
     pub fn of(&self, client: &Client) -> Self {
-        Self { client: client.clone(), ..self.clone() }
+        Self { client: client.clone(), control: Arc::default(), ..self.clone() }
     }
 
-    /// What runs inside a CONNECT of this channel.
+    /// What runs inside a CONNECT, on the channel that was made for it.
     pub fn within(&self, origin: Origin) -> Self {
-        Self { scope: Scope::Within(origin), control: Arc::default(), ..self.clone() }
+        Self { scope: Scope::Within(origin), ..self.clone() }
     }
 }

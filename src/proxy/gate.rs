@@ -147,8 +147,8 @@ impl Gate {
         self.deny(self.draft(Subject::Host(origin), ask).port_not_allowed()).await
     }
 
-    /// Whether `origin` may be contacted at all, by its name and addresses. A name that cannot be resolved is
-    /// left to whoever asks for something there.
+    /// Whether `origin` may be contacted at all, by its name and addresses. A name that cannot be
+    /// resolved is left to whoever asks for something there.
     pub async fn admit_address(&self, origin: &Origin, ask: Ask<'_>, egress: &Egress) -> Result<(), No> {
         match egress.permits(origin).await {
             Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {

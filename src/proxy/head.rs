@@ -135,9 +135,11 @@ fn trim(value: &[u8]) -> &[u8] {
     &value[begin..end]
 }
 
+/// A path may have "://" in it, too.
 fn is_without_path(target: &[u8]) -> bool {
-    memchr::memmem::find(target, b"://")
-        .is_some_and(|at| memchr::memchr2(b'/', b'?', &target[at + 3..]).is_none())
+    !target.starts_with(b"/")
+        && memchr::memmem::find(target, b"://")
+            .is_some_and(|at| memchr::memchr2(b'/', b'?', &target[at + 3..]).is_none())
 }
 
 /// A TLS record of a handshake (RFC 8446 §5.1).
@@ -249,6 +251,7 @@ mod tests {
             ("OPTIONS http://a/ HTTP/1.1", false),
             ("OPTIONS http://a?b HTTP/1.1", false),
             ("OPTIONS * HTTP/1.1", false),
+            ("OPTIONS /http://a HTTP/1.1", false),
             ("GET http://a HTTP/1.1", false),
         ] {
             assert_eq!(request_line(line.as_bytes()).map(|it| it.is_pathless), Ok(expected), "{line}");

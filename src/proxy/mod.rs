@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, request};
+use http::{HeaderValue, Method, Request, Response, Version, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
@@ -95,17 +95,19 @@ impl Proxy {
     pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let mut exchange = Exchange::begin(&channel.control);
         let asked = Asked::by(&request);
-        let is_connect = *request.method() == Method::CONNECT;
-        if is_connect || !request.body().is_end_stream() {
-            // It may be answered before it is read: a denied upload is an everyday case.
+        // It may be answered before it is read: a denied upload is an everyday case. And what follows a
+        // refused CONNECT was meant for a tunnel, not for us.
+        let may_be_unread = *request.method() == Method::CONNECT || !request.body().is_end_stream();
+        if may_be_unread {
             channel.control.may_leave_unread();
         }
+        let closes = may_be_unread && request.version() < Version::HTTP_2;
         let response = match self.answer(request, channel, &mut exchange).await {
             Ok(response) => response,
             Err(stop) => {
                 let response = stop.answer(&asked, channel);
-                // What follows a refused CONNECT was meant for a tunnel, not for us.
-                if is_connect { closing(response) } else { response }
+                // RFC 9112 §9.6: else the next request might be sent, and lost.
+                if closes { closing(response) } else { response }
             }
         };
         channel.control.note_answer();

@@ -11,9 +11,9 @@ use crate::config::Settings;
 
 impl Server {
     /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says whether that
-    /// is another CA. The next request of every connection obeys them, and what is under way ends as it began; the bounds of a connection
-    /// itself (its deadlines, the size of a head) are those at its beginning. What
-    /// [`Settings::keep_fixed`] names is not looked at.
+    /// is another CA. The next request of every connection obeys them, and what is under way ends as it
+    /// began; the bounds of a connection itself (its deadlines, the size of a head) are those at its
+    /// beginning. What [`Settings::keep_fixed`] names is not looked at.
     pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<bool, SetupError> {
         let assembly = &self.assembly;
         let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));

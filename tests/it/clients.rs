@@ -1,5 +1,6 @@
 //! Who may use the proxy, by name and by number, as clients see it.
 
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -233,4 +234,26 @@ fn users_behind_one_address_have_places_of_their_own() {
     });
     assert_eq!(status("bob"), 429, "one connection is open");
     assert_eq!(seat.exchange("GET", &origin.url("/"), &credentials("bob")).status(), 200);
+}
+
+/// What it has not read when it closes makes the system send a reset behind the CONNECT, which is
+/// permitted then, and cannot be answered.
+#[test]
+fn a_client_that_leaves_at_its_connect_leaves_its_place() {
+    let (plain, secure) = (Origin::start(), Origin::secure());
+    let proxy = Proxy::before(&[&plain, &secure], |settings| {
+        with_users(settings, [User { max_connections: Some(1), ..user("bob") }]);
+    });
+    let bob = credentials("bob");
+    for _ in 0..20 {
+        until("bob's former connection is gone", || {
+            let mut client = proxy.client();
+            client.ask("GET", &plain.url("/"), &bob);
+            let (mut stream, mut begun) = (client.into_tcp(), [0; 12]);
+            while stream.peek(&mut begun).unwrap() < begun.len() {}
+            begun == *b"HTTP/1.1 200"
+                && stream.write_all(connect(&secure.authority(), &bob).as_bytes()).is_ok()
+        });
+    }
+    until("all places are left", || proxy.exchange("GET", &plain.url("/"), &bob).status() == 200);
 }

@@ -151,6 +151,7 @@ fn b16_a_denied_upload_gets_its_answer_whole_though_nobody_reads_the_body() {
         let response = client.read_to("POST");
         response.assert_error(403, "http_request_denied");
         assert_eq!(response.json()["reason"], "disallow_rule");
+        assert_eq!(response.field("connection"), Some("close"), "the next request would be lost");
         client.assert_closed();
     }
     assert_eq!(origin.request_lines(), ["GET /robots.txt"]);

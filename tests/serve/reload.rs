@@ -92,6 +92,25 @@ fn what_needs_a_restart_is_named_once_and_the_rest_applies() {
     assert!(said.contains("the settings are the same"), "{said}");
 }
 
+/// The CA is a part of the state.
+#[test]
+fn another_state_directory_waits_for_a_restart_and_so_does_the_ca_in_it() {
+    let dir = state_dir();
+    let (file, other) = (dir.path().join("courtesy.toml"), dir.path().join("other"));
+    let write = |state: &Path| fs::write(&file, format!("state_dir = {state:?}\n")).unwrap();
+    write(dir.path());
+    let served = Served::begin(dir.path(), &["--config", file.to_str().unwrap()], |mut command| {
+        command.env_remove("COURTESY__STATE_DIR");
+        command
+    });
+    write(&other);
+    served.signal("HUP");
+    served.wait_for(RELOADS, 1.0);
+    let said = served.terminate();
+    assert!(said.contains("state_dir needs a restart"), "{said}");
+    assert!(!said.contains("another CA") && !other.exists(), "{said}");
+}
+
 /// Clients have to trust the new one before the proxy signs with it, and only its operator knows.
 #[test]
 fn a_rotated_ca_signs_when_that_is_asked_for_and_not_before() {

@@ -46,11 +46,12 @@ impl Reloader<'_> {
 
     fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
         let Loaded { mut settings, file, .. } = self.args.load(&self.overrides)?;
+        let running = self.assembly.settings();
+        let waiting = settings.keep_fixed(&running);
+        // Our own CA is in the state directory, which stays.
         let ca = ca(&settings);
         // Whether they can be used or not: what is wrong will be mended in these files.
         self.watch.follow(files(&settings, file, &ca));
-        let running = self.assembly.settings();
-        let waiting = settings.keep_fixed(&running);
         let changed = running.differences(&settings);
         for notice in settings.notices(self.clock.wall()) {
             warn!("{notice}");

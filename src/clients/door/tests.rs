@@ -74,6 +74,39 @@ fn strangers_are_turned_away_and_a_place_is_left_when_dropped() {
 }
 
 #[test]
+fn who_is_turned_away_takes_no_place_of_who_is_served() {
+    let door = door(clients());
+    let receive = |client: &str| door.receive(client.parse().unwrap()).unwrap();
+    let strangers: Vec<_> = (0..5).map(|_| receive("192.0.2.1")).collect();
+    let greedy: Vec<_> = (0..5).map(|_| receive("10.0.0.1")).collect();
+    assert_eq!(greedy.iter().filter(|it| it.turned_away.is_none()).count(), 2);
+    assert_eq!((why(&door, "127.0.0.1"), door.inside()), (None, 10));
+    drop((strangers, greedy));
+    assert_eq!(door.inside(), 0);
+}
+
+#[tokio::test]
+async fn another_list_of_addresses_holds_for_those_who_are_inside() {
+    let stranger = IpAddr::from([10, 0, 0, 1]);
+    for (before, after) in [
+        (clients(), Clients { allow: Vec::new(), ..clients() }),
+        (Clients { open: true, ..clients() }, Clients { allow: Vec::new(), ..clients() }),
+        (
+            with_users([user("ada", "secret")]),
+            Clients { allow: vec!["192.0.2.0/24".parse().unwrap()], ..with_users([user("ada", "secret")]) },
+        ),
+    ] {
+        let door = door(before);
+        let client = door.authenticate(stranger, &basic("ada", "secret")).await.unwrap();
+        assert!(door.renew(&client).is_ok());
+        door.change(after);
+        let refused = Some(TurnedAway::NotAllowed(stranger));
+        assert_eq!(door.authenticate(stranger, &basic("ada", "secret")).await.err(), refused);
+        assert_eq!(door.renew(&client).err(), refused);
+    }
+}
+
+#[test]
 fn even_turning_away_is_bounded() {
     let door = door(Clients { open: true, connections_max: 0, ..clients() });
     let crowd: Vec<_> = (0..TURNED_AWAY_MAX).map(|_| door.receive([192, 0, 2, 1].into())).collect();
