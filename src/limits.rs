@@ -284,6 +284,9 @@ pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
 /// stayed as it is before it is read.
 pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often they are looked at within that time by who is told to read them, until two looks see the same.
+pub const WATCH_SETTLE_LOOKS: u32 = 10;
+
 /// Connections that are not served and are told why; more are dropped without a word.
 pub const TURNED_AWAY_MAX: usize = 256;
 

@@ -50,13 +50,15 @@ impl Door {
 
     /// From now on `clients` holds, for those who are inside, too: the next request of a user who is
     /// there no more, or from an address that is allowed no more, is refused. Users that are the same as
-    /// before need no new verification.
-    pub fn change(&self, mut clients: Clients) {
+    /// before need no new verification. Whether the users are others.
+    pub fn change(&self, mut clients: Clients) -> bool {
         let before = self.clients.load();
-        if before.users == clients.users {
+        let are_others = before.users != clients.users;
+        if !are_others {
             clients.users.clone_from(&before.users);
         }
         self.clients.store(Arc::new(clients));
+        are_others
     }
 
     /// How many connections are open, those included that are being turned away.

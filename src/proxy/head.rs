@@ -178,8 +178,12 @@ pub fn target_too_long() -> Refusal {
     )
 }
 
+/// Values are not repeated, for they may be secret; but those that frame the message are said.
 fn field_fault(line: &[u8], fault: &str) -> String {
-    format!("the field line {} {fault}", quoted(line))
+    let name = memchr::memchr2(b':', b' ', line).map_or(line, |end| &line[..end]);
+    let frames = [&b"content-length"[..], b"transfer-encoding"];
+    let is_framing = frames.iter().any(|framing| name.eq_ignore_ascii_case(framing));
+    format!("the field line {} {fault}", if is_framing { quoted(line) } else { quoted(name) })
 }
 
 fn quoted(line: &[u8]) -> String {
@@ -226,6 +230,20 @@ mod tests {
         ] {
             let reason = read(head).unwrap_err();
             assert!(reason.contains(expected), "{head:?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn c7_what_may_be_secret_is_not_repeated() {
+        for (line, name) in [
+            ("Proxy-Authorization : Basic c2VjcmV0", "\"Proxy-Authorization\""),
+            ("Proxy-Authorization Basic c2VjcmV0", "\"Proxy-Authorization\""),
+            ("Cookie: c2VjcmV0\0", "\"Cookie\""),
+            (" c2VjcmV0", "\"\""),
+            ("Content-Length: +5", "\"Content-Length: +5\""),
+        ] {
+            let reason = read(&format!("GET http://a/ HTTP/1.1\r\n{line}\r\n\r\n")).unwrap_err();
+            assert!(reason.contains(name) && !reason.contains("c2VjcmV0"), "{line:?}: {reason}");
         }
     }
 

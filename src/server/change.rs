@@ -9,12 +9,21 @@ use super::{Server, descriptors};
 use crate::ca;
 use crate::config::Settings;
 
+/// What is other than before, beside the settings themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Another CA signs.
+    pub ca: bool,
+    /// There are other users, or they have other passwords or rights.
+    pub users: bool,
+}
+
 impl Server {
-    /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says whether that
-    /// is another CA. The next request of every connection obeys them, and what is under way ends as it
+    /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says what is other
+    /// in the files that they name. The next request of every connection obeys them, and what is under way ends as it
     /// began; the bounds of a connection itself (its deadlines, the size of a head) are those at its
     /// beginning. What [`Settings::keep_fixed`] names is not looked at.
-    pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<bool, SetupError> {
+    pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<Changed, SetupError> {
         let assembly = &self.assembly;
         let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));
         let ca = ca.transpose().map_err(SetupError::Ca)?;
@@ -23,14 +32,14 @@ impl Server {
         assembly.audit.change(settings.audit())?;
 
         // From here on nothing fails.
-        let is_other_ca = ca.is_some_and(|(authority, source)| assembly.leaves.take_up(source, authority));
+        let ca = ca.is_some_and(|(authority, source)| assembly.leaves.take_up(source, authority));
         assembly.leaves.resize(settings.leaves_max());
         assembly.egress.change(terms);
         assembly.store.change(settings.store(), assembly.fetcher(&settings));
         if let Some(disk) = assembly.store.disk() {
             disk.resize(settings.store.max_size, settings.store_pending_max());
         }
-        assembly.door.change(clients);
+        let users = assembly.door.change(clients);
         if settings.clients.max_connections != assembly.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);
         }
@@ -39,6 +48,6 @@ impl Server {
             worker.change(|former| assembly.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress)));
         }
         assembly.settings.store(Arc::new(settings));
-        Ok(is_other_ca)
+        Ok(Changed { ca, users })
     }
 }

@@ -19,6 +19,7 @@ use tracing::info;
 
 use accept::Acceptor;
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
+pub use change::Changed;
 use totals::Totals;
 use worker::Worker;
 
@@ -75,7 +76,8 @@ impl Server {
     pub fn start(listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let addresses = listeners.addresses();
-        let (settings, places) = (assembly.settings(), descriptors::places());
+        // Each listener holds a place for whom it waits.
+        let (settings, places) = (assembly.settings(), descriptors::places().max(listeners.0.len() + 1));
         descriptors::say_if_short(settings.clients.max_connections, places);
         let gate = assembly.gate(&settings);
         let started =

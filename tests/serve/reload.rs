@@ -49,6 +49,24 @@ fn f22_settings_that_cannot_be_used_change_nothing_and_are_said_with_file_and_li
     assert!(said.contains("a file has changed: from now on other settings hold: robots.mode\n"), "{said}");
 }
 
+/// An editor, or a `cp`, empties a file before it writes it.
+#[test]
+fn a_file_that_has_become_empty_takes_nothing_back() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    let file = dir.path().join("courtesy.toml");
+    fs::write(&file, "[robots]\nmode = \"observe\"\n").unwrap();
+    let served = serve(dir.path(), &file);
+    fs::write(&file, "").unwrap();
+    served.signal("HUP");
+    served.wait_for(FAILURES, 1.0);
+    assert_eq!(served.get(&site.url("/private/")), 200, "the former settings stay");
+    fs::write(&file, "# all as it is by itself\n").unwrap();
+    served.wait_for(RELOADS, 1.0);
+    assert_eq!(served.get(&site.url("/private/")), 403);
+    let said = served.terminate();
+    assert!(said.contains("courtesy.toml is empty; to have all settings at their defaults"), "{said}");
+}
+
 /// As Kubernetes updates a ConfigMap: not the file changes, but a link on the way to it.
 #[test]
 fn a_file_that_comes_by_another_link_is_taken_up() {

@@ -134,6 +134,7 @@ async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str
         match asked {
             Some(Asked::End(name)) => return name,
             Some(Asked::Reload) => {
+                reloader.watch.settled().await;
                 reloader.reload(Why::Signal);
                 reloader.assembly.audit.reopen();
             }

@@ -2,12 +2,12 @@
 //! them or none. Settings that cannot be used are said in full, and the former ones stay.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tracing::{error, info, warn};
 
 use super::super::environment;
-use super::super::exit::Failure;
+use super::super::exit::{Exit, Failure, OrExit};
 use super::super::logging::Level;
 use super::ServeArgs;
 use super::watch::Watch;
@@ -46,6 +46,7 @@ impl Reloader<'_> {
 
     fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
         let Loaded { mut settings, file, .. } = self.args.load(&self.overrides)?;
+        file.as_deref().map_or(Ok(()), refuse_empty)?;
         let running = self.assembly.settings();
         let waiting = settings.keep_fixed(&running);
         // Our own CA is in the state directory, which stays.
@@ -60,15 +61,16 @@ impl Reloader<'_> {
         // A rotation of our own CA waits until it is told that clients trust the new one.
         let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
         let ca = (is_asked || ca != self.assembly.leaves.source()).then_some(ca);
-        let is_other_ca = self.server.change(settings, ca).map_err(Failure::from)?;
+        let others = self.server.change(settings, ca).map_err(Failure::from)?;
         if let Some(current) = &self.level {
             current.change(level);
         }
         match changed.as_slice() {
+            [] if others.users => info!("{why}: from now on other users hold"),
             [] => info!("{why}: the settings are the same"),
             changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
         }
-        if is_other_ca {
+        if others.ca {
             super::say_ca(&self.assembly.leaves, "another CA signs from now on");
         }
         if waiting != self.waiting && !waiting.is_empty() {
@@ -77,6 +79,16 @@ impl Reloader<'_> {
         self.waiting = waiting;
         Ok(())
     }
+}
+
+/// A file that has become empty is one that is about to be written, and would take all settings back.
+fn refuse_empty(file: &Path) -> Result<(), Failure> {
+    if std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0) {
+        return Ok(());
+    }
+    let file = file.display();
+    Err(anyhow::anyhow!("{file} is empty; to have all settings at their defaults, write a comment into it"))
+        .or_exit(Exit::Configuration)
 }
 
 /// What the settings are read again for.

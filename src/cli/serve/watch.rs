@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::limits::WATCH_INTERVAL;
+use crate::limits::{WATCH_INTERVAL, WATCH_SETTLE_LOOKS};
 
 pub struct Watch {
     files: Vec<PathBuf>,
@@ -47,6 +47,18 @@ impl Watch {
         loop {
             sleep(interval).await;
             if self.look() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until no file has changed for a moment, or for a second: who is told to read does not know
+    /// that somebody writes.
+    pub async fn settled(&mut self) {
+        for _ in 0..WATCH_SETTLE_LOOKS {
+            sleep(WATCH_INTERVAL / WATCH_SETTLE_LOOKS).await;
+            let now: Vec<_> = self.files.iter().map(|file| identity(file)).collect();
+            if std::mem::replace(&mut self.seen, now) == self.seen {
                 return;
             }
         }
