@@ -21,5 +21,9 @@ mod parties;
 mod processes;
 
 mod gauge;
+mod idle;
+mod ordinary;
 mod site;
+mod slow_heads;
+mod slow_readers;
 mod soak;

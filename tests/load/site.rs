@@ -49,11 +49,23 @@ static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     [gzip(RULES.as_bytes()), gzip(&vec![b'#'; 1 << 20]).repeat(64)].concat()
 });
 
+/// Octets of the page `/huge`.
+pub const HUGE_OCTETS: usize = 10 << 20;
+
 /// A running server; it ends when dropped.
 pub struct Site {
     port: u16,
-    breaches: Arc<AtomicUsize>,
+    seen: Arc<Seen>,
     runtime: Option<Runtime>,
+}
+
+/// What happened to it, counted over all its addresses.
+#[derive(Default)]
+struct Seen {
+    /// Pages that were asked for though the rules close them.
+    breaches: AtomicUsize,
+    /// Octets of huge pages that the sockets took.
+    sent: AtomicUsize,
 }
 
 /// How an exchange ends.
@@ -79,17 +91,17 @@ impl Site {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("a free port");
         let port = listener.local_addr().expect("a bound address").port();
-        let breaches = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&breaches);
+        let seen = Arc::<Seen>::default();
+        let noted = Arc::clone(&seen);
         runtime.spawn(async move {
             loop {
                 // An error concerns the one connection that was being accepted.
                 if let Ok((stream, _)) = listener.accept().await {
-                    tokio::spawn(receive(stream, tls.clone(), Arc::clone(&counted)));
+                    tokio::spawn(receive(stream, tls.clone(), Arc::clone(&noted)));
                 }
             }
         });
-        Self { port, breaches, runtime: Some(runtime) }
+        Self { port, seen, runtime: Some(runtime) }
     }
 
     pub fn port(&self) -> u16 {
@@ -103,7 +115,12 @@ impl Site {
 
     /// How many pages were asked for that the rules close.
     pub fn breaches(&self) -> usize {
-        self.breaches.load(Ordering::SeqCst)
+        self.seen.breaches.load(Ordering::SeqCst)
+    }
+
+    /// Octets of huge pages that its sockets took.
+    pub fn sent(&self) -> usize {
+        self.seen.sent.load(Ordering::SeqCst)
     }
 }
 
@@ -115,25 +132,25 @@ impl Drop for Site {
     }
 }
 
-async fn receive(stream: TcpStream, tls: Option<TlsAcceptor>, breaches: Arc<AtomicUsize>) -> io::Result<()> {
+async fn receive(stream: TcpStream, tls: Option<TlsAcceptor>, seen: Arc<Seen>) -> io::Result<()> {
     let IpAddr::V4(address) = stream.local_addr()?.ip() else { return Ok(()) };
     stream.set_nodelay(true)?;
     let Some(tls) = tls else {
         let mut stream = BufReader::new(stream);
-        if serve(&mut stream, address, &breaches).await? {
+        if serve(&mut stream, address, &seen).await? {
             SockRef::from(stream.get_ref()).set_linger(Some(Duration::ZERO))?;
         }
         return Ok(());
     };
     let mut stream = BufReader::new(tls.accept(stream).await?);
-    if serve(&mut stream, address, &breaches).await? {
+    if serve(&mut stream, address, &seen).await? {
         return SockRef::from(stream.get_ref().get_ref().0).set_linger(Some(Duration::ZERO));
     }
     stream.shutdown().await
 }
 
 /// Until the connection ends; whether it is to be reset.
-async fn serve<S>(stream: &mut BufReader<S>, address: Ipv4Addr, breaches: &AtomicUsize) -> io::Result<bool>
+async fn serve<S>(stream: &mut BufReader<S>, address: Ipv4Addr, seen: &Seen) -> io::Result<bool>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -141,8 +158,8 @@ where
         let end = if path == "/robots.txt" {
             robots(stream, address.octets()[1]).await?
         } else {
-            breaches.fetch_add(usize::from(path.starts_with("/private/")), Ordering::SeqCst);
-            page(stream, &path).await?
+            seen.breaches.fetch_add(usize::from(path.starts_with("/private/")), Ordering::SeqCst);
+            page(stream, &path, seen).await?
         };
         match end {
             End::Kept => {}
@@ -218,7 +235,7 @@ where
     Ok(End::Kept)
 }
 
-async fn page<S: AsyncWrite + Unpin>(stream: &mut S, path: &str) -> io::Result<End> {
+async fn page<S: AsyncWrite + Unpin>(stream: &mut S, path: &str, seen: &Seen) -> io::Result<End> {
     let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nthis is ";
     let (octets, end) = match path {
         "/slow" => {
@@ -226,6 +243,17 @@ async fn page<S: AsyncWrite + Unpin>(stream: &mut S, path: &str) -> io::Result<E
             for octet in b"slow\n" {
                 sleep(Duration::from_millis(50)).await;
                 stream.write_all(&[*octet]).await?;
+            }
+            return Ok(End::Kept);
+        }
+        "/huge" => {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {HUGE_OCTETS}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await?;
+            let mut left = HUGE_OCTETS;
+            while left > 0 {
+                let written = stream.write(&[b'x'; 16 << 10][..left.min(16 << 10)]).await?;
+                seen.sent.fetch_add(written, Ordering::SeqCst);
+                left -= written;
             }
             return Ok(End::Kept);
         }

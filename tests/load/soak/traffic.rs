@@ -15,9 +15,12 @@ use crate::site::{LARGE_OCTETS, PAGE_FAULTS, ROBOTS_FAULTS, Site};
 /// A session, the n-th of its kind.
 pub type Session = fn(&Field, usize);
 
-pub const TRAFFIC: [Session; 13] = [
+pub const TRAFFIC: [Session; 16] = [
     ordinary,
     ordinary,
+    ordinary,
+    ordinary,
+    intercepted,
     intercepted,
     multiplexed,
     uploads,
