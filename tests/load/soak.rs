@@ -13,7 +13,7 @@ use courtesy::clock::monotonic;
 
 use crate::gauge::Gauge;
 use crate::parties::tls;
-use crate::processes::{Place, Serve, record_ids, until};
+use crate::processes::{Log, Place, Serve, until};
 use crate::site::Site;
 use traffic::{Field, TRAFFIC};
 use watch::Watch;
@@ -94,7 +94,7 @@ fn l9_after_mixed_traffic_and_faults_nothing_is_left_and_every_403_has_its_recor
     assert!(!said.contains("panicked"), "{said}");
 
     let denied = field.denied();
-    let records = record_ids(&place.audit_dir());
+    let records = Log::record_ids(&place.audit_dir());
     assert_eq!(denied.len(), records.len(), "403s at clients, and records");
     let denied: HashSet<_> = denied.into_iter().collect();
     let recorded: HashSet<_> = records.into_iter().collect();
@@ -109,7 +109,7 @@ fn l9_after_mixed_traffic_and_faults_nothing_is_left_and_every_403_has_its_recor
 /// Other settings in effect, which mean the same; every third time settings that cannot be used.
 fn reload(place: &Place, serve: &Serve, ports: [u16; 2], turn: usize) {
     let settings = settings(ports, turn);
-    let settings = if turn % 3 == 0 { settings.replace("[robots]", "[rowbots]") } else { settings };
+    let settings = if turn.is_multiple_of(3) { settings.replace("[robots]", "[rowbots]") } else { settings };
     place.set(&settings);
     serve.signal("HUP");
 }

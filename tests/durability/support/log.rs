@@ -24,6 +24,14 @@ impl Log {
         Self { lines, segments }
     }
 
+    /// The ids of all records in `dir`, for a log that is too large to be held whole.
+    #[allow(dead_code, reason = "only those of tests/load are")]
+    #[track_caller]
+    pub fn record_ids(dir: &Path) -> Vec<String> {
+        let lines = segments(dir).into_iter().flat_map(|path| lines(&path));
+        lines.filter_map(|line| line["id"].as_str().map(str::to_owned)).collect()
+    }
+
     /// The lines that are records, by their ids. Each id must be there once.
     #[track_caller]
     pub fn records(&self) -> HashMap<&str, &Value> {
@@ -50,13 +58,6 @@ impl Log {
             prev = line["hash"].as_str().expect("a hash").to_owned();
         }
     }
-}
-
-/// The ids of all records in `dir`, for a log that is too large to be held whole.
-#[track_caller]
-pub fn record_ids(dir: &Path) -> Vec<String> {
-    let lines = segments(dir).into_iter().flat_map(|path| lines(&path));
-    lines.filter_map(|line| line["id"].as_str().map(str::to_owned)).collect()
 }
 
 fn segments(dir: &Path) -> Vec<PathBuf> {

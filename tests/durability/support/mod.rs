@@ -10,7 +10,7 @@ mod site;
 use std::time::Duration;
 
 pub use crawler::{Answer, Crawler};
-pub use log::{Log, record_ids};
+pub use log::Log;
 pub use place::Place;
 pub use serve::Serve;
 pub use site::{Robots, Site};

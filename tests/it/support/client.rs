@@ -258,6 +258,7 @@ impl Client {
     }
 
     /// Leaves without a word.
+    #[allow(dead_code, reason = "only clients of tests/load do")]
     pub fn reset(self) {
         let socket = SockRef::from(self.wire.stream.tcp());
         socket.set_linger(Some(Duration::ZERO)).expect("an option");

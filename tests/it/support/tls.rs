@@ -82,6 +82,7 @@ pub fn trusting_at(
 }
 
 /// The same, today: for a proxy that is a process of its own.
+#[allow(dead_code, reason = "there is none in tests/it")]
 pub fn trusting_today(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
     client(Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, pem, alpn)
 }

@@ -193,7 +193,7 @@ fn robots_faults(field: &Field, turn: usize) {
     let (number, turn) = (turn % ROBOTS_FAULTS.len(), turn / ROBOTS_FAULTS.len());
     let network = u8::try_from(2 + number).expect("a few");
     // Behind too many redirects everything is allowed (RFC 9309 §2.3.1.2).
-    let is_open = turn % 2 == 0 || ROBOTS_FAULTS[number] == "redirects to itself";
+    let is_open = turn.is_multiple_of(2) || ROBOTS_FAULTS[number] == "redirects to itself";
     let path = if is_open { "/open" } else { "/private/a" };
     let response = field.client().get(&field.plain.url(network, host(turn), path));
     // Where there are rules, it may still not have been in time.
@@ -223,10 +223,10 @@ fn slow(field: &Field, turn: usize) {
 
 /// Clients that leave while they are being answered, politely or not.
 fn leaving(field: &Field, turn: usize) {
-    let path = if turn % 2 == 0 { "/slow" } else { "/large" };
+    let path = if turn.is_multiple_of(2) { "/slow" } else { "/large" };
     let mut client = field.client();
     client.ask("GET", &field.plain.url(1, host(turn), path), "");
-    if turn % 3 == 0 {
+    if turn.is_multiple_of(3) {
         client.read_octets(100);
     }
     field.pause(20);
