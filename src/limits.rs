@@ -45,7 +45,7 @@ pub const HTTP2_STREAM_WINDOW_OCTETS: u32 = 256 << 10;
 /// others (RFC 9113 §5.2.2).
 pub const HTTP2_CONNECTION_WINDOW_OCTETS: u32 = HTTP2_STREAM_WINDOW_OCTETS * HTTP2_STREAMS_MAX as u32;
 
-/// Octets of one request's body that wait to be sent.
+/// Octets of one body that wait to be sent, a request's or an answer's.
 pub const HTTP2_SEND_BUFFER_OCTETS: usize = 64 << 10;
 
 /// Streams that we have reset and still ignore frames of (RFC 9113 §5.4.2): all clients of a
@@ -94,6 +94,21 @@ pub const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
 
 /// Octets that are read ahead while a request is being answered, to see whether its client is there.
 pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
+
+/// Octets for a client that wait in the system to be sent, beside those on their way (Linux:
+/// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Half of it
+/// is what a client must read within `limits.body_idle_timeout`; left to itself, the system would take
+/// megabytes, and who reads a kilobyte a second would seem to read nothing.
+pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 32 << 10;
+
+/// Octets of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
+/// out, one that follows and one being read, are what a slow client makes us hold. One less than the
+/// engine's room for them, which would double each time that it was filled.
+pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
+
+/// So long is that beginning: more than what the systems on either side hold for a client that does not
+/// read. After it reads are as large as the engine likes, which costs less than half of the time.
+pub const ORIGIN_READ_SMALL_OCTETS: usize = 256 << 10;
 
 /// Octets of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
 pub const TARGET_OCTETS_MAX: usize = 65_534;

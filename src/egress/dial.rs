@@ -8,6 +8,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -16,6 +17,7 @@ use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
 use super::multiplexed::{Multiplexed, Opening, Stream};
+use super::portions::Portions;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, http2};
@@ -165,7 +167,7 @@ impl Egress {
             Scheme::Https => secure(origin, stream, versions, terms).await,
             Scheme::Http => {
                 let standing = standing(&stream, terms);
-                let link = speak_http1(origin, TokioIo::new(stream), standing).await?;
+                let link = speak_http1(origin, stream, standing).await?;
                 Ok(Connection { link, kept: false, asked: false })
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
@@ -196,22 +198,21 @@ async fn secure(
         let detail = format!("the TLS handshake with {origin} took longer than {deadline:?}");
         Error::new(Failure::ConnectionTimeout, detail)
     })??;
-    let io = TokioIo::new(stream);
     let link = match http2 {
-        true => Link::Http2(speak_http2(origin, io, standing, asked).await?),
-        false => speak_http1(origin, io, standing).await?,
+        true => Link::Http2(speak_http2(origin, stream, standing, asked).await?),
+        false => speak_http1(origin, stream, standing).await?,
     };
     Ok(Connection { link, kept: false, asked })
 }
 
-async fn speak_http1(origin: &Origin, io: impl Io, standing: Standing) -> Result<Link, Error> {
+async fn speak_http1(origin: &Origin, stream: impl Io, standing: Standing) -> Result<Link, Error> {
     let config = standing.config();
     let (sender, connection) = http1::Builder::new()
         .preserve_header_case(true)
         .max_headers(config.max_headers)
         .max_header_size(config.max_header_bytes)
         .max_buf_size(config.max_header_bytes)
-        .handshake(io)
+        .handshake(TokioIo::new(Portions::new(stream)))
         .await
         .map_err(|error| connection_error(origin, &error))?;
     // The connection runs until either side closes it; its errors reach the exchange in use.
@@ -221,9 +222,14 @@ async fn speak_http1(origin: &Origin, io: impl Io, standing: Standing) -> Result
     Ok(Link::Http1(Alone { sender, standing }))
 }
 
-async fn speak_http2(origin: &Origin, io: impl Io, standing: Standing, asked: bool) -> Result<Stream, Error> {
+async fn speak_http2(
+    origin: &Origin,
+    stream: impl Io,
+    standing: Standing,
+    asked: bool,
+) -> Result<Stream, Error> {
     let (sender, connection) = http2::builder(standing.config().max_header_bytes)
-        .handshake(io)
+        .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| connection_error(origin, &error))?;
     // It ends with the last exchange once nobody holds a sender.
@@ -238,6 +244,6 @@ fn standing(stream: &TcpStream, terms: Arc<Terms>) -> Standing {
 }
 
 /// What HTTP can be spoken over.
-trait Io: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static {}
+trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
-impl<T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for T {}

@@ -17,6 +17,7 @@ mod hosts_file;
 mod http2;
 mod multiplexed;
 mod pool;
+mod portions;
 mod resolve;
 mod slots;
 mod terms;

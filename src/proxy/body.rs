@@ -17,7 +17,7 @@ use crate::egress::Arriving;
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    _exchange: Option<Exchange>,
+    exchange: Option<Exchange>,
 }
 
 #[derive(Debug)]
@@ -58,11 +58,11 @@ impl Body {
     }
 
     pub fn own(content: impl Into<Bytes>) -> Self {
-        Self { content: Content::Own(content.into()), _exchange: None }
+        Self { content: Content::Own(content.into()), exchange: None }
     }
 
     pub fn origin(body: Arriving) -> Self {
-        Self { content: Content::Origin(Box::new(body)), _exchange: None }
+        Self { content: Content::Origin(Box::new(body)), exchange: None }
     }
 
     /// The content, where it is our own.
@@ -74,7 +74,7 @@ impl Body {
     }
 
     pub fn within(mut self, exchange: Exchange) -> Self {
-        self._exchange = Some(exchange);
+        self.exchange = Some(exchange);
         self
     }
 }
@@ -87,9 +87,14 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        match &mut self.content {
+        let Self { content, exchange } = &mut *self;
+        match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            // The engine would take some more for a client that does not read.
+            Content::Origin(_) if exchange.as_ref().is_some_and(|it| it.control.is_blocked()) => {
+                Poll::Pending
+            }
             Content::Origin(body) => {
                 let mut frame = ready!(Pin::new(body.as_mut()).poll_frame(cx));
                 if let Some(trailers) = frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut()) {

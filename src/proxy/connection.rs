@@ -25,7 +25,10 @@ use super::respond::raw_refusal;
 use super::watch::Watch;
 use super::wire::{Deadlines, Wire};
 use super::{closing, turn_away};
-use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, LINGER, LINGER_OCTETS_MAX};
+use crate::limits::{
+    FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, LINGER,
+    LINGER_OCTETS_MAX,
+};
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +121,7 @@ where
     let mut connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(H2_STREAMS_MAX)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
         .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
         .keep_alive_interval(deadlines.idle)
         .serve_connection(TokioIo::new(stream), service);
@@ -176,7 +180,8 @@ async fn answer(
         None => {
             let proxy = channel.proxy.load_full();
             let may_say_so = request.version() < Version::HTTP_2 && *request.method() != Method::CONNECT;
-            let response = proxy.handle(request, &channel).await;
+            // On the heap: the engine keeps room for this future for as long as a client is there.
+            let response = Box::pin(proxy.handle(request, &channel)).await;
             let is_last = channel.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             // RFC 9112 §9.6: the last answer says that it is the last.
             if is_last && may_say_so { closing(response) } else { response }
@@ -204,7 +209,8 @@ where
 }
 
 async fn discard(stream: &mut (impl AsyncRead + Unpin)) {
-    let mut buffer = [0; 4096];
+    // On the heap: it would be part of every connection's task, from its first moment on.
+    let mut buffer = vec![0; 4096];
     let mut left = LINGER_OCTETS_MAX;
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         left = left.saturating_sub(count);

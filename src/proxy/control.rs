@@ -20,6 +20,7 @@ pub struct Control {
     refused: AtomicBool,
     refusal: Mutex<Option<Refusal>>,
     pathless: AtomicBool,
+    blocked: AtomicBool,
     unread: AtomicBool,
     released: AtomicBool,
     sequel: Mutex<Option<Sequel>>,
@@ -116,6 +117,21 @@ impl Control {
 
     pub fn is_pathless(&self) -> bool {
         self.pathless.load(Ordering::Acquire)
+    }
+
+    /// The client did not take at once all that it was sent.
+    pub fn note_blocked(&self) {
+        self.blocked.store(true, Ordering::Release);
+    }
+
+    /// Whether it has yet to. Who looks is woken when it has.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Ordering::Acquire)
+    }
+
+    /// It has taken everything now; whether that was noted as wanting.
+    pub fn take_blocked(&self) -> bool {
+        self.blocked.swap(false, Ordering::AcqRel)
     }
 
     /// A request with a body has come, which may be answered before it is read.

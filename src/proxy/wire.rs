@@ -48,8 +48,6 @@ pub struct Wire<S> {
     in_head: bool,
     /// The engine has handed over all it had: whatever it writes next begins a message.
     between_messages: bool,
-    /// The client did not take all at once.
-    blocked: bool,
     /// How many requests had been read when the current phase began.
     exchanges: usize,
     reading: Option<Pin<Box<Sleep>>>,
@@ -70,7 +68,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             ended: false,
             in_head: false,
             between_messages: true,
-            blocked: false,
             exchanges: 0,
             reading: None,
             writing: None,
@@ -122,7 +119,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         poll: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         self.between_messages = false;
-        self.blocked |= poll.is_pending();
+        if poll.is_pending() {
+            self.control.note_blocked();
+        }
         self.watch_write(cx, poll)
     }
 }
@@ -154,9 +153,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         ready!(self.poll_interim(cx))?;
         // The engine flushes only what it has written whole.
         self.between_messages = true;
-        if std::mem::take(&mut self.blocked) {
-            // The engine does not look at a request that it has read while this was not yet written,
-            // and nothing else would wake it: the request would never be answered.
+        if self.control.take_blocked() {
+            // Nothing else would wake the engine for the rest of the body, nor for a request that it has
+            // read while this was not yet written: it would never be answered.
             cx.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(cx)

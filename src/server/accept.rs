@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::Listeners;
 use super::worker::{Arrival, Sender};
 use crate::clients::Door;
-use crate::limits::ACCEPT_PAUSE;
+use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX};
 
 /// What every listener's loop needs.
 #[derive(Clone)]
@@ -112,5 +112,8 @@ fn is_passing(error: &io::Error) -> bool {
 fn detach(stream: TcpStream) -> io::Result<(std::net::TcpStream, std::net::SocketAddr)> {
     let client = stream.peer_addr()?;
     stream.set_nodelay(true)?;
+    // Elsewhere a slow reader costs more of the system's memory, and nothing else.
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(&stream).set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
     Ok((stream.into_std()?, client))
 }

@@ -18,16 +18,18 @@ impl Log {
     /// Reads what is in `dir` while nobody writes there. Each line must be JSON.
     #[track_caller]
     pub fn read(dir: &Path) -> Self {
-        let entries = fs::read_dir(dir).expect("the directory of records").flatten();
-        let mut segments: Vec<_> =
-            entries.map(|entry| entry.path()).filter(|path| is_segment(path)).collect();
-        segments.sort();
-        // One that is there plain and compressed is the same lines twice.
-        let plain = segments.clone();
-        segments.retain(|path| !is_compressed(path) || !plain.contains(&path.with_extension("")));
+        let segments = segments(dir);
         let mut lines: Vec<Value> = segments.iter().flat_map(|path| lines(path)).collect();
         lines.sort_by_key(|line| line["seq"].as_u64().expect("a number"));
         Self { lines, segments }
+    }
+
+    /// The ids of all records in `dir`, for a log that is too large to be held whole.
+    #[allow(dead_code, reason = "only those of tests/load are")]
+    #[track_caller]
+    pub fn record_ids(dir: &Path) -> Vec<String> {
+        let lines = segments(dir).into_iter().flat_map(|path| lines(&path));
+        lines.filter_map(|line| line["id"].as_str().map(str::to_owned)).collect()
     }
 
     /// The lines that are records, by their ids. Each id must be there once.
@@ -58,6 +60,16 @@ impl Log {
     }
 }
 
+fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("the directory of records").flatten();
+    let mut segments: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_segment(path)).collect();
+    segments.sort();
+    // One that is there plain and compressed is the same lines twice.
+    let plain = segments.clone();
+    segments.retain(|path| !is_compressed(path) || !plain.contains(&path.with_extension("")));
+    segments
+}
+
 fn is_segment(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("denials") && (name.ends_with(".jsonl") || name.ends_with(".jsonl.gz"))
@@ -67,13 +79,12 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-#[track_caller]
-fn lines(path: &Path) -> Vec<Value> {
+fn lines(path: &Path) -> impl Iterator<Item = Value> + use<> {
     let file = BufReader::new(File::open(path).expect("a segment"));
     let input: Box<dyn Read> =
         if is_compressed(path) { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let path = path.to_owned();
     let lines = BufReader::new(input).lines().map(|line| line.expect("text"));
     lines
-        .map(|line| serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}: {line}", path.display())))
-        .collect()
+        .map(move |line| serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}: {line}", path.display())))
 }

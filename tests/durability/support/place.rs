@@ -98,7 +98,7 @@ impl Place {
 
     /// `courtesy` with these words, in an environment of its own and with the settings of this place.
     pub fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+        let mut command = Command::new(program());
         command.args(words.split_whitespace()).env_clear().env("HOME", self.path()).stdin(Stdio::null());
         command.env("COURTESY_CONFIG", self.configuration());
         command.env("COURTESY__STATE_DIR", self.state_dir());
@@ -125,6 +125,13 @@ impl Place {
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
         said
     }
+}
+
+/// The program under test: the one built with the tests, or the one that `COURTESY_TEST_PROGRAM` names.
+#[expect(clippy::disallowed_methods, reason = "a test is a program of its own")]
+fn program() -> PathBuf {
+    let named = std::env::var_os("COURTESY_TEST_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_courtesy").into(), PathBuf::from)
 }
 
 /// The library that gives a process another date (Debian's libfaketime).

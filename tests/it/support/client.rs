@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use serde_json::Value;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::wire::{Wire, values};
 use super::{AGENT, DEADLINE, tls};
@@ -255,6 +255,13 @@ impl Client {
     /// Ends the connection below TLS in this direction, and stays to listen.
     pub fn finish_sending_below(&mut self) {
         self.wire.stream.tcp().shutdown(Shutdown::Write).expect("an open connection");
+    }
+
+    /// Leaves without a word.
+    #[allow(dead_code, reason = "only clients of tests/load do")]
+    pub fn reset(self) {
+        let socket = SockRef::from(self.wire.stream.tcp());
+        socket.set_linger(Some(Duration::ZERO)).expect("an option");
     }
 
     /// Says that no more will come, and stays to listen.

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType}
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::time_provider::TimeProvider;
+use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use rustls::{
     AlertDescription, ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
     ServerConnection, SideData, StreamOwned, SupportedProtocolVersion,
@@ -78,11 +78,26 @@ pub fn trusting_at(
     pem: &str,
     alpn: &[&str],
 ) -> Arc<ClientConfig> {
+    client(Arc::new(TestTime), versions, pem, alpn)
+}
+
+/// The same, today: for a proxy that is a process of its own.
+#[allow(dead_code, reason = "there is none in tests/it")]
+pub fn trusting_today(pem: &str, alpn: &[&str]) -> Arc<ClientConfig> {
+    client(Arc::new(DefaultTimeProvider), rustls::DEFAULT_VERSIONS, pem, alpn)
+}
+
+fn client(
+    time: Arc<dyn TimeProvider>,
+    versions: &[&'static SupportedProtocolVersion],
+    pem: &str,
+    alpn: &[&str],
+) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         roots.add(certificate.expect("PEM")).expect("a certificate");
     }
-    let mut config = ClientConfig::builder_with_details(provider(), Arc::new(TestTime))
+    let mut config = ClientConfig::builder_with_details(provider(), time)
         .with_protocol_versions(versions)
         .expect("versions of TLS")
         .with_root_certificates(roots)
