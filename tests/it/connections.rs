@@ -202,7 +202,7 @@ fn slowloris_idle_connections_of_clients_are_closed() {
 fn a_tunnel_that_nobody_uses_is_closed() {
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Origin::start().on("/socket", Script::default().send(switch).echo());
-    let proxy = Proxy::with(|settings| settings.limits.tunnel_idle_timeout = Duration::from_millis(200));
+    let proxy = Proxy::with(|settings| settings.limits.tunnel_idle_timeout = Duration::from_secs(2));
     let mut client = proxy.client();
     assert_eq!(client.ask("GET", &origin.url("/socket"), UPGRADE).read_head().status(), 101);
     client.send("x");

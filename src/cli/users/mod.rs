@@ -1,5 +1,5 @@
 //! `courtesy users`: who may use the proxy by name and password. It works on the file alone; a proxy
-//! that is running takes it up when it is told to reload.
+//! that is running takes it up within seconds.
 
 mod add;
 pub mod password;
@@ -19,7 +19,7 @@ use crate::clients::{Change, User, Users};
 Examples:
   courtesy users add ada                       asks for the password
   courtesy users add news --agent NewsBot --max-requests 50 < password.txt
-  courtesy users list
+  courtesy users list --config courtesy.toml
   http_proxy=http://ada:PASSWORD@127.0.0.1:3128 wget -r http://example.com/
 
 The file is that of clients.users_file; where it is set, the proxy asks everybody for a name and a
@@ -31,8 +31,9 @@ pub struct UsersArgs {
     /// The file, when it is not that of clients.users_file
     #[arg(long, value_name = "FILE", global = true)]
     file: Option<PathBuf>,
-    #[command(flatten)]
-    state: StateFlags,
+    /// Read the settings from FILE [default: $COURTESY_CONFIG, else /etc/courtesy/config.toml]
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "file")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -72,7 +73,10 @@ pub fn run(args: &UsersArgs) -> Result<Exit, Failure> {
 fn file(args: &UsersArgs) -> Result<PathBuf, Failure> {
     let set = match &args.file {
         Some(file) => Some(file.clone()),
-        None => args.state.load()?.settings.clients.users_file,
+        None => {
+            let flags = StateFlags { config: args.config.clone(), ..StateFlags::default() };
+            flags.load()?.settings.clients.users_file
+        }
     };
     set.ok_or_else(|| anyhow!("there is no file of users: set clients.users_file, or give --file"))
         .or_exit(Exit::Configuration)
