@@ -50,6 +50,19 @@ fn users_are_added_changed_listed_and_removed() {
 }
 
 #[test]
+fn the_configuration_may_be_named_behind_the_subcommand() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, config) = (dir.path().join("users.toml"), dir.path().join("courtesy.toml"));
+    let list = ["users", "list", "--config", config.to_str().unwrap()];
+    fs::write(&config, "[clients]\nusers_fil = \"x\"\n").unwrap();
+    let (code, _, said) = courtesy(&file, &list, "");
+    assert!(code == 78 && said.contains("courtesy.toml:2: clients.users_fil"), "{code}: {said}");
+    fs::write(&config, "").unwrap();
+    assert_eq!(courtesy(&file, &["users", "add", "eva", "--config", list[3]], "x\n").0, 0);
+    assert_eq!(courtesy(&file, &list, "").1, "eva\n");
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("users.toml");
