@@ -20,9 +20,9 @@ pub struct Changed {
 
 impl Server {
     /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says what is other
-    /// in the files that they name. The next request of every connection obeys them, and what is under way ends as it
-    /// began; the bounds of a connection itself (its deadlines, the size of a head) are those at its
-    /// beginning. What [`Settings::keep_fixed`] names is not looked at.
+    /// in the files that they name. The next request of every connection obeys them, and what is under
+    /// way ends as it began; the bounds of a connection itself (its deadlines, the size of a head) are
+    /// those at its beginning. What [`Settings::keep_fixed`] names is not looked at.
     pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<Changed, SetupError> {
         let assembly = &self.assembly;
         let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));
