@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  clients  ca  egress  evidence  fetch  store  audit  review  one outside thing each
+//! 2  edges     clock  private  clients  ca  egress  evidence  fetch  store  audit  review     one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -25,6 +25,7 @@
 //! | [`agent`] | the product token in a User-Agent |
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
+//! | [`private`] | files that hold secrets |
 //! | [`clients`] | who may use the proxy: addresses, users and their passwords, how much each at a time |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
 //! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
@@ -87,6 +88,7 @@ pub mod limits;
 pub mod moment;
 pub mod origin;
 pub mod policy;
+pub mod private;
 pub mod proxy;
 pub mod review;
 pub mod robots;

@@ -3,11 +3,12 @@
 //! half done is finished or taken away before anything is read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::CaError;
+use crate::private::{self, Found};
 
 /// The directory of a CA, locked.
 pub(super) struct Storage {
@@ -99,31 +100,20 @@ impl Storage {
     }
 }
 
-/// A key file that only its owner can open. The mode is that of the opened file, not of a name that
-/// may be another file's a moment later.
+/// A key file that only its owner can open.
 pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
-    let mut opened = File::open(file).map_err(CaError::io(file))?;
-    let mode = opened.metadata().map_err(CaError::io(file))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(CaError::Exposed { file: file.to_owned() });
+    match private::read(file).map_err(CaError::io(file))? {
+        Found::Text(text) => Ok(text),
+        Found::Exposed => Err(CaError::Exposed { file: file.to_owned() }),
     }
-    let mut text = String::new();
-    opened.read_to_string(&mut text).map_err(CaError::io(file))?;
-    Ok(text)
 }
 
 pub(super) fn read(file: &Path) -> Result<String, CaError> {
     fs::read_to_string(file).map_err(CaError::io(file))
 }
 
-/// To a file that was not there before: nobody can have it open, or have laid a link in its place.
 fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {
-    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
-    let written = opened.and_then(|mut opened| {
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()
-    });
-    written.map_err(CaError::io(file))
+    private::write_new(file, text, mode).map_err(CaError::io(file))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
@@ -131,8 +121,5 @@ fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
 }
 
 fn remove(file: &Path) -> Result<(), CaError> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(CaError::io(file)(error)),
-        _ => Ok(()),
-    }
+    private::remove(file).map_err(CaError::io(file))
 }

@@ -2,9 +2,8 @@
 //! whoever reads it sees the users of before or of after.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use http::StatusCode;
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::password::Hash;
 use super::users::{User, Users, check_name};
 use crate::policy::mode::Mode;
+use crate::private::{self, Found};
 
 const HEAD: &str = "\
 # Who may use the proxy; written by `courtesy users`, which keeps no other comments. One table for each
@@ -147,33 +147,20 @@ impl Change {
         next.push(".new");
         let next = PathBuf::from(next);
         // What a crash left behind; the lock is ours.
-        match fs::remove_file(&next) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(&next)(error)),
-            _ => {}
-        }
-        let written =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next).and_then(|mut opened| {
-                opened.write_all(self.users.print().as_bytes())?;
-                opened.sync_all()
-            });
-        written.map_err(io_error(&next))?;
+        private::remove(&next)
+            .and_then(|()| private::write_new(&next, &self.users.print(), 0o600))
+            .map_err(io_error(&next))?;
         fs::rename(&next, &self.file).and_then(|()| self.directory.sync_all()).map_err(io_error(&self.file))
     }
 }
 
-/// The mode is that of the opened file, not of a name that may be another file's a moment later.
 fn read_private(file: &Path) -> Result<String, UsersError> {
-    let mut opened = File::open(file).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => UsersError::Missing(file.to_owned()),
-        _ => io_error(file)(error),
-    })?;
-    let mode = opened.metadata().map_err(io_error(file))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(UsersError::Exposed(file.to_owned()));
+    match private::read(file) {
+        Ok(Found::Text(text)) => Ok(text),
+        Ok(Found::Exposed) => Err(UsersError::Exposed(file.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(UsersError::Missing(file.to_owned())),
+        Err(error) => Err(io_error(file)(error)),
     }
-    let mut text = String::new();
-    opened.read_to_string(&mut text).map_err(io_error(file))?;
-    Ok(text)
 }
 
 fn io_error(file: &Path) -> impl Fn(io::Error) -> UsersError {
@@ -183,6 +170,8 @@ fn io_error(file: &Path) -> impl Fn(io::Error) -> UsersError {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::Password;
     use super::*;
 

@@ -1,0 +1,43 @@
+//! Files that hold secrets: only their owner can read them, and nobody can have laid another in their
+//! place.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// What a file of secrets was found to be.
+#[derive(Debug)]
+pub enum Found {
+    Text(String),
+    /// Others than its owner can read or write it.
+    Exposed,
+}
+
+/// Reads a file of secrets. The mode is that of the opened file, not of a name that may be another
+/// file's a moment later.
+pub fn read(file: &Path) -> io::Result<Found> {
+    let mut opened = File::open(file)?;
+    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Ok(Found::Exposed);
+    }
+    let mut text = String::new();
+    opened.read_to_string(&mut text)?;
+    Ok(Found::Text(text))
+}
+
+/// Writes to a file that was not there before, down to the disk: nobody can have it open, or have laid
+/// a link in its place.
+pub fn write_new(file: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
+    opened.write_all(text.as_bytes())?;
+    opened.sync_all()
+}
+
+/// Removes a file, if it is there.
+pub fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
