@@ -3,6 +3,9 @@
 //! A header is read by its structure (RFC 9110 §10.1.5), never searched for names: a browser that
 //! mentions a crawler in passing is not that crawler.
 
+use std::fmt;
+use std::str::FromStr;
+
 /// What browsers and those who imitate them begin with; it says nothing of who it is.
 const MOZILLA: &str = "Mozilla";
 /// Says in a comment that a name follows; it is none itself.
@@ -84,10 +87,45 @@ fn is_url(item: &[u8]) -> bool {
 /// The octets an item begins with that a robots.txt can name: letters, digits, `-`, `_`, `.`. A URL
 /// is nobody's name.
 fn name(item: &[u8]) -> Option<&str> {
-    let belongs = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.".contains(octet);
-    let length = item.iter().position(|octet| !belongs(octet)).unwrap_or(item.len());
+    let length = item.iter().position(|octet| !is_of_token(octet)).unwrap_or(item.len());
     let name = str::from_utf8(&item[..length]).ok()?;
     (!name.is_empty() && !is_url(item)).then_some(name)
+}
+
+/// Digits and dots are let through beyond the grammar of RFC 9309 because real tokens have them.
+fn is_of_token(octet: &u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"-_.".contains(octet)
+}
+
+/// A product token that somebody wrote down: the part of a User-Agent by which a robots.txt group is
+/// found (RFC 9309 §2.2.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.is_empty() && text.as_bytes().iter().all(is_of_token) {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!(
+                "\"{text}\" is not a product token; write one such as \"ExampleBot\", without version"
+            ))
+        }
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 #[cfg(test)]

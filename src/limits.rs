@@ -267,9 +267,9 @@ pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Descriptors that the process needs for itself: files, runtimes, the operator's connections, and
-/// fetches that nobody waits for any more.
-pub const DESCRIPTORS_OF_OUR_OWN: usize = 128;
+/// Descriptors that the process needs for itself: files, runtimes, the operator's connections, fetches
+/// that nobody waits for any more, and those who are turned away.
+pub const DESCRIPTORS_OF_OUR_OWN: usize = 128 + TURNED_AWAY_MAX;
 
 /// Descriptors that clients leave to the origins they ask for: where there are few, one for each.
 pub const DESCRIPTORS_FOR_ORIGINS_MAX: usize = 4096;
@@ -303,7 +303,7 @@ pub const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 pub const WATCH_SETTLE_LOOKS: u32 = 10;
 
 /// Connections that are not served and are told why; more are dropped without a word.
-pub const TURNED_AWAY_MAX: usize = 256;
+pub const TURNED_AWAY_MAX: usize = 64;
 
 /// How often idle connections to origins are looked through for those whose time is over.
 pub const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);

@@ -8,29 +8,39 @@ use std::path::Path;
 
 /// What a file of secrets was found to be.
 #[derive(Debug)]
-pub enum Found {
-    Text(String),
+pub enum Found<T> {
+    Content(T),
     /// Others than its owner can read or write it.
     Exposed,
 }
 
 /// Reads a file of secrets. The mode is that of the opened file, not of a name that may be another
 /// file's a moment later.
-pub fn read(file: &Path) -> io::Result<Found> {
+pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
     let mut opened = File::open(file)?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {
         return Ok(Found::Exposed);
     }
-    let mut text = String::new();
-    opened.read_to_string(&mut text)?;
-    Ok(Found::Text(text))
+    let mut content = Vec::new();
+    opened.read_to_end(&mut content)?;
+    Ok(Found::Content(content))
+}
+
+/// [`read`], of text.
+pub fn read_text(file: &Path) -> io::Result<Found<String>> {
+    Ok(match read(file)? {
+        Found::Content(content) => Found::Content(
+            String::from_utf8(content).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?,
+        ),
+        Found::Exposed => Found::Exposed,
+    })
 }
 
 /// Writes to a file that was not there before, down to the disk: nobody can have it open, or have laid
 /// a link in its place.
-pub fn write_new(file: &Path, text: &str, mode: u32) -> io::Result<()> {
+pub fn write_new(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
-    opened.write_all(text.as_bytes())?;
+    opened.write_all(content)?;
     opened.sync_all()
 }
 

@@ -4,15 +4,14 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::journal::private;
 use crate::limits::RECORD_URL_OCTETS_MAX;
+use crate::private::{self, Found};
 use crate::text::hex;
 
 /// In the directory of records.
@@ -32,8 +31,9 @@ impl Redactor {
     /// With the key of the records in `dir`, which is made at its first use. The directory is locked.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let path = dir.join(KEY_NAME);
-        match fs::read(&path) {
-            Ok(key) => Self::checked(&path, &key),
+        match private::read(&path) {
+            Ok(Found::Content(key)) => Self::checked(&path, &key),
+            Ok(Found::Exposed) => Err(bad(&path, "others may read it; take that right away with chmod 600")),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 make_key(dir, &path).map(|key| Self::new(&key))
             }
@@ -45,9 +45,6 @@ impl Redactor {
         let key: &[u8; KEY_OCTETS] = key
             .try_into()
             .map_err(|_| bad(path, &format!("it has {} octets and not {KEY_OCTETS}", key.len())))?;
-        if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
-            return Err(bad(path, "others may read it; take that right away with chmod 600"));
-        }
         Ok(Self::new(key))
     }
 
@@ -110,9 +107,8 @@ fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_OCTETS]> {
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
     random.fill(&mut key).map_err(|_| io::Error::other("the system has no random numbers to give"))?;
     let unfinished = path.with_extension("key.tmp");
-    let mut file = private().write(true).truncate(true).open(&unfinished)?;
-    file.write_all(&key)?;
-    file.sync_all()?;
+    private::remove(&unfinished)?;
+    private::write_new(&unfinished, &key, 0o600)?;
     fs::rename(&unfinished, path)?;
     File::open(dir)?.sync_all()?;
     Ok(key)
@@ -131,6 +127,8 @@ fn bad(path: &Path, why: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -212,6 +210,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         assert!(redacted().unwrap_err().to_string().contains("chmod 600"));
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
         let refused = redacted().unwrap_err().to_string();
         assert!(refused.contains("5 octets") && refused.contains("remove it"), "{refused}");

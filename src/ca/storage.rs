@@ -102,8 +102,8 @@ impl Storage {
 
 /// A key file that only its owner can open.
 pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
-    match private::read(file).map_err(CaError::io(file))? {
-        Found::Text(text) => Ok(text),
+    match private::read_text(file).map_err(CaError::io(file))? {
+        Found::Content(text) => Ok(text),
         Found::Exposed => Err(CaError::Exposed { file: file.to_owned() }),
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn read(file: &Path) -> Result<String, CaError> {
 }
 
 fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {
-    private::write_new(file, text, mode).map_err(CaError::io(file))
+    private::write_new(file, text.as_bytes(), mode).map_err(CaError::io(file))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CaError> {

@@ -2,8 +2,8 @@
 //! was verified, stays.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use http::HeaderMap;
@@ -72,10 +72,12 @@ impl Door {
     }
 
     /// A place for a connection of `client`, if only to be told why it is turned away. `None` when
-    /// there are too many even of those: the connection is to be dropped.
-    pub fn receive(self: &Arc<Self>, client: IpAddr) -> Option<Reception> {
+    /// there are too many even of those: the connection is to be dropped. `share` is how many connections
+    /// of one client the process has means for, whatever is set.
+    pub fn receive(self: &Arc<Self>, client: IpAddr, share: usize) -> Option<Reception> {
         let clients = self.clients.load();
-        let (place, turned_away) = match self.counts.note(self.admit(&clients, client.to_canonical())) {
+        let (place, turned_away) = match self.counts.note(self.admit(&clients, client.to_canonical(), share))
+        {
             Ok(place) => (Some(place), None),
             Err(turned_away) if enter(&self.turned_away, TURNED_AWAY_MAX) => (None, Some(turned_away)),
             Err(_) => return None,
@@ -83,9 +85,9 @@ impl Door {
         Some(Reception { door: Arc::clone(self), _place: place, turned_away })
     }
 
-    fn admit(&self, clients: &Clients, client: IpAddr) -> Result<Place, TurnedAway> {
+    fn admit(&self, clients: &Clients, client: IpAddr, share: usize) -> Result<Place, TurnedAway> {
         clients.check(client)?;
-        let max = clients.per_client_max;
+        let max = clients.per_client_max.min(share);
         let place = self.connections.take(Key::of(client), max).ok_or(TurnedAway::TooManyConnections(max))?;
         let max = clients.connections_max;
         enter(&self.served, max).then_some(place).ok_or(TurnedAway::Full(max))
@@ -120,11 +122,17 @@ impl Door {
         Ok(Client { address: client.address, user: self.counts.note(renewed)? })
     }
 
-    /// The right of `user` to one more connection.
-    pub fn seat(&self, user: &User) -> Result<Place, TurnedAway> {
+    /// Sees to it that `seat` is the right of `user` to a connection; who had it before had another.
+    pub fn seat(&self, user: &User, seat: &Mutex<Option<Place>>) -> Result<(), TurnedAway> {
+        let mut seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = user.key();
+        if seat.as_ref().is_some_and(|seat| *seat.key() == key) {
+            return Ok(());
+        }
         let max = user.max_connections.unwrap_or_else(|| self.clients.load().per_client_max);
-        let place = self.connections.take(Key::User(user.name.as_str().into()), max);
-        self.counts.note(place.ok_or(TurnedAway::TooManyConnections(max)))
+        let place = self.connections.take(key, max);
+        *seat = Some(self.counts.note(place.ok_or(TurnedAway::TooManyConnections(max)))?);
+        Ok(())
     }
 
     /// The right of `client` to one more request.

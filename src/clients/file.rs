@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::password::Hash;
 use super::users::{User, Users, check_name};
+use crate::agent::Token;
 use crate::policy::mode::Mode;
 use crate::private::{self, Found};
 
@@ -54,7 +55,7 @@ impl Entry {
     fn of(user: &User) -> Self {
         Self {
             password: user.password.as_str().to_owned(),
-            agent: user.agent.clone(),
+            agent: user.agent.as_ref().map(ToString::to_string),
             mode: user.mode,
             deny_status: user.deny_status.map(|status| status.as_u16()),
             max_connections: user.max_connections,
@@ -77,17 +78,11 @@ impl Entry {
                 return Err(wrong(key, "must be at least 1"));
             }
         }
-        if self.agent.as_ref().is_some_and(|agent| !is_token(agent)) {
-            return Err(wrong("agent", "must be a product token such as \"ExampleBot\", without version"));
-        }
-        let Self { agent, mode, max_connections, max_requests, .. } = self;
-        Ok(User { name, password, agent, mode, deny_status, max_connections, max_requests })
+        let agent = self.agent.map(|agent| agent.parse::<Token>());
+        let agent = agent.transpose().map_err(|problem| wrong("agent", &problem))?;
+        let Self { mode, max_connections, max_requests, .. } = self;
+        Ok(User { name: name.into(), password, agent, mode, deny_status, max_connections, max_requests })
     }
-}
-
-/// As `agents.rules` has it.
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet))
 }
 
 impl Users {
@@ -106,8 +101,7 @@ impl Users {
     }
 
     fn print(&self) -> String {
-        let tables: BTreeMap<&str, Entry> =
-            self.all().map(|user| (user.name.as_str(), Entry::of(user))).collect();
+        let tables: BTreeMap<&str, Entry> = self.all().map(|user| (&*user.name, Entry::of(user))).collect();
         HEAD.to_owned() + &toml::to_string(&tables).expect("tables of plain values")
     }
 }
@@ -148,15 +142,15 @@ impl Change {
         let next = PathBuf::from(next);
         // What a crash left behind; the lock is ours.
         private::remove(&next)
-            .and_then(|()| private::write_new(&next, &self.users.print(), 0o600))
+            .and_then(|()| private::write_new(&next, self.users.print().as_bytes(), 0o600))
             .map_err(io_error(&next))?;
         fs::rename(&next, &self.file).and_then(|()| self.directory.sync_all()).map_err(io_error(&self.file))
     }
 }
 
 fn read_private(file: &Path) -> Result<String, UsersError> {
-    match private::read(file) {
-        Ok(Found::Text(text)) => Ok(text),
+    match private::read_text(file) {
+        Ok(Found::Content(text)) => Ok(text),
         Ok(Found::Exposed) => Err(UsersError::Exposed(file.to_owned())),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(UsersError::Missing(file.to_owned())),
         Err(error) => Err(io_error(file)(error)),
@@ -196,7 +190,7 @@ mod tests {
         let ada = User {
             name: "ada.l".into(),
             password: Hash::parse(&hash()).unwrap(),
-            agent: Some("AdaBot".into()),
+            agent: Some("AdaBot".parse().unwrap()),
             mode: Some(Mode::Observe),
             deny_status: Some(StatusCode::NOT_FOUND),
             max_connections: Some(2),
@@ -237,7 +231,7 @@ mod tests {
             (format!("{good}mode = \"watch\"\n"), 0o600, "line 3: unknown variant `watch`"),
             (format!("{good}deny_status = 200\n"), 0o600, "ada.deny_status must be from 400 to 599"),
             (format!("{good}max_requests = 0\n"), 0o600, "ada.max_requests must be at least 1"),
-            (format!("{good}agent = \"A/1\"\n"), 0o600, "ada.agent must be a product token"),
+            (format!("{good}agent = \"A/1\"\n"), 0o600, "ada.agent \"A/1\" is not a product token"),
         ] {
             let said = load(&text, mode).unwrap_err();
             assert!(said.contains(expected), "{said}");

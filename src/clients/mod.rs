@@ -61,13 +61,13 @@ impl Client {
 
     /// The user's name.
     pub fn name(&self) -> Option<&str> {
-        self.user.as_ref().map(|user| user.name.as_str())
+        self.user.as_ref().map(|user| &*user.name)
     }
 
     /// Whom this client's requests are counted for.
     pub fn key(&self) -> Key {
         match &self.user {
-            Some(user) => Key::User(user.name.as_str().into()),
+            Some(user) => user.key(),
             None => Key::of(self.address),
         }
     }

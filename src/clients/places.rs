@@ -25,6 +25,13 @@ impl Key {
     }
 }
 
+impl Place {
+    /// Whose it is.
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
 /// Who has how many. A client without any has no entry.
 #[derive(Debug, Default)]
 pub struct Places(Mutex<HashMap<Key, usize>>);

@@ -11,7 +11,8 @@ pub enum TurnedAway {
     #[error("{0} clients are connected (clients.max_connections)")]
     Full(usize),
     #[error(
-        "{0} connections of this client are open (clients.max_per_client, or the user's max_connections)"
+        "{0} connections of this client are open (clients.max_per_client, the user's max_connections, or its \
+         share of what the limit on open files has room for)"
     )]
     TooManyConnections(usize),
     #[error(

@@ -5,18 +5,20 @@ use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 
+use super::Key;
 use super::credentials::Credentials;
 use super::password::{Hash, Password};
+use crate::agent::Token;
 use crate::limits::USER_NAME_OCTETS_MAX;
 use crate::policy::mode::Mode;
 
 /// Somebody who may use the proxy, and what is different for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    pub name: String,
+    pub name: Arc<str>,
     pub password: Hash,
     /// The product token of requests without a User-Agent.
-    pub agent: Option<String>,
+    pub agent: Option<Token>,
     pub mode: Option<Mode>,
     pub deny_status: Option<StatusCode>,
     /// Connections at one time; none: as for everybody.
@@ -25,9 +27,16 @@ pub struct User {
     pub max_requests: Option<usize>,
 }
 
+impl User {
+    /// For whom the connections and requests of this user are counted.
+    pub fn key(&self) -> Key {
+        Key::User(Arc::clone(&self.name))
+    }
+}
+
 /// All of them, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Users(BTreeMap<String, Arc<User>>);
+pub struct Users(BTreeMap<Arc<str>, Arc<User>>);
 
 /// Of no password that anybody has. Against it is held who is not there: that takes as long.
 static NOBODY: LazyLock<Hash> = LazyLock::new(|| Hash::of(&Password::of(vec![0])));
@@ -51,7 +60,7 @@ impl Users {
 
     /// In the place of one with the same name, if there is one.
     pub fn put(&mut self, user: User) {
-        self.0.insert(user.name.clone(), Arc::new(user));
+        self.0.insert(Arc::clone(&user.name), Arc::new(user));
     }
 
     /// Has the hash ready against which those are held who are not there: the first of them would

@@ -31,7 +31,7 @@ pub use settings::{
     Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
 };
 pub use show::Effective;
-pub use values::{Admin, FetchAs, Token, Via};
+pub use values::{Admin, FetchAs, Via};
 pub use words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
 };

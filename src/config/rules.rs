@@ -4,8 +4,8 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use super::values::Token;
 use super::words::{Mode, ProfileName};
+use crate::agent::Token;
 use crate::glob::Glob;
 use crate::moment::Moment;
 use crate::origin::Origin;

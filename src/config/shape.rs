@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::complain::{Complaint, nearest};
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
-use super::values::Token;
+use crate::agent::Token;
 use crate::moment::Moment;
 use crate::origin::{Host, Origin, Scheme};
 use crate::policy::exemption::OriginPattern;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::spelling::{parse_duration, print_duration};
+use crate::agent::Token;
 use crate::egress::Endpoints;
 use crate::glob::Glob;
 use crate::origin::HostPattern;
@@ -47,17 +48,6 @@ impl Admin {
 /// How long something is kept; none: for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retain(pub Option<Duration>);
-
-/// The part of a User-Agent by which a robots.txt group is found (RFC 9309 §2.2.1). Digits and dots
-/// are let through beyond the RFC's grammar because real tokens have them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl FromStr for FetchAs {
     type Err = String;
@@ -144,26 +134,6 @@ impl fmt::Display for Retain {
             None => f.write_str("forever"),
             Some(length) => f.write_str(&print_duration(&length)),
         }
-    }
-}
-
-impl FromStr for Token {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if is_token(text, b"-_.") {
-            Ok(Self(text.into()))
-        } else {
-            Err(format!(
-                "\"{text}\" is not a product token; write one such as \"ExampleBot\", without version"
-            ))
-        }
-    }
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -89,7 +89,7 @@ impl Outgoing {
     }
 
     /// Becomes true when the whole body has been taken.
-    pub(super) fn completion(&self) -> Arc<AtomicBool> {
+    pub fn completion(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.complete)
     }
 }

@@ -1,7 +1,7 @@
 //! The connection by which a request came: from whom, and what requests on it may be for.
 
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
@@ -20,8 +20,8 @@ pub struct Channel {
     /// Whose it is. On a connection to the proxy, each request says by its credentials who asks; what
     /// runs inside a CONNECT is of the user who made it.
     pub client: Client,
-    /// The place among a user's connections, from the first request of a user on.
-    pub seat: Arc<OnceLock<Place>>,
+    /// The place among the connections of the user whose request was the last.
+    pub seat: Arc<Mutex<Option<Place>>>,
     pub scope: Scope,
     pub control: Arc<Control>,
     /// Cancelled when the request under way is to be the last.

@@ -3,6 +3,7 @@
 //! §7.6 asks of an intermediary.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
+use super::closing;
 use super::control::Control;
 use super::fields::{self, Via};
 use super::gate::Permit;
@@ -57,6 +59,7 @@ impl Forwarding {
         let (mut parts, body) = request.into_parts();
         let interim = Interim::new(received, client.control, waker().await);
         let (body, hold) = self.body(&parts, body, received);
+        let is_complete = body.completion();
         self.rewrite(permit, &mut parts, protocol.clone());
         let mut outgoing = Request::from_parts(parts, body);
         let flood = interim.pass_on(&mut outgoing, hold);
@@ -68,6 +71,7 @@ impl Forwarding {
             () = flood.come() => return Err(breach("the origin sent interim responses without end")),
             response = self.egress.send(origin, outgoing, &asker) => response?,
         };
+        let is_complete = is_complete.load(Ordering::Acquire);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Only a 101 that was asked for switches, and only to what was asked for (RFC 9110 §7.8).
             let is_asked_for =
@@ -75,9 +79,17 @@ impl Forwarding {
             let Some(client_side) = client_side.filter(|_| is_asked_for) else {
                 return Err(breach("the origin switched to a protocol that nobody asked for"));
             };
+            if !is_complete {
+                // What is left of the content would be taken for the new protocol.
+                return Err(breach(
+                    "the origin switched to another protocol before it had the whole request",
+                ));
+            }
             return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via, client));
         }
-        Ok(self.answer(response))
+        let answer = self.answer(response);
+        // The rest of the content may never be read (RFC 9112 §9.6).
+        Ok(if is_complete || received >= Version::HTTP_2 { answer } else { closing(answer) })
     }
 
     /// The client's body as it goes out. With `Expect: 100-continue` it is not asked for before the

@@ -159,11 +159,8 @@ impl Proxy {
             return Ok(clients::Client::at(address));
         }
         let client = self.door.authenticate(address, &request.headers).await?;
-        if let Some(user) = &client.user
-            && channel.seat.get().is_none()
-        {
-            // One request at a time comes here, so the seat is still free.
-            let _ = channel.seat.set(self.door.seat(user)?);
+        if let Some(user) = &client.user {
+            self.door.seat(user, &channel.seat)?;
         }
         Ok(client)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
 
-use crate::agent::product_token;
+use crate::agent::{Token, product_token};
 use crate::audit::AgentSource;
 use crate::clients::User;
 use crate::glob::Glob;
@@ -69,7 +69,7 @@ impl Rules {
     /// own token counts; where there is none either, only the rules for `*` apply.
     pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>, user: Option<&'a User>) -> Agent<'a> {
         let Some(identification) = user_agent.filter(|value| !value.is_empty()) else {
-            let token = user.and_then(|user| user.agent.as_deref());
+            let token = user.and_then(|user| user.agent.as_ref()).map(Token::as_str);
             let source = if token.is_some() { AgentSource::Credentials } else { AgentSource::Absent };
             return Agent { identification: None, token, source, rule: None, user };
         };

@@ -23,6 +23,8 @@ pub(super) struct Acceptor {
     pub door: Arc<Door>,
     /// As many as there are descriptors for.
     pub places: Arc<Semaphore>,
+    /// How many of them one client may have.
+    pub share: usize,
     pub workers: Vec<Sender>,
     pub stop: CancellationToken,
 }
@@ -89,8 +91,10 @@ impl Acceptor {
     /// Hands a client to the next worker that is there. What goes wrong costs this client alone.
     fn let_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, turn: &mut usize) {
         let Ok((stream, client)) = detach(stream) else { return };
-        let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip())));
+        let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
+        // Who is turned away has a place among those, and leaves this one to others.
+        let place = reception.turned_away.is_none().then_some(place);
         let mut arrival = Arrival { stream, client, reception, place };
         for _ in 0..self.workers.len() {
             *turn = (*turn + 1) % self.workers.len();

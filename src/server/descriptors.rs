@@ -21,6 +21,11 @@ fn places_within(limit: usize) -> usize {
     places.clamp(1, Semaphore::MAX_PERMITS)
 }
 
+/// How many of them one client may have: an eighth is kept from it, for the others.
+pub(super) fn share(places: usize) -> usize {
+    (places - places.div_ceil(8)).max(1)
+}
+
 /// Says when there are not enough for as many clients as the settings let in.
 pub(super) fn say_if_short(connections_max: usize, places: usize) {
     if connections_max > places {
@@ -37,9 +42,15 @@ mod tests {
 
     #[test]
     fn there_is_room_for_clients_and_their_origins_beside_our_own() {
-        for (limit, places) in [(0, 1), (100, 1), (256, 64), (1024, 448), (20_000, 15_776)] {
+        for (limit, places) in [(0, 1), (100, 1), (256, 32), (1024, 416), (20_000, 15_712)] {
             assert_eq!(places_within(limit), places, "{limit}");
         }
         assert_eq!(places_within(usize::MAX), Semaphore::MAX_PERMITS);
+    }
+    #[test]
+    fn one_client_leaves_places_for_others() {
+        for (places, share) in [(1, 1), (2, 1), (8, 7), (32, 28), (15_712, 13_748)] {
+            assert_eq!(super::share(places), share, "{places}");
+        }
     }
 }

@@ -87,6 +87,7 @@ impl Server {
         let acceptor = Acceptor {
             door: Arc::clone(&assembly.door),
             places: Arc::new(Semaphore::new(places)),
+            share: descriptors::share(places),
             workers: senders,
             stop: stop.clone(),
         };

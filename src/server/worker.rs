@@ -27,8 +27,8 @@ pub struct Arrival {
     pub stream: std::net::TcpStream,
     pub client: SocketAddr,
     pub reception: Reception,
-    /// Descriptors for it, and for what it asks for.
-    pub place: OwnedSemaphorePermit,
+    /// Descriptors for it, and for what it asks for; none when it is turned away.
+    pub place: Option<OwnedSemaphorePermit>,
 }
 
 /// Unbounded, and yet bounded: the door counts every connection until it is over.

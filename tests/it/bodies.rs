@@ -386,6 +386,7 @@ fn d6_an_early_answer_passes_while_the_upload_runs() {
     client.ask("POST", &origin.url("/up"), "Content-Length: 1000000\r\n").send("begin");
     let response = client.read();
     assert_eq!((response.status(), response.text().as_str()), (413, "too large"));
+    assert_eq!(response.field("connection"), Some("close"), "nobody reads the rest");
 }
 
 #[test]

@@ -116,9 +116,9 @@ fn without_a_user_agent_the_users_own_agent_counts() {
         with_users(
             settings,
             [
-                User { agent: Some("AdaBot".into()), deny_status: Some(status), ..user("ada") },
+                User { agent: Some("AdaBot".parse().unwrap()), deny_status: Some(status), ..user("ada") },
                 User {
-                    agent: Some("AdaBot".into()),
+                    agent: Some("AdaBot".parse().unwrap()),
                     mode: Some(courtesy::proxy::Mode::Observe),
                     ..user("bob")
                 },

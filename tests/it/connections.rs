@@ -149,6 +149,19 @@ fn d5_a_switch_that_nobody_asked_for_is_refused() {
     proxy.exchange("GET", &origin.url("/page"), other).assert_error(502, "http_protocol_error");
 }
 
+/// The rest of the content would be taken for the new protocol.
+#[test]
+fn d5_a_switch_before_the_request_is_whole_is_refused() {
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let origin = Origin::start().on("/socket", Script::default().leave_body().send(switch).echo());
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    client.ask("POST", &origin.url("/socket"), &format!("{UPGRADE}Content-Length: 10\r\n")).send("begin");
+    let refused = client.read();
+    refused.assert_error(502, "http_protocol_error");
+    assert_eq!(refused.field("connection"), Some("close"));
+}
+
 #[test]
 fn c4_an_upgrade_to_h2c_is_never_passed_on() {
     let origin = Origin::start();

@@ -8,8 +8,9 @@ use http::StatusCode;
 use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::password;
+use crate::agent::Token;
 use crate::clients::{Change, Hash, User, check_name};
-use crate::config::{Mode, Token};
+use crate::config::Mode;
 
 #[derive(Args, Debug)]
 pub struct AddArgs {
@@ -48,9 +49,9 @@ pub fn run(args: &AddArgs, file: &Path) -> Result<Exit, Failure> {
 fn user(args: &AddArgs, password: Hash, before: Option<User>) -> User {
     let before = before.as_ref();
     User {
-        name: args.name.clone(),
+        name: args.name.as_str().into(),
         password,
-        agent: args.agent.as_ref().map(ToString::to_string).or_else(|| before?.agent.clone()),
+        agent: args.agent.clone().or_else(|| before?.agent.clone()),
         mode: args.mode.map(Into::into).or_else(|| before?.mode),
         deny_status: args.deny_status.or_else(|| before?.deny_status),
         max_connections: args.max_connections.or_else(|| before?.max_connections),

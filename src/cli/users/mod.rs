@@ -90,6 +90,6 @@ fn line(user: &User) -> String {
     let connections = user.max_connections.map(|count| format!("max_connections={count}"));
     let requests = user.max_requests.map(|count| format!("max_requests={count}"));
     let different = [agent, mode, status, connections, requests].into_iter().flatten();
-    let words: Vec<String> = std::iter::once(user.name.clone()).chain(different).collect();
+    let words: Vec<String> = std::iter::once(user.name.to_string()).chain(different).collect();
     words.join("  ") + "\n"
 }

@@ -48,7 +48,7 @@ fn basic(name: &str, password: &str) -> HeaderMap {
 }
 
 fn why(door: &Arc<Door>, client: &str) -> Option<TurnedAway> {
-    door.receive(client.parse().unwrap()).unwrap().turned_away
+    door.receive(client.parse().unwrap(), usize::MAX).unwrap().turned_away
 }
 
 fn count(door: &Door, word: &str) -> u64 {
@@ -61,7 +61,7 @@ fn strangers_are_turned_away_and_a_place_is_left_when_dropped() {
     let stranger = "192.0.2.1";
     assert_eq!(why(&door, stranger), Some(TurnedAway::NotAllowed(stranger.parse().unwrap())));
     assert_eq!(why(&door, "::ffff:10.1.2.3"), None);
-    let receive = |client: &str| door.receive(client.parse().unwrap()).unwrap();
+    let receive = |client: &str| door.receive(client.parse().unwrap(), usize::MAX).unwrap();
     let inside = [receive("127.0.0.1"), receive("127.0.0.1")];
     assert_eq!(why(&door, "127.0.0.1"), Some(TurnedAway::TooManyConnections(2)));
     let other = receive("10.0.0.1");
@@ -76,7 +76,7 @@ fn strangers_are_turned_away_and_a_place_is_left_when_dropped() {
 #[test]
 fn who_is_turned_away_takes_no_place_of_who_is_served() {
     let door = door(clients());
-    let receive = |client: &str| door.receive(client.parse().unwrap()).unwrap();
+    let receive = |client: &str| door.receive(client.parse().unwrap(), usize::MAX).unwrap();
     let strangers: Vec<_> = (0..5).map(|_| receive("192.0.2.1")).collect();
     let greedy: Vec<_> = (0..5).map(|_| receive("10.0.0.1")).collect();
     assert_eq!(greedy.iter().filter(|it| it.turned_away.is_none()).count(), 2);
@@ -109,11 +109,12 @@ async fn another_list_of_addresses_holds_for_those_who_are_inside() {
 #[test]
 fn even_turning_away_is_bounded() {
     let door = door(Clients { open: true, connections_max: 0, ..clients() });
-    let crowd: Vec<_> = (0..TURNED_AWAY_MAX).map(|_| door.receive([192, 0, 2, 1].into())).collect();
+    let crowd: Vec<_> =
+        (0..TURNED_AWAY_MAX).map(|_| door.receive([192, 0, 2, 1].into(), usize::MAX)).collect();
     assert!(crowd.iter().all(Option::is_some));
-    assert!(door.receive([192, 0, 2, 1].into()).is_none());
+    assert!(door.receive([192, 0, 2, 1].into(), usize::MAX).is_none());
     drop(crowd);
-    assert!(door.receive([192, 0, 2, 1].into()).is_some());
+    assert!(door.receive([192, 0, 2, 1].into(), usize::MAX).is_some());
 }
 
 #[test]
@@ -226,9 +227,18 @@ async fn equal_users_need_no_new_verification() {
 }
 
 #[test]
+fn no_client_has_more_than_its_share_of_what_there_are_means_for() {
+    let door = door(clients());
+    let _inside = door.receive(LOOPBACK, 1).unwrap();
+    let refused = door.receive(LOOPBACK, 1).unwrap().turned_away;
+    assert_eq!(refused, Some(TurnedAway::TooManyConnections(1)));
+    assert_eq!(door.receive([10, 0, 0, 1].into(), 1).unwrap().turned_away, None);
+}
+
+#[test]
 fn a_changed_setting_loses_no_count() {
     let door = door(clients());
-    let _inside = door.receive(LOOPBACK).unwrap();
+    let _inside = door.receive(LOOPBACK, usize::MAX).unwrap();
     door.change(Clients { per_client_max: 1, ..clients() });
     assert_eq!(why(&door, "127.0.0.1"), Some(TurnedAway::TooManyConnections(1)));
     door.change(Clients { per_client_max: 2, ..clients() });
@@ -240,12 +250,24 @@ fn requests_are_counted_by_user_and_else_by_address() {
     let door = door(clients());
     let take = |client: &Client| door.request(client);
     let (here, there) = (Client::at(LOOPBACK), Client::at([10, 0, 0, 1].into()));
-    let ada = User { max_requests: Some(1), max_connections: Some(1), ..user("ada", "secret") };
-    let named = Client { address: LOOPBACK, user: Some(Arc::new(ada.clone())) };
+    let ada = User { max_requests: Some(1), ..user("ada", "secret") };
+    let named = Client { address: LOOPBACK, user: Some(Arc::new(ada)) };
     let _two = (take(&here).unwrap(), take(&here).unwrap());
     assert_eq!(take(&here).unwrap_err(), TurnedAway::TooManyRequests(2));
     let _of_others = (take(&there).unwrap(), take(&named).unwrap());
     assert_eq!(take(&named).unwrap_err(), TurnedAway::TooManyRequests(1));
-    let _seat = door.seat(&ada).unwrap();
-    assert_eq!(door.seat(&ada).unwrap_err(), TurnedAway::TooManyConnections(1));
+}
+
+#[test]
+fn the_seat_of_a_connection_is_of_the_user_who_asked_last() {
+    let door = door(clients());
+    let once = |name: &str| User { max_connections: Some(1), ..user(name, "secret") };
+    let (ada, bob) = (once("ada"), once("bob"));
+    let (first, second) = (Mutex::default(), Mutex::default());
+    assert_eq!(door.seat(&ada, &first), Ok(()));
+    assert_eq!(door.seat(&ada, &first), Ok(()));
+    assert_eq!(door.seat(&ada, &second), Err(TurnedAway::TooManyConnections(1)));
+    assert_eq!(door.seat(&bob, &first), Ok(()));
+    assert_eq!(door.seat(&ada, &second), Ok(()), "the first connection is bob's now");
+    assert_eq!(door.seat(&bob, &second), Err(TurnedAway::TooManyConnections(1)));
 }
