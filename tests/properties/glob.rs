@@ -23,6 +23,8 @@ pub fn holds(octets: &[u8]) {
             let labels: Vec<&str> = name.split('.').collect();
             (1..labels.len()).any(|from| labels[from..].join(".") == parent)
         }
+        // One address has many spellings.
+        (Host::V6(address), None) => pattern.trim_matches(['[', ']']).parse() == Ok(*address),
         (host, None) => host.to_string() == pattern,
         // Stars are for names, but `*.0.0.1` says what it covers.
         (host, Some(parent)) => host.to_string().ends_with(&format!(".{parent}")),
