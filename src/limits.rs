@@ -119,6 +119,13 @@ pub const CHUNK_EXTENSION_OCTETS_MAX: usize = 16 << 10;
 /// Octets read at once from one direction of an upgraded connection.
 pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
 
+/// Pipes between sockets, each two descriptors. Where more tunnels have something under way at once, the
+/// others copy.
+pub const PIPES_MAX: usize = 16;
+
+/// Octets that a pipe holds: what one turn of a tunnel moves.
+pub const PIPE_OCTETS: usize = 256 * 1024;
+
 /// How long neither side of a tunnel may say anything once the proxy stops.
 pub const TUNNEL_DRAIN_SILENCE: Duration = Duration::from_secs(1);
 

@@ -9,6 +9,7 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 pub use host_pattern::HostPattern;
 
@@ -52,7 +53,7 @@ impl Scheme {
 /// A host: a registered name as lower-case A-labels without the trailing dot, or an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
-    Name(Box<str>),
+    Name(Arc<str>),
     V4(Ipv4Addr),
     V6(Ipv6Addr),
 }
@@ -108,11 +109,16 @@ impl Origin {
 
     /// The value of `Host` for this origin: without the scheme's default port (RFC 9110 §7.2).
     pub fn authority(&self) -> String {
-        if self.port == self.scheme.default_port() {
-            self.host.to_string()
-        } else {
-            format!("{}:{}", self.host, self.port)
+        let mut authority = match &self.host {
+            // Every request has one: the formatting machinery is for the rare ones.
+            Host::Name(name) => String::from(&**name),
+            address => address.to_string(),
+        };
+        if self.port != self.scheme.default_port() {
+            authority.push(':');
+            authority.push_str(&self.port.to_string());
         }
+        authority
     }
 
     /// Where the rules for this origin are (RFC 9309 §2.3).
@@ -212,7 +218,7 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
         // differently by different parsers, so none of them is ever handed on.
         return name.parse().map(Host::V4).map_err(|_| UrlError::OddAddress(name));
     }
-    Ok(Host::Name(name.into_boxed_str()))
+    Ok(Host::Name(name.into()))
 }
 
 fn has_a_label(name: &str) -> bool {

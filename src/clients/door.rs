@@ -101,7 +101,7 @@ impl Door {
             clients.users.clone()
         };
         let Some(users) = users else { return Ok(Client::at(address)) };
-        let user = self.verifier.authenticate(&users, address, fields).await;
+        let user = Box::pin(self.verifier.authenticate(&users, address, fields)).await;
         Ok(Client { address, user: Some(self.counts.note(user)?) })
     }
 

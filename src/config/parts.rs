@@ -109,10 +109,10 @@ impl Settings {
     }
 
     /// Our name in `Via`, with the mark by which this process knows itself again.
-    pub fn via(&self, mark: String) -> proxy::Via {
+    pub fn via(&self, mark: &str) -> proxy::Via {
         let pseudonym = match &self.egress.via {
             Via::Off => None,
-            Via::As(name) => Some(name.clone()),
+            Via::As(name) => Some(name.as_str()),
         };
         proxy::Via::new(pseudonym, mark)
     }

@@ -2,6 +2,7 @@
 //! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{Request, Response};
@@ -102,6 +103,9 @@ impl Connection {
     }
 }
 
+/// On the heap: most requests find a connection that is there.
+type Dialled<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send + 'a>>;
+
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
     pub(super) async fn connection(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
@@ -114,7 +118,11 @@ impl Egress {
     }
 
     /// A connection that was not idle: one that is in use and can be shared, or a new one.
-    pub(super) async fn fresh(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+    pub(super) fn fresh<'a>(&'a self, origin: &'a Origin, versions: Versions) -> Dialled<'a> {
+        Box::pin(self.share_or_dial(origin, versions))
+    }
+
+    async fn share_or_dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
         if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
             return self.dial(origin, versions).await;
         }

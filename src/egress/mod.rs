@@ -107,7 +107,7 @@ impl Egress {
             _ => return Err(unanswered.error),
         };
         let connection = self.fresh(origin, versions).await?;
-        let answer = self.exchange(connection, origin, request, unanswered.slot).await;
+        let answer = Box::pin(self.exchange(connection, origin, request, unanswered.slot)).await;
         answer.map_err(|unanswered| unanswered.error)
     }
 

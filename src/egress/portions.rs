@@ -1,6 +1,7 @@
 //! A stream that is read in small portions at first: until it shows that its client reads, no more is
 //! taken at once of what an origin has sent than is to be held for one that does not.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,6 +9,12 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::limits::{ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS};
+
+thread_local! {
+    /// Where a portion is read to. What the engine offers would have to be filled with zeros first, each
+    /// time, which costs more than to copy what really came.
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; ORIGIN_READ_OCTETS].into());
+}
 
 /// A connection to an origin, below the HTTP engine.
 #[derive(Debug)]
@@ -32,12 +39,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
         if self.taken >= ORIGIN_READ_SMALL_OCTETS {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        let room = buf.remaining().min(ORIGIN_READ_OCTETS);
-        let mut portion = ReadBuf::new(buf.initialize_unfilled_to(room));
-        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut portion))?;
-        let count = portion.filled().len();
-        buf.advance(count);
-        self.taken += count;
+        let read = SCRATCH.with_borrow_mut(|scratch| {
+            let mut portion = ReadBuf::new(&mut scratch[..buf.remaining().min(ORIGIN_READ_OCTETS)]);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut portion))?;
+            buf.put_slice(portion.filled());
+            Poll::Ready(io::Result::Ok(portion.filled().len()))
+        });
+        self.taken += ready!(read)?;
         Poll::Ready(Ok(()))
     }
 }

@@ -40,7 +40,9 @@ pub struct Slot {
 /// Who has slots of an origin, and who waits for one.
 #[derive(Debug, Default)]
 struct Queue {
-    held: HashMap<Key, usize>,
+    /// Few clients share an origin at a time: a list is quicker than a table, and no client stays in it
+    /// without a slot.
+    held: Vec<(Key, usize)>,
     in_use: usize,
     /// The clients that wait, in the order of their turns, each with its waiters. None is empty.
     waiting: VecDeque<(Key, VecDeque<oneshot::Sender<Slot>>)>,
@@ -58,6 +60,13 @@ impl Slots {
         asker: &Key,
         deadline: Duration,
     ) -> Result<Slot, Error> {
+        match self.at_once(origin, asker) {
+            Some(slot) => Ok(slot),
+            None => Box::pin(self.wait(origin, asker, deadline)).await,
+        }
+    }
+
+    async fn wait(self: &Arc<Self>, origin: &Origin, asker: &Key, deadline: Duration) -> Result<Slot, Error> {
         let (sender, receiver) = oneshot::channel();
         self.enter(origin, asker, sender);
         // A slot that comes when nobody waits any more is given back with the channel.
@@ -70,6 +79,23 @@ impl Slots {
             self.table().per_origin
         );
         Err(Error::new(Failure::ConnectionLimit, detail))
+    }
+
+    /// The everyday case: there is a slot, and nobody waits for it.
+    fn at_once(self: &Arc<Self>, origin: &Origin, asker: &Key) -> Option<Slot> {
+        let mut table = self.table();
+        let (max, share) = table.bounds();
+        match table.origins.get_mut(origin) {
+            Some(queue) if queue.is_free(asker, max, share) => queue.hold(asker),
+            None if max > 0 => table.origins.entry(origin.clone()).or_default().hold(asker),
+            _ => return None,
+        }
+        drop(table);
+        Some(self.slot(origin, asker.clone()))
+    }
+
+    fn slot(self: &Arc<Self>, origin: &Origin, asker: Key) -> Slot {
+        Slot { origin: origin.clone(), asker, slots: Arc::downgrade(self) }
     }
 
     fn enter(self: &Arc<Self>, origin: &Origin, asker: &Key, waiter: oneshot::Sender<Slot>) {
@@ -104,8 +130,7 @@ impl Slots {
     /// Without the lock: a slot that nobody takes any more comes back at once.
     fn hand_over(self: &Arc<Self>, origin: &Origin, granted: Granted) {
         for (asker, waiter) in granted {
-            let slot = Slot { origin: origin.clone(), asker, slots: Arc::downgrade(self) };
-            let _ = waiter.send(slot);
+            let _ = waiter.send(self.slot(origin, asker));
         }
     }
 
@@ -116,10 +141,14 @@ impl Slots {
 }
 
 impl Table {
+    /// How many slots an origin has, and how many of them one client may have.
+    const fn bounds(&self) -> (usize, usize) {
+        (self.per_origin, self.per_origin - self.per_origin / KEPT_FOR_OTHERS)
+    }
+
     /// Gives out what slots of `origin` are free; where none is in use then, the origin is forgotten.
     fn grant(&mut self, origin: &Origin) -> Granted {
-        let max = self.per_origin;
-        let share = max - max / KEPT_FOR_OTHERS;
+        let (max, share) = self.bounds();
         let Some(queue) = self.origins.get_mut(origin) else { return Granted::new() };
         let next = || (queue.in_use < max).then(|| queue.next(share)).flatten();
         let granted = std::iter::from_fn(next).collect();
@@ -145,27 +174,42 @@ impl Queue {
     /// The next waiter of the next client that has less than its share, with the slot on its account.
     fn next(&mut self, share: usize) -> Option<(Key, oneshot::Sender<Slot>)> {
         loop {
-            let has = |key: &Key| self.held.get(key).copied().unwrap_or_default();
-            let place = self.waiting.iter().position(|(key, _)| *key == Key::Proxy || has(key) < share)?;
+            let place = self.waiting.iter().position(|(key, _)| self.may_have_more(key, share))?;
             let (key, mut waiters) = self.waiting.remove(place)?;
             let waiter = std::iter::from_fn(|| waiters.pop_front()).find(|waiter| !waiter.is_closed());
             if !waiters.is_empty() {
                 self.waiting.push_back((key.clone(), waiters));
             }
             if let Some(waiter) = waiter {
-                *self.held.entry(key.clone()).or_default() += 1;
-                self.in_use += 1;
+                self.hold(&key);
                 return Some((key, waiter));
             }
         }
     }
 
+    /// Whether `asker` can have a slot without anybody waiting longer for it.
+    fn is_free(&self, asker: &Key, max: usize, share: usize) -> bool {
+        self.waiting.is_empty() && self.in_use < max && self.may_have_more(asker, share)
+    }
+
+    fn may_have_more(&self, asker: &Key, share: usize) -> bool {
+        *asker == Key::Proxy || self.held.iter().all(|(key, count)| key != asker || *count < share)
+    }
+
+    fn hold(&mut self, asker: &Key) {
+        self.in_use += 1;
+        match self.held.iter_mut().find(|(key, _)| key == asker) {
+            Some((_, count)) => *count += 1,
+            None => self.held.push((asker.clone(), 1)),
+        }
+    }
+
     fn release(&mut self, asker: &Key) {
         self.in_use -= 1;
-        if let Some(count) = self.held.get_mut(asker) {
-            *count -= 1;
-            if *count == 0 {
-                self.held.remove(asker);
+        if let Some(place) = self.held.iter().position(|(key, _)| key == asker) {
+            self.held[place].1 -= 1;
+            if self.held[place].1 == 0 {
+                self.held.swap_remove(place);
             }
         }
     }
@@ -186,121 +230,4 @@ impl Drop for Slot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::origin::split_url;
-
-    fn origin() -> Origin {
-        split_url(b"http://example.com/").unwrap().0
-    }
-
-    fn client(number: u8) -> Key {
-        Key::of([192, 0, 2, number].into())
-    }
-
-    async fn at_once(slots: &Arc<Slots>, asker: &Key) -> Option<Slot> {
-        slots.acquire(&origin(), asker, Duration::ZERO).await.ok()
-    }
-
-    #[tokio::test]
-    async fn an_origin_has_so_many_slots_and_an_entry_only_while_used() {
-        let slots = Slots::new(2);
-        let first = at_once(&slots, &client(1)).await.unwrap();
-        let second = at_once(&slots, &client(1)).await.unwrap();
-        let third = slots.acquire(&origin(), &client(1), Duration::from_millis(1)).await;
-        assert_eq!(third.unwrap_err().failure, Failure::ConnectionLimit);
-        drop(first);
-        at_once(&slots, &client(1)).await.unwrap();
-        drop(second);
-        assert!(slots.table().origins.is_empty());
-    }
-
-    #[tokio::test]
-    async fn whoever_waits_gets_a_slot_in_turn_with_the_other_clients() {
-        let slots = Slots::new(1);
-        let taken = at_once(&slots, &client(1)).await.unwrap();
-        let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
-        let mut waiters = Vec::new();
-        for number in [1, 1, 1, 1, 2, 2, 3] {
-            let (asked, sender, before) = (Arc::clone(&slots), sender.clone(), waiting(&slots));
-            waiters.push(tokio::spawn(async move {
-                let slot = asked.acquire(&origin(), &client(number), Duration::from_secs(20)).await;
-                sender.send(number).unwrap();
-                drop(slot.unwrap());
-            }));
-            while waiting(&slots) == before {
-                tokio::task::yield_now().await;
-            }
-        }
-        drop((taken, sender));
-        let mut served = Vec::new();
-        while let Some(number) = order.recv().await {
-            served.push(number);
-        }
-        assert_eq!(served, [1, 2, 3, 1, 2, 1, 1]);
-        assert!(slots.table().origins.is_empty());
-    }
-
-    #[tokio::test]
-    async fn no_client_has_all_slots_of_an_origin_and_a_fetch_for_all_is_no_client() {
-        let slots = Slots::new(16);
-        let mut held = Vec::new();
-        while let Some(slot) = at_once(&slots, &client(1)).await {
-            held.push(slot);
-        }
-        assert_eq!(held.len(), 14);
-        held.push(at_once(&slots, &client(2)).await.unwrap());
-        held.push(at_once(&slots, &Key::Proxy).await.unwrap());
-        assert!(at_once(&slots, &client(2)).await.is_none());
-        drop(held);
-        assert!(slots.table().origins.is_empty());
-    }
-
-    #[tokio::test]
-    async fn those_who_gave_up_are_passed_over_and_not_kept() {
-        let slots = Slots::new(1);
-        let taken = at_once(&slots, &client(1)).await.unwrap();
-        for _ in 0..100 {
-            assert!(at_once(&slots, &client(2)).await.is_none());
-        }
-        assert_eq!(waiting(&slots), 1, "the last one is passed over when its turn comes");
-        drop(taken);
-        assert!(slots.table().origins.is_empty());
-        at_once(&slots, &client(3)).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn another_bound_holds_at_once_also_for_an_origin_in_use() {
-        let slots = Slots::new(3);
-        let mut held = Vec::new();
-        for number in 0..2 {
-            held.push(at_once(&slots, &client(number)).await.unwrap());
-        }
-        slots.change(1);
-        assert!(at_once(&slots, &client(3)).await.is_none());
-        held.pop();
-        assert!(at_once(&slots, &client(3)).await.is_none(), "one is in use, and one is the bound");
-        let asked = Arc::clone(&slots);
-        let waiter = tokio::spawn(async move {
-            asked.acquire(&origin(), &client(3), Duration::from_secs(20)).await.unwrap()
-        });
-        while waiting(&slots) == 0 {
-            tokio::task::yield_now().await;
-        }
-        slots.change(2);
-        held.push(waiter.await.unwrap());
-        assert!(at_once(&slots, &client(4)).await.is_none());
-        held.clear();
-        assert!(slots.table().origins.is_empty());
-    }
-
-    fn waiting(slots: &Arc<Slots>) -> usize {
-        slots
-            .table()
-            .origins
-            .values()
-            .flat_map(|queue| &queue.waiting)
-            .map(|(_, waiters)| waiters.len())
-            .sum()
-    }
-}
+mod tests;

@@ -38,7 +38,7 @@ pub struct NotAPattern(String);
 pub enum OriginPattern {
     Exact(Origin),
     /// `*.example.com`: its subdomains at the default ports of http and https, not itself.
-    Below(Box<str>),
+    Below(Arc<str>),
 }
 
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
 //! What an intermediary does to the fields of a message that passes through (RFC 9110 §7.6).
 
 use http::header::{
-    CONNECTION, COOKIE, Entry, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, COOKIE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{Version, header};
 
@@ -42,17 +42,11 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
             .filter(|name| !NEVER_STRIPPED.contains(name))
             .collect();
         for name in named {
-            remove(fields, &name);
+            fields.remove(&name);
         }
     }
     for name in &HOP_BY_HOP {
-        remove(fields, name);
-    }
-}
-
-fn remove(fields: &mut HeaderMap, name: &HeaderName) {
-    if let Entry::Occupied(entry) = fields.entry(name) {
-        entry.remove_entry_mult();
+        fields.remove(name);
     }
 }
 
@@ -107,37 +101,38 @@ pub fn takes_trailers(fields: &HeaderMap) -> bool {
 /// recognises its own messages.
 #[derive(Clone, Debug)]
 pub struct Via {
-    pseudonym: Option<String>,
+    /// For messages received in HTTP/1.0, HTTP/1.1 and HTTP/2: made once, they cost a message nothing.
+    entries: Option<[HeaderValue; 3]>,
     mark: String,
 }
 
 impl Via {
-    /// With `None` requests and responses pass without a `Via` of ours.
-    pub fn new(pseudonym: Option<String>, mark: String) -> Self {
-        Self { pseudonym, mark }
+    /// With `None` requests and responses pass without a `Via` of ours. A pseudonym is a token.
+    pub fn new(pseudonym: Option<&str>, mark: &str) -> Self {
+        let mark = format!("({mark})");
+        let entry = |pseudonym: &str, version| {
+            HeaderValue::try_from(format!("{version} {pseudonym} {mark}")).expect("a token is visible ASCII")
+        };
+        let entries = pseudonym.map(|pseudonym| ["1.0", "1.1", "2"].map(|version| entry(pseudonym, version)));
+        Self { entries, mark }
     }
 
     /// Appends our entry; the protocol is the one the message was received by.
     pub fn append(&self, fields: &mut HeaderMap, received: Version) {
-        let Some(pseudonym) = &self.pseudonym else { return };
-        let version = match received {
-            Version::HTTP_10 => "1.0",
-            Version::HTTP_2 => "2",
-            _ => "1.1",
+        let Some([http10, http11, http2]) = &self.entries else { return };
+        let entry = match received {
+            Version::HTTP_10 => http10,
+            Version::HTTP_2 => http2,
+            _ => http11,
         };
-        let entry = format!("{version} {pseudonym} ({})", self.mark);
-        if let Ok(entry) = HeaderValue::try_from(entry) {
-            fields.append(VIA, entry);
-        }
+        fields.append(VIA, entry.clone());
     }
 
     /// Whether the request has passed through this very process before.
     pub fn is_looping(&self, fields: &HeaderMap) -> bool {
-        let mark = format!("({})", self.mark);
-        fields
-            .get_all(VIA)
-            .iter()
-            .any(|value| memchr::memmem::find(value.as_bytes(), mark.as_bytes()).is_some())
+        let has_mark =
+            |value: &HeaderValue| memchr::memmem::find(value.as_bytes(), self.mark.as_bytes()).is_some();
+        fields.get_all(VIA).iter().any(has_mark)
     }
 }
 
@@ -150,7 +145,7 @@ pub fn remove_forgeries(fields: &mut HeaderMap) {
             .filter(|value| !names_us(value.as_bytes()))
             .cloned()
             .collect();
-        remove(fields, &PROXY_STATUS);
+        fields.remove(&PROXY_STATUS);
         for value in others {
             fields.append(PROXY_STATUS, value);
         }
@@ -158,7 +153,7 @@ pub fn remove_forgeries(fields: &mut HeaderMap) {
     let ours: Vec<HeaderName> =
         fields.keys().filter(|name| name.as_str().starts_with("courtesy-")).cloned().collect();
     for name in ours {
-        remove(fields, &name);
+        fields.remove(&name);
     }
 }
 
@@ -228,8 +223,8 @@ mod tests {
 
     #[test]
     fn a_message_that_comes_back_to_this_process_is_a_loop() {
-        let ours = Via::new(Some("courtesy".into()), "a1".into());
-        let other = Via::new(Some("courtesy".into()), "b2".into());
+        let ours = Via::new(Some("courtesy"), "a1");
+        let other = Via::new(Some("courtesy"), "b2");
         let mut map = fields(&[("via", "1.0 edge")]);
         other.append(&mut map, Version::HTTP_11);
         assert!(!ours.is_looping(&map));

@@ -27,6 +27,19 @@ pub enum Form {
     Text,
 }
 
+impl Form {
+    /// That of a media type, if we have it.
+    fn of(media_type: &str) -> Option<Self> {
+        let is = |name: &str| media_type.eq_ignore_ascii_case(name);
+        match () {
+            () if is("application/problem+json") || is("application/json") => Some(Self::Json),
+            () if is("text/html") || is("application/xhtml+xml") => Some(Self::Html),
+            () if is("text/plain") => Some(Self::Text),
+            () => None,
+        }
+    }
+}
+
 /// What the client prefers of what we have (RFC 9110 §12.5.1). JSON for whoever names none of the
 /// three: programs send `*/*`, people's browsers name HTML.
 pub(super) fn preferred(fields: &HeaderMap) -> Form {
@@ -34,12 +47,7 @@ pub(super) fn preferred(fields: &HeaderMap) -> Form {
     for value in fields.get_all(ACCEPT) {
         for range in String::from_utf8_lossy(value.as_bytes()).split(',') {
             let mut parts = range.split(';').map(str::trim);
-            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
-                "application/problem+json" | "application/json" => Form::Json,
-                "text/html" | "application/xhtml+xml" => Form::Html,
-                "text/plain" => Form::Text,
-                _ => continue,
-            };
+            let Some(form) = Form::of(parts.next().unwrap_or_default()) else { continue };
             let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
             if let Ok(quality) = quality
                 && quality > best.1

@@ -19,6 +19,7 @@ use super::control::Control;
 use super::fields::{self, Via};
 use super::gate::Permit;
 use super::interim::Interim;
+use super::pipes::Pipes;
 use super::refusal::Refusal;
 use super::upgrade;
 use crate::clients;
@@ -29,6 +30,8 @@ use crate::limits::CONTINUE_WAIT;
 #[derive(Debug)]
 pub struct Forwarding {
     pub egress: Arc<Egress>,
+    /// For tunnels.
+    pub pipes: Arc<Pipes>,
     pub via: Via,
     /// Between two pieces of a client's body.
     pub body_idle_timeout: Duration,

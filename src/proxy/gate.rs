@@ -94,7 +94,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Decides on `target`, and records the decision where it is worth a record.
+    /// Decides on `target`, and records the decision where it is worth a record. What is rare is on the
+    /// heap here and elsewhere on a request's way: else every request would have room for it made.
     pub async fn admit(&self, target: Target, ask: Ask<'_>) -> Result<Admission, No> {
         self.check_audit()?;
         let draft = self.draft(Subject::Resource(&target), ask);
@@ -104,7 +105,7 @@ impl Gate {
         let policy = known.policy(draft.now);
         let decision = decide(&policy, draft.agent.token, target.judged_path().as_bytes());
         if decision.verdict == Verdict::Disallow {
-            self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
+            Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
         }
         self.decisions.count(Verdict::Allow, true);
         if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
@@ -184,14 +185,17 @@ impl Gate {
     async fn known(&self, draft: &Draft<'_>) -> Result<Known, No> {
         let Draft { agent, subject, rules, .. } = draft;
         if rules.agent_required && agent.identification.is_none() {
-            return Err(self.deny(draft.denial(Reason::AgentRequired, Problem::AgentRequired)).await);
+            let denial = draft.denial(Reason::AgentRequired, Problem::AgentRequired);
+            return Err(Box::pin(self.deny(denial)).await);
         }
         let profile = rules.profile(agent, subject.origin());
         match self.store.known(subject.origin(), profile, agent.identification).await {
             Ok(known) => Ok(known),
-            Err(Undecided::Refused(error)) => Err(self.no_way_out(*subject, draft.ask, error).await),
+            Err(Undecided::Refused(error)) => {
+                Err(Box::pin(self.no_way_out(*subject, draft.ask, error)).await)
+            }
             Err(Undecided::TimedOut | Undecided::Busy | Undecided::Aborted) => {
-                Err(self.deny(draft.denial(Reason::Undecided, Problem::Undecided)).await)
+                Err(Box::pin(self.deny(draft.denial(Reason::Undecided, Problem::Undecided))).await)
             }
         }
     }

@@ -20,6 +20,7 @@ mod head;
 mod intercept;
 mod interim;
 mod page;
+mod pipes;
 #[doc(hidden)]
 pub mod probe;
 mod problem;
@@ -33,6 +34,7 @@ mod rules;
 mod stop;
 mod tally;
 mod target;
+mod tunnel;
 mod upgrade;
 mod watch;
 mod wire;
@@ -58,6 +60,7 @@ use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
 use gate::{Admission, Ask, Subject};
+pub use pipes::Pipes;
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
@@ -65,6 +68,7 @@ use stop::Stop;
 use tally::{Asked as Counted, End};
 pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
+use tunnel::Silence;
 pub use wire::Deadlines;
 
 use crate::ca::Leaves;
@@ -127,7 +131,7 @@ impl Proxy {
         request = Request::from_parts(parts, body);
         let target = match destination {
             Destination::Resource(target) => target,
-            Destination::Connect => return self.connect(request, &client, channel).await,
+            Destination::Connect => return Box::pin(self.connect(request, &client, channel)).await,
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
@@ -190,7 +194,7 @@ impl Proxy {
             Ok(response) => Ok((End::Forwarded, response)),
             Err(error) => {
                 let subject = Subject::Resource(permit.target());
-                Err(self.gate.no_way_out(subject, ask, error).await.into())
+                Err(Box::pin(self.gate.no_way_out(subject, ask, error)).await.into())
             }
         }
     }
@@ -244,9 +248,9 @@ impl Proxy {
                 return Err(self.gate.no_way_out(subject, ask, error).await.into());
             }
         };
-        let idle_timeout = self.forwarding.tunnel_idle_timeout;
-        let stop = channel.stop.clone();
-        channel.control.follow_with(upgrade::blind(upgrade, stream, idle_timeout, stop));
+        let silence = Silence::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone());
+        let pipes = Arc::clone(&self.forwarding.pipes);
+        channel.control.follow_with(upgrade::blind(upgrade, stream, silence, pipes));
         Ok(())
     }
 }

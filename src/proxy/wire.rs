@@ -80,6 +80,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.stream
     }
 
+    /// The stream, and what has been read of it that nobody has had yet.
+    pub fn into_parts(self) -> (S, BytesMut) {
+        (self.stream, self.held)
+    }
+
     /// Passes a pending write on, or fails when the client has not read for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {

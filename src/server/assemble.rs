@@ -16,7 +16,7 @@ use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Terms};
 use crate::fetch::{FetchRobots, RobotsFetcher};
 use crate::moment::Moment;
-use crate::proxy::{Decisions, Forwarding, Gate, Proxy, Tally};
+use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Tally};
 use crate::store::Store;
 use crate::store::disk::{self, Disk};
 
@@ -29,6 +29,7 @@ pub struct Assembly {
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub leaves: Arc<Leaves>,
+    pub(super) pipes: Arc<Pipes>,
     /// What became of reading the settings again.
     pub reloads: Arc<Reloads>,
     pub(super) decisions: Arc<Decisions>,
@@ -78,6 +79,7 @@ pub fn assemble(
         audit,
         tally: Arc::default(),
         leaves: Arc::new(leaves),
+        pipes: Arc::default(),
         reloads: Arc::default(),
         decisions: Arc::default(),
         clock,
@@ -126,7 +128,8 @@ impl Assembly {
         let limits = &settings.limits;
         let forwarding = Forwarding {
             egress,
-            via: settings.via(self.mark.clone()),
+            pipes: Arc::clone(&self.pipes),
+            via: settings.via(&self.mark),
             body_idle_timeout: limits.body_idle_timeout,
             tunnel_idle_timeout: limits.tunnel_idle_timeout,
         };

@@ -152,7 +152,7 @@ impl Store {
         };
         let _waiter = self.counters.enter(waiters_max)?;
         let waiting = tokio::time::timeout(wait, self.wait(look, &question));
-        waiting.await.unwrap_or(Err(Undecided::TimedOut))
+        Box::pin(waiting).await.unwrap_or(Err(Undecided::TimedOut))
     }
 
     /// Tells whether the site's pages answer, for profiles that ask it in a long outage.

@@ -1,0 +1,111 @@
+use super::*;
+use crate::origin::split_url;
+
+fn origin() -> Origin {
+    split_url(b"http://example.com/").unwrap().0
+}
+
+fn client(number: u8) -> Key {
+    Key::of([192, 0, 2, number].into())
+}
+
+async fn at_once(slots: &Arc<Slots>, asker: &Key) -> Option<Slot> {
+    slots.acquire(&origin(), asker, Duration::ZERO).await.ok()
+}
+
+#[tokio::test]
+async fn an_origin_has_so_many_slots_and_an_entry_only_while_used() {
+    let slots = Slots::new(2);
+    let first = at_once(&slots, &client(1)).await.unwrap();
+    let second = at_once(&slots, &client(1)).await.unwrap();
+    let third = slots.acquire(&origin(), &client(1), Duration::from_millis(1)).await;
+    assert_eq!(third.unwrap_err().failure, Failure::ConnectionLimit);
+    drop(first);
+    at_once(&slots, &client(1)).await.unwrap();
+    drop(second);
+    assert!(slots.table().origins.is_empty());
+}
+
+#[tokio::test]
+async fn whoever_waits_gets_a_slot_in_turn_with_the_other_clients() {
+    let slots = Slots::new(1);
+    let taken = at_once(&slots, &client(1)).await.unwrap();
+    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let mut waiters = Vec::new();
+    for number in [1, 1, 1, 1, 2, 2, 3] {
+        let (asked, sender, before) = (Arc::clone(&slots), sender.clone(), waiting(&slots));
+        waiters.push(tokio::spawn(async move {
+            let slot = asked.acquire(&origin(), &client(number), Duration::from_secs(20)).await;
+            sender.send(number).unwrap();
+            drop(slot.unwrap());
+        }));
+        while waiting(&slots) == before {
+            tokio::task::yield_now().await;
+        }
+    }
+    drop((taken, sender));
+    let mut served = Vec::new();
+    while let Some(number) = order.recv().await {
+        served.push(number);
+    }
+    assert_eq!(served, [1, 2, 3, 1, 2, 1, 1]);
+    assert!(slots.table().origins.is_empty());
+}
+
+#[tokio::test]
+async fn no_client_has_all_slots_of_an_origin_and_a_fetch_for_all_is_no_client() {
+    let slots = Slots::new(16);
+    let mut held = Vec::new();
+    while let Some(slot) = at_once(&slots, &client(1)).await {
+        held.push(slot);
+    }
+    assert_eq!(held.len(), 14);
+    held.push(at_once(&slots, &client(2)).await.unwrap());
+    held.push(at_once(&slots, &Key::Proxy).await.unwrap());
+    assert!(at_once(&slots, &client(2)).await.is_none());
+    drop(held);
+    assert!(slots.table().origins.is_empty());
+}
+
+#[tokio::test]
+async fn those_who_gave_up_are_passed_over_and_not_kept() {
+    let slots = Slots::new(1);
+    let taken = at_once(&slots, &client(1)).await.unwrap();
+    for _ in 0..100 {
+        assert!(at_once(&slots, &client(2)).await.is_none());
+    }
+    assert_eq!(waiting(&slots), 1, "the last one is passed over when its turn comes");
+    drop(taken);
+    assert!(slots.table().origins.is_empty());
+    at_once(&slots, &client(3)).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_bound_holds_at_once_also_for_an_origin_in_use() {
+    let slots = Slots::new(3);
+    let mut held = Vec::new();
+    for number in 0..2 {
+        held.push(at_once(&slots, &client(number)).await.unwrap());
+    }
+    slots.change(1);
+    assert!(at_once(&slots, &client(3)).await.is_none());
+    held.pop();
+    assert!(at_once(&slots, &client(3)).await.is_none(), "one is in use, and one is the bound");
+    let asked = Arc::clone(&slots);
+    let waiter =
+        tokio::spawn(
+            async move { asked.acquire(&origin(), &client(3), Duration::from_secs(20)).await.unwrap() },
+        );
+    while waiting(&slots) == 0 {
+        tokio::task::yield_now().await;
+    }
+    slots.change(2);
+    held.push(waiter.await.unwrap());
+    assert!(at_once(&slots, &client(4)).await.is_none());
+    held.clear();
+    assert!(slots.table().origins.is_empty());
+}
+
+fn waiting(slots: &Arc<Slots>) -> usize {
+    slots.table().origins.values().flat_map(|queue| &queue.waiting).map(|(_, waiters)| waiters.len()).sum()
+}

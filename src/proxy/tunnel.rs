@@ -1,0 +1,108 @@
+//! Octets both ways, until both sides have ended or neither says anything for too long: for much less
+//! long, once the proxy stops.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::pipes::Pipes;
+use crate::clock;
+use crate::limits::{TUNNEL_BUFFER_OCTETS, TUNNEL_DRAIN_SILENCE};
+
+/// How long a tunnel may be silent. Traffic in one direction keeps the other open, too.
+#[derive(Debug)]
+pub struct Silence {
+    limit: Duration,
+    stop: CancellationToken,
+    since: Mutex<Instant>,
+}
+
+impl Silence {
+    /// At most `limit`, and hardly at all once `stop` is cancelled: a tunnel may be kept open for hours
+    /// without a word, and would hold the drain for all of its time.
+    pub fn new(limit: Duration, stop: CancellationToken) -> Self {
+        Self { limit, stop, since: Mutex::new(clock::monotonic()) }
+    }
+
+    /// Something was said.
+    pub fn broken(&self) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = clock::monotonic();
+    }
+
+    /// Returns when it has lasted too long. One timer for both directions, which is not set anew with
+    /// each octet.
+    async fn too_long(&self) {
+        tokio::select! {
+            () = self.lasted(self.limit) => debug!("a tunnel without data for {:?} is closed", self.limit),
+            () = async { self.stop.cancelled().await; self.lasted(TUNNEL_DRAIN_SILENCE).await } => {
+                debug!("a tunnel that nobody used is closed: the proxy stops");
+            }
+        }
+    }
+
+    async fn lasted(&self, limit: Duration) {
+        loop {
+            let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+            match limit.checked_sub(clock::monotonic().duration_since(since)) {
+                None | Some(Duration::ZERO) => return,
+                Some(left) => sleep(left).await,
+            }
+        }
+    }
+}
+
+/// Between two sockets, by way of the system alone.
+pub async fn splice(client: &TcpStream, origin: &TcpStream, silence: &Silence, pipes: &Pipes) {
+    let out = pipes.pump(client, origin, silence);
+    let back = pipes.pump(origin, client, silence);
+    both(out, back, silence).await;
+}
+
+/// Between two streams of any kind.
+pub async fn copy<C, O>(client: C, origin: O, silence: &Silence)
+where
+    C: AsyncRead + AsyncWrite,
+    O: AsyncRead + AsyncWrite,
+{
+    let (from_client, to_client) = tokio::io::split(client);
+    let (from_origin, to_origin) = tokio::io::split(origin);
+    both(pump(from_client, to_origin, silence), pump(from_origin, to_client, silence), silence).await;
+}
+
+async fn both(
+    out: impl Future<Output = io::Result<()>>,
+    back: impl Future<Output = io::Result<()>>,
+    silence: &Silence,
+) {
+    let both = async { tokio::try_join!(out, back) };
+    tokio::select! {
+        ended = both => if let Err(error) = ended {
+            debug!("a tunnel ended: {error}");
+        },
+        () = silence.too_long() => {}
+    }
+}
+
+/// Copies until the end of `from`, then ends `to`.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    silence: &Silence,
+) -> io::Result<()> {
+    let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 {
+            return to.shutdown().await;
+        }
+        silence.broken();
+        to.write_all(&buffer[..count]).await?;
+        silence.broken();
+    }
+}
