@@ -21,7 +21,7 @@ use super::multiplexed::{Multiplexed, Opening, Stream};
 use super::portions::Portions;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
-use super::{Egress, http2};
+use super::{Egress, exchange, http2};
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -65,6 +65,7 @@ impl Link {
         match self {
             Self::Http1(alone) => {
                 http2::to_http1(&mut request);
+                exchange::keep_content(&mut request);
                 alone.sender.try_send_request(request).await
             }
             Self::Http2(stream) => {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use h2::Reason;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::{Method, Request, Response, Version, request};
+use http_body::Body as _;
 use hyper::client::conn::TrySendError;
 
 use super::Egress;
@@ -100,6 +101,15 @@ fn unanswered(
     let error = exchange_error(origin, cause, connection.asked);
     let again = again(cause, kept && error.failure == Failure::ConnectionTerminated);
     Unanswered { error, unsent, again, slot }
+}
+
+/// The engine takes a GET or HEAD whose length it is not told for one without content, which would be
+/// lost (RFC 9110 §9.3.1 gives it no meaning, but who passes it on has no say in that).
+pub fn keep_content(request: &mut Request<Outgoing>) {
+    let is_chunked = request.body().size_hint().exact().is_none();
+    if is_chunked && !request.headers().contains_key(CONTENT_LENGTH) {
+        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
 }
 
 /// A second copy of a request that may be sent again when the first was not answered: idempotent

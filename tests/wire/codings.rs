@@ -75,6 +75,7 @@ fn b2_a_coding_besides_chunked_is_refused() {
             Upload("POST /up", "hello"),
         ),
         (post("Transfer-Encoding: chunked\r\n", BODY) + &get(""), Forwarded(&["POST /up", "GET /page"])),
+        (get("Transfer-Encoding: chunked\r\n") + BODY, Upload("GET /page", "hello")),
         (get("Transfer-Encoding: chunked\r\n") + BODY + &get(""), Forwarded(&["GET /page", "GET /page"])),
         // Another field's name is no framing.
         (get("Transfer_Encoding: chunked\r\nContent_Length: 5\r\n"), Forwarded(&["GET /page"])),
