@@ -49,7 +49,8 @@ def arguments():
                         help="these peers in all work they can do")
     parser.add_argument("--rounds", type=int, help="how often each measurement is made")
     parser.add_argument("--seconds", type=float, help="how long one takes")
-    parser.add_argument("--courtesy", type=Path, required=True, help="the binary, instead of a build of this checkout")
+    parser.add_argument("--courtesy", type=Path, required=True, metavar="BINARY",
+                        help="what is measured, instead of a build of this checkout")
     parser.add_argument("--beside", type=pairs, action="append", default=[], metavar="NAME=BINARY",
                         help="another build of courtesy, as a peer (may be repeated)")
     parser.add_argument("--tools", type=Path, required=True, help=argparse.SUPPRESS)
@@ -69,7 +70,7 @@ def measure(chosen, world):
     """Does the work, and gives back the bench with what came of it."""
     bench = Bench(world, settings(chosen), chosen.full, chosen.also)
     wanted = chosen.only or list(workloads.ALL)
-    everybody = peers(chosen.tools, chosen.courtesy, dict(chosen.beside))
+    everybody = peers(chosen.tools, chosen.courtesy.resolve(), dict(chosen.beside))
     for name in chosen.also:
         if name not in everybody:
             raise Failed(f"--with {name}: none of {', '.join(everybody)}")

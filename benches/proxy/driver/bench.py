@@ -15,6 +15,8 @@ from .world import TUNNELLED, url
 
 # What the generator is given beyond the time that the work takes.
 GRACE_S = 60
+# Where more goes wrong, something else is measured than the work.
+ERRORS_MAX = 0.01
 
 
 class Bench:
@@ -90,8 +92,8 @@ class Bench:
         ours = cpu + gauge.used(origin_before, gauge.processor(origin)) + children() - generator
         wall = time.monotonic() - began
         foreign = max(0.0, gauge.machine_busy() - busy - ours) / (wall * os.cpu_count())
-        if not told["requests_all"]:
-            raise Failed(f"not one answer: {told['failures']} {told['statuses']}")
+        if told["errors"] > told["requests_all"] * ERRORS_MAX:
+            raise Failed(f"{told['errors']} errors to {told['requests_all']} answers: {told['failures']}")
         return {
             "work": work.name, "peer": peer.name, "round": number, "foreign": foreign, "cpu_s": cpu,
             "cpu_us": cpu * 1e6 / told["requests_all"], "p50_us": told["latency_us"]["p50"],

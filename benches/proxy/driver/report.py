@@ -1,5 +1,7 @@
 """The figures as tables: each kind of work with all who did it, and at the end what must be reached."""
 
+from statistics import median
+
 from .musts import MISSED, UNKNOWN
 from .peers import OURS
 from .workloads import ALL, KIB, TITLES
@@ -46,18 +48,14 @@ def work_table(work, figures):
         records = figures.records(work.name, peer)
         values = figures.values(work.name, peer, work.figure).values()
         told = [record["generator"] for record in records]
-
-        def middle(values):
-            return number(sorted(values)[len(told) // 2])
-
         rows.append([
             peer,
             f"{number(figures.median(work.name, peer, work.figure))} [{number(min(values, default=None))} … "
             f"{number(max(values, default=None))}]",
             ratio(figures.ratio(work.figure, (work.name, OURS), (work.name, peer))),
-            middle(it["requests_per_second"] for it in told),
-            middle(it["latency_us"]["p50"] for it in told),
-            middle(it["latency_us"]["p99"] for it in told),
+            number(median(it["requests_per_second"] for it in told)),
+            number(median(it["latency_us"]["p50"] for it in told)),
+            number(median(it["latency_us"]["p99"] for it in told)),
             sum(it["errors"] for it in told) or "",
             f"{max(record['foreign'] for record in records):.0%}",
         ])

@@ -17,7 +17,9 @@ TITLES = {
     ADDED_US: "µs added to the median", KIB: "KiB per connection",
 }
 
-# Hosts whose sessions and leaf certificates are there when the measurement begins.
+# The origins of a crawl.
+MANY = world.numbered(0, 500)
+# Where hosts begin whose leaf certificates are there when the measurement begins.
 KNOWN_FROM = 2_000
 # Where hosts begin that nobody has asked for.
 NEW_FROM = 10_000
@@ -63,9 +65,12 @@ def loop(what, connections=64, warmup=0.2, size=1024, tls=False, host=None, more
     return lambda settings, _peer: ["--duration", settings.seconds, *words]
 
 
-def large(tls=False, host=None):
-    """64 MB at a time, on two connections."""
-    return loop("64m", connections=2, warmup=0, size=1 << 26, tls=tls, host=host, more=("--timeout", 30))
+def large(host=None, tls=False):
+    """A GiB, 64 MB at a time, on two connections: so few of them that their number must not differ."""
+    target = world.url("64m", *([host] if host else []), tls=tls)
+    words = ["--connections", 2, "--requests", 16, "--duration", 50, "--timeout", 30,
+             "--expect-bytes", 1 << 26, "--target", target]
+    return lambda *_: words
 
 
 def once_each(first, settings):
@@ -73,6 +78,11 @@ def once_each(first, settings):
     target = world.url("1k", world.numbered(first, settings.hosts), tls=True)
     return ["--connections", 8, "--requests", settings.hosts, "--duration", 20, "--requests-per-connection", 1,
             "--expect-bytes", 1024, "--target", target]
+
+
+def every_origin(_settings, _peer):
+    """Enough for each connection that is kept later, and for what is asked once of an origin."""
+    return ["--connections", 64, "--requests", 4_000, "--duration", 20, "--target", world.url("1k", MANY)]
 
 
 def known_hosts(settings, _peer):
@@ -86,7 +96,6 @@ def new_hosts(settings, peer):
 
 
 NEW_EACH = ("--requests-per-connection", 1, "--source-ips", 8)
-MANY = world.numbered(0, 500)
 
 GROUPS = [
     [
@@ -95,7 +104,7 @@ GROUPS = [
              options=loop("1k", host=world.DENIED, size=None, more=("--expect-status", 403))),
     ],
     [Work("origins", "1 KB, 64 connections over 500 origins", PLAIN, CPU_US, ("nginx",),
-          loop("1k", host=MANY, warmup=0.5))],
+          loop("1k", host=MANY), before=every_origin)],
     [Work("one", "1 KB, one connection", ONE_ORIGIN, ADDED_US, ("direct", "hyper"),
           loop("1k", connections=1, warmup=0.1))],
     [Work("connections", "1 KB, a new connection each", ONE_ORIGIN, CPU_US, ("ats",),
@@ -103,7 +112,7 @@ GROUPS = [
     [Work("large", "64 MB", ONE_ORIGIN, CPU_S_GIB, ("haproxy", "nginx", "ats", "squid", "hyper", "hudsucker"),
           large())],
     [Work("tunnel", "64 MB in a tunnel", TUNNEL, CPU_S_GIB, ("ats", "squid", "hyper"),
-          large(tls=True, host=world.TUNNELLED))],
+          large(world.TUNNELLED, tls=True))],
     [Work("tunnels", "1 KB, a new tunnel each", TUNNEL, CPU_US, ("ats",),
           loop("1k", connections=16, warmup=0, tls=True, host=world.TUNNELLED, more=NEW_EACH))],
     [Work("intercepted", "1 KB intercepted, 32 warm connections", INTERCEPT, CPU_US, ("hudsucker",),
