@@ -111,8 +111,9 @@ def versions():
 
 def main():
     chosen = arguments()
-    # As the first process of its namespace it would not hear it otherwise.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # As the first process of its namespace it would not hear them otherwise.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     began = time.monotonic()
     world = World(chosen.tools)
     try:

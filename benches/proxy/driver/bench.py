@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 
-from . import gauge, workloads
+from . import gauge
+from .peers import INTERCEPT, TUNNEL
 from .processes import Failed, start, stop
-from .workloads import INTERCEPT, TUNNEL, takers
+from .workloads import takers
 from .world import TUNNELLED, url
 
 # What the generator is given beyond the time that the work takes.
@@ -42,33 +43,30 @@ class Bench:
                 self.everybody.append(peer)
             except (Failed, OSError, LookupError, subprocess.CalledProcessError) as error:
                 self.note(f"{peer.name} is left out: {error}")
-        for work in workloads.ALL.values():
-            for peer in self.everybody:
-                if peer.can(work.role) and not work.ours_only:
-                    self._try(work, peer)
+        for peer in self.everybody:
+            for role in peer.roles:
+                self._try(role, peer)
 
     def stop(self):
         for peer in self.everybody:
             peer.stop()
 
-    def _try(self, work, peer):
-        more = {"host": TUNNELLED} if work.role == TUNNEL else {}
-        target = url("1k", tls=work.role in (TUNNEL, INTERCEPT), **more)
+    def _try(self, role, peer):
+        more = {"host": TUNNELLED} if role == TUNNEL else {}
+        target = url("1k", tls=role in (TUNNEL, INTERCEPT), **more)
         words = ["--target", target, "--connections", 1, "--requests", 2]
         try:
-            told = self._generate(work, peer, words)
+            told = self._generate(role, peer, words)
+            if told["errors"]:
+                raise Failed(f"{told['failures']} {told['statuses']}")
         except Failed as error:
-            told = {"errors": 1, "failures": str(error)}
-        if told["errors"]:
-            peer.failed[work.role] = told
-            self.note(f"{peer.name} cannot do {work.role}: {told['failures']} {told.get('statuses', '')}")
+            peer.failed[role] = str(error)
+            self.note(f"{peer.name} cannot do {role}: {error}")
 
     def run(self, group):
         """All rounds of a group; each is the one before backwards, so that nobody is always first."""
         steps = [(work, peer) for work in group for peer in takers(work, self.everybody, self.full, self.also)]
-        for work, peer in steps:
-            if work.before:
-                self._generate(work, peer, work.before(self.settings, peer))
+        steps = [step for step in steps if self._prepare(*step)]
         for number in range(self.settings.rounds):
             for work, peer in steps if number % 2 == 0 else steps[::-1]:
                 try:
@@ -76,6 +74,16 @@ class Bench:
                     self.records.append(self._measure(work, peer, number))
                 except Failed as error:
                     self.note(f"{work.name}: {peer.name}: {error}")
+
+    def _prepare(self, work, peer):
+        """Does what comes before a work, and says whether it could be done."""
+        try:
+            if work.before:
+                self._generate(work.role, peer, work.before(self.settings, peer))
+            return True
+        except Failed as error:
+            self.note(f"{work.name}: {peer.name} is left out: {error}")
+            return False
 
     def _revive(self, peer):
         if peer.process is not None and peer.process.poll() is not None:
@@ -87,7 +95,7 @@ class Bench:
         origin = self.world.origin.pid
         began, busy, generator = time.monotonic(), gauge.machine_busy(), children()
         before, origin_before = gauge.processor(root), gauge.processor(origin)
-        told = self._generate(work, peer, work.options(self.settings, peer))
+        told = self._generate(work.role, peer, work.options(self.settings, peer))
         cpu = gauge.used(before, gauge.processor(root))
         ours = cpu + gauge.used(origin_before, gauge.processor(origin)) + children() - generator
         wall = time.monotonic() - began
@@ -120,7 +128,7 @@ class Bench:
     def _hold(self, work, peer, count):
         words = [*work.options(self.settings, peer), "--connections", count, "--source-ips", 4]
         errors = self.world.run / "idle.errors"
-        command = self._command("idle", work, peer, words)
+        command = self._command("idle", work.role, peer, words)
         generator = start(command, errors, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         try:
             if not select.select([generator.stdout], [], [], GRACE_S)[0]:
@@ -140,14 +148,14 @@ class Bench:
             raise Failed(f"of {count} idle connections {alive} were left: {json.loads(rest)['failures']}")
         return {"alive": alive, "resident_kib": resident}
 
-    def _command(self, verb, work, peer, words):
+    def _command(self, verb, role, peer, words):
         way = ["--proxy", f"127.0.0.1:{peer.port}"] if peer.command else []
         # A tunnel ends at the origin.
-        ca = peer.trusts(self.world) if work.role == INTERCEPT else self.world.run / "origin-ca.pem"
+        ca = peer.trusts(self.world) if role == INTERCEPT else self.world.run / "origin-ca.pem"
         return [str(word) for word in (self.world.loadgen, verb, *words, *way, "--ca", ca)]
 
-    def _generate(self, work, peer, words):
-        command = self._command("run", work, peer, words)
+    def _generate(self, role, peer, words):
+        command = self._command("run", role, peer, words)
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=GRACE_S)
         except subprocess.TimeoutExpired:
