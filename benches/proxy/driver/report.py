@@ -48,6 +48,7 @@ def work_table(work, figures):
         records = figures.records(work.name, peer)
         values = figures.values(work.name, peer, work.figure).values()
         told = [record["generator"] for record in records]
+        resumed = sum(it["resumed"] for it in told) / sum(it["connections"] for it in told)
         rows.append([
             peer,
             f"{number(figures.median(work.name, peer, work.figure))} [{number(min(values, default=None))} … "
@@ -56,11 +57,12 @@ def work_table(work, figures):
             number(median(it["requests_per_second"] for it in told)),
             number(median(it["latency_us"]["p50"] for it in told)),
             number(median(it["latency_us"]["p99"] for it in told)),
+            f"{resumed:.0%}" if resumed else "",
             sum(it["errors"] for it in told) or "",
             f"{max(record['foreign'] for record in records):.0%}",
         ])
     head = ["peer", f"{TITLES[work.figure]} [least … most]", "ours to it", "requests/s", "p50 µs", "p99 µs",
-            "errors", "foreign"]
+            "resumed", "errors", "foreign"]
     return table(head, rows)
 
 

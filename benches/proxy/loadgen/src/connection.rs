@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
@@ -45,6 +45,8 @@ pub struct Dialer {
 pub struct Connection {
     stream: Stream,
     pub used: u64,
+    /// Whether its TLS session is an earlier one.
+    pub resumed: bool,
 }
 
 enum Stream {
@@ -94,9 +96,10 @@ impl Dialer {
             (Some(host), Stream::Plain(tcp)) => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| Failure::Tls)?;
                 let tls = self.tls.connect(name, tcp).await.map_err(|_| Failure::Tls)?;
-                Ok(Connection { stream: Stream::Tls(Box::new(tls)), used: 0 })
+                let resumed = tls.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
+                Ok(Connection { stream: Stream::Tls(Box::new(tls)), used: 0, resumed })
             }
-            (_, stream) => Ok(Connection { stream, used: 0 }),
+            (_, stream) => Ok(Connection { stream, used: 0, resumed: false }),
         }
     }
 

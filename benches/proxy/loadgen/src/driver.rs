@@ -161,7 +161,7 @@ impl Driver {
         self.next_connection.set(number + 1);
         let began = Instant::now();
         let connection = self.dialer.open(target, number, response).await?;
-        self.tally.borrow_mut().connected(began.elapsed());
+        self.tally.borrow_mut().connected(began.elapsed(), connection.resumed);
         Ok(connection)
     }
 }

@@ -20,6 +20,8 @@ pub struct Tally {
     bytes_all: u64,
     failures: HashMap<Failure, u64>,
     statuses: HashMap<u16, u64>,
+    /// Connections whose TLS session is an earlier one.
+    resumed: u64,
     /// Kept connections that turned out to be closed; their request was sent again on another.
     stale: u64,
 }
@@ -36,11 +38,13 @@ impl Tally {
             bytes_all: 0,
             failures: HashMap::new(),
             statuses: HashMap::new(),
+            resumed: 0,
             stale: 0,
         }
     }
 
-    pub fn connected(&mut self, took: Duration) {
+    pub fn connected(&mut self, took: Duration, resumed: bool) {
+        self.resumed += u64::from(resumed);
         self.connect.saturating_record(took.as_nanos() as u64);
     }
 
@@ -72,6 +76,7 @@ impl Tally {
             "requests_all": self.requests_all,
             "bytes_all": self.bytes_all,
             "connections": self.connect.len(),
+            "resumed": self.resumed,
             "stale": self.stale,
             "errors": self.failures.values().sum::<u64>(),
             "failures": counts(&self.failures, |failure| format!("{failure:?}")),
