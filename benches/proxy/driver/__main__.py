@@ -40,13 +40,13 @@ def names(known):
 def arguments():
     parser = argparse.ArgumentParser(prog="benches/proxy/run", description="Forward proxies side by side.")
     parser.add_argument("--full", action="store_true", help="all peers in all work, more and longer rounds")
-    parser.add_argument("--quick", action="store_true", help="what the table of musts needs, in under 5 minutes "
-                        "(default)")
+    parser.add_argument("--quick", action="store_true",
+                        help="what the table of musts needs, in under 5 minutes (default)")
     parser.add_argument("--check", action="store_true", help="end with 1 if a must is missed or not measured")
     parser.add_argument("--only", type=names(workloads.ALL), metavar="WORK,…", help="only this work: "
                         + ", ".join(workloads.ALL))
-    parser.add_argument("--with", dest="also", type=lambda text: text.split(","), default=[], metavar="PEER,…",
-                        help="these peers in all work they can do")
+    parser.add_argument("--with", dest="also", type=lambda text: text.split(","), default=[],
+                        metavar="PEER,…", help="these peers in all work they can do")
     parser.add_argument("--rounds", type=int, help="how often each measurement is made")
     parser.add_argument("--seconds", type=float, help="how long one takes")
     parser.add_argument("--courtesy", type=Path, required=True, metavar="BINARY",

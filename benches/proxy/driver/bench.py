@@ -65,7 +65,7 @@ class Bench:
 
     def run(self, group):
         """All rounds of a group; each is the one before backwards, so that nobody is always first."""
-        steps = [(work, peer) for work in group for peer in takers(work, self.everybody, self.full, self.also)]
+        steps = [(work, peer) for work in group for peer in self._takers(work)]
         steps = [step for step in steps if self._prepare(*step)]
         for number in range(self.settings.rounds):
             for work, peer in steps if number % 2 == 0 else steps[::-1]:
@@ -74,6 +74,9 @@ class Bench:
                     self.records.append(self._measure(work, peer, number))
                 except Failed as error:
                     self.note(f"{work.name}: {peer.name}: {error}")
+
+    def _takers(self, work):
+        return takers(work, self.everybody, self.full, self.also)
 
     def _prepare(self, work, peer):
         """Does what comes before a work, and says whether it could be done."""
@@ -100,17 +103,17 @@ class Bench:
         ours = cpu + gauge.used(origin_before, gauge.processor(origin)) + children() - generator
         wall = time.monotonic() - began
         foreign = max(0.0, gauge.machine_busy() - busy - ours) / (wall * os.cpu_count())
-        if told["errors"] > told["requests_all"] * ERRORS_MAX:
+        if told["errors"] > told["requests_all"] * ERRORS_MAX or not told["bytes_all"]:
             raise Failed(f"{told['errors']} errors to {told['requests_all']} answers: {told['failures']}")
         return {
             "work": work.name, "peer": peer.name, "round": number, "foreign": foreign, "cpu_s": cpu,
-            "cpu_us": cpu * 1e6 / told["requests_all"], "p50_us": told["latency_us"]["p50"],
-            "cpu_s_per_gib": cpu / told["bytes_all"] * 2**30 if told["bytes_all"] else None, "generator": told,
+            "cpu_us": cpu * 1e6 / told["requests_all"], "cpu_s_per_gib": cpu / told["bytes_all"] * 2**30,
+            "p50_us": told["latency_us"]["p50"], "generator": told,
         }
 
     def hold(self, work):
         """What a connection costs that does nothing: the memory of many less that of few, by their number."""
-        for peer in takers(work, self.everybody, self.full, self.also):
+        for peer in self._takers(work):
             if peer.process is None:
                 continue
             try:

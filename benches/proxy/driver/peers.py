@@ -124,7 +124,8 @@ def reference(*more):
     return command
 
 
-HUDSUCKER = ("--ca", "{run}/proxy-ca.pem", "--ca-key", "{run}/proxy-ca.key", "--origin-ca", "{run}/origin-ca.pem")
+HUDSUCKER = ("--ca", "{run}/proxy-ca.pem", "--ca-key", "{run}/proxy-ca.key",
+             "--origin-ca", "{run}/origin-ca.pem")
 
 
 def courtesy(world, peer):
@@ -145,7 +146,8 @@ def peers(tools, binary, beside):
         Peer("ats", (ONE_ORIGIN, PLAIN, TUNNEL), "traffic_server", traffic_server),
         Peer("squid", (ONE_ORIGIN, PLAIN, TUNNEL), "squid", squid),
         Peer("hyper", (ONE_ORIGIN, PLAIN, TUNNEL), str(tools / "hyper_proxy"), reference("--nodelay")),
-        Peer("hudsucker", (ONE_ORIGIN, PLAIN, INTERCEPT), str(tools / "hudsucker_proxy"), reference(*HUDSUCKER)),
+        Peer("hudsucker", (ONE_ORIGIN, PLAIN, INTERCEPT), str(tools / "hudsucker_proxy"),
+             reference(*HUDSUCKER)),
         Peer("hudsucker-nodelay", (INTERCEPT,), str(tools / "hudsucker_proxy"),
              reference("--nodelay", *HUDSUCKER)),
     ]

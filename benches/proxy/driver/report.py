@@ -39,20 +39,20 @@ def table(head, rows):
 
 def work_table(work, figures):
     """Who did a kind of work, and what it cost; the cheapest first."""
-    ranked = sorted(figures.peers(work.name), key=lambda peer: figures.median(work.name, peer, work.figure) or 0)
+    medians = {peer: figures.median(work.name, peer, work.figure) for peer in figures.peers(work.name)}
+    ranked = sorted(medians, key=lambda peer: medians[peer] or 0)
     if work.figure == KIB:
-        rows = [[peer, number(figures.median(work.name, peer, KIB))] for peer in ranked]
-        return table(["peer", TITLES[KIB]], rows)
+        return table(["peer", TITLES[KIB]], [[peer, number(medians[peer])] for peer in ranked])
     rows = []
     for peer in ranked:
         records = figures.records(work.name, peer)
         values = figures.values(work.name, peer, work.figure).values()
+        spread = f"[{number(min(values, default=None))} … {number(max(values, default=None))}]"
         told = [record["generator"] for record in records]
         resumed = sum(it["resumed"] for it in told) / sum(it["connections"] for it in told)
         rows.append([
             peer,
-            f"{number(figures.median(work.name, peer, work.figure))} [{number(min(values, default=None))} … "
-            f"{number(max(values, default=None))}]",
+            f"{number(medians[peer])} {spread}",
             ratio(figures.ratio(work.figure, (work.name, OURS), (work.name, peer))),
             number(median(it["requests_per_second"] for it in told)),
             number(median(it["latency_us"]["p50"] for it in told)),
@@ -61,8 +61,8 @@ def work_table(work, figures):
             sum(it["errors"] for it in told) or "",
             f"{max(record['foreign'] for record in records):.0%}",
         ])
-    head = ["peer", f"{TITLES[work.figure]} [least … most]", "ours to it", "requests/s", "p50 µs", "p99 µs",
-            "resumed", "errors", "foreign"]
+    head = ["peer", f"{TITLES[work.figure]} [least … most]", "ours to it", "requests/s", "p50 µs",
+            "p99 µs", "resumed", "errors", "foreign"]
     return table(head, rows)
 
 
@@ -78,8 +78,8 @@ def musts_table(verdicts):
             peer = f"best: {it.peer}"
         unit = "" if must.peers or must.than else " KiB"
         word = {MISSED: "MISSED", UNKNOWN: UNKNOWN}.get(it.reached, f"{it.reached} met")
-        rows.append([work.title, peer, TITLES[work.figure], number(it.ours), number(it.theirs), ratio(it.ratio),
-                     f"≤ {must.must}{unit}", f"≤ {must.aim}{unit}", word])
+        rows.append([work.title, peer, TITLES[work.figure], number(it.ours), number(it.theirs),
+                     ratio(it.ratio), f"≤ {must.must}{unit}", f"≤ {must.aim}{unit}", word])
     return table(["work", "peer", "figure", "courtesy", "peer's", "ratio", "must", "aim", ""], rows)
 
 
@@ -90,5 +90,6 @@ def report(meta, figures, verdicts, notes):
     for work in ALL.values():
         if figures.peers(work.name):
             parts.append(f"## {work.name}: {work.title}\n\n{work_table(work, figures)}")
-    parts += ["## What must be reached\n\n" + musts_table(verdicts), FOOT, *(f"note: {note}" for note in notes)]
+    parts += ["## What must be reached\n\n" + musts_table(verdicts), FOOT]
+    parts += [f"note: {note}" for note in notes]
     return "\n\n".join(parts)

@@ -76,8 +76,8 @@ def large(host=None, tls=False):
 def once_each(first, settings):
     """One request to each of so many hosts, on a connection of its own."""
     target = world.url("1k", world.numbered(first, settings.hosts), tls=True)
-    return ["--connections", 8, "--requests", settings.hosts, "--duration", 20, "--requests-per-connection", 1,
-            "--expect-bytes", 1024, "--target", target]
+    return ["--connections", 8, "--requests", settings.hosts, "--duration", 20,
+            "--requests-per-connection", 1, "--expect-bytes", 1024, "--target", target]
 
 
 def every_origin(_settings, _peer):
@@ -96,9 +96,10 @@ def new_hosts(settings, peer):
 
 
 def one_host_again(settings, _peer):
-    """So many that the handshakes with which sessions begin are few among them."""
-    return ["--connections", 16, "--requests", 20 * settings.hosts, "--duration", 20, *NEW_EACH, "--tls-resume",
-            "--expect-bytes", 1024, "--target", world.url("1k", tls=True)]
+    """So many that the handshakes with which sessions begin are few among them. The generator keeps eight
+    tickets of a host: more connections at a time would find none left."""
+    return ["--connections", 4, "--requests", 10 * settings.hosts, "--duration", 20, *NEW_EACH,
+            "--tls-resume", "--expect-bytes", 1024, "--target", world.url("1k", tls=True)]
 
 
 NEW_EACH = ("--requests-per-connection", 1, "--source-ips", 8)
@@ -135,7 +136,8 @@ GROUPS = [
 
 # Held rather than driven: each peer is started anew for it, and looked at once.
 IDLE = [
-    Work("idle", "an idle connection", ONE_ORIGIN, KIB, ("haproxy",), lambda *_: ["--target", world.url("1k")]),
+    Work("idle", "an idle connection", ONE_ORIGIN, KIB, ("haproxy",),
+         lambda *_: ["--target", world.url("1k")]),
     Work("idle-intercepted", "an idle intercepted connection", INTERCEPT, KIB, ("hudsucker",),
          lambda *_: ["--target", world.url("1k", tls=True)]),
 ]

@@ -82,8 +82,9 @@ class World:
                           "-subj", f"/CN=bench {name}", "-config", "ca.cnf", "-out", f"{name}.pem")
         self._key("origin")
         self._openssl("req", "-new", "-key", "origin.key", "-subj", f"/CN={ZONE}", "-out", "origin.csr")
-        self._openssl("x509", "-req", "-in", "origin.csr", "-CA", "origin-ca.pem", "-CAkey", "origin-ca.key",
-                      "-CAcreateserial", "-days", "30", "-sha256", "-extfile", "leaf.cnf", "-out", "origin.pem")
+        self._openssl("x509", "-req", "-in", "origin.csr", "-CA", "origin-ca.pem",
+                      "-CAkey", "origin-ca.key", "-CAcreateserial", "-days", "30", "-sha256", "-extfile", "leaf.cnf",
+                      "-out", "origin.pem")
 
     def _key(self, name):
         self._openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1",

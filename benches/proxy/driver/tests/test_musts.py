@@ -38,7 +38,8 @@ class Verdicts(unittest.TestCase):
 
     def test_other_work_of_ours_may_be_the_measure(self):
         must = Must("denied", 1.2, 0.8, than="forwarded")
-        said = verdict(must, record("denied", "courtesy", cpu_us=12), record("forwarded", "courtesy", cpu_us=10))
+        said = verdict(must, record("denied", "courtesy", cpu_us=12),
+                       record("forwarded", "courtesy", cpu_us=10))
         self.assertEqual(said.reached, "must")
 
     def test_what_was_not_measured_is_not_reached(self):
