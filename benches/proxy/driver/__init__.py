@@ -1,0 +1,1 @@
+"""Forward proxies side by side: see README.md in the folder above."""
