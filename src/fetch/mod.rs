@@ -77,7 +77,7 @@ impl Default for Config {
     }
 }
 
-/// Fetches over [`Egress`].
+/// Fetches over the [`Egress`] of the worker that it runs on, or else over its own.
 #[derive(Debug)]
 pub struct RobotsFetcher {
     egress: Arc<Egress>,
@@ -93,7 +93,7 @@ impl RobotsFetcher {
 
 impl FetchRobots for RobotsFetcher {
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
-        let egress = Arc::clone(&self.egress);
+        let egress = Egress::of_this_worker().unwrap_or_else(|| Arc::clone(&self.egress));
         let send = move |origin: Origin, request| {
             let egress = Arc::clone(&egress);
             async move {

@@ -175,8 +175,8 @@ pub fn store(
     Store::new(settings.store(), fetcher(settings, egress, clock), Arc::clone(clock), disk)
 }
 
-/// Its fetches keep no idle connections: whichever worker's task fetches, the connection ends with the
-/// fetch.
+/// On a worker it fetches over that one's connections. Elsewhere it keeps none: the connection ends with
+/// the fetch.
 fn fetcher(
     settings: &Settings,
     egress: &Arc<egress::Shared>,
