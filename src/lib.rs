@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  private  clients  ca  egress  evidence  fetch  store  audit  review     one thing each
+//! 2  edges     clock  private  suites  clients  ca  egress  evidence  fetch  store  audit  review     one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -26,6 +26,7 @@
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
 //! | [`private`] | files that hold secrets |
+//! | [`suites`] | the cryptography of TLS, for both sides |
 //! | [`clients`] | who may use the proxy: addresses, users and their passwords, how much each at a time |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
 //! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
@@ -94,4 +95,5 @@ pub mod review;
 pub mod robots;
 pub mod server;
 pub mod store;
+pub mod suites;
 pub mod text;

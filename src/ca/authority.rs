@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, Issuer, KeyPair, PublicKeyData};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -16,6 +15,7 @@ use super::root::Root;
 use super::storage::{self, Storage};
 use crate::limits::CA_PREVIOUS_MAX;
 use crate::moment::Moment;
+use crate::suites::provider;
 
 /// Where a CA is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,11 +187,6 @@ impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").field("subject", &self.certificate.subject()).finish_non_exhaustive()
     }
-}
-
-/// The one provider, as towards origins (see `egress/tls.rs`).
-pub(super) fn provider() -> CryptoProvider {
-    aws_lc_rs::default_provider()
 }
 
 /// Every certificate of a file.

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -18,6 +18,8 @@ use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
 use super::multiplexed::{Multiplexed, Opening, Stream};
+use super::plaintext::Plaintext;
+use super::pool::Pool;
 use super::portions::Portions;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
@@ -36,6 +38,8 @@ pub enum Link {
 pub struct Alone {
     pub sender: http1::SendRequest<Outgoing>,
     pub standing: Standing,
+    /// Where it is kept: with the worker whose runtime drives it.
+    pub home: Weak<Pool>,
 }
 
 /// A link to an origin, and what is known of it.
@@ -110,7 +114,7 @@ type Dialled<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
     pub(super) async fn connection(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
-        while let Some(mut alone) = self.pool.take(origin) {
+        while let Some(mut alone) = self.pool.take_any(origin) {
             if alone.sender.ready().await.is_ok() {
                 return Ok(Connection::idle(alone));
             }
@@ -172,11 +176,12 @@ impl Egress {
     async fn dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
         let terms = self.shared.terms();
         let stream = self.connect(origin, &terms).await?;
+        let home = Arc::downgrade(&self.pool);
         match origin.scheme() {
-            Scheme::Https => secure(origin, stream, versions, terms).await,
+            Scheme::Https => secure(origin, stream, versions, terms, home).await,
             Scheme::Http => {
                 let standing = standing(&stream, terms);
-                let link = speak_http1(origin, stream, standing).await?;
+                let link = speak_http1(origin, stream, standing, home).await?;
                 Ok(Connection { link, kept: false, asked: false })
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
@@ -199,6 +204,7 @@ async fn secure(
     stream: TcpStream,
     versions: Versions,
     terms: Arc<Terms>,
+    home: Weak<Pool>,
 ) -> Result<Connection, Error> {
     let deadline = terms.config.connect_timeout;
     let standing = standing(&stream, Arc::clone(&terms));
@@ -208,13 +214,18 @@ async fn secure(
         Error::new(Failure::ConnectionTimeout, detail)
     })??;
     let link = match http2 {
-        true => Link::Http2(speak_http2(origin, stream, standing, asked).await?),
-        false => speak_http1(origin, stream, standing).await?,
+        true => Link::Http2(speak_http2(origin, Plaintext::new(stream), standing, asked).await?),
+        false => speak_http1(origin, Plaintext::new(stream), standing, home).await?,
     };
     Ok(Connection { link, kept: false, asked })
 }
 
-async fn speak_http1(origin: &Origin, stream: impl Io, standing: Standing) -> Result<Link, Error> {
+async fn speak_http1(
+    origin: &Origin,
+    stream: impl Io,
+    standing: Standing,
+    home: Weak<Pool>,
+) -> Result<Link, Error> {
     let config = standing.config();
     let (sender, connection) = http1::Builder::new()
         .preserve_header_case(true)
@@ -228,7 +239,7 @@ async fn speak_http1(origin: &Origin, stream: impl Io, standing: Standing) -> Re
     tokio::spawn(async move {
         let _ = connection.with_upgrades().await;
     });
-    Ok(Link::Http1(Alone { sender, standing }))
+    Ok(Link::Http1(Alone { sender, standing, home }))
 }
 
 async fn speak_http2(

@@ -3,7 +3,6 @@
 
 use std::error::Error as _;
 use std::io;
-use std::sync::Arc;
 
 use h2::Reason;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
@@ -69,8 +68,7 @@ impl Egress {
                 // To an origin of HTTP/1.0 the library would go on in HTTP/1.0: we speak our own version
                 // (RFC 9110 §6.2), on another connection.
                 let lasts = response.version() > Version::HTTP_10;
-                let pool = Arc::downgrade(&self.pool);
-                let lease = Lease { link, pool, lasts, sent, _answered: answer, slot };
+                let lease = Lease { link, lasts, sent, _answered: answer, slot };
                 return Ok(response.map(|body| Arriving::new(body, config.body_idle_timeout, lease)));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),

@@ -16,6 +16,7 @@ mod hosts;
 mod hosts_file;
 mod http2;
 mod multiplexed;
+mod plaintext;
 mod pool;
 mod portions;
 mod resolve;
@@ -29,7 +30,8 @@ mod turn;
 mod unstalled;
 mod verify;
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
 
 use http::header::UPGRADE;
 use http::{Request, Response};
@@ -42,6 +44,7 @@ pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
 use exchange::Again;
 pub use hosts::HostRules;
+pub use plaintext::Plaintext;
 use pool::Pool;
 pub use terms::{Config, Shared, Terms};
 use tls::Versions;
@@ -55,6 +58,11 @@ pub struct Egress {
     pool: Arc<Pool>,
 }
 
+thread_local! {
+    /// That of the worker whose thread this is.
+    static WORKERS_OWN: RefCell<Weak<Egress>> = const { RefCell::new(Weak::new()) };
+}
+
 impl std::fmt::Debug for Egress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Egress").field("shared", &self.shared).field("pool", &self.pool).finish()
@@ -63,12 +71,26 @@ impl std::fmt::Debug for Egress {
 
 impl Egress {
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { pool: Pool::new(Arc::clone(&shared)), shared }
+        let pool = Pool::new(Arc::clone(&shared));
+        shared.enter(&pool);
+        Self { pool, shared }
     }
 
     /// Each connection ends with its exchange: for whoever is not bound to one runtime.
     pub fn without_pool(shared: Arc<Shared>) -> Self {
         Self { pool: Pool::none(Arc::clone(&shared)), shared }
+    }
+
+    /// Lets whoever runs on this thread, and belongs to no request, use these connections, too: see
+    /// [`Self::of_this_worker`]. The thread drives one runtime, and that is this one's.
+    pub fn settle(self: &Arc<Self>) {
+        WORKERS_OWN.set(Arc::downgrade(self));
+    }
+
+    /// That of the worker whose thread this is: a robots.txt comes over the connection that its page
+    /// then takes, and an origin that is new costs one handshake and not two.
+    pub fn of_this_worker() -> Option<Arc<Self>> {
+        WORKERS_OWN.with_borrow(Weak::upgrade)
     }
 
     /// Whether `origin` may be contacted at all: [`Failure::HostProhibited`],

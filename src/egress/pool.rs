@@ -1,9 +1,10 @@
 //! Connections to origins, kept for the next request: idle ones of HTTP/1.1, shared ones of HTTP/2.
-//! One pool for each worker: a connection lives and dies on the runtime that made it.
+//! One pool for each worker: a connection lives and dies on the runtime that made it. A worker that
+//! has none of its own to an origin borrows one of another's rather than shake hands once more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::body::Answered;
@@ -12,7 +13,7 @@ use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clock;
-use crate::origin::Origin;
+use crate::origin::{Origin, Scheme};
 
 #[derive(Debug)]
 pub struct Pool {
@@ -25,6 +26,7 @@ pub struct Pool {
 
 #[derive(Debug, Default)]
 struct Idle {
+    /// An origin stays for a while when its last connection is taken: whoever had one will again.
     by_origin: HashMap<Origin, VecDeque<(Alone, Instant)>>,
     count: usize,
 }
@@ -33,7 +35,6 @@ struct Idle {
 #[derive(Debug)]
 pub struct Lease {
     pub(super) link: Link,
-    pub(super) pool: Weak<Pool>,
     /// Whether the connection can serve another exchange.
     pub(super) lasts: bool,
     /// Whether the request has been sent whole: a connection with an unfinished upload is not reused.
@@ -49,8 +50,8 @@ impl Lease {
         if !self.lasts || !self.sent.load(Ordering::Acquire) || alone.sender.is_closed() {
             return;
         }
-        if let Some(pool) = self.pool.upgrade() {
-            pool.put(self.slot.origin(), alone);
+        if let Some(home) = alone.home.upgrade() {
+            home.put(self.slot.origin(), alone);
         }
     }
 }
@@ -70,9 +71,26 @@ impl Pool {
         self.keeps && self.shared.terms().config.max_idle > 0
     }
 
+    /// A connection to `origin` that is idle here, or, where none ever was of late, with another
+    /// worker. To wake that one's thread costs little beside a handshake, and more than a connection
+    /// without one.
+    pub fn take_any(&self, origin: &Origin) -> Option<Alone> {
+        self.take(origin).or_else(|| match self.may_borrow(origin) {
+            true => self.shared.borrow(self, |other| other.take(origin)),
+            false => None,
+        })
+    }
+
+    fn may_borrow(&self, origin: &Origin) -> bool {
+        let has_had = |idle: &Idle| idle.by_origin.contains_key(origin);
+        self.keeps
+            && origin.scheme() == Scheme::Https
+            && !has_had(&self.idle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
-    pub fn take(&self, origin: &Origin) -> Option<Alone> {
+    fn take(&self, origin: &Origin) -> Option<Alone> {
         let terms = self.shared.terms();
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = idle.by_origin.get_mut(origin)?;
@@ -86,9 +104,6 @@ impl Pool {
             }
         }
         let gone = before - connections.len();
-        if connections.is_empty() {
-            idle.by_origin.remove(origin);
-        }
         idle.count -= gone;
         taken
     }

@@ -1,32 +1,25 @@
 //! A stream that is read in small portions at first: until it shows that its client reads, no more is
 //! taken at once of what an origin has sent than is to be held for one that does not.
 
-use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 use crate::limits::{ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS};
-
-thread_local! {
-    /// Where a portion is read to. What the engine offers would have to be filled with zeros first, each
-    /// time, which costs more than to copy what really came.
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; ORIGIN_READ_OCTETS].into());
-}
 
 /// A connection to an origin, below the HTTP engine.
 #[derive(Debug)]
 pub struct Portions<S> {
-    stream: S,
+    stream: Take<S>,
     /// Octets read since something was written: since the request.
     taken: usize,
 }
 
-impl<S> Portions<S> {
+impl<S: AsyncRead> Portions<S> {
     pub fn new(stream: S) -> Self {
-        Self { stream, taken: 0 }
+        Self { stream: stream.take(0), taken: 0 }
     }
 }
 
@@ -37,23 +30,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.taken >= ORIGIN_READ_SMALL_OCTETS {
-            return Pin::new(&mut self.stream).poll_read(cx, buf);
+            return Pin::new(self.stream.get_mut()).poll_read(cx, buf);
         }
-        let read = SCRATCH.with_borrow_mut(|scratch| {
-            let mut portion = ReadBuf::new(&mut scratch[..buf.remaining().min(ORIGIN_READ_OCTETS)]);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut portion))?;
-            buf.put_slice(portion.filled());
-            Poll::Ready(io::Result::Ok(portion.filled().len()))
-        });
-        self.taken += ready!(read)?;
+        let before = buf.filled().len();
+        self.stream.set_limit(ORIGIN_READ_OCTETS as u64);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.taken += buf.filled().len() - before;
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Portions<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.taken = 0;
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        Pin::new(self.stream.get_mut()).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -62,19 +52,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Portions<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.taken = 0;
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        Pin::new(self.stream.get_mut()).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.get_ref().is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(self.stream.get_mut()).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(self.stream.get_mut()).poll_shutdown(cx)
     }
 }
 

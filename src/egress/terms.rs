@@ -3,13 +3,14 @@
 //! made on other terms is judged again before it is used again.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::address::AddressPolicy;
 use super::hosts::HostRules;
+use super::pool::Pool;
 use super::resolve::Resolver;
 use super::slots::Slots;
 use super::tls::Tls;
@@ -34,6 +35,8 @@ pub struct Shared {
     terms: ArcSwap<Terms>,
     pub(super) resolver: Resolver,
     pub(super) slots: Arc<Slots>,
+    /// Those of the workers, each with the connections that its runtime drives.
+    pools: Mutex<Vec<Weak<Pool>>>,
 }
 
 /// What holds at one moment.
@@ -53,7 +56,7 @@ impl Shared {
     pub fn new(terms: Terms) -> Arc<Self> {
         let slots = Slots::new(terms.config.max_per_origin);
         let terms = ArcSwap::from_pointee(terms);
-        Arc::new(Self { terms, resolver: Resolver::new(), slots })
+        Arc::new(Self { terms, resolver: Resolver::new(), slots, pools: Mutex::default() })
     }
 
     /// Other terms, for everything that begins from now on. What is under way ends as it began.
@@ -61,6 +64,18 @@ impl Shared {
         let per_origin = terms.config.max_per_origin;
         self.terms.store(Arc::new(terms));
         self.slots.change(per_origin);
+    }
+
+    /// Lets the others borrow what `pool` keeps.
+    pub(super) fn enter(&self, pool: &Arc<Pool>) {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(pool));
+    }
+
+    /// The first of the pools, but for `own`, that gives something.
+    pub(super) fn borrow<T>(&self, own: &Pool, take: impl FnMut(Arc<Pool>) -> Option<T>) -> Option<T> {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = pools.iter().filter_map(Weak::upgrade).filter(|pool| !std::ptr::eq(&**pool, own));
+        others.collect::<Vec<_>>().into_iter().find_map(take)
     }
 
     /// The terms of this moment.

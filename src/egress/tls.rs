@@ -22,6 +22,7 @@ use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
 use crate::limits::TLS_SESSIONS_MAX;
 use crate::origin::{Host, Origin};
+use crate::suites::provider;
 
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -59,10 +60,9 @@ pub struct Secured {
     pub asked: bool,
 }
 
-/// The client configurations: the provider is named here and nowhere else, so that no stray
-/// feature of a dependency can change it.
+/// The client configurations.
 pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(provider());
     let roots = Arc::new(roots.with(extra)?);
     let webpki = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
         .build()

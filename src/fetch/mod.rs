@@ -27,7 +27,7 @@ use crate::clients::Key;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure, Outgoing};
 use crate::limits::ROBOTS_TXT_OCTETS;
-use crate::origin::Origin;
+use crate::origin::{Origin, Scheme};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use redirect::{Chain, Hop};
 
@@ -77,7 +77,7 @@ impl Default for Config {
     }
 }
 
-/// Fetches over [`Egress`].
+/// Fetches over an [`Egress`] of its own, and from https origins over that of the worker that it runs on.
 #[derive(Debug)]
 pub struct RobotsFetcher {
     egress: Arc<Egress>,
@@ -95,7 +95,11 @@ impl FetchRobots for RobotsFetcher {
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
         let egress = Arc::clone(&self.egress);
         let send = move |origin: Origin, request| {
-            let egress = Arc::clone(&egress);
+            let egress = match origin.scheme() {
+                Scheme::Https => Egress::of_this_worker().unwrap_or_else(|| Arc::clone(&egress)),
+                // There is no handshake to be saved, and the page finds a connection that is fresh.
+                Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
+            };
             async move {
                 let response = egress.send(&origin, request, &Key::Proxy).await?;
                 let peer = response.body().peer();

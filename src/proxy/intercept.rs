@@ -18,6 +18,7 @@ use tracing::{info, warn};
 use super::channel::Channel;
 use super::connection;
 use super::rewind::Rewind;
+use crate::egress::Plaintext;
 use crate::limits::FIRST_REQUEST_GRACE;
 use crate::origin::{Host, Origin, Scheme};
 
@@ -125,6 +126,7 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Durati
         Err(_) => return,
     };
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = Plaintext::new(stream);
     let within = Arc::new(channel.within(origin));
     if is_h2 {
         connection::serve_h2(stream, within).await;

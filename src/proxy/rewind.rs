@@ -33,6 +33,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
         let count = left.len().min(buf.remaining());
         buf.put_slice(&left[..count]);
         self.read += count;
+        if self.read == self.first.len() {
+            // They are kept no longer than needed, while the connection may idle for long.
+            (self.first, self.read) = (Vec::new(), 0);
+        }
         Poll::Ready(Ok(()))
     }
 }

@@ -178,8 +178,8 @@ pub fn store(
     Store::new(settings.store(), fetcher(settings, egress, clock), Arc::clone(clock), disk)
 }
 
-/// Its fetches keep no idle connections: whichever worker's task fetches, the connection ends with the
-/// fetch.
+/// Its way out keeps no connections: each ends with its fetch. On a worker, https origins are asked over
+/// that one's.
 fn fetcher(
     settings: &Settings,
     egress: &Arc<egress::Shared>,

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tracing::info;
 
 use accept::Acceptor;
@@ -80,8 +81,9 @@ impl Server {
         let (settings, places) = (assembly.settings(), descriptors::places().max(listeners.0.len() + 1));
         descriptors::say_if_short(settings.clients.max_connections, places);
         let gate = assembly.gate(&settings);
-        let started =
-            (0..assembly.workers).map(|number| Worker::start(number, assembly, &gate, stop.clone()));
+        let connections = TaskTracker::new();
+        let started = (0..assembly.workers)
+            .map(|number| Worker::start(number, assembly, &gate, stop.clone(), connections.clone()));
         let (workers, senders): (Vec<_>, Vec<_>) =
             started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let acceptor = Acceptor {

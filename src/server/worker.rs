@@ -42,12 +42,14 @@ pub struct Worker {
 
 impl Worker {
     /// Serves what is sent, until nobody can send any more: then what is under way may end, within the
-    /// drain timeout.
+    /// drain timeout. `connections` are those of all workers: each goes on until the last has ended, for
+    /// its connections to origins may be lent, and all wait for what it fetches.
     pub fn start(
         number: usize,
         assembly: &Assembly,
         gate: &Arc<Gate>,
         stop: CancellationToken,
+        connections: TaskTracker,
     ) -> io::Result<(Self, Sender)> {
         let (sender, arrivals) = mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -58,8 +60,9 @@ impl Worker {
         let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             let receive = |arrival| receive(arrival, Arc::clone(&served), stop.clone());
             let tend = || served.load().forwarding.egress.sweep();
+            served.load().forwarding.egress.settle();
             runtime.block_on(async {
-                let connections = serve(arrivals, receive, tend).await;
+                serve(arrivals, &connections, receive, tend).await;
                 drain(&connections, settings.load().limits.drain_timeout).await;
             });
             // What still runs (tunnels, a fetch) does not keep the process.
@@ -84,20 +87,20 @@ impl Worker {
     }
 }
 
-/// Hands what arrives to `receive`, each a task of its own, and calls `tend` from time to time. Returns
-/// the tasks that are left when nothing more can arrive.
+/// Hands what arrives to `receive`, each a task of its own among `connections`, and calls `tend` from time
+/// to time, until nothing more can arrive.
 async fn serve<T, F: Future<Output = ()> + Send + 'static>(
     mut arrivals: mpsc::UnboundedReceiver<T>,
+    connections: &TaskTracker,
     receive: impl Fn(T) -> F,
     tend: impl Fn(),
-) -> TaskTracker {
-    let connections = TaskTracker::new();
+) {
     let mut sweep = tokio::time::interval(POOL_SWEEP_INTERVAL);
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
                 Some(arrival) => drop(connections.spawn(receive(arrival))),
-                None => return connections,
+                None => return,
             },
             // A panic in a task is the task's; one here would be the end of every connection.
             _ = sweep.tick() => drop(catch_unwind(AssertUnwindSafe(&tend))),
@@ -143,7 +146,8 @@ mod tests {
                 served.fetch_add(1, Ordering::SeqCst);
             }
         };
-        let connections = serve(arrivals, receive, || panic!("while it tends")).await;
+        let connections = TaskTracker::new();
+        serve(arrivals, &connections, receive, || panic!("while it tends")).await;
         drain(&connections, Duration::from_secs(20)).await;
         assert_eq!((served.load(Ordering::SeqCst), connections.len()), (5, 0));
     }

@@ -60,6 +60,18 @@ fn requests_in_a_row_are_answered_in_order() {
     assert_eq!(log.requests[1].connection, log.requests[2].connection, "the way out is kept open too");
 }
 
+/// Clients are handed to the workers in turn: two in a row are with two.
+#[test]
+fn a_connection_of_another_worker_is_borrowed_rather_than_secured_anew() {
+    let origin = Origin::secure();
+    let proxy = Proxy::before(&[&origin], |settings| settings.workers = Some(2));
+    for number in 0..6 {
+        let path = format!("/{number}");
+        assert_eq!(proxy.https(&origin.authority()).get(&path).text(), format!("this is {path}\n"));
+    }
+    assert_eq!(origin.log().connections, 1);
+}
+
 #[test]
 fn every_spelling_of_the_host_is_that_of_the_tunnel() {
     let origin = Origin::secure();

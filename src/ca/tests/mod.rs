@@ -70,7 +70,7 @@ impl Place {
 }
 
 fn authority_provider() -> rustls::crypto::CryptoProvider {
-    super::authority::provider()
+    crate::suites::provider()
 }
 
 fn host(text: &str) -> Host {

@@ -1,0 +1,84 @@
+//! What comes out of TLS, read without preparing room for it: the library would clear all the room
+//! there is before each read, and the HTTP engine offers kilobytes for a head of some hundred octets.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+
+/// A stream of TLS, on either side.
+#[derive(Debug)]
+pub struct Plaintext<S>(S);
+
+impl<S> Plaintext<S> {
+    pub const fn new(stream: S) -> Self {
+        Self(stream)
+    }
+}
+
+impl<S: AsyncBufRead + Unpin> AsyncRead for Plaintext<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let octets = ready!(Pin::new(&mut self.0).poll_fill_buf(cx))?;
+        let count = octets.len().min(buf.remaining());
+        buf.put_slice(&octets[..count]);
+        Pin::new(&mut self.0).consume(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Plaintext<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_does_not_fit_is_read_next_and_the_end_is_an_end() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut plaintext = Plaintext::new(BufStream::new(near));
+        far.write_all(b"abcdefg").await.unwrap();
+        let mut room = [0; 3];
+        for expected in [&b"abc"[..], b"def", b"g"] {
+            let count = plaintext.read(&mut room).await.unwrap();
+            assert_eq!(&room[..count], expected);
+        }
+        plaintext.write_all(b"back").await.unwrap();
+        plaintext.flush().await.unwrap();
+        let mut back = [0; 4];
+        far.read_exact(&mut back).await.unwrap();
+        assert_eq!(&back, b"back");
+        drop(far);
+        assert_eq!(plaintext.read(&mut room).await.unwrap(), 0);
+    }
+}
