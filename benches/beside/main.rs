@@ -23,6 +23,9 @@ const STRIDE: usize = 7;
 /// One in so many real files is parsed for the table of parsing.
 const PARSE_STRIDE: usize = 5;
 
+/// Octets of a path that no backtracking matcher is asked about.
+const LONG_PATH_OCTETS: usize = 8_000;
+
 fn main() {
     let real = real();
     let mut decisions = Table::new("a decision, real files");
@@ -58,12 +61,10 @@ fn decide(file: &File, agent: &Agent, chosen: &[usize], table: &mut Table, time:
     if chosen.is_empty() {
         return;
     }
-    for engine in ENGINES.into_iter().filter(|engine| !engine.takes(&file.text, &agent.token)) {
-        table.miss(engine.name(), chosen.len());
-    }
-    let takers = ENGINES.into_iter().filter(|engine| engine.takes(&file.text, &agent.token));
+    let (takers, others): (Vec<Engine>, Vec<Engine>) =
+        ENGINES.into_iter().partition(|engine| engine.takes(&file.text, &agent.token) && ends(*engine, file));
     let takers: Vec<(Engine, Decide<'_>)> =
-        takers.map(|engine| (engine, engine.keep(&file.text, &agent.token))).collect();
+        takers.into_iter().map(|engine| (engine, engine.keep(&file.text, &agent.token))).collect();
     for &at in chosen {
         let path = &file.paths[at];
         for (engine, kept) in &takers {
@@ -73,6 +74,14 @@ fn decide(file: &File, agent: &Agent, chosen: &[usize], table: &mut Table, time:
             time(table, engine.name(), &mut |times| _ = kept(path, times));
         }
     }
+    others.iter().for_each(|engine| table.miss(engine.name(), chosen.len()));
+}
+
+/// Whether decisions come to an end: `robotstxt` tries a wildcard at every octet, for every place that those
+/// before it can have. Where they meet a path of many KB, it is busy for minutes.
+fn ends(engine: Engine, file: &File) -> bool {
+    let is_long = |path: &String| path.len() >= LONG_PATH_OCTETS;
+    engine != Engine::Robotstxt || !file.text.contains("/*") || !file.paths.iter().any(is_long)
 }
 
 /// Lets each engine read a file for one crawler.

@@ -85,7 +85,7 @@ impl Table {
     pub fn print(mut self) {
         println!("\n{}", self.title);
         println!(
-            "{:16}{:>10}{:>12}{:>12}{:>12}{:>12}{:>9}{:>10}{:>8}",
+            "{:16}{:>10}{:>14}{:>14}{:>14}{:>14}{:>9}{:>10}{:>8}",
             "engine", "measured", "median ns", "p90", "p99", "most", "ratio", "right", "missed"
         );
         let mut first = None;
@@ -99,7 +99,7 @@ impl Table {
                 format!("{:.2} %", 100.0 * row.right as f64 / row.answers as f64)
             };
             println!(
-                "{:16}{:>10}{:>12.1}{:>12.1}{:>12.1}{:>12.1}{:>9.2}{:>10}{:>8}",
+                "{:16}{:>10}{:>14.1}{:>14.1}{:>14.1}{:>14.1}{:>9.2}{:>10}{:>8}",
                 row.engine,
                 row.nanoseconds.len(),
                 median,
