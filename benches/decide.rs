@@ -1,12 +1,18 @@
-//! What a decision costs on a file already parsed, ordinary and hostile, and what parsing costs.
+//! What a decision costs on a file already parsed, ordinary, real and hostile, and what parsing costs.
+//! `cargo bench --bench decide`; beside other engines: `benches/beside`.
 
-use std::fmt::Write as _;
+mod files;
+
 use std::hint::black_box;
 
-use courtesy::robots::{Dialect, Path, RobotsTxt};
-use criterion::{Criterion, criterion_group, criterion_main};
+use courtesy::policy::decision::{Verdict, by_rules};
+use courtesy::robots::{Dialect, RobotsTxt};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
-const DIALECT: &Dialect = &Dialect::RFC9309;
+use files::{TOKEN, hostile, real};
+
+/// One in so many real files is taken.
+const STRIDE: usize = 20;
 
 const ORDINARY: &str = "\
 user-agent: *
@@ -26,54 +32,55 @@ sitemap: https://www.example.com/sitemap.xml
 fn decisions(c: &mut Criterion) {
     decision(c, "10 rules", ORDINARY, "/products/shoes/42-blue?colour=blue&size=9");
     decision(c, "10 rules, encoded path", ORDINARY, "/produkte/m%C3%BCtzen/%34%32?farbe=blau%2Fgr%C3%BCn");
-    decision(c, "24,000 rules", &many_rules(|n| format!("/section/{n}/")), "/section/x/page.html");
-    decision(c, "200 stars, 8 KB path", &one_rule(&format!("/{}b", "*a".repeat(200))), &long_path("a"));
-    decision(c, "24,000 wildcard rules", &many_rules(|n| format!("/*a{n}*b$")), "/section/a/page.html?a=1");
-    decision(c, "24,000 wildcard rules, 8 KB path", &many_rules(|n| format!("/*aab{n}")), &long_path("ab"));
-    decision(c, "24,000 groups of one agent", &many_groups(), "/section/x/page.html");
+    for file in hostile() {
+        decision(c, &file.name, &file.text, &file.paths[0]);
+    }
 }
 
 /// The whole of it: the group, the path's normal form, the rule.
 fn decision(c: &mut Criterion, name: &str, robots: &str, path: &str) {
-    let robots = RobotsTxt::parse(robots.as_bytes(), &Dialect { size_limit: usize::MAX, ..DIALECT.clone() });
+    let robots = parse(robots);
     c.bench_function(&format!("decide: {name}"), |b| {
-        b.iter(|| {
-            let group = robots.group(black_box(Some("polite-crawler")))?;
-            group.rule_for(&Path::new(black_box(path.as_bytes()), robots.dialect()))
-        });
+        b.iter(|| by_rules(&robots, black_box(Some(TOKEN)), black_box(path.as_bytes())).verdict);
+    });
+}
+
+/// One real question after the other, so that no file is as near as if it were asked alone.
+fn real_decisions(c: &mut Criterion) {
+    let files: Vec<_> = real().into_iter().step_by(STRIDE).collect();
+    let parsed: Vec<_> = files.iter().map(|file| parse(&file.text)).collect();
+    let mut questions = Vec::new();
+    for (file, robots) in files.iter().zip(&parsed) {
+        for agent in &file.agents {
+            for (path, is_allowed) in file.paths.iter().zip(&agent.answers) {
+                let verdict = by_rules(robots, Some(&agent.token), path.as_bytes()).verdict;
+                assert_eq!(verdict == Verdict::Allow, *is_allowed, "{}: {} {path}", file.name, agent.token);
+                questions.push((robots, agent.token.as_str(), path.as_str()));
+            }
+        }
+    }
+    let mut questions = questions.into_iter().cycle();
+    c.bench_function("decide: real files", |b| {
+        let next = || questions.next().expect("there is always another one");
+        b.iter_batched(
+            next,
+            |(robots, token, path)| by_rules(robots, Some(token), path.as_bytes()).verdict,
+            BatchSize::SmallInput,
+        );
     });
 }
 
 fn parsing(c: &mut Criterion) {
-    let many = many_rules(|n| format!("/section/{n}/*.html$"));
-    for (name, robots) in [("10 rules", ORDINARY), ("24,000 rules", many.as_str())] {
-        c.bench_function(&format!("parse: {name}"), |b| {
-            b.iter(|| RobotsTxt::parse(black_box(robots.as_bytes()), DIALECT));
-        });
+    let hostile = hostile();
+    let files = hostile.iter().map(|file| (file.name.as_str(), file.text.as_str()));
+    for (name, robots) in [("10 rules", ORDINARY)].into_iter().chain(files) {
+        c.bench_function(&format!("parse: {name}"), |b| b.iter(|| parse(black_box(robots))));
     }
 }
 
-fn one_rule(pattern: &str) -> String {
-    format!("user-agent: *\ndisallow: {pattern}\n")
+fn parse(text: &str) -> RobotsTxt {
+    RobotsTxt::parse(text.as_bytes(), &Dialect { size_limit: usize::MAX, ..Dialect::RFC9309 })
 }
 
-fn many_rules(pattern: impl Fn(u32) -> String) -> String {
-    (0..24_000).fold("user-agent: *\n".to_owned(), |mut file, n| {
-        writeln!(file, "disallow: {}", pattern(n)).expect("a string takes everything");
-        file
-    })
-}
-
-fn many_groups() -> String {
-    (0..24_000).fold(String::new(), |mut file, n| {
-        writeln!(file, "user-agent: *\ndisallow: /{n}").expect("a string takes everything");
-        file
-    })
-}
-
-fn long_path(piece: &str) -> String {
-    format!("/{}", piece.repeat(8 * 1024 / piece.len()))
-}
-
-criterion_group!(benches, decisions, parsing);
+criterion_group!(benches, decisions, real_decisions, parsing);
 criterion_main!(benches);

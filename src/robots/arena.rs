@@ -16,6 +16,11 @@ impl Span {
     pub(super) fn first(self, length: usize) -> Span {
         Span { length: self.length.min(count(length)), ..self }
     }
+
+    /// How many octets it has.
+    pub(super) fn length(self) -> u32 {
+        self.length
+    }
 }
 
 impl Arena {

@@ -18,6 +18,7 @@
 mod arena;
 mod dialect;
 mod group;
+mod head;
 mod lines;
 mod literal;
 mod normal;

@@ -128,7 +128,7 @@ impl Parser<'_> {
 
     fn finish(mut self) -> RobotsTxt {
         self.namings.sort(&self.arena);
-        self.rules.sort(self.dialect.precedence);
+        self.rules.sort(self.dialect.precedence, &self.arena);
         self.notes.shrink_to_fit();
         self.arena.shrink_to_fit();
         RobotsTxt {

@@ -1,11 +1,13 @@
 //! The URL's side of a comparison: its path and query in the form a dialect compares.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr_iter, memmem};
 
 use super::dialect::{Compared, Dialect, Percent};
-use super::normal::{self, Items};
+use super::head;
+use super::normal::{self, Items, Marks};
 use super::octet_set::OctetSet;
 
 /// A URL's path and query in the form one dialect compares. An ordinary path is borrowed.
@@ -16,7 +18,8 @@ pub struct Path<'a> {
     /// Where in `normal` the query begins, after its `?`; the end, when there is none.
     query: usize,
     head: u64,
-    octet_set: OctetSet,
+    /// Only patterns with wildcards ask for it.
+    octet_set: OnceCell<OctetSet>,
 }
 
 impl<'a> Path<'a> {
@@ -26,14 +29,14 @@ impl<'a> Path<'a> {
             Compared::PathAndQuery => path_and_query,
             Compared::Path => split_query(path_and_query).0,
         };
-        let normal = normalise(rooted(compared), dialect);
+        let (normal, marks) = normalise(rooted(compared), dialect);
         let query = match dialect.percent {
             // The path of this dialect may have a decoded `?`, and its query is not compared.
             Percent::ByValueExceptSlash => normal.len(),
+            _ if !marks.has_question_mark() => normal.len(),
             _ => memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1),
         };
-        let (head, octet_set) = (head(&normal), OctetSet::of(normal.iter()));
-        Path { given: path_and_query, normal, query, head, octet_set }
+        Path { given: path_and_query, query, head: head::number(&normal), octet_set: OnceCell::new(), normal }
     }
 
     /// Whether this is `/robots.txt` itself, which is implicitly allowed (RFC 9309 §2.2.2). A query
@@ -55,7 +58,7 @@ impl<'a> Path<'a> {
     }
 
     pub(super) fn octet_set(&self) -> OctetSet {
-        self.octet_set
+        *self.octet_set.get_or_init(|| OctetSet::of(self.normal.iter()))
     }
 }
 
@@ -85,16 +88,22 @@ fn split_query(path_and_query: &[u8]) -> (&[u8], &[u8]) {
     path_and_query.split_at(memchr(b'?', path_and_query).unwrap_or(path_and_query.len()))
 }
 
-fn normalise<'a>(given: Cow<'a, [u8]>, dialect: &Dialect) -> Cow<'a, [u8]> {
-    let decoded = match dialect.percent {
-        Percent::RulesOnly => given,
-        _ if normal::is_normal(&given) => given,
-        percent => Cow::Owned(decode(&given, percent)),
+/// The normal form, and what may stand in it.
+fn normalise<'a>(given: Cow<'a, [u8]>, dialect: &Dialect) -> (Cow<'a, [u8]>, Marks) {
+    let marks = Marks::of(&given);
+    let (decoded, marks) = match dialect.percent {
+        Percent::RulesOnly => (given, marks),
+        _ if marks.is_normal() => (given, marks),
+        percent => {
+            let decoded = decode(&given, percent);
+            let marks = Marks::of(&decoded);
+            (Cow::Owned(decoded), marks)
+        }
     };
-    if dialect.removes_dot_segments && has_dot_segment(split_query(&decoded).0) {
-        Cow::Owned(remove_dot_segments(&decoded))
+    if dialect.removes_dot_segments && marks.has_dot() && has_dot_segment(split_query(&decoded).0) {
+        (Cow::Owned(remove_dot_segments(&decoded)), marks)
     } else {
-        decoded
+        (decoded, marks)
     }
 }
 
@@ -111,7 +120,11 @@ fn decode(path_and_query: &[u8], percent: Percent) -> Vec<u8> {
 }
 
 fn has_dot_segment(path: &[u8]) -> bool {
-    path.split(|&octet| octet == b'/').any(|segment| segment == b"." || segment == b"..")
+    let begins_segment = |dot: usize| dot > 0 && path[dot - 1] == b'/';
+    memchr_iter(b'.', path).filter(|dot| begins_segment(*dot)).any(|dot| {
+        let after = path[dot + 1..].strip_prefix(b".").unwrap_or(&path[dot + 1..]);
+        matches!(after.first(), None | Some(b'/'))
+    })
 }
 
 /// RFC 3986 §5.2.4, for a path that begins with `/`.
@@ -137,14 +150,6 @@ fn remove_dot_segments(path_and_query: &[u8]) -> Vec<u8> {
     }
     out.extend(query);
     out
-}
-
-/// The first eight octets as one number, so that most rules are refused in one comparison.
-pub(super) fn head(octets: &[u8]) -> u64 {
-    let mut head = [0; 8];
-    let length = octets.len().min(head.len());
-    head[..length].copy_from_slice(&octets[..length]);
-    u64::from_le_bytes(head)
 }
 
 #[cfg(test)]

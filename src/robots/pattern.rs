@@ -10,19 +10,17 @@ use memchr::{memchr, memrchr};
 
 use super::arena::{Arena, Span, count};
 use super::dialect::{ControlOctets, Dialect, Percent};
+use super::head::Head;
 use super::literal::Literal;
 use super::normal::{self, Item, Items, STAR};
 use super::octet_set::OctetSet;
-use super::path::{self, Path};
+use super::path::Path;
 
 const WILDCARD: Item = Item { octet: b'*', encoded: false };
 
 /// A compiled path pattern. Its octets lie in an [`Arena`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern {
-    /// The first octets of the prefix, and how many of them there are.
-    head: u64,
-    head_length: u8,
     /// Octets that a path must have somewhere.
     octet_set: OctetSet,
     /// The normal form, wildcards as [`STAR`].
@@ -73,10 +71,7 @@ impl Pattern {
         let prefix = memchr(STAR, normal).unwrap_or(normal.len());
         // A pattern of two forms has octets that a path need not have, if it takes the other form.
         let certain = if two_forms { &[][..] } else { normal };
-        let head_length = prefix.min(certain.len()).min(8);
         Pattern {
-            head: path::head(&certain[..head_length]),
-            head_length: head_length as u8,
             octet_set: OctetSet::of(certain.iter().filter(|&&octet| octet != STAR)),
             normal: span,
             in_query,
@@ -87,13 +82,36 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern matches, from the start of the path on.
+    /// How all paths begin that it matches.
+    pub(super) fn head(&self, arena: &Arena) -> Head {
+        // Of two forms, a path may have either.
+        let prefix = if self.has_two_forms() { 0 } else { self.prefix as usize };
+        Head::of_prefix(&arena.get(self.normal)[..prefix])
+    }
+
+    /// Whether the pattern matches, from the start of a path on that its head admits.
     pub(super) fn matches(&self, path: &Path<'_>, arena: &Arena) -> bool {
-        // Cheap reasons why not come first: of thousands of rules, few get further.
-        (path.head() ^ self.head).unbounded_shl(64 - 8 * u32::from(self.head_length)) == 0
-            && path.octet_set().includes(self.octet_set)
-            && path.octets().len() >= self.literal as usize
+        // Cheap reasons come first: of thousands of rules, few get further.
+        if self.is_all_head() {
+            return true;
+        }
+        path.octets().len() >= self.literal as usize
+            && (self.is_literal() || path.octet_set().includes(self.octet_set))
             && self.matches_in_full(path, arena)
+    }
+
+    fn has_two_forms(&self) -> bool {
+        self.normal != self.in_query
+    }
+
+    /// Whether there is no wildcard in it.
+    fn is_literal(&self) -> bool {
+        self.prefix == self.normal.length()
+    }
+
+    /// Whether it matches whatever its head admits.
+    fn is_all_head(&self) -> bool {
+        self.is_literal() && !self.anchored && !self.has_two_forms() && Head::is_all_of(self.prefix as usize)
     }
 
     /// Whether it matches every path there is: `/`, or nothing but wildcards around it.
@@ -105,7 +123,7 @@ impl Pattern {
     /// (`Some(false)`). `None`: that depends on what follows, or would take more to tell.
     pub(super) fn foresees(&self, begin: &Path<'_>, arena: &Arena) -> Option<bool> {
         // Without an anchor, more octets take no match away.
-        if !self.anchored && self.matches(begin, arena) {
+        if !self.anchored && self.head(arena).admits(begin.head()) && self.matches(begin, arena) {
             return Some(true);
         }
         let shown = (self.prefix as usize).min(begin.octets().len());
@@ -139,6 +157,9 @@ impl Pattern {
 
 /// The normal form of a pattern, wildcards as [`STAR`], and its length in octets.
 fn normalise(written: &[u8], dialect: &Dialect) -> (Vec<u8>, u32) {
+    if normal::is_plain(written) {
+        return (written.to_vec(), count(written.len()));
+    }
     let mut normal = Vec::with_capacity(written.len());
     let mut octets = 0;
     for item in Items(written) {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::arena::{Arena, Span, count};
 use super::dialect::Precedence;
+use super::head::Head;
 use super::path::Path;
 use super::pattern::Pattern;
 use super::{Directive, Rule};
@@ -24,6 +25,8 @@ pub(super) struct StoredRule {
 #[derive(Debug, Default)]
 pub(super) struct Ruleset {
     rules: Vec<StoredRule>,
+    /// The head of each rule, close together: of most rules nothing else is looked at.
+    heads: Vec<Head>,
     groups: Vec<Range<u32>>,
 }
 
@@ -50,23 +53,33 @@ impl Ruleset {
     }
 
     /// To be called once, after the last rule.
-    pub(super) fn sort(&mut self, precedence: Precedence) {
+    pub(super) fn sort(&mut self, precedence: Precedence, arena: &Arena) {
         for group in &self.groups {
             self.rules[group.start as usize..group.end as usize].sort_by_key(|rule| rule.rank(precedence));
         }
+        self.heads = self.rules.iter().map(|rule| rule.pattern.head(arena)).collect();
         self.rules.shrink_to_fit();
         self.groups.shrink_to_fit();
     }
 
     /// The rules of one group, the one that decides first.
     pub(super) fn of_group(&self, group: u32) -> &[StoredRule] {
-        let range = &self.groups[group as usize];
-        &self.rules[range.start as usize..range.end as usize]
+        &self.rules[self.range(group)]
     }
 
     /// The rule of one group that decides on `path`.
     pub(super) fn deciding(&self, group: u32, path: &Path<'_>, arena: &Arena) -> Option<&StoredRule> {
-        self.of_group(group).iter().find(|rule| rule.pattern.matches(path, arena))
+        let range = self.range(group);
+        let mut rules = self.heads[range.clone()].iter().zip(&self.rules[range]);
+        let decides = |(head, rule): &(&Head, &StoredRule)| {
+            head.admits(path.head()) && rule.pattern.matches(path, arena)
+        };
+        rules.find(decides).map(|(_, rule)| rule)
+    }
+
+    fn range(&self, group: u32) -> Range<usize> {
+        let range = &self.groups[group as usize];
+        range.start as usize..range.end as usize
     }
 
     pub(super) fn len(&self) -> usize {
@@ -74,7 +87,9 @@ impl Ruleset {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rules.capacity() * size_of::<StoredRule>() + self.groups.capacity() * size_of::<Range<u32>>()
+        self.rules.capacity() * size_of::<StoredRule>()
+            + self.heads.capacity() * size_of::<Head>()
+            + self.groups.capacity() * size_of::<Range<u32>>()
     }
 }
 

@@ -1,9 +1,11 @@
 //! Which groups apply to a crawler (RFC 9309 §2.2.1).
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
-use super::arena::{Arena, Span};
+use super::arena::{Arena, Span, count};
 use super::dialect::{AgentName, Dialect, Several};
+use super::head::folded_number;
 
 /// The name of the default group.
 pub(super) const DEFAULT: &[u8] = b"*";
@@ -19,14 +21,20 @@ pub(super) struct Naming {
 /// Every naming of a file, sorted by name in any case, then by line: a crawler's groups are one
 /// slice, found without allocation, and there is no hash for a hostile file to aim at.
 #[derive(Debug, Default)]
-pub(super) struct Namings(Vec<Naming>);
+pub(super) struct Namings {
+    all: Vec<Naming>,
+    /// The first octets of each name, in the same order: the search looks at little else.
+    heads: Vec<u64>,
+    /// Where those of the default group are.
+    default: Range<u32>,
+}
 
 impl Namings {
     /// Notes what the value of a user-agent line names, if anything.
     pub(super) fn add(&mut self, value: &[u8], line: u32, group: u32, dialect: &Dialect, arena: &mut Arena) {
         let names = Names::of(value, dialect.agent_name);
         let whole = arena.push(names.longer);
-        let mut add = |length| self.0.push(Naming { name: whole.first(length), line, group });
+        let mut add = |length| self.all.push(Naming { name: whole.first(length), line, group });
         if names.shorter > 0 {
             add(names.shorter);
         }
@@ -37,18 +45,21 @@ impl Namings {
 
     /// To be called once, after the last line. A group that names somebody twice is one group still.
     pub(super) fn sort(&mut self, arena: &Arena) {
-        self.0.sort_by(|a, b| compare(arena.get(a.name), arena.get(b.name)));
-        self.0.dedup_by(|later, kept| {
+        self.all.sort_by(|a, b| compare(arena.get(a.name), arena.get(b.name)));
+        self.all.dedup_by(|later, kept| {
             later.group == kept.group && arena.get(later.name).eq_ignore_ascii_case(arena.get(kept.name))
         });
-        self.0.shrink_to_fit();
+        self.all.shrink_to_fit();
+        self.heads = self.all.iter().map(|naming| folded_number(arena.get(naming.name))).collect();
+        let default = self.range(DEFAULT, arena);
+        self.default = count(default.start)..count(default.end);
     }
 
     /// The namings whose groups apply to `token`, or to everybody where it has none.
     pub(super) fn applying(&self, token: Option<&[u8]>, dialect: &Dialect, arena: &Arena) -> &[Naming] {
         let own = token.map_or(&[][..], |token| self.own(token, dialect, arena));
         if own.is_empty() {
-            limited(self.named(DEFAULT, arena), dialect.default_groups)
+            limited(self.default(), dialect.default_groups)
         } else {
             limited(own, dialect.own_groups)
         }
@@ -64,13 +75,26 @@ impl Namings {
     }
 
     fn named(&self, name: &[u8], arena: &Arena) -> &[Naming] {
-        let from = self.0.partition_point(|naming| compare(arena.get(naming.name), name).is_lt());
-        let length = self.0[from..].partition_point(|naming| compare(arena.get(naming.name), name).is_eq());
-        &self.0[from..from + length]
+        &self.all[self.range(name, arena)]
+    }
+
+    fn default(&self) -> &[Naming] {
+        &self.all[self.default.start as usize..self.default.end as usize]
+    }
+
+    /// Where the namings of `name` are.
+    fn range(&self, name: &[u8], arena: &Arena) -> Range<usize> {
+        let head = folded_number(name);
+        let from = self.heads.partition_point(|other| *other < head);
+        let alike = self.heads[from..].partition_point(|other| *other == head);
+        let alike = &self.all[from..from + alike];
+        let before = alike.partition_point(|naming| compare(arena.get(naming.name), name).is_lt());
+        let same = alike[before..].partition_point(|naming| compare(arena.get(naming.name), name).is_eq());
+        from + before..from + before + same
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Naming>()
+        self.all.capacity() * size_of::<Naming>() + self.heads.capacity() * size_of::<u64>()
     }
 }
 

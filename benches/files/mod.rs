@@ -1,0 +1,126 @@
+//! Files and questions about them: the real ones of `tests/conformance`, and hostile ones.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use courtesy::robots::path_of_url;
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// The crawler that asks where it is of no interest which.
+pub const TOKEN: &str = "polite-crawler";
+
+/// Lines, groups or rules of a hostile file: about as many as 500 KiB have room for.
+const HOSTILE_LINES: usize = 24_000;
+const HOSTILE_PATH_OCTETS: usize = 8 * 1024;
+
+/// A robots.txt, and what each crawler may have.
+pub struct File {
+    pub name: String,
+    /// The few files that are not UTF-8 are made so: one of the other crates reads nothing else.
+    pub text: String,
+    pub paths: Vec<String>,
+    pub agents: Vec<Agent>,
+}
+
+/// A crawler, and for each of the paths whether it is allowed, as RFC 9309 has it.
+pub struct Agent {
+    pub token: String,
+    pub answers: Vec<bool>,
+}
+
+#[derive(Deserialize)]
+struct StoredFile {
+    f: String,
+    robots: Option<String>,
+    robots_b64: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Matrix {
+    f: String,
+    agents: Vec<String>,
+    urls: Vec<String>,
+    google: String,
+    rfc9309: String,
+}
+
+/// The real files, with the questions and answers of `tests/conformance/real.rs`.
+pub fn real() -> Vec<File> {
+    let texts: HashMap<String, String> = lines("real-files.jsonl.gz").map(StoredFile::text).collect();
+    lines("real-cases.jsonl.gz").map(|matrix: Matrix| matrix.file(&texts)).collect()
+}
+
+fn lines<T: DeserializeOwned>(name: &str) -> impl Iterator<Item = T> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name);
+    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    BufReader::new(GzDecoder::new(file)).lines().map(|line| {
+        serde_json::from_str(&line.expect("a readable file")).expect("a line of the expected form")
+    })
+}
+
+impl StoredFile {
+    fn text(self) -> (String, String) {
+        let decode = |base64| STANDARD.decode(base64).expect("base64");
+        let octets = self.robots.map_or_else(|| self.robots_b64.map(decode), |text| Some(text.into()));
+        let text = String::from_utf8_lossy(&octets.expect("a file has text or base64")).into_owned();
+        (self.f, text)
+    }
+}
+
+impl Matrix {
+    fn file(self, texts: &HashMap<String, String>) -> File {
+        let answers = if self.rfc9309 == "=" { self.google } else { self.rfc9309 };
+        let answers: Vec<bool> = answers.bytes().map(|answer| answer == b'A').collect();
+        let answers = answers.chunks(self.urls.len()).map(<[bool]>::to_vec);
+        let path = |url: &String| String::from_utf8_lossy(&path_of_url(url.as_bytes())).into_owned();
+        File {
+            text: texts[&self.f].clone(),
+            paths: self.urls.iter().map(path).collect(),
+            agents: self
+                .agents
+                .into_iter()
+                .zip(answers)
+                .map(|(token, answers)| Agent { token, answers })
+                .collect(),
+            name: self.f,
+        }
+    }
+}
+
+/// Files made to be dear, each with the path that makes it so.
+pub fn hostile() -> Vec<File> {
+    let long = |piece: &str| format!("/{}", piece.repeat(HOSTILE_PATH_OCTETS / piece.len()));
+    let rules = |pattern: &dyn Fn(usize) -> String| rules((0..HOSTILE_LINES).map(pattern));
+    vec![
+        one("24,000 rules", rules(&|n| format!("/section/{n}/")), "/section/x/page.html"),
+        one("24,000 rules alike for 8 KB", rules(&|n| format!("/section/{n}/")), &long("section/")),
+        one("200 stars, 8 KB path", rules_of_one(&format!("/{}b", "*a".repeat(200))), &long("a")),
+        one("24,000 wildcard rules", rules(&|n| format!("/*a{n}*b$")), "/section/a/page.html?a=1"),
+        one("24,000 wildcard rules, 8 KB path", rules(&|n| format!("/*aab{n}")), &long("ab")),
+        one("24,000 groups of one agent", groups(), "/section/x/page.html"),
+    ]
+}
+
+/// None of these files has a rule that matches its path.
+fn one(name: &str, text: String, path: &str) -> File {
+    let agents = vec![Agent { token: TOKEN.to_owned(), answers: vec![true] }];
+    File { name: name.to_owned(), text, paths: vec![path.to_owned()], agents }
+}
+
+fn rules_of_one(pattern: &str) -> String {
+    rules(std::iter::once(pattern.to_owned()))
+}
+
+fn rules(patterns: impl Iterator<Item = String>) -> String {
+    let lines = patterns.map(|pattern| format!("disallow: {pattern}\n"));
+    std::iter::once("user-agent: *\n".to_owned()).chain(lines).collect()
+}
+
+fn groups() -> String {
+    (0..HOSTILE_LINES).map(|n| format!("user-agent: *\ndisallow: /{n}\n")).collect()
+}

@@ -1,0 +1,99 @@
+//! The first octets of a text as one number: of many rules or names, most are refused in one comparison.
+
+/// How many octets that is.
+const OCTETS: usize = 8;
+
+/// The first octets of the paths that a rule can match.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    octets: u64,
+    /// Which of them count.
+    mask: u64,
+}
+
+impl Head {
+    /// Of paths that begin with `prefix`.
+    pub(super) fn of_prefix(prefix: &[u8]) -> Head {
+        let counted = OCTETS.min(prefix.len());
+        // Big-endian, so that the first octets are the high ones.
+        let mask = u64::MAX.checked_shl(8 * (OCTETS - counted) as u32).unwrap_or(0);
+        Head { octets: number(prefix) & mask, mask }
+    }
+
+    /// Whether a path of these first octets may be one of them.
+    pub(super) fn admits(self, path: u64) -> bool {
+        path & self.mask == self.octets
+    }
+
+    /// Whether there is nothing more to a prefix of so many octets.
+    pub(super) fn is_all_of(length: usize) -> bool {
+        length <= OCTETS
+    }
+}
+
+/// The first octets, the first of them highest: numbers compare as the octets do. Zeros follow a shorter
+/// text.
+pub(super) fn number(octets: &[u8]) -> u64 {
+    octets.first_chunk().map_or_else(|| number_of_few(octets), |head| u64::from_be_bytes(*head))
+}
+
+fn number_of_few(octets: &[u8]) -> u64 {
+    let number = octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet));
+    number.checked_shl(8 * (OCTETS - octets.len()) as u32).unwrap_or(0)
+}
+
+/// The same of the text in lower case, all octets at once: only additions below carry, and never into the
+/// next octet.
+pub(super) fn folded_number(octets: &[u8]) -> u64 {
+    const EACH: u64 = u64::from_ne_bytes([1; OCTETS]);
+    const HIGH_BITS: u64 = 0x80 * EACH;
+    let number = number(octets);
+    let low_bits = number & !HIGH_BITS;
+    let from_a = low_bits + (0x80 - b'A' as u64) * EACH;
+    let after_z = low_bits + (0x7F - b'Z' as u64) * EACH;
+    let upper = from_a & !after_z & !number & HIGH_BITS;
+    number | upper >> 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_admits_what_begins_with_the_prefix_as_far_as_it_reaches() {
+        for (prefix, path, admits) in [
+            ("", "", true),
+            ("", "/anything", true),
+            ("/a", "/a", true),
+            ("/a", "/abc/defgh", true),
+            ("/a", "/", false),
+            ("/a", "/b", false),
+            ("/abcdefg", "/abcdefg", true),
+            ("/abcdefg", "/abcdef", false),
+            // What is beyond the head is somebody else's question.
+            ("/abcdefgh", "/abcdefgx", true),
+        ] {
+            assert_eq!(
+                Head::of_prefix(prefix.as_bytes()).admits(number(path.as_bytes())),
+                admits,
+                "{prefix} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_compare_as_the_octets_do() {
+        let sorted = ["", "*", "a", "a-b", "ab", "abcdefgh", "abcdefgi", "b"];
+        assert!(sorted.is_sorted_by(|a, b| number(a.as_bytes()) < number(b.as_bytes())));
+    }
+
+    #[test]
+    fn a_folded_number_is_that_of_the_text_in_lower_case() {
+        for octet in 0..=u8::MAX {
+            for text in [vec![octet], vec![b'A', octet, b'Z'], vec![octet; 8]] {
+                assert_eq!(folded_number(&text), number(&text.to_ascii_lowercase()), "{text:?}");
+            }
+        }
+        assert_eq!(folded_number(b"GoogleBot-News"), number(b"googlebot"));
+    }
+}
