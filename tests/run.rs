@@ -9,10 +9,15 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-/// The program with a state directory of its own and a plain environment.
+/// The program with a state directory of its own and a plain environment. What ignores signals around
+/// the tests (nohup, a shell's background) is not to be taken for the user's wish.
 fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
-    command.args(arguments).env_clear().stdin(Stdio::null());
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal", env!("CARGO_BIN_EXE_courtesy")])
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::null());
     command
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("COURTESY__STATE_DIR", state_dir)
