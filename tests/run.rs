@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The program with a state directory of its own and a plain environment. What ignores signals around
 /// the tests (nohup, a shell's background) is not to be taken for the user's wish.
 fn courtesy(state_dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command
         .args(["--default-signal", env!("CARGO_BIN_EXE_courtesy")])
         .args(arguments)

@@ -130,7 +130,9 @@ pub fn audit(dir: &Path, arguments: &[&str]) -> Command {
 }
 
 pub fn courtesy(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    // A shell's background ignores INT, and what it starts would, too.
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_courtesy")]);
     command.arg("audit").args(arguments).env_clear().env("HOME", "/home/somebody").stdin(Stdio::null());
     command
 }

@@ -17,15 +17,17 @@ pub fn holds(octets: &[u8]) {
     else {
         return;
     };
-    let pattern = pattern.strip_suffix('.').unwrap_or(pattern).to_ascii_lowercase();
-    let expected = match (origin.host(), pattern.strip_prefix("*.")) {
+    // One host has many spellings; that they are one is a property of its own (`url`).
+    let named = |text: &str| match Origin::from_authority(Scheme::Https, text) {
+        Ok(named) => named.host().to_string(),
+        Err(_) => text.to_ascii_lowercase(),
+    };
+    let expected = match (origin.host(), pattern.strip_prefix("*.").map(named)) {
         (Host::Name(name), Some(parent)) => {
             let labels: Vec<&str> = name.split('.').collect();
             (1..labels.len()).any(|from| labels[from..].join(".") == parent)
         }
-        // One address has many spellings.
-        (Host::V6(address), None) => pattern.trim_matches(['[', ']']).parse() == Ok(*address),
-        (host, None) => host.to_string() == pattern,
+        (host, None) => host.to_string() == named(pattern),
         // Stars are for names, but `*.0.0.1` says what it covers.
         (host, Some(parent)) => host.to_string().ends_with(&format!(".{parent}")),
     };
