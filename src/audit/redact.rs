@@ -12,6 +12,7 @@ use sha2::Sha256;
 
 use crate::limits::RECORD_URL_OCTETS_MAX;
 use crate::private::{self, Found};
+use crate::suites::provider;
 use crate::text::hex;
 
 /// In the directory of records.
@@ -104,7 +105,7 @@ fn octets_of(mark: &str) -> Option<usize> {
 /// power cut, equal values would no longer look equal.
 fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_OCTETS]> {
     let mut key = [0; KEY_OCTETS];
-    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    let random = provider().secure_random;
     random.fill(&mut key).map_err(|_| io::Error::other("the system has no random numbers to give"))?;
     let unfinished = path.with_extension("key.tmp");
     private::remove(&unfinished)?;

@@ -105,14 +105,22 @@ async fn copy(from: &TcpStream, to: &TcpStream, silence: &Silence) -> io::Result
     let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
     let Some(count) = unless_blocked(from.try_read(&mut buffer))? else { return Ok(None) };
     silence.broken();
-    let mut left = &buffer[..count];
+    write_all(to, &buffer[..count], silence).await?;
+    Ok(Some(count))
+}
+
+/// Writes all of `octets`, each piece that goes breaking the silence.
+pub async fn write_all(to: &TcpStream, octets: &[u8], silence: &Silence) -> io::Result<()> {
+    let mut left = octets;
     while !left.is_empty() {
         to.writable().await?;
         let written = unless_blocked(to.try_write(left))?.unwrap_or_default();
         left = &left[written..];
-        silence.broken();
+        if written > 0 {
+            silence.broken();
+        }
     }
-    Ok(Some(count))
+    Ok(())
 }
 
 fn unless_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
@@ -160,7 +168,7 @@ mod tests {
             tunnels.spawn(async move {
                 let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
                 let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
-                let tunnel = tunnel::splice(&near, &far, &silence, &pipes);
+                let tunnel = tunnel::splice(&near, b"", &far, &silence, &pipes);
                 let octets: Vec<u8> = (0..OCTETS).map(|place| (place / 7 + number) as u8).collect();
                 let ends = async {
                     let sent = async {
@@ -206,7 +214,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = tunnel::splice(&near, &far, &silence, &pipes) => panic!("nobody has ended it"),
+            () = tunnel::splice(&near, b"", &far, &silence, &pipes) => panic!("nobody has ended it"),
             () = write => panic!("nobody has ended it"),
             () = stuck => {}
         }
@@ -218,5 +226,26 @@ mod tests {
                 "it is empty"
             );
         }
+    }
+    #[tokio::test]
+    async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
+        let pipes = Pipes::default();
+        let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
+        let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+        client.write_all(b"then").await.unwrap();
+        client.shutdown().await.unwrap();
+        let read = async {
+            let mut received = String::new();
+            origin.read_to_string(&mut received).await.unwrap();
+            origin.shutdown().await.unwrap();
+            received
+        };
+        let (received, ()) = tokio::join!(read, tunnel::splice(&near, b"first, ", &far, &silence, &pipes));
+        assert_eq!(received, "first, then");
+
+        // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
+        let ((_client, near), (far, _origin)) = (connection().await, connection().await);
+        let silence = Silence::new(Duration::from_millis(50), CancellationToken::new());
+        tunnel::splice(&near, &vec![0; OCTETS], &far, &silence, &pipes).await;
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::pipes::Pipes;
+use super::pipes::{self, Pipes};
 use crate::clock;
 use crate::limits::{TUNNEL_BUFFER_OCTETS, TUNNEL_DRAIN_SILENCE};
 
@@ -57,9 +57,12 @@ impl Silence {
     }
 }
 
-/// Between two sockets, by way of the system alone.
-pub async fn splice(client: &TcpStream, origin: &TcpStream, silence: &Silence, pipes: &Pipes) {
-    let out = pipes.pump(client, origin, silence);
+/// Between two sockets, by way of the system alone but for what has been read of the client already.
+pub async fn splice(client: &TcpStream, early: &[u8], origin: &TcpStream, silence: &Silence, pipes: &Pipes) {
+    let out = async {
+        pipes::write_all(origin, early, silence).await?;
+        pipes.pump(client, origin, silence).await
+    };
     let back = pipes.pump(origin, client, silence);
     both(out, back, silence).await;
 }

@@ -8,7 +8,6 @@ use http::Response;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::body::Body;
@@ -48,18 +47,14 @@ pub fn switch(
 }
 
 /// A tunnel to an origin that is connected already, once the client has its 200.
-pub async fn blind(client: OnUpgrade, mut origin: TcpStream, silence: Silence, pipes: Arc<Pipes>) {
+pub async fn blind(client: OnUpgrade, origin: TcpStream, silence: Silence, pipes: Arc<Pipes>) {
     let Ok(client) = client.await else { return };
     match client.downcast::<TokioIo<Wire<TcpStream>>>() {
         Ok(parts) => {
             let (client, held) = parts.io.into_inner().into_parts();
             // What the client sent right behind its CONNECT.
-            for early in [&parts.read_buf[..], &held[..]] {
-                if origin.write_all(early).await.is_err() {
-                    return;
-                }
-            }
-            tunnel::splice(&client, &origin, &silence, &pipes).await;
+            let early = [&parts.read_buf[..], &held[..]].concat();
+            tunnel::splice(&client, &early, &origin, &silence, &pipes).await;
         }
         Err(client) => tunnel::copy(TokioIo::new(client), origin, &silence).await,
     }
