@@ -1,14 +1,14 @@
 //! A log of denials made from real robots.txt files, decided again by the program from its files.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, BufReader};
+#[path = "conformance/stored.rs"]
+mod stored;
+
+use std::collections::BTreeMap;
 use std::path::Path as File;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use courtesy::audit::{
     AgentSource, Client, Config, Event, Group, Profile as Named, Reason, Record, Robots, RobotsStatus, Rule,
     Writer,
@@ -20,9 +20,6 @@ use courtesy::policy::decision::{Basis, Decision, Verdict, by_rules};
 use courtesy::policy::profile::Profile;
 use courtesy::robots::{self, Directive, Path, RobotsTxt, path_of_url};
 use courtesy::text::{hex, sha256_hex};
-use flate2::read::GzDecoder;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_123);
@@ -30,28 +27,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const ORIGIN: &str = "https://site.example";
 /// Records that wait for the writer together.
 const TOGETHER: usize = 512;
-
-#[derive(Deserialize)]
-struct RealFile {
-    f: String,
-    robots: Option<String>,
-    robots_b64: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Matrix {
-    f: String,
-    agents: Vec<String>,
-    urls: Vec<String>,
-}
-
-fn lines<T: DeserializeOwned>(name: &str) -> impl Iterator<Item = T> {
-    let path = File::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name);
-    let file = std::fs::File::open(path).expect("the real files are there");
-    BufReader::new(GzDecoder::new(file)).lines().map(|line| {
-        serde_json::from_str(&line.expect("a readable file")).expect("a line of the expected form")
-    })
-}
 
 /// What another profile makes of the records, decided directly.
 #[derive(Debug, Default, PartialEq)]
@@ -90,11 +65,11 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
     let clock = ManualClock::starting_at(NOON) as Arc<dyn Clock>;
     let writer = Arc::new(Writer::open(Config::new(dir.to_owned()), clock).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let files: HashMap<String, Vec<u8>> = lines::<RealFile>("real-files.jsonl.gz").map(octets).collect();
+    let files = stored::files();
     let shelf = Shelf::of(dir);
     let (ours, other) = (Profile::default(), Profile::named("google").unwrap());
     let (mut expected, mut written, mut waiting) = (Expected::default(), 0, Vec::new());
-    for matrix in lines::<Matrix>("real-cases.jsonl.gz") {
+    for matrix in stored::matrices() {
         if written == count {
             break;
         }
@@ -141,14 +116,6 @@ async fn write(writer: &Arc<Writer>, records: Vec<(Record, Vec<Exhibit>)>) {
         tasks.spawn(async move { writer.write(record, exhibits).await.unwrap() });
     }
     tasks.join_all().await;
-}
-
-fn octets(file: RealFile) -> (String, Vec<u8>) {
-    let octets = match (file.robots, file.robots_b64) {
-        (Some(text), _) => text.into_bytes(),
-        (None, base64) => STANDARD.decode(base64.expect("text or base64")).expect("base64"),
-    };
-    (file.f, octets)
 }
 
 /// The file and how it came.

@@ -1,15 +1,10 @@
 //! Files and questions about them: the real ones of `tests/conformance`, and hostile ones.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+#[path = "../../tests/conformance/stored.rs"]
+mod stored;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use courtesy::robots::path_of_url;
-use flate2::read::GzDecoder;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use stored::Matrix;
 
 /// The crawler that asks where it is of no interest which.
 pub const TOKEN: &str = "polite-crawler";
@@ -33,62 +28,22 @@ pub struct Agent {
     pub answers: Vec<bool>,
 }
 
-#[derive(Deserialize)]
-struct StoredFile {
-    f: String,
-    robots: Option<String>,
-    robots_b64: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Matrix {
-    f: String,
-    agents: Vec<String>,
-    urls: Vec<String>,
-    google: String,
-    rfc9309: String,
-}
-
 /// The real files, with the questions and answers of `tests/conformance/real.rs`.
 pub fn real() -> Vec<File> {
-    let texts: HashMap<String, String> = lines("real-files.jsonl.gz").map(StoredFile::text).collect();
-    lines("real-cases.jsonl.gz").map(|matrix: Matrix| matrix.file(&texts)).collect()
+    let files = stored::files();
+    stored::matrices().map(|matrix| file(&matrix, &files[&matrix.f])).collect()
 }
 
-fn lines<T: DeserializeOwned>(name: &str) -> impl Iterator<Item = T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name);
-    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    BufReader::new(GzDecoder::new(file)).lines().map(|line| {
-        serde_json::from_str(&line.expect("a readable file")).expect("a line of the expected form")
-    })
-}
-
-impl StoredFile {
-    fn text(self) -> (String, String) {
-        let decode = |base64| STANDARD.decode(base64).expect("base64");
-        let octets = self.robots.map_or_else(|| self.robots_b64.map(decode), |text| Some(text.into()));
-        let text = String::from_utf8_lossy(&octets.expect("a file has text or base64")).into_owned();
-        (self.f, text)
-    }
-}
-
-impl Matrix {
-    fn file(self, texts: &HashMap<String, String>) -> File {
-        let answers = if self.rfc9309 == "=" { self.google } else { self.rfc9309 };
-        let answers: Vec<bool> = answers.bytes().map(|answer| answer == b'A').collect();
-        let answers = answers.chunks(self.urls.len()).map(<[bool]>::to_vec);
-        let path = |url: &String| String::from_utf8_lossy(&path_of_url(url.as_bytes())).into_owned();
-        File {
-            text: texts[&self.f].clone(),
-            paths: self.urls.iter().map(path).collect(),
-            agents: self
-                .agents
-                .into_iter()
-                .zip(answers)
-                .map(|(token, answers)| Agent { token, answers })
-                .collect(),
-            name: self.f,
-        }
+fn file(matrix: &Matrix, octets: &[u8]) -> File {
+    let answers: Vec<bool> = matrix.rfc9309().bytes().map(|answer| answer == b'A').collect();
+    let answers = answers.chunks(matrix.urls.len()).map(<[bool]>::to_vec);
+    let path = |url: &String| String::from_utf8_lossy(&path_of_url(url.as_bytes())).into_owned();
+    let agent = |(token, answers): (&String, Vec<bool>)| Agent { token: token.clone(), answers };
+    File {
+        name: matrix.f.clone(),
+        text: String::from_utf8_lossy(octets).into_owned(),
+        paths: matrix.urls.iter().map(path).collect(),
+        agents: matrix.agents.iter().zip(answers).map(agent).collect(),
     }
 }
 

@@ -93,11 +93,7 @@ pub fn ask(robots: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Answer {
 }
 
 /// Text, base64, or parts to be repeated: exactly one of them is given.
-pub fn octets(
-    text: &Option<String>,
-    base64: &Option<String>,
-    parts: &Option<Vec<(String, usize)>>,
-) -> Vec<u8> {
+fn octets(text: &Option<String>, base64: &Option<String>, parts: &Option<Vec<(String, usize)>>) -> Vec<u8> {
     match (text, base64, parts) {
         (Some(text), None, None) => text.clone().into_bytes(),
         (None, Some(base64), None) => STANDARD.decode(base64).expect("base64"),

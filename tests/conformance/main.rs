@@ -3,4 +3,5 @@
 mod access;
 mod cases;
 mod real;
+mod stored;
 mod written;
