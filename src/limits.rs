@@ -343,6 +343,10 @@ pub const ORIGINS_COUNTED_MAX: usize = 100_000;
 /// How long requests that a command left behind may go on after it has ended.
 pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
 
+/// The fields that the HTTP engine takes in a head if it is not told how many. For so many it has room
+/// on the stack, which for a number that it is told, and be it this one, it fills each time.
+pub const ENGINES_FIELDS_MAX: usize = 100;
+
 /// Requests under way at once on one HTTP/2 connection of a client.
 pub const H2_STREAMS_MAX: u32 = 128;
 

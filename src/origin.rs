@@ -84,7 +84,7 @@ impl Origin {
     /// From a scheme and the authority component of a URI: `host`, `host:port`, `[v6]:port`.
     pub fn from_authority(scheme: Scheme, authority: &str) -> Result<Self, UrlError> {
         // RFC 9110 §4.2.4: userinfo in an http(s) reference from an untrusted source is an error.
-        if authority.contains('@') {
+        if authority.as_bytes().contains(&b'@') {
             return Err(UrlError::Userinfo);
         }
         let (host, port) = split_port(authority)?;
@@ -119,6 +119,29 @@ impl Origin {
             authority.push_str(&self.port.to_string());
         }
         authority
+    }
+
+    /// Whether `text` is [`Self::authority`], which is most often so, and then none has to be made.
+    pub fn has_authority(&self, text: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(text) else { return false };
+        let port = match &self.host {
+            Host::Name(name) => text.strip_prefix(&**name),
+            Host::V4(address) => text
+                .find(':')
+                .map_or(Some((text, "")), |colon| text.split_at_checked(colon))
+                .filter(|(host, _)| host.parse() == Ok(*address))
+                .map(|(_, port)| port),
+            Host::V6(_) => return text == self.authority(),
+        };
+        match port {
+            Some("") => self.port == self.scheme.default_port(),
+            Some(port) => {
+                let digits = port.strip_prefix(':').filter(|digits| !digits.starts_with('0'));
+                self.port != self.scheme.default_port()
+                    && digits.is_some_and(|digits| parse_port(digits) == Ok(self.port))
+            }
+            None => false,
+        }
     }
 
     /// Where the rules for this origin are (RFC 9309 §2.3).
@@ -210,7 +233,7 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
         if is_plain(name) && !has_a_label(name) { name.to_ascii_lowercase() } else { to_a_labels(name)? };
     // The URL parser lets signs such as "!" stand beside letters of other alphabets.
     let is_name = is_plain(&name) && name.len() <= HOST_OCTETS_MAX;
-    if !is_name || name.split('.').any(|label| label.is_empty() || label.len() > 63) {
+    if !is_name || labels(&name).any(|label| label.is_empty() || label.len() > 63) {
         return Err(UrlError::HostName(name));
     }
     if ends_in_a_number(&name) {
@@ -222,7 +245,12 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
 }
 
 fn has_a_label(name: &str) -> bool {
-    name.split('.').any(|label| label.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("xn--")))
+    labels(name).any(|label| label.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"xn--")))
+}
+
+/// By octets: labels are short, and each request has some.
+fn labels(name: &str) -> impl Iterator<Item = &[u8]> {
+    name.as_bytes().split(|octet| *octet == b'.')
 }
 
 /// An internationalised name equals its Punycode form; names that are neither are refused. Percent

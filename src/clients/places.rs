@@ -1,8 +1,9 @@
 //! How much of something each client has: connections, requests under way.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashMap;
 
 /// Whom something is counted for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

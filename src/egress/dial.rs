@@ -24,6 +24,7 @@ use super::portions::Portions;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
+use crate::limits::ENGINES_FIELDS_MAX;
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -64,20 +65,20 @@ impl Link {
     pub async fn send(
         &mut self,
         origin: &Origin,
-        mut request: Request<Outgoing>,
+        mut request: Box<Request<Outgoing>>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
         match self {
             Self::Http1(alone) => {
                 http2::to_http1(&mut request);
                 exchange::keep_content(&mut request);
-                alone.sender.try_send_request(request).await
+                alone.sender.try_send_request(*request).await
             }
             Self::Http2(stream) => {
                 // Interim responses do not come through here. Whoever waits for a 100 must not take
                 // the loss of its listener for the final answer.
                 let _listener = request.extensions().clone();
                 http2::to_http2(&mut request, origin);
-                stream.sender.try_send_request(request).await
+                stream.sender.try_send_request(*request).await
             }
         }
     }
@@ -227,9 +228,12 @@ async fn speak_http1(
     home: Weak<Pool>,
 ) -> Result<Link, Error> {
     let config = standing.config();
-    let (sender, connection) = http1::Builder::new()
+    let mut builder = http1::Builder::new();
+    if config.max_headers != ENGINES_FIELDS_MAX {
+        builder.max_headers(config.max_headers);
+    }
+    let (sender, connection) = builder
         .preserve_header_case(true)
-        .max_headers(config.max_headers)
         .max_header_size(config.max_header_bytes)
         .max_buf_size(config.max_header_bytes)
         .handshake(TokioIo::new(Portions::new(stream)))

@@ -41,7 +41,7 @@ impl Egress {
         &self,
         mut connection: Connection,
         origin: &Origin,
-        mut request: Request<Outgoing>,
+        mut request: Box<Request<Outgoing>>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unanswered> {
         let terms = self.shared.terms();
@@ -112,7 +112,7 @@ pub fn keep_content(request: &mut Request<Outgoing>) {
 
 /// A second copy of a request that may be sent again when the first was not answered: idempotent
 /// (RFC 9110 §9.2.2), without a body, and asking for no upgrade.
-pub fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
+pub fn spare(request: &Request<Outgoing>) -> Option<Box<Request<Outgoing>>> {
     let safe_to_repeat = matches!(
         *request.method(),
         Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
@@ -127,7 +127,7 @@ pub fn spare(request: &Request<Outgoing>) -> Option<Request<Outgoing>> {
     *version = request.version();
     headers.clone_from(request.headers());
     extensions.clone_from(request.extensions());
-    Some(Request::from_parts(parts, Outgoing::empty()))
+    Some(Box::new(Request::from_parts(parts, Outgoing::empty())))
 }
 
 /// Again where the origin has said that it did nothing with the request (RFC 9113 §8.7), where it

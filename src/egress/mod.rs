@@ -107,7 +107,7 @@ impl Egress {
     pub async fn send(
         &self,
         origin: &Origin,
-        request: Request<Outgoing>,
+        request: Box<Request<Outgoing>>,
         asker: &Key,
     ) -> Result<Response<Arriving>, Error> {
         let deadline = self.shared.terms().config.connect_timeout;
@@ -124,7 +124,7 @@ impl Egress {
             Err(unanswered) => unanswered,
         };
         let (request, versions) = match (unanswered.unsent, spare, unanswered.again) {
-            (Some(unsent), _, _) => (*unsent, versions),
+            (Some(unsent), _, _) => (unsent, versions),
             (None, Some(spare), Again::Yes(versions)) => (spare, versions),
             _ => return Err(unanswered.error),
         };

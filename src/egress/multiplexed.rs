@@ -1,12 +1,12 @@
 //! HTTP/2 connections to origins, each shared by many exchanges. Who comes first opens one and the
 //! others wait for it; nobody waits where the origin is known to speak HTTP/1.1 only.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use hyper::client::conn::http2::SendRequest;
 use lru::LruCache;
 use tokio::sync::OnceCell;
@@ -132,7 +132,7 @@ impl Drop for Stream {
 impl Table {
     pub fn new() -> Self {
         let http1 = LruCache::sparse(NonZeroUsize::new(HTTP1_ORIGINS_MAX).expect("a bound above zero"));
-        Self(Mutex::new(State { connections: HashMap::new(), opening: HashMap::new(), http1 }))
+        Self(Mutex::new(State { connections: HashMap::default(), opening: HashMap::default(), http1 }))
     }
 
     /// A place on a connection to `origin` that has room for it and may be used on these terms.

@@ -2,10 +2,12 @@
 //! One pool for each worker: a connection lives and dies on the runtime that made it. A worker that
 //! has none of its own to an origin borrows one of another's rather than shake hands once more.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 use super::body::Answered;
 use super::dial::{Alone, Link};

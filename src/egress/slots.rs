@@ -2,10 +2,11 @@
 //! gets a slot in turn with the other clients that wait, however many each has waiting, and no client
 //! can have all of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -50,7 +51,7 @@ struct Queue {
 
 impl Slots {
     pub fn new(per_origin: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Table { per_origin, origins: HashMap::new() })))
+        Arc::new(Self(Mutex::new(Table { per_origin, origins: HashMap::default() })))
     }
 
     /// Waits for a slot of `origin`, at most `deadline`.

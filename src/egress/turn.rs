@@ -1,49 +1,46 @@
 //! Whose turn it is while a request is under way. An origin is given its time only from where it has
 //! all that there is: the time that a client takes for its upload is the client's.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::sleep_until;
 
 use crate::clock;
 
-#[derive(Debug)]
+/// Since when it has been the origin's turn; `None` while it is the client's.
+#[derive(Debug, Default)]
 pub struct Turn(Mutex<Option<Instant>>);
-
-impl Default for Turn {
-    fn default() -> Self {
-        Self(Mutex::new(Some(clock::monotonic())))
-    }
-}
 
 impl Turn {
     /// From now on the origin is waited for.
     pub fn is_origins(&self) {
-        self.set(Some(clock::monotonic()));
+        *self.since() = Some(clock::monotonic());
     }
 
     /// The client is waited for: it has bounds of its own.
     pub fn is_clients(&self) {
-        self.set(None);
+        *self.since() = None;
     }
 
     /// Returns when it has been the origin's turn for `limit` without a break.
     pub async fn overdue(&self, limit: Duration) {
+        let mut end = self.end(limit);
         loop {
-            let waited = self.since().map_or(Duration::ZERO, |since| clock::monotonic() - since);
-            match limit.checked_sub(waited) {
-                None | Some(Duration::ZERO) => return,
-                Some(left) => sleep(left).await,
+            sleep_until(end.into()).await;
+            match self.end(limit) {
+                later if later > end => end = later,
+                _ => return,
             }
         }
     }
 
-    fn set(&self, since: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    /// When it will have been the origin's turn for `limit`, if it stays so.
+    fn end(&self, limit: Duration) -> Instant {
+        self.since().unwrap_or_else(clock::monotonic) + limit
     }
 
-    fn since(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

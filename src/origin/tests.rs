@@ -115,3 +115,21 @@ fn the_rest_of_a_url_is_left_as_written() {
         assert_eq!(&*split_url(url.as_bytes()).unwrap().1, rest.as_bytes(), "{url}");
     }
 }
+
+#[test]
+fn a_host_field_that_says_the_same_is_known_without_making_one() {
+    for (url, same, others) in [
+        ("http://a.example/", "a.example", ["a.example:80", "A.example", "a.example."]),
+        ("http://a.example:8080/", "a.example:8080", ["a.example", "a.example:08080", "a.example:8081"]),
+        ("https://127.0.0.1/", "127.0.0.1", ["127.0.0.1:443", "127.0.0.2", "127.1"]),
+        ("http://127.0.0.1:99/", "127.0.0.1:99", ["127.0.0.1:", "127.0.0.1:+99", "127.0.0.1:99:99"]),
+        ("http://[2001:db8::1]:8080/", "[2001:db8::1]:8080", ["2001:db8::1", "[2001:DB8::1]:8080", ""]),
+    ] {
+        let (origin, _) = split_url(url.as_bytes()).unwrap();
+        assert!(origin.has_authority(same.as_bytes()), "{url} {same}");
+        assert_eq!(origin.authority(), same);
+        for other in others {
+            assert!(!origin.has_authority(other.as_bytes()), "{url} {other}");
+        }
+    }
+}

@@ -20,14 +20,15 @@ use super::body::Body;
 use super::channel::Channel;
 use super::control::Control;
 use super::framing::Framing;
+use super::received::Received;
 use super::refusal::Refusal;
 use super::respond::raw_refusal;
 use super::watch::Watch;
 use super::wire::{Deadlines, Wire};
 use super::{closing, turn_away};
 use crate::limits::{
-    FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, LINGER,
-    LINGER_OCTETS_MAX,
+    ENGINES_FIELDS_MAX, FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, H2_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS,
+    LINGER, LINGER_OCTETS_MAX,
 };
 
 /// The bounds of a connection.
@@ -55,16 +56,19 @@ where
         if let Some(wanted) = request.extensions().get::<OnUpgrade>() {
             *last_upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted.clone());
         }
-        answer(request, Arc::clone(&asked_by), turned_away.clone())
+        answer(request.into(), Arc::clone(&asked_by), turned_away.clone())
     });
     let framing = Framing::new(limits.head_max, limits.fields_max);
     let wire = Wire::new(stream, Arc::clone(&control), limits.deadlines, framing);
-    let mut connection = http1::Builder::new()
+    let mut builder = http1::Builder::new();
+    if limits.fields_max != ENGINES_FIELDS_MAX {
+        builder.max_headers(limits.fields_max);
+    }
+    let mut connection = builder
         .half_close(true)
         .preserve_header_case(true)
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
-        .max_headers(limits.fields_max)
         .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max)
         .serve_connection(TokioIo::new(wire), service)
@@ -114,7 +118,7 @@ where
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
     let service = service_fn(move |request: Request<Incoming>| {
-        let answered = answer(request, Arc::clone(&asked_by), None);
+        let answered = answer(request.into(), Arc::clone(&asked_by), None);
         let watch = Arc::clone(&watching);
         async move { answered.await.map(|response| response.map(|body| watch.over(body))) }
     });
@@ -172,14 +176,15 @@ async fn unused(control: &Control, limit: Duration) {
 }
 
 async fn answer(
-    request: Request<Incoming>,
+    request: Received,
     channel: Arc<Channel>,
     turned_away: Option<Arc<Refusal>>,
 ) -> Result<Response<Body>, Infallible> {
     Ok(match turned_away {
         None => {
             let proxy = channel.proxy.load_full();
-            let may_say_so = request.version() < Version::HTTP_2 && *request.method() != Method::CONNECT;
+            let head = &request.head;
+            let may_say_so = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
             // On the heap: the engine keeps room for this future for as long as a client is there.
             let response = Box::pin(proxy.handle(request, &channel)).await;
             let is_last = channel.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
@@ -188,7 +193,7 @@ async fn answer(
         }
         Some(refusal) => {
             channel.control.may_leave_unread();
-            turn_away(&refusal, &request)
+            turn_away(&refusal, &request.head)
         }
     })
 }

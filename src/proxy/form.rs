@@ -1,7 +1,7 @@
 //! In which form a request wants to be answered: JSON, HTML or text, with or without content.
 
 use http::header::{ACCEPT, HeaderMap};
-use http::{Method, Request};
+use http::{Method, request};
 
 /// What of a request shapes the answer to it.
 #[derive(Clone, Copy, Debug)]
@@ -11,8 +11,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    pub fn by<B>(request: &Request<B>) -> Self {
-        Self { form: preferred(request.headers()), only_head: *request.method() == Method::HEAD }
+    pub fn by(head: &request::Parts) -> Self {
+        Self { form: preferred(&head.headers), only_head: head.method == Method::HEAD }
     }
 
     /// By a request that could not be read.
@@ -44,7 +44,8 @@ impl Form {
 /// three: programs send `*/*`, people's browsers name HTML.
 pub(super) fn preferred(fields: &HeaderMap) -> Form {
     let mut best = (Form::Json, 0.0_f32);
-    for value in fields.get_all(ACCEPT) {
+    // What programs send if they are not told: nothing is preferred.
+    for value in fields.get_all(ACCEPT).iter().filter(|value| *value != "*/*") {
         for range in String::from_utf8_lossy(value.as_bytes()).split(',') {
             let mut parts = range.split(';').map(str::trim);
             let Some(form) = Form::of(parts.next().unwrap_or_default()) else { continue };

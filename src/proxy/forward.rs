@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, UPGRADE};
 use http::{Request, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,7 @@ use super::fields::{self, Via};
 use super::gate::Permit;
 use super::interim::Interim;
 use super::pipes::Pipes;
+use super::received::Received;
 use super::refusal::Refusal;
 use super::upgrade;
 use crate::clients;
@@ -53,18 +55,18 @@ impl Forwarding {
     pub async fn forward(
         &self,
         permit: &Permit,
-        mut request: Request<Incoming>,
+        request: Received,
         client: Client<'_>,
     ) -> Result<Response<Body>, egress::Error> {
-        let received = request.version();
-        let protocol = fields::wanted_upgrade(request.headers()).filter(|_| received == Version::HTTP_11);
-        let client_side = protocol.is_some().then(|| hyper::upgrade::on(&mut request));
-        let (mut parts, body) = request.into_parts();
+        let Received { mut head, body } = request;
+        let received = head.version;
+        let protocol = fields::wanted_upgrade(&head.headers).filter(|_| received == Version::HTTP_11);
+        let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         let interim = Interim::new(received, client.control, waker().await);
-        let (body, hold) = self.body(&parts, body, received);
+        let (body, hold) = self.body(&head, body, received);
         let is_complete = body.completion();
-        self.rewrite(permit, &mut parts, protocol.clone());
-        let mut outgoing = Request::from_parts(parts, body);
+        self.rewrite(permit, &mut head, protocol.clone());
+        let mut outgoing = Box::new(Request::from_parts(*head, body));
         let flood = interim.pass_on(&mut outgoing, hold);
 
         let (origin, asker) = (&permit.target().origin, client.who.key());
@@ -126,7 +128,8 @@ impl Forwarding {
         fields::join_cookies(&mut parts.headers);
         parts.uri = Uri::from(target.path.clone());
         parts.version = Version::HTTP_11;
-        if let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
+        let named = parts.headers.get(HOST).is_some_and(|host| target.origin.has_authority(host.as_bytes()));
+        if !named && let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
             parts.headers.insert(HOST, host);
         }
         // RFC 9110 §10.1.4: TE goes with Connection, for this hop.

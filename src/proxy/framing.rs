@@ -130,7 +130,12 @@ impl Framing {
 
     /// A whole head: what follows it is its content, and then the next request.
     fn begin(&mut self, line: RequestLine, head: &mut [u8]) -> Result<(), Refusal> {
-        let mut lines = head.split(|octet| *octet == b'\n').map(without_cr);
+        let mut begin = 0;
+        let mut lines = memchr::memchr_iter(b'\n', head).map(|end| {
+            let line = &head[begin..end];
+            begin = end + 1;
+            without_cr(line)
+        });
         let length = lines.next().map_or(0, <[u8]>::len);
         let content = head::fields(line, lines.take_while(|line| !line.is_empty()), self.fields_max)?;
         // A higher minor version is treated as the highest that we know (RFC 9110 §6.2).

@@ -51,7 +51,8 @@ pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
     if target.contains(&b'#') {
         return Err(fault("has a fragment in its target, which is never sent (RFC 9110 §7.1)"));
     }
-    if !target.iter().all(u8::is_ascii_graphic) || http::Uri::try_from(target).is_err() {
+    let is_uri = || target.iter().all(u8::is_ascii_graphic) && http::Uri::try_from(target).is_ok();
+    if !is_plain_url(target) && !is_uri() {
         return Err(fault("has no valid target"));
     }
     let Some(&[minor @ b'0'..=b'9']) = version.strip_prefix(b"HTTP/1.") else {
@@ -112,11 +113,16 @@ pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
         Err("has a blank before the colon (RFC 9112 §5.1)")
     } else if !is_token(name) {
         Err("has a name that is no token (RFC 9110 §5.1)")
-    } else if value.iter().any(|octet| octet.is_ascii_control() && *octet != b'\t') {
+    } else if has_control(value) {
         Err("has a control character in its value (RFC 9110 §5.5)")
     } else {
         Ok((name, value))
     }
+}
+
+/// Without a way out before the end: so it is looked at in many octets at once.
+fn has_control(value: &[u8]) -> bool {
+    value.iter().fold(false, |found, octet| found | (octet.is_ascii_control() & (*octet != b'\t')))
 }
 
 /// Digits only (RFC 9110 §8.6): no sign, no list, no other base, and no number that wraps.
@@ -142,6 +148,29 @@ fn is_without_path(target: &[u8]) -> bool {
             .is_some_and(|at| memchr::memchr2(b'/', b'?', &target[at + 3..]).is_none())
 }
 
+/// A URL as most are, of which nothing has to be parsed to know that it is one: letters, digits and few
+/// signs. That something else is a URL is for a parser to say.
+fn is_plain_url(target: &[u8]) -> bool {
+    let Some(rest) = target.strip_prefix(b"http://") else { return false };
+    let host_end = rest.iter().position(|octet| !is_of_a_name(*octet)).unwrap_or(rest.len());
+    let (host, rest) = rest.split_at(host_end);
+    let digits = rest.strip_prefix(b":").map_or(&b""[..], |port| {
+        let end = port.iter().position(|octet| !octet.is_ascii_digit()).unwrap_or(port.len());
+        &port[..end]
+    });
+    let path = if digits.is_empty() { rest } else { &rest[1 + digits.len()..] };
+    !host.is_empty()
+        && digits.len() < 5
+        && path.first() == Some(&b'/')
+        && path
+            .iter()
+            .all(|octet| is_of_a_name(*octet) || matches!(octet, b'/' | b'_' | b'?' | b'&' | b'=' | b'%'))
+}
+
+const fn is_of_a_name(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.')
+}
+
 /// A TLS record of a handshake (RFC 8446 §5.1).
 fn is_tls(octets: &[u8]) -> bool {
     octets.starts_with(&[0x16, 0x03])
@@ -152,8 +181,25 @@ pub fn is_token(octets: &[u8]) -> bool {
 }
 
 /// RFC 9110 §5.6.2.
-pub fn is_token_octet(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
+pub const fn is_token_octet(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric()
+        || matches!(
+            octet,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
 }
 
 pub fn too_large() -> Refusal {
@@ -194,7 +240,35 @@ fn quoted(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_passes_for_a_plain_url_is_one_for_the_engine(
+            target in "http://[-.a-zA-Z0-9]{0,12}(:[0-9]{0,6})?/?[-._/?&=%a-zA-Z0-9@:\"]{0,20}"
+        ) {
+            prop_assert!(!is_plain_url(target.as_bytes()) || http::Uri::try_from(&target).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_target_needs_no_parser_where_it_is_plain() {
+        for (target, plain) in [
+            ("http://a.example/", true),
+            ("http://a.example:8080/b/c?d=%20&e=f", true),
+            ("http://a.example", false),
+            ("http:///a", false),
+            ("http://a.example:/", false),
+            ("http://a.example:123456/", false),
+            ("http://u@a.example/", false),
+            ("http://a.example/\"", false),
+            ("/a", false),
+        ] {
+            assert_eq!(is_plain_url(target.as_bytes()), plain, "{target}");
+        }
+    }
 
     fn read(head: &str) -> Result<Content, String> {
         let mut lines = head.split("\r\n").map(str::as_bytes);

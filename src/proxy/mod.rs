@@ -24,6 +24,7 @@ mod pipes;
 #[doc(hidden)]
 pub mod probe;
 mod problem;
+mod received;
 mod recorded;
 mod refusal;
 #[cfg(test)]
@@ -43,8 +44,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, Version, request};
-use hyper::body::{Body as _, Incoming};
+use http::{HeaderValue, Method, Response, Version, request};
+use hyper::body::Body as _;
 use hyper::upgrade::OnUpgrade;
 
 pub use body::Body;
@@ -62,6 +63,7 @@ pub use gate::Gate;
 use gate::{Admission, Ask, Subject};
 pub use pipes::Pipes;
 pub use problem::{OWN_NAME, Problem};
+use received::Received;
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
 use stop::Stop;
@@ -90,22 +92,22 @@ pub struct Proxy {
 }
 
 /// The answer to a client that is not served at all.
-pub fn turn_away<B>(refusal: &Refusal, request: &Request<B>) -> Response<Body> {
-    closing(respond::refused(refusal, &Asked::by(request)))
+pub fn turn_away(refusal: &Refusal, head: &request::Parts) -> Response<Body> {
+    closing(respond::refused(refusal, &Asked::by(head)))
 }
 
 impl Proxy {
     /// Answers one request of `channel`.
-    pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
+    pub async fn handle(&self, request: Received, channel: &Channel) -> Response<Body> {
         let mut exchange = Exchange::begin(&channel.control);
-        let asked = Asked::by(&request);
+        let asked = Asked::by(&request.head);
         // It may be answered before it is read: a denied upload is an everyday case. And what follows a
         // refused CONNECT was meant for a tunnel, not for us.
-        let may_be_unread = *request.method() == Method::CONNECT || !request.body().is_end_stream();
+        let may_be_unread = request.head.method == Method::CONNECT || !request.body.is_end_stream();
         if may_be_unread {
             channel.control.may_leave_unread();
         }
-        let closes = may_be_unread && request.version() < Version::HTTP_2;
+        let closes = may_be_unread && request.head.version < Version::HTTP_2;
         let response = match self.answer(request, channel, &mut exchange).await {
             Ok(response) => response,
             Err(stop) => {
@@ -120,15 +122,13 @@ impl Proxy {
 
     async fn answer(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Received,
         channel: &Channel,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Stop> {
-        let (parts, body) = request.into_parts();
-        let destination = destination(&parts, &channel.scope, channel.control.is_pathless())?;
-        let client = self.identify(&parts, channel).await?;
+        let destination = destination(&request.head, &channel.scope, channel.control.is_pathless())?;
+        let client = self.identify(&request.head, channel).await?;
         exchange.occupies(self.door.request(&client)?);
-        request = Request::from_parts(parts, body);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => return Box::pin(self.connect(request, &client, channel)).await,
@@ -137,11 +137,11 @@ impl Proxy {
             }
             Destination::Proxy => return Ok(respond::options()),
         };
-        forward::check_expectation(request.headers(), request.version())?;
-        if self.forwarding.via.is_looping(request.headers()) {
+        forward::check_expectation(&request.head.headers, request.head.version)?;
+        if self.forwarding.via.is_looping(&request.head.headers) {
             return Err(Refusal::looping("the request has been through this proxy before (Via)").into());
         }
-        if let Some(answer) = last_forward(&mut request) {
+        if let Some(answer) = last_forward(&mut request.head) {
             return Ok(answer);
         }
         let counted = self.tally.asked(&target.origin);
@@ -172,12 +172,13 @@ impl Proxy {
     /// Decides on a resource, and has it fetched.
     async fn fetch(
         &self,
-        request: Request<Incoming>,
+        request: Received,
         target: Target,
         client: &clients::Client,
         channel: &Channel,
     ) -> Result<(End, Response<Body>), Stop> {
-        let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
+        let head = &request.head;
+        let (method, user_agent) = (head.method.clone(), head.headers.get(USER_AGENT).cloned());
         let ask = Ask { client, method: &method, user_agent: user_agent.as_ref() };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
@@ -202,14 +203,15 @@ impl Proxy {
     /// Answers a CONNECT, and says what follows it.
     async fn connect(
         &self,
-        mut request: Request<Incoming>,
+        request: Received,
         client: &clients::Client,
         channel: &Channel,
     ) -> Result<Response<Body>, Stop> {
+        let mut request = request.whole();
         let upgrade = hyper::upgrade::on(&mut request);
-        let (parts, _) = request.into_parts();
-        let ask = Ask { client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
-        match self.https.connect(&parts, &channel.scope)? {
+        let (head, _) = request.into_parts();
+        let ask = Ask { client, method: &head.method, user_agent: head.headers.get(USER_AGENT) };
+        match self.https.connect(&head, &channel.scope)? {
             Connect::Intercept(origin) => {
                 if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
                     // What is asked inside counts for itself; without an inside, this was the request.
@@ -272,17 +274,17 @@ fn closing(mut response: Response<Body>) -> Response<Body> {
 
 /// `Max-Forwards` of TRACE and OPTIONS (RFC 9110 §7.6.2): at zero the request ends here, else it
 /// goes on with one less. In other methods the field means nothing, and is left alone.
-fn last_forward(request: &mut Request<Incoming>) -> Option<Response<Body>> {
-    let is_trace = *request.method() == Method::TRACE;
-    if !is_trace && *request.method() != Method::OPTIONS {
+fn last_forward(head: &mut request::Parts) -> Option<Response<Body>> {
+    let is_trace = head.method == Method::TRACE;
+    if !is_trace && head.method != Method::OPTIONS {
         return None;
     }
-    let count: u64 = request.headers().get(MAX_FORWARDS)?.to_str().ok()?.trim().parse().ok()?;
+    let count: u64 = head.headers.get(MAX_FORWARDS)?.to_str().ok()?.trim().parse().ok()?;
     match count.checked_sub(1) {
         None if is_trace => Some(respond::trace_ends_here()),
         None => Some(respond::options()),
         Some(left) => {
-            request.headers_mut().insert(MAX_FORWARDS, HeaderValue::from(left));
+            head.headers.insert(MAX_FORWARDS, HeaderValue::from(left));
             None
         }
     }

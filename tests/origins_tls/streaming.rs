@@ -34,7 +34,7 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
         let (egress, origin) = (Arc::clone(&egress), origin.clone());
         async move {
             let request = sent_on(request);
-            let mut response = egress.send(&origin, request, &Key::Proxy).await?;
+            let mut response = egress.send(&origin, Box::new(request), &Key::Proxy).await?;
             *response.version_mut() = Version::HTTP_11;
             Ok::<_, courtesy::egress::Error>(response)
         }

@@ -213,7 +213,7 @@ pub fn request(method: Method, origin: &Origin, path: &str) -> Request<Outgoing>
 }
 
 pub async fn get(egress: &Egress, origin: &Origin) -> Result<Response<Arriving>, egress::Error> {
-    egress.send(origin, request(Method::GET, origin, "/"), &Key::Proxy).await
+    egress.send(origin, Box::new(request(Method::GET, origin, "/")), &Key::Proxy).await
 }
 
 pub async fn text(response: Response<Arriving>) -> String {
