@@ -3,6 +3,7 @@
 //! finds descriptors for the origins he asks for.
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ impl Acceptor {
         runtime.block_on(async {
             let mut loops = tokio::task::JoinSet::new();
             for listener in listeners.0 {
-                match TcpListener::from_std(listener) {
+                match prepare(listener) {
                     Ok(listener) => {
                         loops.spawn(self.clone().accept_all(listener));
                     }
@@ -59,11 +60,11 @@ impl Acceptor {
                 () = self.stop.cancelled() => return,
             };
             match accepted {
-                Ok((stream, place)) => {
+                Ok((stream, client, place)) => {
                     if std::mem::take(&mut is_short) {
                         info!("connections are accepted again");
                     }
-                    self.let_in(stream, place, &mut turn);
+                    self.let_in(stream, client, place, &mut turn);
                 }
                 // It was the client who left, or an interruption: nothing that waiting would mend.
                 Err(error) if is_passing(&error) => {}
@@ -82,15 +83,19 @@ impl Acceptor {
     }
 
     /// The place first: whoever is accepted has descriptors.
-    async fn accept(&self, listener: &TcpListener) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    async fn accept(
+        &self,
+        listener: &TcpListener,
+    ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
-        let (stream, _) = listener.accept().await?;
-        Ok((stream, place))
+        let (stream, client) = listener.accept().await?;
+        Ok((stream, client, place))
     }
 
     /// Hands a client to the next worker that is there. What goes wrong costs this client alone.
-    fn let_in(&self, stream: TcpStream, place: OwnedSemaphorePermit, turn: &mut usize) {
-        let Ok((stream, client)) = detach(stream) else { return };
+    fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit, turn: &mut usize) {
+        // Off this runtime, for another to take on.
+        let Ok(stream) = stream.into_std() else { return };
         let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Who is turned away has a place among those, and leaves this one to others.
@@ -112,12 +117,31 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-/// Takes the connection off this runtime, for another to take on.
-fn detach(stream: TcpStream) -> io::Result<(std::net::TcpStream, std::net::SocketAddr)> {
-    let client = stream.peer_addr()?;
-    stream.set_nodelay(true)?;
+/// What holds of a listener holds of the connections that it accepts: set here, it costs them nothing.
+fn prepare(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    let socket = socket2::SockRef::from(&listener);
+    socket.set_tcp_nodelay(true)?;
     // Elsewhere a slow reader costs more of the system's memory, and nothing else.
     #[cfg(target_os = "linux")]
-    socket2::SockRef::from(&stream).set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
-    Ok((stream.into_std()?, client))
+    socket.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
+    TcpListener::from_std(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_set_of_a_listener_holds_of_what_it_accepts() {
+        let Listeners(mut bound) = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).unwrap();
+        let listener = prepare(bound.remove(0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        assert!(stream.nodelay().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
+    }
 }
