@@ -30,14 +30,17 @@ const NEVER_STRIPPED: [HeaderName; 2] = [header::HOST, header::CONTENT_LENGTH];
 /// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
 /// that are hop-by-hop by definition.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
+    // `Connection` is one of them: most messages have none, and nothing more to be looked for.
+    let by_definition: Vec<HeaderName> = fields.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if by_definition.is_empty() {
+        return;
+    }
     let named = fields
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|octet| *octet == b','))
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .filter(|name| !NEVER_STRIPPED.contains(name));
-    // Most messages have none or one of them: to look for each would cost more.
-    let by_definition = fields.keys().filter(|name| is_hop_by_hop(name)).cloned();
     let all: Vec<HeaderName> = named.chain(by_definition).collect();
     for name in all {
         fields.remove(&name);
