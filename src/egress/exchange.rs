@@ -55,6 +55,11 @@ impl Egress {
             answered = connection.link.send(origin, request) => Some(answered),
             () = turn.overdue(config.response_timeout) => None,
         };
+        if let Some(Ok(_)) = &answered
+            && let Some(waited) = turn.waited()
+        {
+            self.shared.counters.upstream.note(waited);
+        }
         let error = match answered {
             Some(Ok(response)) if response.headers().len() > config.max_headers => {
                 let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);

@@ -8,14 +8,9 @@ use tokio::time::sleep;
 
 use crate::clock;
 
-#[derive(Debug)]
+/// Nobody's at first: the exchange that begins says whose.
+#[derive(Debug, Default)]
 pub struct Turn(Mutex<Option<Instant>>);
-
-impl Default for Turn {
-    fn default() -> Self {
-        Self(Mutex::new(Some(clock::monotonic())))
-    }
-}
 
 impl Turn {
     /// From now on the origin is waited for.
@@ -28,15 +23,19 @@ impl Turn {
         self.set(None);
     }
 
-    /// Returns when it has been the origin's turn for `limit` without a break.
+    /// Returns when it has been the origin's turn for `limit` without a break, at the soonest `limit`
+    /// from now: whoever asks has only just begun.
     pub async fn overdue(&self, limit: Duration) {
-        loop {
-            let waited = self.since().map_or(Duration::ZERO, |since| clock::monotonic() - since);
-            match limit.checked_sub(waited) {
-                None | Some(Duration::ZERO) => return,
-                Some(left) => sleep(left).await,
-            }
+        let mut left = Some(limit);
+        while let Some(wait) = left.filter(|left| !left.is_zero()) {
+            sleep(wait).await;
+            left = limit.checked_sub(self.waited().unwrap_or_default());
         }
+    }
+
+    /// For how long it has been the origin's turn, if it is.
+    pub fn waited(&self) -> Option<Duration> {
+        self.since().map(|since| clock::monotonic() - since)
     }
 
     fn set(&self, since: Option<Instant>) {

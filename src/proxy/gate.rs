@@ -101,13 +101,15 @@ impl Gate {
         let draft = self.draft(Subject::Resource(&target), ask);
         let known = self.known(&draft).await?;
         // The fetch may have taken its time: what follows is judged by the time it ended.
-        let draft = Draft { now: self.clock.wall(), ..draft };
+        let draft = Draft { now: known.at(), ..draft };
         let policy = known.policy(draft.now);
         let decision = decide(&policy, draft.agent.token, target.judged_path().as_bytes());
-        if decision.verdict == Verdict::Disallow {
-            Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
+        match decision.verdict {
+            Verdict::Allow => self.decisions.allowed(&decision.basis, true),
+            Verdict::Disallow => {
+                Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
+            }
         }
-        self.decisions.count(Verdict::Allow, true);
         if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
             return Ok(answer);
         }
@@ -120,9 +122,11 @@ impl Gate {
         self.check_audit()?;
         let draft = self.draft(Subject::Host(&origin), ask);
         let known = self.known(&draft).await?;
-        let draft = Draft { now: self.clock.wall(), ..draft };
+        let draft = Draft { now: known.at(), ..draft };
         match decide_host(&known.policy(draft.now), draft.agent.token) {
-            HostDecision::Whole(Decision { verdict: Verdict::Allow, .. }) => {}
+            HostDecision::Whole(Decision { verdict: Verdict::Allow, basis }) => {
+                self.decisions.allowed(&basis, false);
+            }
             HostDecision::Whole(decision) => {
                 self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
             }
@@ -135,16 +139,17 @@ impl Gate {
                         denial.record.event = Event::Tunnelled;
                         self.record(&denial).await;
                         self.check_audit()?;
+                        self.goes_all_the_same(&denial);
                     }
                 }
             }
         }
-        self.decisions.count(Verdict::Allow, false);
         Ok(HostPermit { origin })
     }
 
     /// Refuses a CONNECT to a port that is not listed.
     pub async fn refuse_port(&self, origin: &Origin, ask: Ask<'_>) -> No {
+        self.decisions.port_closed();
         self.deny(self.draft(Subject::Host(origin), ask).port_not_allowed()).await
     }
 
@@ -162,6 +167,7 @@ impl Gate {
     /// What it means that the way out failed: where the operator closed it, that is a denial,
     /// with its record, whoever found it out.
     pub(super) async fn no_way_out(&self, subject: Subject<'_>, ask: Ask<'_>, error: egress::Error) -> No {
+        self.decisions.failed(error.failure);
         if error.failure.is_prohibition() {
             self.deny(self.draft(subject, ask).origin_refused(&error)).await
         } else {

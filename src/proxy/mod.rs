@@ -17,6 +17,7 @@ mod forward;
 mod framing;
 mod gate;
 mod head;
+mod inside;
 mod intercept;
 mod interim;
 mod page;
@@ -73,6 +74,7 @@ pub use wire::Deadlines;
 
 use crate::ca::Leaves;
 use crate::clients::{self, Door, TurnedAway};
+use crate::clock;
 use crate::origin::Origin;
 
 /// One worker's proxy.
@@ -211,9 +213,10 @@ impl Proxy {
         let ask = Ask { client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
         match self.https.connect(&parts, &channel.scope)? {
             Connect::Intercept(origin) => {
+                let since = clock::monotonic();
                 if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
                     // What is asked inside counts for itself; without an inside, this was the request.
-                    return count(self.tally.asked(&origin), Err(no.into()));
+                    return count(self.tally.asked(&origin).since(since), Err(no.into()));
                 }
                 let inside = intercept::sequel(upgrade, origin, channel.of(client));
                 channel.control.follow_with(inside);

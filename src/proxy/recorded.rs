@@ -7,7 +7,6 @@ use super::denial::{Denial, Draft, Subject};
 use super::gate::{Gate, No};
 use super::rules::Mode;
 use crate::audit::{Event, Record};
-use crate::policy::decision::Verdict;
 use crate::policy::exemption::Exemption;
 
 impl Gate {
@@ -25,6 +24,7 @@ impl Gate {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
             if self.record(&denial).await {
+                self.goes_all_the_same(&denial);
                 return Ok(());
             }
             denial.record.event = Event::Denied;
@@ -32,9 +32,18 @@ impl Gate {
             denial.record.event = Event::WouldDeny;
             // Who observes wants nothing denied, and a lost record is counted by the writer.
             self.record(&denial).await;
-            return self.check_audit();
+            self.check_audit()?;
+            self.goes_all_the_same(&denial);
+            return Ok(());
         }
         Err(self.deny(denial).await)
+    }
+
+    /// Counts a request that goes although it was disallowed. One that is denied counts when it is
+    /// recorded.
+    pub(super) fn goes_all_the_same(&self, denial: &Denial) {
+        let Record { event, reason, path_seen, .. } = denial.record;
+        self.decisions.recorded(event, reason, path_seen);
     }
 
     pub(super) async fn deny(&self, denial: Denial) -> No {
@@ -60,7 +69,7 @@ impl Gate {
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
         if record.event == Event::Denied {
-            self.decisions.count(Verdict::Disallow, record.path_seen);
+            self.decisions.recorded(record.event, record.reason, record.path_seen);
         }
         match self.audit.write(record.clone(), denial.exhibits.clone()).await {
             Ok(_) => true,
