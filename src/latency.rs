@@ -7,8 +7,7 @@ use std::time::Duration;
 
 /// The buckets' upper ends, in milliseconds: from an answer of the same machine to the longest that
 /// anybody waits by default. What takes longer still is in a bucket without an end.
-const ENDS_MS: [u64; 15] =
-    [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
+const ENDS_MS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
 
 /// Shared by all who note. Each number is exact; together they are of about one moment.
 #[derive(Debug, Default)]
@@ -35,7 +34,10 @@ impl Latency {
 
     pub fn counts(&self) -> Latencies {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        Latencies { buckets: std::array::from_fn(|place| read(&self.buckets[place])), nanos: read(&self.nanos) }
+        Latencies {
+            buckets: std::array::from_fn(|place| read(&self.buckets[place])),
+            nanos: read(&self.nanos),
+        }
     }
 }
 

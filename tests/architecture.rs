@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 const ORDER: [&str; 25] = [
     "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
     "policy", // 1
-    "clock", "latency", "private", "suites", "clients", "ca", "egress", "evidence", "fetch", "store", "audit",
-    "review", // 2 edges
+    "clock", "latency", "private", "suites", "clients", "ca", "egress", "evidence", "fetch", "store",
+    "audit", "review", // 2 edges
     "proxy",  // 3
     "config", "admin", "server", "cli", // 4 program
 ];

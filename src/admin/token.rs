@@ -156,7 +156,9 @@ mod tests {
         };
         assert_eq!(with("0123456789abcdef\n", 0o640).unwrap(), TOKEN);
         assert!(matches!(with("0123456789abcdef\n", 0o644), Err(TokenError::Exposed(_))));
-        for text in ["", "short", "0123456789abcde", "0123456789 abcdef", "0123456789abcdef\n0123456789abcdef"] {
+        for text in
+            ["", "short", "0123456789abcde", "0123456789 abcdef", "0123456789abcdef\n0123456789abcdef"]
+        {
             let refused = with(text, 0o600).unwrap_err();
             assert!(refused.to_string().contains("openssl rand"), "{refused}");
         }

@@ -46,9 +46,7 @@ pub fn get(address: SocketAddr, url: &str, fields: &str) -> io::Result<Option<An
     stream.set_read_timeout(Some(PATIENCE))?;
     let host = url.split('/').nth(2).unwrap_or_default();
     // In one piece: who does not like its beginning may not wait for its end.
-    let request = format!(
-        "GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n"
-    );
+    let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut octets = Vec::new();
     // What came before an error, or the end of patience, may be enough.

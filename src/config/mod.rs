@@ -28,7 +28,8 @@ pub use load::{Loaded, load, load_text};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
+    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings,
+    Tls,
 };
 pub use show::Effective;
 pub use values::{AdminAddress, FetchAs, Via};

@@ -146,9 +146,10 @@ impl Slots {
             let waiters = queue.waiting.iter().flat_map(|(_, waiters)| waiters);
             waiters.filter(|waiter| !waiter.is_closed()).count()
         };
-        table.origins.values().fold((0, 0), |(in_use, waiting), queue| {
-            (in_use + queue.in_use, waiting + waiters(queue))
-        })
+        table
+            .origins
+            .values()
+            .fold((0, 0), |(in_use, waiting), queue| (in_use + queue.in_use, waiting + waiters(queue)))
     }
 
     /// How many slots did not come in time.

@@ -144,7 +144,10 @@ mod tests {
         for cause in failed.into_iter().chain(status).chain(redirects) {
             Begun { counters: &counters, result: word(&AccessResult::Without(cause)) };
         }
-        Begun { counters: &counters, result: word(&AccessResult::NotModified { freshness: Default::default() }) };
+        Begun {
+            counters: &counters,
+            result: word(&AccessResult::NotModified { freshness: Default::default() }),
+        };
         drop(counters.begin());
         let counted: u64 = counters.results().iter().map(|(_, count)| count).sum();
         assert_eq!(counted, 8 + 4 + 3 + 1 + 1);

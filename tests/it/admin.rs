@@ -291,11 +291,15 @@ fn with_token() -> Proxy {
 #[test]
 fn who_has_no_token_learns_that_it_lives_and_whether_it_is_ready() {
     let proxy = with_token();
-    let asked = |path: &str, field: &str| ask(&proxy, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1{field}"));
+    let asked =
+        |path: &str, field: &str| ask(&proxy, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1{field}"));
     for path in ["/metrics", "/version", "/config"] {
         for field in ["", "\r\nAuthorization: Bearer correct-horse-battery-stapler"] {
             let stranger = asked(path, field);
-            assert_eq!((stranger.status(), stranger.field("www-authenticate")), (401, Some("Bearer realm=\"courtesy\"")));
+            assert_eq!(
+                (stranger.status(), stranger.field("www-authenticate")),
+                (401, Some("Bearer realm=\"courtesy\""))
+            );
             assert!(!stranger.text().contains("courtesy_"), "{path}");
         }
         assert_eq!(asked(path, &format!("\r\nAuthorization: Bearer {TOKEN}")).status(), 200, "{path}");
@@ -312,7 +316,8 @@ fn with_the_token_any_name_will_do_and_without_it_none_does() {
     let proxy = with_token();
     let rebound = ask(&proxy, "GET /healthz HTTP/1.1\r\nHost: evil.example");
     assert_eq!(rebound.status(), 421);
-    let head = format!("GET /metrics HTTP/1.1\r\nHost: courtesy.crawlers.svc\r\nAuthorization: Bearer {TOKEN}");
+    let head =
+        format!("GET /metrics HTTP/1.1\r\nHost: courtesy.crawlers.svc\r\nAuthorization: Bearer {TOKEN}");
     assert_eq!(ask(&proxy, &head).status(), 200);
 }
 

@@ -3,6 +3,8 @@
 
 mod admin;
 mod descriptors;
+mod health;
+mod metrics;
 mod reload;
 mod sockets;
 mod store;

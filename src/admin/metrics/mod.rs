@@ -4,8 +4,8 @@
 
 mod sheet;
 
-use http::header::{ACCEPT, HeaderMap};
 use http::StatusCode;
+use http::header::{ACCEPT, HeaderMap};
 
 use super::routes::{Answer, Asked, told};
 use super::{Watched, panics};

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use super::super::exit::Failure;
+use super::super::http;
 use super::super::private::PrivateProxy;
 use super::finding::Finding;
-use super::super::http;
 use super::site::{DISALLOWED, PROXY_NAME, Site};
 use crate::audit;
 use crate::ca::{CaError, Leaves, Source};
