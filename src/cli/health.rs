@@ -22,9 +22,9 @@ Examples:
   courtesy health --live
   HEALTHCHECK CMD [\"/usr/bin/courtesy\", \"health\"]
 
-Asks the listener of listen.admin, with the token of admin.token_file where there is one. Ends with 0
-when the proxy is ready, also when it says what is not as it should be; with 1 when it is not ready,
-and prints why; with 69 when nobody answers.")]
+Asks the listener of listen.admin, with the token of admin.token_file where there is one. Ends with
+0 when the proxy is ready, also when it says what is not as it should be; with 1 when it is not
+ready, and prints why; with 69 when nobody answers.")]
 pub struct HealthArgs {
     /// Ask only whether the process lives
     #[arg(long)]

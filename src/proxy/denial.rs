@@ -215,6 +215,7 @@ impl Draft<'_> {
             rule: None,
             seq: 0,
             time: self.now,
+            trace_id: self.ask.account.trace_id.clone(),
             url: Record::url(url.as_bytes()),
             user_agent: octets(self.agent.identification),
         }

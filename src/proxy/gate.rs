@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode};
 
+use super::account::Account;
 use super::connect::Mixed;
 use super::decisions::Decisions;
 pub use super::denial::Denial;
@@ -81,6 +82,7 @@ pub struct Ask<'a> {
     pub client: &'a Client,
     pub method: &'a Method,
     pub user_agent: Option<&'a HeaderValue>,
+    pub account: &'a Account,
 }
 
 /// Everything a decision needs.
@@ -105,7 +107,10 @@ impl Gate {
         let policy = known.policy(draft.now);
         let decision = decide(&policy, draft.agent.token, target.judged_path().as_bytes());
         match decision.verdict {
-            Verdict::Allow => self.decisions.allowed(&decision.basis, true),
+            Verdict::Allow => {
+                self.decisions.allowed(&decision.basis, true);
+                ask.account.allowed(&decision, &known, draft.now);
+            }
             Verdict::Disallow => {
                 Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
             }
@@ -124,8 +129,9 @@ impl Gate {
         let known = self.known(&draft).await?;
         let draft = Draft { now: known.at(), ..draft };
         match decide_host(&known.policy(draft.now), draft.agent.token) {
-            HostDecision::Whole(Decision { verdict: Verdict::Allow, basis }) => {
-                self.decisions.allowed(&basis, false);
+            HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
+                self.decisions.allowed(&decision.basis, false);
+                ask.account.allowed(&decision, &known, draft.now);
             }
             HostDecision::Whole(decision) => {
                 self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
@@ -139,7 +145,7 @@ impl Gate {
                         denial.record.event = Event::Tunnelled;
                         self.record(&denial).await;
                         self.check_audit()?;
-                        self.goes_all_the_same(&denial);
+                        self.goes_all_the_same(ask, &denial);
                     }
                 }
             }
@@ -177,7 +183,8 @@ impl Gate {
 
     /// Records that what a client sent inside a CONNECT was neither TLS nor HTTP, and went nowhere.
     pub async fn record_unknown_speech(&self, origin: &Origin, client: &Client) {
-        let ask = Ask { client, method: &Method::CONNECT, user_agent: None };
+        let account = Account::default();
+        let ask = Ask { client, method: &Method::CONNECT, user_agent: None, account: &account };
         let denial = self.draft(Subject::Host(origin), ask).denial(Reason::TunnelNotHttp, Problem::NotServed);
         self.record(&denial).await;
     }

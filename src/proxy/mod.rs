@@ -3,6 +3,7 @@
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
 //! and no other, and without a `Permit` nothing of it leaves.
 
+mod account;
 mod body;
 mod channel;
 mod chunks;
@@ -48,6 +49,8 @@ use http::{HeaderValue, Method, Request, Response, Version, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
+pub use account::ACCESS;
+use account::Account;
 pub use body::Body;
 use body::Exchange;
 pub use channel::{Channel, Current, Scope};
@@ -100,7 +103,7 @@ impl Proxy {
     /// Answers one request of `channel`.
     pub async fn handle(&self, request: Request<Incoming>, channel: &Channel) -> Response<Body> {
         let mut exchange = Exchange::begin(&channel.control);
-        let asked = Asked::by(&request);
+        let (asked, account) = (Asked::by(&request), Account::of(&request, channel));
         // It may be answered before it is read: a denied upload is an everyday case. And what follows a
         // refused CONNECT was meant for a tunnel, not for us.
         let may_be_unread = *request.method() == Method::CONNECT || !request.body().is_end_stream();
@@ -108,10 +111,14 @@ impl Proxy {
             channel.control.may_leave_unread();
         }
         let closes = may_be_unread && request.version() < Version::HTTP_2;
-        let response = match self.answer(request, channel, &mut exchange).await {
-            Ok(response) => response,
+        let response = match self.answer(request, channel, &mut exchange, &account).await {
+            Ok(response) => {
+                account.tell(channel, response.status(), None);
+                response
+            }
             Err(stop) => {
                 let response = stop.answer(&asked, channel);
+                account.tell(channel, response.status(), Some(&stop));
                 // RFC 9112 §9.6: else the next request might be sent, and lost.
                 if closes { closing(response) } else { response }
             }
@@ -125,6 +132,7 @@ impl Proxy {
         mut request: Request<Incoming>,
         channel: &Channel,
         exchange: &mut Exchange,
+        account: &Account,
     ) -> Result<Response<Body>, Stop> {
         let (parts, body) = request.into_parts();
         let destination = destination(&parts, &channel.scope, channel.control.is_pathless())?;
@@ -133,7 +141,7 @@ impl Proxy {
         request = Request::from_parts(parts, body);
         let target = match destination {
             Destination::Resource(target) => target,
-            Destination::Connect => return Box::pin(self.connect(request, &client, channel)).await,
+            Destination::Connect => return Box::pin(self.connect(request, &client, channel, account)).await,
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
@@ -147,7 +155,7 @@ impl Proxy {
             return Ok(answer);
         }
         let counted = self.tally.asked(&target.origin);
-        count(counted, self.fetch(request, target, &client, channel).await)
+        count(counted, self.fetch(request, target, &client, channel, account).await)
     }
 
     /// Who asks. Credentials are asked for what is asked of us as a proxy: not for the page that a
@@ -178,9 +186,10 @@ impl Proxy {
         target: Target,
         client: &clients::Client,
         channel: &Channel,
+        account: &Account,
     ) -> Result<(End, Response<Body>), Stop> {
         let (method, user_agent) = (request.method().clone(), request.headers().get(USER_AGENT).cloned());
-        let ask = Ask { client, method: &method, user_agent: user_agent.as_ref() };
+        let ask = Ask { client, method: &method, user_agent: user_agent.as_ref(), account };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
@@ -207,10 +216,12 @@ impl Proxy {
         mut request: Request<Incoming>,
         client: &clients::Client,
         channel: &Channel,
+        account: &Account,
     ) -> Result<Response<Body>, Stop> {
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
-        let ask = Ask { client, method: &parts.method, user_agent: parts.headers.get(USER_AGENT) };
+        let user_agent = parts.headers.get(USER_AGENT);
+        let ask = Ask { client, method: &parts.method, user_agent, account };
         match self.https.connect(&parts, &channel.scope)? {
             Connect::Intercept(origin) => {
                 let since = clock::monotonic();

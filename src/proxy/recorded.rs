@@ -4,7 +4,7 @@
 use tracing::{debug, info};
 
 use super::denial::{Denial, Draft, Subject};
-use super::gate::{Gate, No};
+use super::gate::{Ask, Gate, No};
 use super::rules::Mode;
 use crate::audit::{Event, Record};
 use crate::policy::exemption::Exemption;
@@ -24,7 +24,7 @@ impl Gate {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
             if self.record(&denial).await {
-                self.goes_all_the_same(&denial);
+                self.goes_all_the_same(draft.ask, &denial);
                 return Ok(());
             }
             denial.record.event = Event::Denied;
@@ -33,15 +33,16 @@ impl Gate {
             // Who observes wants nothing denied, and a lost record is counted by the writer.
             self.record(&denial).await;
             self.check_audit()?;
-            self.goes_all_the_same(&denial);
+            self.goes_all_the_same(draft.ask, &denial);
             return Ok(());
         }
         Err(self.deny(denial).await)
     }
 
-    /// Counts a request that goes although it was disallowed. One that is denied counts when it is
-    /// recorded.
-    pub(super) fn goes_all_the_same(&self, denial: &Denial) {
+    /// Counts a request that goes although it was disallowed, and puts it on its account. One that is
+    /// denied counts when it is recorded.
+    pub(super) fn goes_all_the_same(&self, ask: Ask<'_>, denial: &Denial) {
+        ask.account.recorded(&denial.record);
         let Record { event, reason, path_seen, .. } = denial.record;
         self.decisions.recorded(event, reason, path_seen);
     }
@@ -63,9 +64,10 @@ impl Gate {
     /// says loudly that records are lost, and counts them.
     pub(super) async fn record(&self, denial: &Denial) -> bool {
         let record = &denial.record;
-        let url = self.audit.shown(&record.url);
+        // The query is where secrets are: it stands in the record alone.
+        let url = record.url.split('?').next().unwrap_or_default();
         info!(
-            client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), %url, agent = record.agent,
+            client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
         if record.event == Event::Denied {
@@ -74,7 +76,7 @@ impl Gate {
         match self.audit.write(record.clone(), denial.exhibits.clone()).await {
             Ok(_) => true,
             Err(error) => {
-                debug!(record = record.id, %url, "{error}");
+                debug!(record = record.id, url, "{error}");
                 false
             }
         }

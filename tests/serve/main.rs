@@ -4,6 +4,7 @@
 mod admin;
 mod descriptors;
 mod health;
+mod logs;
 mod metrics;
 mod reload;
 mod sockets;

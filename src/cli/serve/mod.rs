@@ -32,7 +32,8 @@ Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
-  courtesy health                                   is it well? and http://127.0.0.1:3129/metrics (--admin)
+  courtesy health                                   is it well? (--admin)
+  curl http://127.0.0.1:3129/metrics                its numbers; /readyz, /config and more are there
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once.
