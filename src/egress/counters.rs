@@ -7,8 +7,6 @@ use crate::latency::{Latencies, Latency};
 pub(super) struct Counters {
     /// Of connections that were made, from the name to the end of the handshake.
     pub connect: Latency,
-    /// From where an origin had all that there was, to the head of its answer.
-    pub upstream: Latency,
 }
 
 /// The way out at one moment.
@@ -24,7 +22,6 @@ pub struct Stats {
     pub rejected: u64,
     pub waits: Latencies,
     pub connect: Latencies,
-    pub upstream: Latencies,
 }
 
 impl Shared {
@@ -37,7 +34,6 @@ impl Shared {
             streams += shared.streams;
             busy += shared.busy;
         }
-        let counters = &self.counters;
         Stats {
             idle,
             // An exchange has a connection to itself, or a stream of one that is shared.
@@ -45,8 +41,7 @@ impl Shared {
             waiting,
             rejected: self.slots.rejected(),
             waits: self.slots.waits.counts(),
-            connect: counters.connect.counts(),
-            upstream: counters.upstream.counts(),
+            connect: self.counters.connect.counts(),
         }
     }
 }

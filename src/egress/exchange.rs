@@ -55,11 +55,6 @@ impl Egress {
             answered = connection.link.send(origin, request) => Some(answered),
             () = turn.overdue(config.response_timeout) => None,
         };
-        if let Some(Ok(_)) = &answered
-            && let Some(waited) = turn.waited()
-        {
-            self.shared.counters.upstream.note(waited);
-        }
         let error = match answered {
             Some(Ok(response)) if response.headers().len() > config.max_headers => {
                 let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);
@@ -74,7 +69,8 @@ impl Egress {
                 // (RFC 9110 §6.2), on another connection.
                 let lasts = response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, sent, _answered: answer, slot };
-                return Ok(response.map(|body| Arriving::new(body, config.body_idle_timeout, lease)));
+                return Ok(response
+                    .map(|body| Arriving::new(body, config.body_idle_timeout, lease, turn.asked_at())));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
             None => {

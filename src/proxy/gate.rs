@@ -103,19 +103,20 @@ impl Gate {
         let draft = self.draft(Subject::Resource(&target), ask);
         let known = self.known(&draft).await?;
         // The fetch may have taken its time: what follows is judged by the time it ended.
-        let draft = Draft { now: known.at(), ..draft };
-        let policy = known.policy(draft.now);
+        let now = known.at();
+        let draft = Draft { at: Some(now), ..draft };
+        let policy = known.policy(now);
         let decision = decide(&policy, draft.agent.token, target.judged_path().as_bytes());
         match decision.verdict {
             Verdict::Allow => {
                 self.decisions.allowed(&decision.basis, true);
-                ask.account.allowed(&decision, &known, draft.now);
+                ask.account.allowed(&decision, &known, now);
             }
             Verdict::Disallow => {
                 Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
             }
         }
-        if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
+        if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, now) {
             return Ok(answer);
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
@@ -127,11 +128,12 @@ impl Gate {
         self.check_audit()?;
         let draft = self.draft(Subject::Host(&origin), ask);
         let known = self.known(&draft).await?;
-        let draft = Draft { now: known.at(), ..draft };
-        match decide_host(&known.policy(draft.now), draft.agent.token) {
+        let now = known.at();
+        let draft = Draft { at: Some(now), ..draft };
+        match decide_host(&known.policy(now), draft.agent.token) {
             HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
                 self.decisions.allowed(&decision.basis, false);
-                ask.account.allowed(&decision, &known, draft.now);
+                ask.account.allowed(&decision, &known, now);
             }
             HostDecision::Whole(decision) => {
                 self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
@@ -191,7 +193,7 @@ impl Gate {
 
     fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
         let agent = self.rules.agent(ask.user_agent, ask.client.user.as_deref());
-        Draft { subject, ask, agent, rules: &self.rules, now: self.clock.wall() }
+        Draft { subject, ask, agent, rules: &self.rules, at: None, clock: &*self.clock }
     }
 
     /// What is known of the origin, under the profile that holds for the agent.

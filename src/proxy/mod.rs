@@ -272,7 +272,7 @@ impl Proxy {
 /// Counts a request by how it ended; one that was refused has failed.
 fn count(counted: Counted<'_>, ended: Result<(End, Response<Body>), Stop>) -> Result<Response<Body>, Stop> {
     match &ended {
-        Ok((end, _)) => counted.ended(*end),
+        Ok((end, response)) => counted.answered(response.body().asked_at()).ended(*end),
         Err(Stop::Denial(denial)) => counted.ended(End::Denied(denial.record.reason)),
         Err(Stop::Refusal(_)) => drop(counted),
     }

@@ -16,9 +16,9 @@ impl Gate {
         let exemption = match draft.subject {
             Subject::Resource(target) => {
                 let path = target.judged_path().as_bytes();
-                self.rules.exemptions.find(origin, path, token, draft.now)
+                self.rules.exemptions.find(origin, path, token, draft.now())
             }
-            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now),
+            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now()),
         };
         if let Some(exemption) = exemption {
             denial.record = exempted(denial.record, exemption);

@@ -22,6 +22,8 @@ pub struct Tally {
     failed: AtomicU64,
     /// To the head of the answer.
     lengths: Latency,
+    /// Of that, how long the origin took for its answer.
+    upstream: Latency,
     /// A lock is nothing beside the record that each denial waits for.
     denied: Mutex<HashMap<Reason, u64>>,
     /// `None`: origins are not told apart. A set behind a lock is for those who want to know.
@@ -51,6 +53,8 @@ pub struct Counts {
 pub(super) struct Asked<'a> {
     tally: &'a Tally,
     since: Instant,
+    /// When the origin had the whole request.
+    asked_at: Option<Instant>,
     ended: bool,
 }
 
@@ -70,6 +74,12 @@ impl Asked<'_> {
         self
     }
 
+    /// The origin has had the whole request since then, and has answered it now.
+    pub(super) fn answered(mut self, asked_at: Option<Instant>) -> Self {
+        self.asked_at = asked_at;
+        self
+    }
+
     pub(super) fn ended(mut self, end: End) {
         self.ended = true;
         match end {
@@ -82,7 +92,11 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        self.tally.lengths.note(clock::monotonic() - self.since);
+        let now = clock::monotonic();
+        self.tally.lengths.note(now - self.since);
+        if let Some(asked_at) = self.asked_at {
+            self.tally.upstream.note(now - asked_at);
+        }
         if !self.ended {
             add_one(&self.tally.failed);
         }
@@ -103,12 +117,17 @@ impl Tally {
                 origins.insert(origin.clone());
             }
         }
-        Asked { tally: self, since: clock::monotonic(), ended: false }
+        Asked { tally: self, since: clock::monotonic(), asked_at: None, ended: false }
     }
 
     /// How long requests took to the head of their answer.
     pub fn lengths(&self) -> Latencies {
         self.lengths.counts()
+    }
+
+    /// How long origins took for the head of their answer, once they had the whole request.
+    pub fn upstream(&self) -> Latencies {
+        self.upstream.counts()
     }
 
     pub fn counts(&self) -> Counts {

@@ -94,7 +94,7 @@ fn requests(sheet: &mut Sheet, watched: &Watched) {
         ("robots", watched.store.stats().waits),
         ("wait", egress.waits),
         ("connect", egress.connect),
-        ("upstream", egress.upstream),
+        ("upstream", watched.tally.upstream()),
         ("total", watched.tally.lengths()),
     ];
     let help = "How long requests took to the head of their answer, and what of it they waited for";
