@@ -73,6 +73,7 @@ fn record(n: u64) -> Record {
         }),
         seq: 0,
         time,
+        trace_id: None,
         url: format!("{origin}/private/{}/page-{n}.html?colour=blue&size=9", pick(4, 40)),
         user_agent: Some(format!("{agent}/1.0 (+https://example.com/bot; \"crawler\")")),
         origin,

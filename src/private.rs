@@ -14,11 +14,15 @@ pub enum Found<T> {
     Exposed,
 }
 
-/// Reads a file of secrets. The mode is that of the opened file, not of a name that may be another
-/// file's a moment later.
+/// Reads a file of secrets.
 pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
+    read_unless(file, 0o077)
+}
+
+/// The mode is that of the opened file, not of a name that may be another file's a moment later.
+fn read_unless(file: &Path, exposed: u32) -> io::Result<Found<Vec<u8>>> {
     let mut opened = File::open(file)?;
-    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+    if opened.metadata()?.permissions().mode() & exposed != 0 {
         return Ok(Found::Exposed);
     }
     let mut content = Vec::new();
@@ -28,7 +32,16 @@ pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
 
 /// [`read`], of text.
 pub fn read_text(file: &Path) -> io::Result<Found<String>> {
-    Ok(match read(file)? {
+    text(read(file)?)
+}
+
+/// [`read_text`], of a file that its owner's group may read, too.
+pub fn read_text_of_group(file: &Path) -> io::Result<Found<String>> {
+    text(read_unless(file, 0o027)?)
+}
+
+fn text(found: Found<Vec<u8>>) -> io::Result<Found<String>> {
+    Ok(match found {
         Found::Content(content) => Found::Content(
             String::from_utf8(content).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?,
         ),

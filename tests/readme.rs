@@ -44,6 +44,7 @@ fn every_field_of_the_record_is_in_the_readme() {
         rule: None,
         seq: 0,
         time: Moment::from_millis(0),
+        trace_id: Some(String::new()),
         url: String::new(),
         user_agent: None,
     };

@@ -173,6 +173,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         rule: decision.basis.rule().map(Rule::of),
         seq: 0,
         time: NOON,
+        trace_id: None,
         url: Record::url(format!("{ORIGIN}{path}").as_bytes()),
         user_agent: Some(format!("{agent}/1.0")),
     }

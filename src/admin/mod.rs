@@ -11,6 +11,7 @@ pub mod panics;
 mod readiness;
 mod reloads;
 mod routes;
+mod token;
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,12 +26,16 @@ use tracing::{error, info};
 
 pub use listener::{BindError, Listener};
 pub use reloads::Reloads;
+pub use token::{Secret, Token, TokenError, read as read_token};
 
 use crate::audit::Writer;
+use crate::ca::Leaves;
 use crate::clients::Door;
+use crate::clock::Clock;
+use crate::egress;
 use crate::limits::ADMIN_DEADLINE;
 use crate::moment::Moment;
-use crate::proxy::Tally;
+use crate::proxy::{Decisions, Tally};
 use crate::store::Store;
 
 /// The parts of the proxy that are looked at.
@@ -39,24 +44,18 @@ pub struct Watched {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
+    pub decisions: Arc<Decisions>,
+    pub egress: Arc<egress::Shared>,
+    pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,
     pub door: Arc<Door>,
+    /// Who may look.
+    pub token: Arc<Token>,
+    pub clock: Arc<dyn Clock>,
     /// When the process began.
     pub started: Moment,
-    draining: AtomicBool,
-}
-
-impl Watched {
-    pub fn new(
-        store: Arc<Store>,
-        audit: Arc<Writer>,
-        tally: Arc<Tally>,
-        reloads: Arc<Reloads>,
-        door: Arc<Door>,
-        started: Moment,
-    ) -> Self {
-        Self { store, audit, tally, reloads, door, started, draining: AtomicBool::new(false) }
-    }
+    /// The proxy takes no more requests.
+    pub draining: AtomicBool,
 }
 
 /// The running thread. Dropped, it lets the answers under way end, and ends.

@@ -1,21 +1,28 @@
 //! Whether the proxy should be sent requests. Not while it drains, and not while denials cannot be
 //! recorded: whoever balances between several should take one that keeps its log. A store on disk
 //! that fails is told and no more: everything is decided as well from memory, and a restart, which
-//! some do to whoever is not ready, would lose that too. So are settings that could not be taken up:
-//! the former ones are in effect, and a restart would be the end of the service.
+//! some do to whoever is not ready, would lose that too. So are settings that could not be taken up
+//! (the former ones are in effect, and a restart would be the end of the service) and a CA that has
+//! expired (what is not intercepted goes on).
 
 use std::sync::atomic::Ordering;
 
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde::Serialize;
 
 use super::Watched;
-use super::routes::{Answer, told};
+use super::routes::{Answer, Asked, told};
+use crate::ca::print_date;
 
 #[derive(Serialize)]
 struct Readiness {
     status: Status,
-    reasons: Vec<Reason>,
+    /// None for those who may only know the status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasons: Option<Vec<Reason>>,
+    /// What was looked at, where that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Vec<Check>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -36,32 +43,54 @@ struct Reason {
     problem: String,
 }
 
-pub(super) fn answer(watched: &Watched) -> Answer {
-    let reasons = reasons(watched);
-    let status = reasons.iter().map(|reason| reason.status).max().unwrap_or(Status::Ready);
+/// A part, and whether it is as it should be.
+#[derive(Serialize)]
+struct Check {
+    part: &'static str,
+    status: Status,
+}
+
+pub(super) fn answer(watched: &Watched, asked: &Asked<'_>) -> Answer {
+    let (mut checks, mut reasons) = (Vec::new(), Vec::new());
+    for (part, worst, problem) in looked_at(watched) {
+        checks.push(Check { part, status: if problem.is_some() { worst } else { Status::Ready } });
+        reasons.extend(problem.map(|problem| Reason { part, status: worst, problem }));
+    }
+    let status = checks.iter().map(|check| check.status).max().unwrap_or(Status::Ready);
     let code = match status {
         Status::Ready | Status::Degraded => StatusCode::OK,
         Status::NotReady => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let json = serde_json::to_string(&Readiness { status, reasons }).expect("words and texts");
+    let readiness = Readiness {
+        status,
+        reasons: asked.may_look.then_some(reasons),
+        checks: (asked.may_look && is_verbose(asked.uri)).then_some(checks),
+    };
+    let json = serde_json::to_string(&readiness).expect("words and texts");
     told(code, "application/json", json + "\n")
 }
 
-fn reasons(watched: &Watched) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    let mut add = |part, status, problem| reasons.push(Reason { part, status, problem });
-    if watched.draining.load(Ordering::Relaxed) {
-        let problem = "the proxy has been told to stop, and takes no more requests".into();
-        add("server", Status::NotReady, problem);
-    }
-    if let Some(error) = watched.audit.health().failing {
-        add("audit", Status::NotReady, error);
-    }
-    if let Some(error) = watched.store.health().failing {
-        add("store", Status::Degraded, format!("what is known of origins is kept in memory only: {error}"));
-    }
-    if let Some(error) = watched.reloads.failing() {
-        add("config", Status::Degraded, format!("the settings in effect are those before: {error}"));
-    }
-    reasons
+fn is_verbose(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|it| matches!(it, "verbose" | "verbose=true")))
+}
+
+/// Each part, what trouble with it makes of the whole, and the trouble where there is some.
+fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 5] {
+    let draining = watched.draining.load(Ordering::Relaxed);
+    let certificate = watched.leaves.authority().certificate().clone();
+    let expired = certificate.is_expired(watched.clock.wall());
+    let stopping = || "the proxy has been told to stop, and takes no more requests".to_owned();
+    let in_memory = |error| format!("what is known of origins is kept in memory only: {error}");
+    let former = |error| format!("the settings in effect are those before: {error}");
+    let no_https = || {
+        let end = print_date(certificate.not_after());
+        format!("the CA has expired on {end}, and nothing can be intercepted: see `courtesy ca rotate`")
+    };
+    [
+        ("server", Status::NotReady, draining.then(stopping)),
+        ("audit", Status::NotReady, watched.audit.health().failing),
+        ("store", Status::Degraded, watched.store.health().failing.map(in_memory)),
+        ("config", Status::Degraded, watched.reloads.failing().map(former)),
+        ("ca", Status::Degraded, expired.then(no_https)),
+    ]
 }

@@ -1,7 +1,8 @@
-//! What became of reading the settings again, for whoever watches the proxy.
+//! The settings in effect, and what became of reading them again, for whoever watches the proxy.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::config::Effective;
 use crate::moment::Moment;
 
 /// Written by who reads the settings, read by everybody.
@@ -14,6 +15,7 @@ struct State {
     failures: u64,
     last_success: Option<Moment>,
     failing: Option<String>,
+    in_effect: Vec<Effective>,
 }
 
 impl Reloads {
@@ -42,6 +44,24 @@ impl Reloads {
 
     pub(super) fn last_success(&self) -> Option<Moment> {
         self.state().last_success
+    }
+
+    /// From now on these are in effect, but for `kept`, which stay what they are.
+    pub fn hold(&self, mut settings: Vec<Effective>, kept: &[&str]) {
+        let mut state = self.state();
+        for former in &state.in_effect {
+            let is_kept = kept.contains(&former.key.as_str());
+            if is_kept && let Some(place) = settings.iter_mut().find(|it| it.key == former.key) {
+                place.clone_from(former);
+            }
+        }
+        state.in_effect = settings;
+    }
+
+    /// Every setting, and where it came from. None of them is a secret: where one is needed, a file is
+    /// named.
+    pub(super) fn in_effect(&self) -> Vec<Effective> {
+        self.state().in_effect.clone()
     }
 
     /// Why the last attempt failed, if it did.

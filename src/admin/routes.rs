@@ -1,13 +1,18 @@
-//! What can be asked, in one table, and who is not answered: a page in somebody's browser that has
-//! its own name resolved to this machine (DNS rebinding), and whoever takes this for the proxy.
+//! What can be asked, in one table, and who is not answered: whoever lacks the token, where there is
+//! one; a page in somebody's browser that has its own name resolved to this machine (DNS rebinding);
+//! and whoever takes this for the proxy.
 
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use http::uri::Authority;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::Full;
+use serde::Serialize;
 
 use super::{Watched, metrics, readiness};
 
@@ -17,35 +22,66 @@ struct Route {
     path: &'static str,
     /// What it tells.
     meaning: &'static str,
-    answer: fn(&Watched) -> Answer,
+    /// Whether it has something to tell to whoever has no token: probes have none.
+    is_open: bool,
+    answer: fn(&Watched, &Asked<'_>) -> Answer,
 }
 
-const ROUTES: [Route; 3] = [
+/// How it is asked.
+pub(super) struct Asked<'a> {
+    pub uri: &'a Uri,
+    pub fields: &'a HeaderMap,
+    /// Whether who asks may know everything.
+    pub may_look: bool,
+}
+
+const ROUTES: [Route; 5] = [
     Route {
         path: "/healthz",
         meaning: "whether the process lives",
-        answer: |_| text(StatusCode::OK, "ok\n"),
+        is_open: true,
+        answer: |_, _| text(StatusCode::OK, "ok\n"),
     },
-    Route { path: "/readyz", meaning: "whether it should be sent requests", answer: readiness::answer },
+    Route {
+        path: "/readyz",
+        meaning: "whether it should be sent requests; ?verbose lists what was looked at",
+        is_open: true,
+        answer: readiness::answer,
+    },
     Route {
         path: "/metrics",
-        meaning: "its numbers, in the text format of OpenMetrics",
+        meaning: "its numbers, in the text format of Prometheus or OpenMetrics",
+        is_open: false,
         answer: metrics::answer,
+    },
+    Route { path: "/version", meaning: "which courtesy it is", is_open: false, answer: |_, _| version() },
+    Route {
+        path: "/config",
+        meaning: "the settings in effect, and where each came from",
+        is_open: false,
+        answer: |watched, _| json(&watched.reloads.in_effect()),
     },
 ];
 
 /// Answers a request to the admin listener.
 pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> Answer {
-    if let Err((status, complaint)) = check_host(request) {
+    let may_look = watched.token.is_in(request.headers());
+    // Who has the token is no stranger's page, and may call us by the name that he knows us by.
+    if !(may_look && watched.token.is_asked())
+        && let Err((status, complaint)) = check_host(request)
+    {
         return text(status, complaint);
     }
     let Some(route) = ROUTES.iter().find(|route| route.path == request.uri().path()) else {
         return not_found();
     };
+    if !may_look && !route.is_open {
+        return unauthorized();
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return method_not_allowed();
     }
-    (route.answer)(watched)
+    (route.answer)(watched, &Asked { uri: request.uri(), fields: request.headers(), may_look })
 }
 
 /// Only whoever names us by our address, or as `localhost`, means us: a name that somebody else's
@@ -80,6 +116,13 @@ fn not_found() -> Answer {
     text(StatusCode::NOT_FOUND, format!("There is no such page. There are:\n{table}"))
 }
 
+fn unauthorized() -> Answer {
+    let told = "This asks for the token of admin.token_file: Authorization: Bearer TOKEN.\n";
+    let mut answer = text(StatusCode::UNAUTHORIZED, told);
+    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"courtesy\""));
+    answer
+}
+
 fn method_not_allowed() -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "This can only be read: GET or HEAD.\n");
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -88,6 +131,15 @@ fn method_not_allowed() -> Answer {
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     told(status, "text/plain; charset=utf-8", body)
+}
+
+fn version() -> Answer {
+    json(&serde_json::json!({ "name": "courtesy", "version": env!("CARGO_PKG_VERSION") }))
+}
+
+fn json(content: &impl Serialize) -> Answer {
+    let json = serde_json::to_string_pretty(content).expect("plain values");
+    told(StatusCode::OK, "application/json", json + "\n")
 }
 
 /// Every answer of this listener is made here. It holds for this moment only.

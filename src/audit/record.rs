@@ -42,6 +42,10 @@ pub struct Record {
     pub seq: u64,
     #[serde(with = "super::time")]
     pub time: Moment,
+    /// Of the trace that the request belongs to, as its `traceparent` field says; left out where it has
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
     /// As requested.
     pub url: String,
     /// The identification string.

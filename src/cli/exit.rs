@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::admin::TokenError;
 use crate::admin::control::ControlError;
 use crate::audit::OpenError;
 use crate::ca::CaError;
@@ -151,6 +152,20 @@ impl From<UsersError> for Failure {
             }
             UsersError::Io { .. } => Exit::InputOutput,
             UsersError::Missing(_) | UsersError::Invalid { .. } => Exit::Configuration,
+        };
+        Self { exit, error: error.into() }
+    }
+}
+
+impl From<TokenError> for Failure {
+    fn from(error: TokenError) -> Self {
+        let exit = match &error {
+            TokenError::Exposed(_) => Exit::Permission,
+            TokenError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Exit::Permission
+            }
+            TokenError::Io { .. } => Exit::InputOutput,
+            TokenError::Invalid(_) => Exit::Configuration,
         };
         Self { exit, error: error.into() }
     }

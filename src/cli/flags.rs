@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::environment;
 use super::output::quoted;
-use crate::config::{Admin, Change, Loaded, Override, Refusal, load};
+use crate::config::{AdminAddress, Change, Loaded, Override, Refusal, load};
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
 /// where the metadata services of clouds are.
@@ -60,7 +60,7 @@ pub struct ServeFlags {
     pub listen: Vec<SocketAddr>,
     /// Tell health and metrics at ADDR instead of listen.admin (port 0: any), or "off"
     #[arg(long, value_name = "ADDR|off")]
-    pub admin: Option<Admin>,
+    pub admin: Option<AdminAddress>,
     /// Serve with N threads [default: one per core]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -83,11 +83,13 @@ impl StateFlags {
 
     /// Loads the settings with these flags.
     pub fn load(&self) -> Result<Loaded, Refusal> {
-        self.load_with(&self.overrides())
+        self.load_with(&[])
     }
 
-    fn load_with(&self, overrides: &[Override]) -> Result<Loaded, Refusal> {
-        load(self.config.as_deref(), environment::variables(), overrides)
+    /// The same, with what goes before these flags.
+    pub fn load_with(&self, more: &[Override]) -> Result<Loaded, Refusal> {
+        let overrides = [&self.overrides(), more].concat();
+        load(self.config.as_deref(), environment::variables(), &overrides)
     }
 
     fn overrides(&self) -> Vec<Override> {
@@ -110,7 +112,7 @@ impl ConfigFlags {
     }
 
     fn overrides(&self) -> Vec<Override> {
-        let mut overrides = self.state.overrides();
+        let mut overrides = Vec::new();
         if self.allow_private {
             let blocks = PRIVATE_BLOCKS.map(str::to_owned).to_vec();
             overrides.push(Override {

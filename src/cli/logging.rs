@@ -10,6 +10,7 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use super::environment;
 use crate::config::{Log, LogFormat, LogLevel};
+use crate::proxy::ACCESS;
 
 /// The level of the process's log, which can be changed.
 pub struct Level(reload::Handle<Targets, Registry>);
@@ -21,16 +22,19 @@ impl Level {
     }
 }
 
-/// What is logged at a level. What libraries say below a warning is about their insides.
+/// What is logged at a level. What libraries say below a warning is about their insides; the lines of
+/// the access log are many, and have a level of their own.
 fn targets(level: LogLevel) -> Targets {
-    let level = match level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
+    let (level, access) = match level {
+        LogLevel::Error => (LevelFilter::ERROR, LevelFilter::OFF),
+        LogLevel::Warn => (LevelFilter::WARN, LevelFilter::OFF),
+        LogLevel::Info => (LevelFilter::INFO, LevelFilter::OFF),
+        LogLevel::Access => (LevelFilter::INFO, LevelFilter::INFO),
+        LogLevel::Debug => (LevelFilter::DEBUG, LevelFilter::INFO),
+        LogLevel::Trace => (LevelFilter::TRACE, LevelFilter::INFO),
     };
-    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("courtesy", level)
+    let ours = Targets::new().with_target("courtesy", level).with_target(ACCESS, access);
+    ours.with_default(level.min(LevelFilter::WARN))
 }
 
 /// Starts logging for the whole process; a second call changes nothing, and has no say either.

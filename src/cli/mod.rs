@@ -13,6 +13,8 @@ mod env;
 pub mod environment;
 pub mod exit;
 pub mod flags;
+mod health;
+mod http;
 pub mod logging;
 mod man;
 pub mod output;
@@ -39,8 +41,9 @@ use exit::{Exit, Failure};
 #[derive(Parser, Debug)]
 #[command(name = "courtesy", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
-Exit codes: 0 done (check: allowed) · 1 no (check: disallowed) · 2 usage · 3 check: undecided ·
-69 a needed thing is not there · 74 input or output · 77 permission · 78 configuration.
+Exit codes: 0 done (check: allowed) · 1 no (check: disallowed; health: not ready) · 2 usage ·
+3 check: undecided · 69 a needed thing is not there · 74 input or output · 77 permission ·
+78 configuration.
 `run` ends as the command does.")]
 pub struct Cli {
     #[command(subcommand)]
@@ -51,6 +54,8 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
+    /// Say whether the proxy that runs by the same settings is ready
+    Health(health::HealthArgs),
     /// Run a command, with every request of it through a proxy of its own
     Run(run::RunArgs),
     /// Print the variables that send clients through the proxy
@@ -92,6 +97,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
+        Command::Health(args) => health::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args),
         Command::Doctor(args) => doctor::run(&args),

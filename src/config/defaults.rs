@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::settings::{Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls};
-use super::values::{Admin, FetchAs, Retain, Via};
+use super::values::{AdminAddress, FetchAs, Retain, Via};
 use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync};
 
 const KIB: u64 = 1 << 10;
@@ -16,7 +16,7 @@ impl Default for Listen {
     fn default() -> Self {
         Self {
             proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))],
-            admin: Admin::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 3129))),
+            admin: AdminAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 3129))),
         }
     }
 }

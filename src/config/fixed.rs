@@ -16,6 +16,7 @@ impl Settings {
         keep("workers", replace(&mut self.workers, &running.workers));
         keep("listen.proxy", replace(&mut self.listen.proxy, &running.listen.proxy));
         keep("listen.admin", replace(&mut self.listen.admin, &running.listen.admin));
+        keep("admin.token_file", replace(&mut self.admin.token_file, &running.admin.token_file));
         keep("audit.dir", replace(&mut self.audit.dir, &running.audit.dir));
         keep("store.enabled", replace(&mut self.store.enabled, &running.store.enabled));
         keep("log.format", replace(&mut self.log.format, &running.log.format));
@@ -35,7 +36,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
-    use crate::config::{Admin, LogFormat, Mode};
+    use crate::config::{AdminAddress, LogFormat, Mode};
 
     #[test]
     fn what_needs_a_restart_stays_and_is_named_and_the_rest_applies() {
@@ -47,14 +48,15 @@ mod tests {
         other.state_dir = "/elsewhere".into();
         other.workers = Some(3);
         other.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))];
-        other.listen.admin = Admin::Off;
+        other.listen.admin = AdminAddress::Off;
+        other.admin.token_file = Some("/token".into());
         other.audit.dir = Some("/log".into());
         other.store.enabled = false;
         other.log.format = LogFormat::Json;
         let changed = running.differences(&other);
         let kept = other.keep_fixed(&running);
         let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
-        assert_eq!(kept.len(), 7, "{kept:?}");
+        assert_eq!(kept.len(), 8, "{kept:?}");
         assert!(kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)), "{apart_from_mode:?}");
         assert_eq!(running.differences(&other), ["robots.mode"]);
     }

@@ -28,10 +28,11 @@ pub use load::{Loaded, load, load_text};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings, Tls,
+    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings,
+    Tls,
 };
 pub use show::Effective;
-pub use values::{Admin, FetchAs, Via};
+pub use values::{AdminAddress, FetchAs, Via};
 pub use words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
 };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
-use super::values::{Admin, FetchAs, Retain, Via};
+use super::values::{AdminAddress, FetchAs, Retain, Via};
 use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Sync,
@@ -30,6 +30,7 @@ pub struct Settings {
     #[serde(with = "units::count_option")]
     pub workers: Option<usize>,
     pub listen: Listen,
+    pub admin: Admin,
     pub clients: Clients,
     pub agents: Agents,
     pub robots: Robots,
@@ -52,7 +53,15 @@ pub struct Listen {
     /// Where clients connect.
     pub proxy: Vec<SocketAddr>,
     /// Where health and metrics are told.
-    pub admin: Admin,
+    pub admin: AdminAddress,
+}
+
+/// Who may look at the admin listener.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Admin {
+    /// What whoever looks has to know; absent: nobody is asked.
+    pub token_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

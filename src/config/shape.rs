@@ -163,6 +163,7 @@ fn example() -> Settings {
     let token: Token = "ExampleBot".parse().expect("a token");
     settings.workers = Some(1);
     settings.listen.proxy = vec![SocketAddr::from(([127, 0, 0, 1], 3128))];
+    settings.admin.token_file = Some("admin.token".into());
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
     settings.clients.users_file = Some("users.toml".into());
     settings.egress.allow = vec!["10.0.0.0/8".parse().expect("a block")];

@@ -97,12 +97,13 @@ fn check_ports(settings: &Settings, complain: Complain<'_>) {
     }
 }
 
-/// What the admin listener tells is not for everybody, and it knows nobody's name yet.
+/// What the admin listener tells is not for everybody.
 fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
     const KEY: &str = "listen.admin";
     let Some(admin) = settings.listen.admin.address() else { return };
-    if !admin.ip().to_canonical().is_loopback() {
-        let hint = "it asks nobody for a password: write \"127.0.0.1:3129\", or \"off\"";
+    if !admin.ip().to_canonical().is_loopback() && settings.admin.token_file.is_none() {
+        let hint =
+            "set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"";
         complain(KEY, format!("{admin} can be reached from other machines"), Some(hint.into()));
     }
     if admin.port() == 0 && !any_port {

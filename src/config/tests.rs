@@ -152,7 +152,7 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
         (
             "[listen]\nadmin = \"0.0.0.0:3129\"",
             "courtesy.toml:2: listen.admin: 0.0.0.0:3129 can be reached from other machines; \
-             it asks nobody for a password: write \"127.0.0.1:3129\", or \"off\"",
+             set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"",
         ),
         (
             "[listen]\nadmin = \"[::1]:0\"",

@@ -31,12 +31,12 @@ pub enum Via {
 
 /// Where the admin listener is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admin {
+pub enum AdminAddress {
     Off,
     At(SocketAddr),
 }
 
-impl Admin {
+impl AdminAddress {
     pub fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Off => None,
@@ -93,7 +93,7 @@ impl fmt::Display for Via {
     }
 }
 
-impl FromStr for Admin {
+impl FromStr for AdminAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -106,7 +106,7 @@ impl FromStr for Admin {
     }
 }
 
-impl fmt::Display for Admin {
+impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("off"),
@@ -175,4 +175,4 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, Via, Admin, Retain, Token, Glob, HostPattern, Endpoints);
+serde_as_text!(FetchAs, Via, AdminAddress, Retain, Token, Glob, HostPattern, Endpoints);

@@ -150,6 +150,8 @@ words! {
         Error = "error",
         Warn = "warn",
         Info = "info",
+        /// As `info`, and a line for each request.
+        Access = "access",
         Debug = "debug",
         Trace = "trace",
     }

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -145,11 +145,17 @@ impl Body for Outgoing {
 pub struct Arriving {
     body: Unstalled,
     lease: Option<Lease>,
+    asked_at: Option<Instant>,
 }
 
 impl Arriving {
-    pub(super) fn new(body: Incoming, limit: Duration, lease: Lease) -> Self {
-        Self { body: Unstalled::new(body, limit), lease: Some(lease) }
+    pub(super) fn new(body: Incoming, limit: Duration, lease: Lease, asked_at: Option<Instant>) -> Self {
+        Self { body: Unstalled::new(body, limit), lease: Some(lease), asked_at }
+    }
+
+    /// When the origin had all that there was; none where it answered before.
+    pub const fn asked_at(&self) -> Option<Instant> {
+        self.asked_at
     }
 
     /// The address that it comes from.

@@ -24,6 +24,7 @@ use super::portions::Portions;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
+use crate::clock;
 use crate::limits::ENGINES_FIELDS_MAX;
 use crate::origin::{Origin, Scheme};
 
@@ -175,6 +176,15 @@ impl Egress {
     }
 
     async fn dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+        let since = clock::monotonic();
+        let dialled = self.dial_untimed(origin, versions).await;
+        if dialled.is_ok() {
+            self.shared.counters.connect.note(clock::monotonic() - since);
+        }
+        dialled
+    }
+
+    async fn dial_untimed(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
         let terms = self.shared.terms();
         let stream = self.connect(origin, &terms).await?;
         let home = Arc::downgrade(&self.pool);

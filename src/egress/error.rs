@@ -47,27 +47,53 @@ impl Failure {
         matches!(self, Self::AddressProhibited | Self::HostProhibited)
     }
 
+    /// The proxy error types of RFC 9209 §2.3, each at the place of those that it stands for.
+    pub const PROXY_ERRORS: [&str; 17] = [
+        "dns_error",
+        "dns_timeout",
+        "proxy_loop_detected",
+        "destination_ip_prohibited",
+        "http_request_denied",
+        "destination_ip_unroutable",
+        "connection_refused",
+        "connection_timeout",
+        "connection_terminated",
+        "http_request_error",
+        "connection_limit_reached",
+        "tls_certificate_error",
+        "tls_protocol_error",
+        "http_protocol_error",
+        "http_response_header_section_size",
+        "http_response_incomplete",
+        "http_response_timeout",
+    ];
+
+    /// Which of them it is.
+    pub const fn place(self) -> usize {
+        match self {
+            Self::Dns => 0,
+            Self::DnsTimeout => 1,
+            Self::Loop => 2,
+            Self::AddressProhibited => 3,
+            Self::HostProhibited => 4,
+            Self::Unroutable => 5,
+            Self::ConnectionRefused => 6,
+            Self::ConnectionTimeout => 7,
+            Self::ConnectionTerminated => 8,
+            Self::RequestIncomplete | Self::RequestTimeout => 9,
+            Self::ConnectionLimit => 10,
+            Self::TlsCertificate => 11,
+            Self::TlsProtocol => 12,
+            Self::Protocol => 13,
+            Self::HeaderTooLarge => 14,
+            Self::Incomplete => 15,
+            Self::ResponseTimeout => 16,
+        }
+    }
+
     /// The proxy error type of RFC 9209 §2.3.
     pub const fn proxy_error(self) -> &'static str {
-        match self {
-            Self::Dns => "dns_error",
-            Self::DnsTimeout => "dns_timeout",
-            Self::Loop => "proxy_loop_detected",
-            Self::AddressProhibited => "destination_ip_prohibited",
-            Self::HostProhibited => "http_request_denied",
-            Self::Unroutable => "destination_ip_unroutable",
-            Self::ConnectionRefused => "connection_refused",
-            Self::ConnectionTimeout => "connection_timeout",
-            Self::ConnectionTerminated => "connection_terminated",
-            Self::RequestIncomplete | Self::RequestTimeout => "http_request_error",
-            Self::ConnectionLimit => "connection_limit_reached",
-            Self::TlsCertificate => "tls_certificate_error",
-            Self::TlsProtocol => "tls_protocol_error",
-            Self::Protocol => "http_protocol_error",
-            Self::HeaderTooLarge => "http_response_header_section_size",
-            Self::Incomplete => "http_response_incomplete",
-            Self::ResponseTimeout => "http_response_timeout",
-        }
+        Self::PROXY_ERRORS[self.place()]
     }
 }
 

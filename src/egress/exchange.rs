@@ -69,7 +69,8 @@ impl Egress {
                 // (RFC 9110 §6.2), on another connection.
                 let lasts = response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, sent, _answered: answer, slot };
-                return Ok(response.map(|body| Arriving::new(body, config.body_idle_timeout, lease)));
+                return Ok(response
+                    .map(|body| Arriving::new(body, config.body_idle_timeout, lease, turn.asked_at())));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
             None => {

@@ -8,6 +8,7 @@
 mod address;
 mod body;
 mod connect;
+mod counters;
 mod dial;
 mod endpoints;
 mod error;
@@ -40,6 +41,7 @@ use crate::clients::Key;
 use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use body::{Arriving, Outgoing};
+pub use counters::Stats;
 pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
 use exchange::Again;

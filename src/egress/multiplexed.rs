@@ -43,6 +43,16 @@ pub struct Stream {
     connection: Multiplexed,
 }
 
+/// How the shared connections of one worker are used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InUse {
+    /// Connections without a stream.
+    pub idle: usize,
+    /// Connections with one.
+    pub busy: usize,
+    pub streams: usize,
+}
+
 /// The outcome of opening a connection, for all who waited: `None` is one that cannot be shared.
 pub type Opening = OnceCell<Result<Option<Multiplexed>, Error>>;
 
@@ -181,6 +191,18 @@ impl Table {
 
     pub fn len(&self) -> usize {
         self.state().connections.values().map(Vec::len).sum()
+    }
+
+    pub fn in_use(&self) -> InUse {
+        let state = self.state();
+        state.connections.values().flatten().fold(InUse::default(), |sum, connection| {
+            let streams = connection.usage().streams;
+            InUse {
+                idle: sum.idle + usize::from(streams == 0),
+                busy: sum.busy + usize::from(streams > 0),
+                streams: sum.streams + streams,
+            }
+        })
     }
 
     /// Closes what was not used for `timeout`, or was closed by its origin.

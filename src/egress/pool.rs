@@ -147,7 +147,12 @@ impl Pool {
     }
 
     fn kept(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).count + self.multiplexed.len()
+        self.idle() + self.multiplexed.len()
+    }
+
+    /// How many connections of HTTP/1.1 are kept here.
+    pub fn idle(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
     /// Closes what has idled too long, or was closed by its origin.

@@ -3,6 +3,7 @@
 //! can have all of them.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use tokio::time::timeout;
 
 use super::error::{Error, Failure};
 use crate::clients::Key;
+use crate::clock;
+use crate::latency::Latency;
 use crate::origin::Origin;
 
 /// Of so many slots one is kept from each client, for others.
@@ -19,7 +22,12 @@ const KEPT_FOR_OTHERS: usize = 8;
 
 /// A table of origins that are in use right now; an origin without an exchange has no entry.
 #[derive(Debug)]
-pub struct Slots(Mutex<Table>);
+pub struct Slots {
+    table: Mutex<Table>,
+    /// How long those waited that could not have a slot at once.
+    pub waits: Latency,
+    rejected: AtomicU64,
+}
 
 #[derive(Debug)]
 struct Table {
@@ -51,7 +59,8 @@ struct Queue {
 
 impl Slots {
     pub fn new(per_origin: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Table { per_origin, origins: HashMap::default() })))
+        let table = Mutex::new(Table { per_origin, origins: HashMap::default() });
+        Arc::new(Self { table, waits: Latency::default(), rejected: AtomicU64::new(0) })
     }
 
     /// Waits for a slot of `origin`, at most `deadline`.
@@ -68,12 +77,15 @@ impl Slots {
     }
 
     async fn wait(self: &Arc<Self>, origin: &Origin, asker: &Key, deadline: Duration) -> Result<Slot, Error> {
-        let (sender, receiver) = oneshot::channel();
+        let ((sender, receiver), since) = (oneshot::channel(), clock::monotonic());
         self.enter(origin, asker, sender);
         // A slot that comes when nobody waits any more is given back with the channel.
-        if let Ok(Ok(slot)) = timeout(deadline, receiver).await {
+        let granted = timeout(deadline, receiver).await;
+        self.waits.note(clock::monotonic() - since);
+        if let Ok(Ok(slot)) = granted {
             return Ok(slot);
         }
+        self.rejected.fetch_add(1, Ordering::Relaxed);
         let detail = format!(
             "{} exchanges with {origin} are under way and none ended within {deadline:?} \
              (egress.max_per_origin)",
@@ -128,6 +140,24 @@ impl Slots {
         in_use.iter().zip(granted).for_each(|(origin, granted)| self.hand_over(origin, granted));
     }
 
+    /// How many exchanges are under way, and how many wait for a slot.
+    pub fn counts(&self) -> (usize, usize) {
+        let table = self.table();
+        let waiters = |queue: &Queue| {
+            let waiters = queue.waiting.iter().flat_map(|(_, waiters)| waiters);
+            waiters.filter(|waiter| !waiter.is_closed()).count()
+        };
+        table
+            .origins
+            .values()
+            .fold((0, 0), |(in_use, waiting), queue| (in_use + queue.in_use, waiting + waiters(queue)))
+    }
+
+    /// How many slots did not come in time.
+    pub fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
+    }
+
     /// Without the lock: a slot that nobody takes any more comes back at once.
     fn hand_over(self: &Arc<Self>, origin: &Origin, granted: Granted) {
         for (asker, waiter) in granted {
@@ -137,7 +167,7 @@ impl Slots {
 
     fn table(&self) -> MutexGuard<'_, Table> {
         // Also taken while dropping, where a panic would be a second one.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::address::AddressPolicy;
+use super::counters::Counters;
 use super::hosts::HostRules;
 use super::pool::Pool;
 use super::resolve::Resolver;
@@ -35,6 +36,7 @@ pub struct Shared {
     terms: ArcSwap<Terms>,
     pub(super) resolver: Resolver,
     pub(super) slots: Arc<Slots>,
+    pub(super) counters: Counters,
     /// Those of the workers, each with the connections that its runtime drives.
     pools: Mutex<Vec<Weak<Pool>>>,
 }
@@ -56,7 +58,13 @@ impl Shared {
     pub fn new(terms: Terms) -> Arc<Self> {
         let slots = Slots::new(terms.config.max_per_origin);
         let terms = ArcSwap::from_pointee(terms);
-        Arc::new(Self { terms, resolver: Resolver::new(), slots, pools: Mutex::default() })
+        Arc::new(Self {
+            terms,
+            resolver: Resolver::new(),
+            slots,
+            counters: Counters::default(),
+            pools: Mutex::default(),
+        })
     }
 
     /// Other terms, for everything that begins from now on. What is under way ends as it began.
@@ -73,9 +81,13 @@ impl Shared {
 
     /// The first of the pools, but for `own`, that gives something.
     pub(super) fn borrow<T>(&self, own: &Pool, take: impl FnMut(Arc<Pool>) -> Option<T>) -> Option<T> {
+        self.pools().into_iter().filter(|pool| !std::ptr::eq(&**pool, own)).find_map(take)
+    }
+
+    /// Those of the workers.
+    pub(super) fn pools(&self) -> Vec<Arc<Pool>> {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = pools.iter().filter_map(Weak::upgrade).filter(|pool| !std::ptr::eq(&**pool, own));
-        others.collect::<Vec<_>>().into_iter().find_map(take)
+        pools.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// The terms of this moment.

@@ -23,6 +23,11 @@ impl Turn {
         *self.since() = None;
     }
 
+    /// Since when the origin is waited for, if it is.
+    pub fn asked_at(&self) -> Option<Instant> {
+        *self.since()
+    }
+
     /// Returns when it has been the origin's turn for `limit` without a break.
     pub async fn overdue(&self, limit: Duration) {
         let mut end = self.end(limit);

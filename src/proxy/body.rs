@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -70,6 +71,14 @@ impl Body {
         match self.content {
             Content::Own(bytes) => bytes,
             Content::Origin(_) => Bytes::new(),
+        }
+    }
+
+    /// When its origin had the whole request, where it is of one.
+    pub fn asked_at(&self) -> Option<Instant> {
+        match &self.content {
+            Content::Own(_) => None,
+            Content::Origin(body) => body.asked_at(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The connection by which a request came: from whom, and what requests on it may be for.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -20,6 +20,8 @@ pub struct Channel {
     /// Whose it is. On a connection to the proxy, each request says by its credentials who asks; what
     /// runs inside a CONNECT is of the user who made it.
     pub client: Client,
+    /// From which port it came.
+    pub port: u16,
     /// The place among the connections of the user whose request was the last.
     pub seat: Arc<Mutex<Option<Place>>>,
     pub scope: Scope,
@@ -41,9 +43,10 @@ pub enum Scope {
 
 impl Channel {
     /// A client's own connection to the proxy.
-    pub fn of_client(client: IpAddr, stop: CancellationToken, proxy: Current) -> Self {
+    pub fn of_client(client: SocketAddr, stop: CancellationToken, proxy: Current) -> Self {
         Self {
-            client: Client::at(client.to_canonical()),
+            client: Client::at(client.ip().to_canonical()),
+            port: client.port(),
             seat: Arc::default(),
             scope: Scope::Proxy,
             control: Arc::default(),

@@ -10,6 +10,7 @@ use super::problem::Problem;
 use super::rules::{Agent, Rules};
 use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
+use crate::clock::Clock;
 use crate::egress;
 use crate::evidence::{Exhibit, Kind};
 use crate::moment::Moment;
@@ -96,10 +97,17 @@ pub(super) struct Draft<'a> {
     pub ask: Ask<'a>,
     pub agent: Agent<'a>,
     pub rules: &'a Rules,
-    pub now: Moment,
+    /// The date that it is judged by, once it is; until then there is no need to read the clock.
+    pub at: Option<Moment>,
+    pub clock: &'a dyn Clock,
 }
 
 impl Draft<'_> {
+    /// The date of whatever is said of it.
+    pub(super) fn now(&self) -> Moment {
+        self.at.unwrap_or_else(|| self.clock.wall())
+    }
+
     /// A denial without more to say than its reason.
     pub(super) fn denial(&self, reason: Reason, problem: Problem) -> Denial {
         Denial {
@@ -148,7 +156,7 @@ impl Draft<'_> {
         let mut denial = self.denial(reason, problem);
         denial.cause = absence.map(|absence| absence.cause.to_string());
         denial.retry_after =
-            absence.filter(|absence| absence.defers()).map(|absence| self.now.until(absence.next_try));
+            absence.filter(|absence| absence.defers()).map(|absence| self.now().until(absence.next_try));
         denial.record.group = decision.basis.group().map(audit::Group::of);
         denial.record.rule = decision.basis.rule().map(audit::Rule::of);
         denial.record.robots = Some(self.robots(known, absence));
@@ -188,6 +196,7 @@ impl Draft<'_> {
     }
 
     fn record(&self, reason: Reason) -> Record {
+        let now = self.now();
         let octets = |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
         let url = match self.subject {
             Subject::Resource(target) => target.to_string(),
@@ -204,7 +213,7 @@ impl Draft<'_> {
             event: Event::Denied,
             exemption: None,
             group: None,
-            id: audit::new_id(self.now),
+            id: audit::new_id(now),
             method: Record::text(self.ask.method.as_str().as_bytes()),
             origin: self.subject.origin().to_string(),
             path_seen: matches!(self.subject, Subject::Resource(_)),
@@ -214,7 +223,8 @@ impl Draft<'_> {
             robots: None,
             rule: None,
             seq: 0,
-            time: self.now,
+            time: now,
+            trace_id: self.ask.account.trace_id.clone(),
             url: Record::url(url.as_bytes()),
             user_agent: octets(self.agent.identification),
         }

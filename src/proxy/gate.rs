@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode};
 
+use super::account::Account;
 use super::connect::Mixed;
 use super::decisions::Decisions;
 pub use super::denial::Denial;
@@ -81,6 +82,7 @@ pub struct Ask<'a> {
     pub client: &'a Client,
     pub method: &'a Method,
     pub user_agent: Option<&'a HeaderValue>,
+    pub account: &'a Account,
 }
 
 /// Everything a decision needs.
@@ -101,14 +103,20 @@ impl Gate {
         let draft = self.draft(Subject::Resource(&target), ask);
         let known = self.known(&draft).await?;
         // The fetch may have taken its time: what follows is judged by the time it ended.
-        let draft = Draft { now: self.clock.wall(), ..draft };
-        let policy = known.policy(draft.now);
+        let now = known.at();
+        let draft = Draft { at: Some(now), ..draft };
+        let policy = known.policy(now);
         let decision = decide(&policy, draft.agent.token, target.judged_path().as_bytes());
-        if decision.verdict == Verdict::Disallow {
-            Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
+        match decision.verdict {
+            Verdict::Allow => {
+                self.decisions.allowed(&decision.basis, true);
+                ask.account.allowed(&decision, &known, now);
+            }
+            Verdict::Disallow => {
+                Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
+            }
         }
-        self.decisions.count(Verdict::Allow, true);
-        if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, draft.now) {
+        if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, now) {
             return Ok(answer);
         }
         let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
@@ -120,9 +128,13 @@ impl Gate {
         self.check_audit()?;
         let draft = self.draft(Subject::Host(&origin), ask);
         let known = self.known(&draft).await?;
-        let draft = Draft { now: self.clock.wall(), ..draft };
-        match decide_host(&known.policy(draft.now), draft.agent.token) {
-            HostDecision::Whole(Decision { verdict: Verdict::Allow, .. }) => {}
+        let now = known.at();
+        let draft = Draft { at: Some(now), ..draft };
+        match decide_host(&known.policy(now), draft.agent.token) {
+            HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
+                self.decisions.allowed(&decision.basis, false);
+                ask.account.allowed(&decision, &known, now);
+            }
             HostDecision::Whole(decision) => {
                 self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
             }
@@ -135,16 +147,17 @@ impl Gate {
                         denial.record.event = Event::Tunnelled;
                         self.record(&denial).await;
                         self.check_audit()?;
+                        self.goes_all_the_same(ask, &denial);
                     }
                 }
             }
         }
-        self.decisions.count(Verdict::Allow, false);
         Ok(HostPermit { origin })
     }
 
     /// Refuses a CONNECT to a port that is not listed.
     pub async fn refuse_port(&self, origin: &Origin, ask: Ask<'_>) -> No {
+        self.decisions.port_closed();
         self.deny(self.draft(Subject::Host(origin), ask).port_not_allowed()).await
     }
 
@@ -162,6 +175,7 @@ impl Gate {
     /// What it means that the way out failed: where the operator closed it, that is a denial,
     /// with its record, whoever found it out.
     pub(super) async fn no_way_out(&self, subject: Subject<'_>, ask: Ask<'_>, error: egress::Error) -> No {
+        self.decisions.failed(error.failure);
         if error.failure.is_prohibition() {
             self.deny(self.draft(subject, ask).origin_refused(&error)).await
         } else {
@@ -171,14 +185,15 @@ impl Gate {
 
     /// Records that what a client sent inside a CONNECT was neither TLS nor HTTP, and went nowhere.
     pub async fn record_unknown_speech(&self, origin: &Origin, client: &Client) {
-        let ask = Ask { client, method: &Method::CONNECT, user_agent: None };
+        let account = Account::default();
+        let ask = Ask { client, method: &Method::CONNECT, user_agent: None, account: &account };
         let denial = self.draft(Subject::Host(origin), ask).denial(Reason::TunnelNotHttp, Problem::NotServed);
         self.record(&denial).await;
     }
 
     fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
         let agent = self.rules.agent(ask.user_agent, ask.client.user.as_deref());
-        Draft { subject, ask, agent, rules: &self.rules, now: self.clock.wall() }
+        Draft { subject, ask, agent, rules: &self.rules, at: None, clock: &*self.clock }
     }
 
     /// What is known of the origin, under the profile that holds for the agent.

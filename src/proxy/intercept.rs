@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 use super::channel::Channel;
 use super::connection;
+use super::inside::alert;
 use super::rewind::Rewind;
 use crate::egress::Plaintext;
 use crate::limits::FIRST_REQUEST_GRACE;
@@ -79,6 +80,7 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
     let Ok(Ok(count @ 1..)) = read else { return };
     first.truncate(count);
     let speech = Speech::by(&first);
+    channel.proxy.load().tally.inside.spoke(speech);
     let stream = Rewind::new(first, stream);
     match speech {
         Speech::Tls => tls(stream, origin, &channel, patience).await,
@@ -98,10 +100,11 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Durati
     let start = match timeout(patience, acceptor).await {
         Ok(Ok(start)) => start,
         Ok(Err(error)) => {
+            channel.proxy.load().tally.inside.failed(Some(&error));
             info!(client = %channel.client.address, %origin, "no TLS handshake inside CONNECT: {error}");
             return;
         }
-        Err(_) => return,
+        Err(_) => return channel.proxy.load().tally.inside.failed(None),
     };
     if let Some(name) = start.client_hello().server_name()
         && !names(origin.host(), name)
@@ -123,7 +126,7 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Durati
     let stream = match timeout(patience, start.into_stream(config)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return say_why_not(&error, &origin, channel),
-        Err(_) => return,
+        Err(_) => return channel.proxy.load().tally.inside.failed(None),
     };
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let stream = Plaintext::new(stream);
@@ -145,14 +148,14 @@ fn names(host: &Host, sni: &str) -> bool {
 /// alert (RFC 8446 §6.2), or leaves without a word, as Node and asyncio do; the operator hears the
 /// remedy.
 fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    channel.proxy.load().tally.inside.failed(Some(error));
     let distrusts = matches!(
-        tls,
-        Some(rustls::Error::AlertReceived(
+        alert(error),
+        Some(
             AlertDescription::UnknownCA
                 | AlertDescription::CertificateUnknown
                 | AlertDescription::BadCertificate
-        ))
+        )
     );
     if distrusts {
         warn!(

@@ -3,6 +3,7 @@
 //! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
 //! and no other, and without a `Permit` nothing of it leaves.
 
+mod account;
 mod body;
 mod channel;
 mod chunks;
@@ -17,6 +18,7 @@ mod forward;
 mod framing;
 mod gate;
 mod head;
+mod inside;
 mod intercept;
 mod interim;
 mod page;
@@ -48,6 +50,8 @@ use http::{HeaderValue, Method, Response, Version, request};
 use hyper::body::Body as _;
 use hyper::upgrade::OnUpgrade;
 
+pub use account::ACCESS;
+use account::Account;
 pub use body::Body;
 use body::Exchange;
 pub use channel::{Channel, Current, Scope};
@@ -75,6 +79,7 @@ pub use wire::Deadlines;
 
 use crate::ca::Leaves;
 use crate::clients::{self, Door, TurnedAway};
+use crate::clock;
 use crate::origin::Origin;
 
 /// One worker's proxy.
@@ -100,7 +105,7 @@ impl Proxy {
     /// Answers one request of `channel`.
     pub async fn handle(&self, request: Received, channel: &Channel) -> Response<Body> {
         let mut exchange = Exchange::begin(&channel.control);
-        let asked = Asked::by(&request.head);
+        let (asked, account) = (Asked::by(&request.head), Account::of(&request.head, channel));
         // It may be answered before it is read: a denied upload is an everyday case. And what follows a
         // refused CONNECT was meant for a tunnel, not for us.
         let may_be_unread = request.head.method == Method::CONNECT || !request.body.is_end_stream();
@@ -108,10 +113,14 @@ impl Proxy {
             channel.control.may_leave_unread();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
-        let response = match self.answer(request, channel, &mut exchange).await {
-            Ok(response) => response,
+        let response = match self.answer(request, channel, &mut exchange, &account).await {
+            Ok(response) => {
+                account.tell(channel, response.status(), None);
+                response
+            }
             Err(stop) => {
                 let response = stop.answer(&asked, channel);
+                account.tell(channel, response.status(), Some(&stop));
                 // RFC 9112 §9.6: else the next request might be sent, and lost.
                 if closes { closing(response) } else { response }
             }
@@ -125,13 +134,14 @@ impl Proxy {
         mut request: Received,
         channel: &Channel,
         exchange: &mut Exchange,
+        account: &Account,
     ) -> Result<Response<Body>, Stop> {
         let destination = destination(&request.head, &channel.scope, channel.control.is_pathless())?;
         let client = self.identify(&request.head, channel).await?;
         exchange.occupies(self.door.request(&client)?);
         let target = match destination {
             Destination::Resource(target) => target,
-            Destination::Connect => return Box::pin(self.connect(request, &client, channel)).await,
+            Destination::Connect => return Box::pin(self.connect(request, &client, channel, account)).await,
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
@@ -145,7 +155,7 @@ impl Proxy {
             return Ok(answer);
         }
         let counted = self.tally.asked(&target.origin);
-        count(counted, self.fetch(request, target, &client, channel).await)
+        count(counted, self.fetch(request, target, &client, channel, account).await)
     }
 
     /// Who asks. Credentials are asked for what is asked of us as a proxy: not for the page that a
@@ -176,10 +186,11 @@ impl Proxy {
         target: Target,
         client: &clients::Client,
         channel: &Channel,
+        account: &Account,
     ) -> Result<(End, Response<Body>), Stop> {
         let head = &request.head;
         let (method, user_agent) = (head.method.clone(), head.headers.get(USER_AGENT).cloned());
-        let ask = Ask { client, method: &method, user_agent: user_agent.as_ref() };
+        let ask = Ask { client, method: &method, user_agent: user_agent.as_ref(), account };
         let permit = match self.gate.admit(target, ask).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
@@ -206,16 +217,19 @@ impl Proxy {
         request: Received,
         client: &clients::Client,
         channel: &Channel,
+        account: &Account,
     ) -> Result<Response<Body>, Stop> {
         let mut request = request.whole();
         let upgrade = hyper::upgrade::on(&mut request);
         let (head, _) = request.into_parts();
-        let ask = Ask { client, method: &head.method, user_agent: head.headers.get(USER_AGENT) };
+        let user_agent = head.headers.get(USER_AGENT);
+        let ask = Ask { client, method: &head.method, user_agent, account };
         match self.https.connect(&head, &channel.scope)? {
             Connect::Intercept(origin) => {
+                let since = clock::monotonic();
                 if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
                     // What is asked inside counts for itself; without an inside, this was the request.
-                    return count(self.tally.asked(&origin), Err(no.into()));
+                    return count(self.tally.asked(&origin).since(since), Err(no.into()));
                 }
                 let inside = intercept::sequel(upgrade, origin, channel.of(client));
                 channel.control.follow_with(inside);
@@ -260,7 +274,7 @@ impl Proxy {
 /// Counts a request by how it ended; one that was refused has failed.
 fn count(counted: Counted<'_>, ended: Result<(End, Response<Body>), Stop>) -> Result<Response<Body>, Stop> {
     match &ended {
-        Ok((end, _)) => counted.ended(*end),
+        Ok((end, response)) => counted.answered(response.body().asked_at()).ended(*end),
         Err(Stop::Denial(denial)) => counted.ended(End::Denied(denial.record.reason)),
         Err(Stop::Refusal(_)) => drop(counted),
     }

@@ -4,10 +4,9 @@
 use tracing::{debug, info};
 
 use super::denial::{Denial, Draft, Subject};
-use super::gate::{Gate, No};
+use super::gate::{Ask, Gate, No};
 use super::rules::Mode;
 use crate::audit::{Event, Record};
-use crate::policy::decision::Verdict;
 use crate::policy::exemption::Exemption;
 
 impl Gate {
@@ -17,14 +16,15 @@ impl Gate {
         let exemption = match draft.subject {
             Subject::Resource(target) => {
                 let path = target.judged_path().as_bytes();
-                self.rules.exemptions.find(origin, path, token, draft.now)
+                self.rules.exemptions.find(origin, path, token, draft.now())
             }
-            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now),
+            Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now()),
         };
         if let Some(exemption) = exemption {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
             if self.record(&denial).await {
+                self.goes_all_the_same(draft.ask, &denial);
                 return Ok(());
             }
             denial.record.event = Event::Denied;
@@ -32,9 +32,19 @@ impl Gate {
             denial.record.event = Event::WouldDeny;
             // Who observes wants nothing denied, and a lost record is counted by the writer.
             self.record(&denial).await;
-            return self.check_audit();
+            self.check_audit()?;
+            self.goes_all_the_same(draft.ask, &denial);
+            return Ok(());
         }
         Err(self.deny(denial).await)
+    }
+
+    /// Counts a request that goes although it was disallowed, and puts it on its account. One that is
+    /// denied counts when it is recorded.
+    pub(super) fn goes_all_the_same(&self, ask: Ask<'_>, denial: &Denial) {
+        ask.account.recorded(&denial.record);
+        let Record { event, reason, path_seen, .. } = denial.record;
+        self.decisions.recorded(event, reason, path_seen);
     }
 
     pub(super) async fn deny(&self, denial: Denial) -> No {
@@ -54,18 +64,19 @@ impl Gate {
     /// says loudly that records are lost, and counts them.
     pub(super) async fn record(&self, denial: &Denial) -> bool {
         let record = &denial.record;
-        let url = self.audit.shown(&record.url);
+        // The query is where secrets are: it stands in the record alone.
+        let url = record.url.split('?').next().unwrap_or_default();
         info!(
-            client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), %url, agent = record.agent,
+            client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), url, agent = record.agent,
             line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
         );
         if record.event == Event::Denied {
-            self.decisions.count(Verdict::Disallow, record.path_seen);
+            self.decisions.recorded(record.event, record.reason, record.path_seen);
         }
         match self.audit.write(record.clone(), denial.exhibits.clone()).await {
             Ok(_) => true,
             Err(error) => {
-                debug!(record = record.id, %url, "{error}");
+                debug!(record = record.id, url, "{error}");
                 false
             }
         }

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, StatusCode};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+use super::account::Account;
 use super::connect::Mixed;
 use super::gate::{Ask, Denial, Gate, No};
 use super::rules::{Mode, Rules};
@@ -152,7 +153,8 @@ impl Site {
     fn asks<T>(&self, ask: impl AsyncFnOnce(Ask<'_>) -> T) -> T {
         let agent = HeaderValue::from_static("ExampleBot/1.0");
         let client = Client::at([127, 0, 0, 1].into());
-        let asks = Ask { client: &client, method: &Method::GET, user_agent: Some(&agent) };
+        let account = Account::default();
+        let asks = Ask { client: &client, method: &Method::GET, user_agent: Some(&agent), account: &account };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(ask(asks))
     }

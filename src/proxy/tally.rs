@@ -4,8 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use super::inside::Inside;
 use crate::audit::Reason;
+use crate::clock;
+use crate::latency::{Latencies, Latency};
 use crate::limits::ORIGINS_COUNTED_MAX;
 use crate::origin::Origin;
 
@@ -16,10 +20,16 @@ pub struct Tally {
     forwarded: AtomicU64,
     copies: AtomicU64,
     failed: AtomicU64,
+    /// To the head of the answer.
+    lengths: Latency,
+    /// Of that, how long the origin took for its answer.
+    upstream: Latency,
     /// A lock is nothing beside the record that each denial waits for.
     denied: Mutex<HashMap<Reason, u64>>,
     /// `None`: origins are not told apart. A set behind a lock is for those who want to know.
     origins: Option<Mutex<HashSet<Origin>>>,
+    /// What runs inside a CONNECT.
+    pub inside: Inside,
 }
 
 /// The numbers at one moment.
@@ -42,6 +52,9 @@ pub struct Counts {
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     tally: &'a Tally,
+    since: Instant,
+    /// When the origin had the whole request.
+    asked_at: Option<Instant>,
     ended: bool,
 }
 
@@ -55,6 +68,18 @@ pub(super) enum End {
 }
 
 impl Asked<'_> {
+    /// It was asked before it was known whether it counts.
+    pub(super) fn since(mut self, since: Instant) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// The origin has had the whole request since then, and has answered it now.
+    pub(super) fn answered(mut self, asked_at: Option<Instant>) -> Self {
+        self.asked_at = asked_at;
+        self
+    }
+
     pub(super) fn ended(mut self, end: End) {
         self.ended = true;
         match end {
@@ -67,6 +92,11 @@ impl Asked<'_> {
 
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
+        let now = clock::monotonic();
+        self.tally.lengths.note(now - self.since);
+        if let Some(asked_at) = self.asked_at {
+            self.tally.upstream.note(now - asked_at);
+        }
         if !self.ended {
             add_one(&self.tally.failed);
         }
@@ -87,7 +117,17 @@ impl Tally {
                 origins.insert(origin.clone());
             }
         }
-        Asked { tally: self, ended: false }
+        Asked { tally: self, since: clock::monotonic(), asked_at: None, ended: false }
+    }
+
+    /// How long requests took to the head of their answer.
+    pub fn lengths(&self) -> Latencies {
+        self.lengths.counts()
+    }
+
+    /// How long origins took for the head of their answer, once they had the whole request.
+    pub fn upstream(&self) -> Latencies {
+        self.upstream.counts()
     }
 
     pub fn counts(&self) -> Counts {

@@ -4,10 +4,11 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 
-use crate::admin::{Reloads, Watched};
+use crate::admin::{Reloads, Secret, Token, TokenError, Watched};
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
 use crate::clients::{Door, UsersError};
@@ -32,6 +33,8 @@ pub struct Assembly {
     pub(super) pipes: Arc<Pipes>,
     /// What became of reading the settings again.
     pub reloads: Arc<Reloads>,
+    /// Who may look at the admin listener.
+    pub(super) token: Arc<Token>,
     pub(super) decisions: Arc<Decisions>,
     pub(super) clock: Arc<dyn Clock>,
     /// What is in effect.
@@ -56,6 +59,8 @@ pub enum SetupError {
     Ca(#[from] CaError),
     #[error(transparent)]
     Users(#[from] UsersError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
 }
 
 /// Puts the proxy together. `own` are the addresses it listens on, as a proxy and for its operator: it
@@ -68,6 +73,8 @@ pub fn assemble(
 ) -> Result<Assembly, SetupError> {
     let egress = way_out(settings, own.clone())?;
     let clients = settings.clients()?;
+    let token = Token::default();
+    token.change(secret(settings)?);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
@@ -81,6 +88,7 @@ pub fn assemble(
         leaves: Arc::new(leaves),
         pipes: Arc::default(),
         reloads: Arc::default(),
+        token: Arc::new(token),
         decisions: Arc::default(),
         clock,
         settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
@@ -93,15 +101,20 @@ pub fn assemble(
 impl Assembly {
     /// The parts that the admin listener looks at.
     pub fn watched(&self, started: Moment) -> Watched {
-        let Self { store, audit, tally, reloads, door, .. } = self;
-        Watched::new(
-            Arc::clone(store),
-            Arc::clone(audit),
-            Arc::clone(tally),
-            Arc::clone(reloads),
-            Arc::clone(door),
+        Watched {
+            store: Arc::clone(&self.store),
+            audit: Arc::clone(&self.audit),
+            tally: Arc::clone(&self.tally),
+            decisions: Arc::clone(&self.decisions),
+            egress: Arc::clone(&self.egress),
+            leaves: Arc::clone(&self.leaves),
+            reloads: Arc::clone(&self.reloads),
+            door: Arc::clone(&self.door),
+            token: Arc::clone(&self.token),
+            clock: Arc::clone(&self.clock),
             started,
-        )
+            draining: AtomicBool::new(false),
+        }
     }
 
     /// The settings in effect.
@@ -187,6 +200,11 @@ fn fetcher(
 ) -> Arc<dyn FetchRobots> {
     let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
     Arc::new(RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock)))
+}
+
+/// By what the operator is known to the admin listener.
+pub(super) fn secret(settings: &Settings) -> Result<Option<Secret>, TokenError> {
+    settings.admin.token_file.as_deref().map(Secret::read).transpose()
 }
 
 /// Random: two proxies in a row must not take each other for themselves.

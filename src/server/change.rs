@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::assemble::SetupError;
+use super::assemble::{SetupError, secret};
 use super::{Server, descriptors};
 use crate::ca;
 use crate::config::Settings;
@@ -29,6 +29,7 @@ impl Server {
         let ca = ca.transpose().map_err(SetupError::Ca)?;
         let terms = assembly.terms(&settings)?;
         let clients = settings.clients()?;
+        let secret = secret(&settings)?;
         assembly.audit.change(settings.audit())?;
 
         // From here on nothing fails.
@@ -40,6 +41,7 @@ impl Server {
             disk.resize(settings.store.max_size, settings.store_pending_max());
         }
         let users = assembly.door.change(clients);
+        assembly.token.change(secret);
         if settings.clients.max_connections != assembly.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);
         }

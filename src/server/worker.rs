@@ -120,7 +120,7 @@ async fn drain(connections: &TaskTracker, patience: Duration) {
 async fn receive(arrival: Arrival, proxy: Current, stop: CancellationToken) {
     let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
-    let channel = Arc::new(Channel::of_client(client.ip(), stop, proxy));
+    let channel = Arc::new(Channel::of_client(client, stop, proxy));
     proxy::serve(stream, channel, reception.turned_away.map(Into::into)).await;
     drop((reception, place));
 }

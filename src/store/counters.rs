@@ -3,7 +3,11 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::Undecided;
+use crate::fetch::Refused;
+use crate::latency::{Latencies, Latency};
+use crate::policy::access::{AccessResult, Cause, Fetched};
 
+/// The numbers at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub entries: usize,
@@ -16,6 +20,8 @@ pub struct Stats {
     pub hits: u64,
     pub misses: u64,
     pub fetches: u64,
+    /// How long those waited that memory had no answer for.
+    pub waits: Latencies,
 }
 
 #[derive(Default)]
@@ -24,6 +30,37 @@ pub(super) struct Counters {
     pub hits: AtomicU64,
     pub misses: AtomicU64,
     pub fetches: AtomicU64,
+    pub waits: Latency,
+    results: [AtomicU64; RESULTS.len()],
+}
+
+/// How a fetch can end: the words of the audit record, a status by its class, and two that leave no
+/// finding: nobody was asked (`refused`), or the fetch broke off (`aborted`).
+const RESULTS: [&str; 18] = [
+    "successful",
+    "not_modified",
+    "status_4xx",
+    "status_5xx",
+    "status_other",
+    "too_many_redirects",
+    "redirect_loop",
+    "redirect_without_location",
+    "dns_error",
+    "connection_failed",
+    "tls_error",
+    "timeout",
+    "cut_short",
+    "invalid_response",
+    "undecodable",
+    "redirect_refused",
+    "refused",
+    "aborted",
+];
+
+/// A fetch that has begun; aborted, unless somebody says how it ended.
+pub(super) struct Begun<'a> {
+    counters: &'a Counters,
+    result: &'static str,
 }
 
 /// One who waits; counted while it lives.
@@ -35,10 +72,87 @@ impl Counters {
         let waiter = Waiter(&self.waiters);
         if before < waiters_max { Ok(waiter) } else { Err(Undecided::Busy) }
     }
+
+    pub(super) fn begin(&self) -> Begun<'_> {
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        Begun { counters: self, result: "aborted" }
+    }
+
+    /// How many fetches ended in which way; those that are zero, too.
+    pub(super) fn results(&self) -> [(&'static str, u64); RESULTS.len()] {
+        std::array::from_fn(|place| (RESULTS[place], self.results[place].load(Ordering::Relaxed)))
+    }
+}
+
+impl Begun<'_> {
+    pub(super) fn ended(mut self, ended: &Result<Fetched, Refused>) {
+        self.result = match ended {
+            Err(Refused(_)) => "refused",
+            Ok(fetched) => word(&fetched.result),
+        };
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let place = RESULTS.iter().position(|result| *result == self.result).expect("a word of the table");
+        self.counters.results[place].fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn word(result: &AccessResult) -> &'static str {
+    match result {
+        AccessResult::Without(Cause::Status { code: 400..500, .. }) => "status_4xx",
+        AccessResult::Without(Cause::Status { code: 500..600, .. }) => "status_5xx",
+        AccessResult::Without(Cause::Status { .. }) => "status_other",
+        result => result.word(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::access::NetworkFailure;
+
+    /// A word that is missing in the table would be a panic.
+    #[test]
+    fn every_result_is_a_word_of_the_table() {
+        let counters = Counters::default();
+        let failures = [
+            NetworkFailure::Dns,
+            NetworkFailure::Connection,
+            NetworkFailure::Tls,
+            NetworkFailure::Timeout,
+            NetworkFailure::CutShort,
+            NetworkFailure::InvalidResponse,
+            NetworkFailure::Undecodable,
+            NetworkFailure::RedirectRefused,
+        ];
+        let failed = failures.map(|failure| Cause::Failed { failure, detail: "".into() });
+        let status = [304, 404, 503, 999].map(|code| Cause::Status { code, retry_after: None });
+        let redirects = [
+            Cause::TooManyRedirects { limit: 5 },
+            Cause::RedirectLoop,
+            Cause::RedirectWithoutLocation { code: 301 },
+        ];
+        for cause in failed.into_iter().chain(status).chain(redirects) {
+            Begun { counters: &counters, result: word(&AccessResult::Without(cause)) };
+        }
+        Begun {
+            counters: &counters,
+            result: word(&AccessResult::NotModified { freshness: Default::default() }),
+        };
+        drop(counters.begin());
+        let counted: u64 = counters.results().iter().map(|(_, count)| count).sum();
+        assert_eq!(counted, 8 + 4 + 3 + 1 + 1);
+        for (result, expected) in [("status_other", 2), ("status_4xx", 1), ("aborted", 1), ("refused", 0)] {
+            assert!(counters.results().contains(&(result, expected)), "{result}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! One fetch under way, and those who wait for it, on whichever runtime they run. It lands once,
 //! whatever happens: with what was learnt, with a refusal, or aborted.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use tokio::sync::watch;
@@ -58,10 +57,12 @@ impl Flight {
     async fn fetch(&self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) -> Option<Landing> {
         let store = &self.store;
         let _turn = store.turns.acquire().await.ok()?;
-        store.counters.fetches.fetch_add(1, Ordering::Relaxed);
+        let begun = store.counters.begin();
         let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
         let fetcher = Arc::clone(&store.terms.load().fetcher);
-        let fetched = match fetcher.fetch(Ask { validators, ..ask }).await {
+        let fetched = fetcher.fetch(Ask { validators, ..ask }).await;
+        begun.ended(&fetched);
+        let fetched = match fetched {
             Err(refused) => return Some(Err(Undecided::Refused(refused.0))),
             Ok(fetched) => fetched,
         };

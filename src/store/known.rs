@@ -65,6 +65,11 @@ impl Known {
         }
     }
 
+    /// When it was found to be current: when the store answered.
+    pub const fn at(&self) -> Moment {
+        self.at
+    }
+
     pub fn state(&self) -> &RobotsState {
         &self.state
     }

@@ -31,7 +31,7 @@ use arc_swap::ArcSwap;
 use http::HeaderValue;
 use tokio::sync::Semaphore;
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::fetch::FetchRobots;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
@@ -151,8 +151,11 @@ impl Store {
             (waiters_max, wait)
         };
         let _waiter = self.counters.enter(waiters_max)?;
+        let since = clock::monotonic();
         let waiting = tokio::time::timeout(wait, self.wait(look, &question));
-        Box::pin(waiting).await.unwrap_or(Err(Undecided::TimedOut))
+        let known = Box::pin(waiting).await.unwrap_or(Err(Undecided::TimedOut));
+        self.counters.waits.note(clock::monotonic() - since);
+        known
     }
 
     /// Tells whether the site's pages answer, for profiles that ask it in a long outage.
@@ -174,7 +177,13 @@ impl Store {
             hits: self.counters.hits.load(Ordering::Relaxed),
             misses: self.counters.misses.load(Ordering::Relaxed),
             fetches: self.counters.fetches.load(Ordering::Relaxed),
+            waits: self.counters.waits.counts(),
         }
+    }
+
+    /// How many fetches have ended in which way, by its word.
+    pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counters.results().into_iter()
     }
 
     fn profiles(&self) -> MutexGuard<'_, Vec<Arc<Profile>>> {

@@ -93,6 +93,7 @@ pub fn record(n: u64) -> Record {
         rule: Some(Rule { directive: "disallow".into(), line: 12, pattern: "/private/".into() }),
         seq: 0,
         time: Moment::from_millis(NOON + n * MINUTE),
+        trace_id: None,
         url: format!("{origin}/private/{n}"),
         user_agent: Some("ExampleBot/1.0 (\"x\", \u{65e5}\u{672c})".into()),
         origin,

@@ -1,7 +1,7 @@
 //! The admin listener: health, readiness and metrics of a proxy at work, and who is not answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::thread;
 
 use courtesy::audit::FILE_NAME;
@@ -35,14 +35,16 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
             let unit = unit.strip_prefix(&format!("# UNIT {family} ")).expect(unit);
             assert!(family.ends_with(&format!("_{unit}")), "{family} in {unit}");
         }
-        let name = match kind {
-            "counter" => format!("{family}_total"),
-            "gauge" => family.to_owned(),
+        let names = match kind {
+            "counter" => vec![format!("{family}_total")],
+            "gauge" => vec![family.to_owned()],
+            "histogram" => ["sum", "count", "bucket"].map(|part| format!("{family}_{part}")).into(),
             other => panic!("{family} is a {other}"),
         };
         while let Some(sample) = lines.next_if(|line| !line.starts_with('#')) {
             let (sample, value) = sample.rsplit_once(' ').expect(sample);
-            assert!(sample == name || sample.starts_with(&format!("{name}{{")), "{sample} in {family}");
+            let name = sample.split('{').next().unwrap_or_default().to_owned();
+            assert!(names.contains(&name), "{sample} in {family}");
             let value = value.parse().expect("a number");
             assert!(samples.insert(sample.to_owned(), value).is_none(), "{sample} comes twice");
         }
@@ -52,7 +54,8 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
 
 #[track_caller]
 fn metrics(proxy: &Proxy) -> BTreeMap<String, f64> {
-    let response = proxy.admin("/metrics");
+    let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    let response = ask(proxy, &format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {accept}"));
     assert_eq!(response.status(), 200);
     let kind = response.field("content-type");
     assert_eq!(kind, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
@@ -74,10 +77,10 @@ fn the_metrics_are_those_of_the_traffic() {
     let rose: BTreeMap<_, _> = after
         .iter()
         .filter(|(name, value)| before.get(*name) != Some(*value))
-        // Octets, and what the store writes when it likes, are looked at below. A connection ends when
-        // the proxy has seen the end of it.
+        // Octets, lengths and what the store writes when it likes are looked at below. A connection ends
+        // when the proxy has seen the end of it.
         .filter(|(name, _)| !name.contains("_bytes") && !name.starts_with("courtesy_store_"))
-        .filter(|(name, _)| *name != "courtesy_connections")
+        .filter(|(name, _)| !name.contains("_connections") && !name.contains("_duration_"))
         .map(|(name, value)| (name.as_str(), *value - before.get(name).unwrap_or(&0.0)))
         .collect();
     let expected = BTreeMap::from([
@@ -87,7 +90,13 @@ fn the_metrics_are_those_of_the_traffic() {
         ("courtesy_requests_total{outcome=\"failed\"}", 1.0),
         ("courtesy_denials_total{reason=\"disallow_rule\"}", 3.0),
         ("courtesy_denials_total{reason=\"robots_unreachable\"}", 1.0),
-        ("courtesy_robots_fetches_total", 2.0),
+        ("courtesy_decisions_total{decision=\"allow\",basis=\"no_rule\"}", 3.0),
+        ("courtesy_decisions_total{decision=\"allow\",basis=\"robots_txt_itself\"}", 1.0),
+        ("courtesy_decisions_total{decision=\"deny\",basis=\"rule\"}", 3.0),
+        ("courtesy_decisions_total{decision=\"deny\",basis=\"unreachable\"}", 1.0),
+        ("courtesy_egress_failures_total{error=\"connection_terminated\"}", 1.0),
+        ("courtesy_robots_fetches_total{result=\"successful\"}", 1.0),
+        ("courtesy_robots_fetches_total{result=\"status_5xx\"}", 1.0),
         ("courtesy_cache_entries", 2.0),
         ("courtesy_cache_files", 1.0),
         ("courtesy_cache_hits_total", 6.0),
@@ -97,6 +106,16 @@ fn the_metrics_are_those_of_the_traffic() {
     ]);
     assert_eq!(rose, expected);
     assert!(after["courtesy_cache_bytes"] > 0.0);
+    let lengths = |phase: &str, part: &str| {
+        after[&format!("courtesy_request_duration_seconds_{part}{{phase=\"{phase}\"}}")]
+    };
+    // Two had to wait for a robots.txt; of the pages that were asked for one gave no answer.
+    let counts = ["robots", "wait", "upstream", "total"].map(|phase| lengths(phase, "count"));
+    assert_eq!(counts, [2.0, 0.0, 2.0, 8.0]);
+    assert!(lengths("connect", "count") >= 2.0);
+    assert!(lengths("total", "sum") > lengths("robots", "sum") && lengths("robots", "sum") > 0.0);
+    let endless = "courtesy_request_duration_seconds_bucket{le=\"+Inf\",phase=\"total\"}";
+    assert_eq!(after[endless], 8.0);
     assert_eq!(after["courtesy_audit_written_bytes_total"], log_octets(&proxy));
     assert_eq!((after["courtesy_store_loads_total"], after["courtesy_store_load_hits_total"]), (2.0, 0.0));
     until("both origins are in the store", || metrics(&proxy)["courtesy_store_entries"] == 2.0);
@@ -216,7 +235,7 @@ fn there_are_these_pages_and_they_are_read_only() {
     let proxy = Proxy::start();
     let missing = ask(&proxy, "GET / HTTP/1.1\r\nHost: 127.0.0.1");
     assert_eq!(missing.status(), 404);
-    for path in ["/healthz", "/readyz", "/metrics"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/version", "/config"] {
         assert!(missing.text().contains(path), "{path}");
         let head = ask(&proxy, &format!("HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1"));
         assert_eq!((head.status(), head.body.len()), (200, 0), "{path}");
@@ -237,4 +256,87 @@ fn nobody_gets_here_through_the_proxy() {
     let response = proxy.get(&format!("http://localhost:{port}/metrics"));
     assert!(matches!(response.status(), 403 | 502), "{}", response.text());
     assert_eq!(metrics(&proxy)["courtesy_requests_total{outcome=\"forwarded\"}"], 0.0);
+}
+
+/// Who does not ask for OpenMetrics reads the older format, which has the same numbers by the same names.
+#[test]
+fn prometheus_reads_its_own_format_and_openmetrics_where_it_asks_for_it() {
+    let proxy = Proxy::start();
+    let plain = proxy.admin("/metrics");
+    assert_eq!(plain.field("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = plain.text();
+    let names: Vec<String> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.rsplit_once(' ').expect(line).0.to_owned())
+        .collect();
+    let other: Vec<String> = metrics(&proxy).into_keys().collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>(), other.iter().collect());
+    assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
+    assert!(text.contains("\n# TYPE courtesy_panics_total counter\n"));
+}
+
+const TOKEN: &str = "correct-horse-battery-staple";
+
+/// A proxy whose operator is asked for [`TOKEN`].
+fn with_token() -> Proxy {
+    Proxy::with(|settings| {
+        let file = settings.state_dir.join("admin.token");
+        std::fs::write(&file, format!("{TOKEN}\n")).expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+        settings.admin.token_file = Some(file);
+    })
+}
+
+#[test]
+fn who_has_no_token_learns_that_it_lives_and_whether_it_is_ready() {
+    let proxy = with_token();
+    let asked =
+        |path: &str, field: &str| ask(&proxy, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1{field}"));
+    for path in ["/metrics", "/version", "/config"] {
+        for field in ["", "\r\nAuthorization: Bearer correct-horse-battery-stapler"] {
+            let stranger = asked(path, field);
+            assert_eq!(
+                (stranger.status(), stranger.field("www-authenticate")),
+                (401, Some("Bearer realm=\"courtesy\""))
+            );
+            assert!(!stranger.text().contains("courtesy_"), "{path}");
+        }
+        assert_eq!(asked(path, &format!("\r\nAuthorization: Bearer {TOKEN}")).status(), 200, "{path}");
+    }
+    assert_eq!(asked("/healthz", "").text(), "ok\n");
+    assert_eq!(asked("/readyz?verbose", "").json(), serde_json::json!({ "status": "ready" }));
+    let operator = asked("/readyz", &format!("\r\nAuthorization: Bearer {TOKEN}"));
+    assert_eq!(operator.json(), serde_json::json!({ "status": "ready", "reasons": [] }));
+}
+
+/// A stranger's page does not know the token; a scraper may call us by a name of its own.
+#[test]
+fn with_the_token_any_name_will_do_and_without_it_none_does() {
+    let proxy = with_token();
+    let rebound = ask(&proxy, "GET /healthz HTTP/1.1\r\nHost: evil.example");
+    assert_eq!(rebound.status(), 421);
+    let head =
+        format!("GET /metrics HTTP/1.1\r\nHost: courtesy.crawlers.svc\r\nAuthorization: Bearer {TOKEN}");
+    assert_eq!(ask(&proxy, &head).status(), 200);
+}
+
+#[test]
+fn verbose_readiness_lists_what_was_looked_at() {
+    let proxy = Proxy::start();
+    let told = proxy.admin("/readyz?verbose").json();
+    let checks = told["checks"].as_array().expect("a list");
+    let parts: Vec<_> = checks.iter().map(|check| check["part"].as_str().unwrap()).collect();
+    assert_eq!(parts, ["server", "audit", "store", "config", "ca"]);
+    assert!(checks.iter().all(|check| check["status"] == "ready"), "{told}");
+    // The test's CA is made for ten years at the most.
+    proxy.clock.advance(std::time::Duration::from_hours(24 * 365 * 50));
+    let told = proxy.admin("/readyz?verbose").json();
+    assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"degraded".into(), &"ca".into()), "{told}");
+}
+
+#[test]
+fn the_version_is_that_of_the_binary() {
+    let told = Proxy::start().admin("/version").json();
+    assert_eq!(told, serde_json::json!({ "name": "courtesy", "version": env!("CARGO_PKG_VERSION") }));
 }

@@ -74,6 +74,7 @@ fn record(input: &mut Input<'_>) -> Record {
         rule: input.some(rule),
         seq: 0,
         time: moment(input),
+        trace_id: None,
         url: input.text(),
         user_agent: input.some(Input::text),
     }

@@ -12,7 +12,7 @@ fn it_listens_where_the_flag_says() {
     let get = |path| exchange(admin, &format!("GET {path} HTTP/1.1\r\nHost: {admin}"));
     assert!(get("/healthz").ends_with("\r\n\r\nok\n"));
     assert_eq!(status(&get("/readyz")), 200);
-    assert!(get("/metrics").ends_with("# EOF\n"));
+    assert!(get("/metrics").contains("\ncourtesy_connections 0\n"));
     assert_eq!(served.get(&format!("http://{admin}/metrics")), 502, "it is no origin");
     served.terminate();
     assert!(std::net::TcpStream::connect(admin).is_err());
@@ -44,7 +44,10 @@ fn an_address_in_use_is_named_with_the_setting_and_the_remedy() {
 fn what_other_machines_could_reach_is_refused() {
     let dir = state_dir();
     for (flag, complaint) in [
-        ("0.0.0.0:3129", "--admin: listen.admin: 0.0.0.0:3129 can be reached from other machines"),
+        (
+            "0.0.0.0:3129",
+            "--admin: listen.admin: 0.0.0.0:3129 can be reached from other machines; set admin.token_file",
+        ),
         ("127.0.0.1:3128", "--admin: listen.admin: 127.0.0.1:3128 is where the proxy listens"),
     ] {
         let ended = end(&mut courtesy(dir.path(), &["serve", "--admin", flag]));
@@ -52,4 +55,35 @@ fn what_other_machines_could_reach_is_refused() {
         assert!(ended.stderr.contains(complaint), "{}", ended.stderr);
     }
     assert_eq!(end(&mut courtesy(dir.path(), &["serve", "--admin", "nowhere"])).code, Some(2));
+}
+
+/// The value of a setting in `/config`, and where it came from.
+fn setting(served: &Served, key: &str) -> (serde_json::Value, String) {
+    let answer = served.ask_admin("/config");
+    let (_, json) = answer.split_once("\r\n\r\n").expect("an answer");
+    let settings: Vec<serde_json::Value> = serde_json::from_str(json).expect("a list");
+    let found =
+        settings.into_iter().find(|setting| setting["key"] == key).unwrap_or_else(|| panic!("no {key}"));
+    (found["value"].clone(), found["from"].as_str().expect("a place").to_owned())
+}
+
+#[test]
+fn the_settings_in_effect_are_told_with_where_each_came_from() {
+    let dir = state_dir();
+    let file = dir.path().join("courtesy.toml");
+    std::fs::write(&file, "[robots]\nprofile = \"google\"\n").unwrap();
+    let served = Served::start(dir.path(), &["--config", file.to_str().unwrap(), "--workers", "1"]);
+    let of_file = format!("{}:2", file.display());
+    assert_eq!(setting(&served, "robots.profile"), ("google".into(), of_file.clone()));
+    assert_eq!(setting(&served, "workers"), (1.into(), "--workers".into()));
+    assert_eq!(setting(&served, "tls.roots"), ("bundled".into(), "$COURTESY__TLS__ROOTS".into()));
+    assert_eq!(setting(&served, "log.level").1, "default");
+
+    // What needs a restart is not in effect, and not told as if it were.
+    std::fs::write(&file, "[robots]\nprofile = \"archival\"\n[log]\nformat = \"json\"\n").unwrap();
+    served.signal("HUP");
+    served.wait_for("courtesy_config_reloads_total", 1.0);
+    assert_eq!(setting(&served, "robots.profile"), ("archival".into(), of_file));
+    assert_eq!(setting(&served, "log.format"), ("text".into(), "default".into()));
+    served.terminate();
 }

@@ -3,6 +3,9 @@
 
 mod admin;
 mod descriptors;
+mod health;
+mod logs;
+mod metrics;
 mod reload;
 mod sockets;
 mod store;

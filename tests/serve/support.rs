@@ -74,7 +74,7 @@ impl Served {
             let mut line = String::new();
             assert!(log.read_line(&mut line).unwrap() > 0, "it ended: {said}");
             said.push_str(&line);
-            let address = line.trim_end().rsplit_once("address=").map(|(_, it)| it.parse().unwrap());
+            let address = address_in(&line);
             if line.contains("health and metrics") {
                 admin = address;
             } else if line.contains("listening") {
@@ -158,6 +158,12 @@ impl Drop for Served {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The address that a line of the log tells, as text or as JSON.
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let text = line.split_once("address=").or_else(|| line.split_once("\"address\":\""))?.1;
+    text.split(['"', ' ', '\n']).next()?.parse().ok()
 }
 
 /// Waits until `seen` holds, for what tells of no change by itself.

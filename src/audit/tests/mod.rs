@@ -38,6 +38,7 @@ fn minimal() -> Record {
         robots: None,
         exemption: None,
         path_seen: true,
+        trace_id: None,
     }
 }
 

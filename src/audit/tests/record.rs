@@ -15,9 +15,23 @@ fn the_text_of_a_record_is_a_public_interface() {
     assert_eq!(line(full()), FULL.concat());
 }
 
+/// A record without one is what it was before there were any.
+#[test]
+fn a_record_with_a_trace_names_it_and_nothing_else_is_changed() {
+    let unhashed = |line: String| line.rsplit_once(",\"hash\"").unwrap().0.to_owned();
+    let traced = unhashed(line(traced()));
+    let trace = r#""trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","#;
+    assert!(traced.contains(&format!("Z\",{trace}\"url\":\"http://example.com/private/")), "{traced}");
+    assert_eq!(traced.replace(trace, ""), unhashed(FULL.concat()));
+}
+
+fn traced() -> Record {
+    Record { trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()), ..full() }
+}
+
 #[test]
 fn a_record_reads_back_the_same() {
-    for record in [minimal(), full()] {
+    for record in [minimal(), full(), traced()] {
         let read = Content::parse(line(record.clone()).as_bytes()).unwrap();
         let placed = Record { prev: "0".repeat(64), seq: 7, ..record };
         assert_eq!(read, Content::Record(Box::new(placed)));

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use super::super::clients::reachable;
 use super::super::environment;
 use super::super::flags::ConfigFlags;
+use super::super::http;
 use super::finding::Finding;
-use super::http;
 use crate::ca::{Authority, print_date};
 use crate::clients::Users;
 use crate::clock::{Clock, SystemClock};
@@ -57,7 +57,7 @@ fn listener(address: SocketAddr) -> Finding {
 
 fn occupied(subject: String, address: SocketAddr) -> Finding {
     let remedy = "end what listens there, or choose another address: listen.proxy, --listen";
-    let answer = http::get(reachable(address), &format!("http://{OWN_NAME}/"));
+    let answer = http::get(reachable(address), &format!("http://{OWN_NAME}/"), "");
     match answer {
         Ok(Some(answer)) if answer.is_ours() && answer.status == ASKS_FOR_CREDENTIALS => {
             let said = "a courtesy answers there, and asks for a name and a password; to clients, courtesy env \

@@ -4,7 +4,6 @@
 mod attempt;
 mod clients;
 mod finding;
-mod http;
 mod kept;
 mod machine;
 mod site;

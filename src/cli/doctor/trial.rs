@@ -11,9 +11,9 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 
 use super::super::exit::Failure;
+use super::super::http;
 use super::super::private::PrivateProxy;
 use super::finding::Finding;
-use super::http;
 use super::site::{DISALLOWED, PROXY_NAME, Site};
 use crate::audit;
 use crate::ca::{CaError, Leaves, Source};
@@ -21,6 +21,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{Agents, Deny, Egress, Robots, Settings, Via};
 use crate::origin::{Host, Scheme};
 use crate::proxy::HttpsMode;
+
+/// Who asks.
+const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
 
 #[derive(Debug)]
 pub struct Trial {
@@ -53,7 +56,8 @@ impl Trial {
     /// A page that is allowed is fetched, one that is not is denied, and the site never sees it.
     fn asked(&self, subject: &str, scheme: Scheme) -> Finding {
         let status = |path: &str| {
-            let answer = http::get(self.proxy.address, &self.site.url(scheme, path)).ok().flatten();
+            let answer = http::get(self.proxy.address, &self.site.url(scheme, path), USER_AGENT);
+            let answer = answer.ok().flatten();
             answer.map(|answer| (answer.status, answer.is_ours()))
         };
         let disallowed = format!("{DISALLOWED}{}", scheme.as_str());

@@ -32,17 +32,18 @@ Examples:
   courtesy serve                                    listen on 127.0.0.1:3128
   courtesy serve --listen 127.0.0.1:0 --workers 1   any free port, one thread
   http_proxy=http://127.0.0.1:3128 wget -r http://example.com/
-  curl http://127.0.0.1:3129/readyz                 is it well? and /healthz, /metrics (--admin)
+  courtesy health                                   is it well? (--admin)
+  curl http://127.0.0.1:3129/metrics                its numbers; /readyz, /config and more are there
 
 Denied requests are recorded in audit/denials.jsonl under the state directory. TERM or INT lets
 requests under way finish (limits.drain_timeout); a second one ends at once.
 
 HUP, or a change of the configuration file, of https.ca_cert and ca_key or of tls.extra_roots, takes
 up what is set now, from the next request on; settings that cannot be used are refused as a whole,
-and the log says which they are. state_dir, workers, listen, audit.dir, store.enabled and log.format
-need a restart. HUP alone takes up a CA that `courtesy ca rotate` has made, and opens denials.jsonl
-anew, as logrotate wants it; logrotate must keep all it rotates (rotate -1), because a file that it
-removes is missing from the chain: audit.retain is for that.
+and the log says which they are. state_dir, workers, listen, admin.token_file, audit.dir,
+store.enabled and log.format need a restart. HUP alone takes up a CA that `courtesy ca rotate` has
+made, and opens denials.jsonl anew, as logrotate wants it; logrotate must keep all it rotates
+(rotate -1), because a file that it removes is missing from the chain: audit.retain is for that.
 
 Sockets of systemd (Sockets=) are served instead of listen.proxy, and the one with
 FileDescriptorName=admin instead of listen.admin: nobody is refused while the service restarts.
@@ -65,7 +66,9 @@ impl ServeArgs {
 pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let sockets = Sockets::take()?;
     let overrides = sockets.overrides();
-    let Loaded { settings, file, .. } = args.load(&overrides)?;
+    let loaded = args.load(&overrides)?;
+    let in_effect = loaded.effective();
+    let Loaded { settings, file, .. } = loaded;
     let level = logging::init(&settings.log);
     panics::watch();
     Resources::claim();
@@ -84,6 +87,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let mut own = listeners.addresses();
     own.extend(admin.as_ref().map(Listener::address));
     let assembly = assemble(&settings, own, ca, Arc::clone(&clock))?;
+    assembly.reloads.hold(in_effect, &[]);
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
@@ -169,6 +173,7 @@ impl From<SetupError> for Failure {
             SetupError::Ca(error) => error.into(),
             SetupError::Store(error) => error.into(),
             SetupError::Users(error) => error.into(),
+            SetupError::Token(error) => error.into(),
             SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
         }
     }

@@ -45,7 +45,9 @@ impl Reloader<'_> {
     }
 
     fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
-        let Loaded { mut settings, file, .. } = self.args.load(&self.overrides)?;
+        let loaded = self.args.load(&self.overrides)?;
+        let in_effect = loaded.effective();
+        let Loaded { mut settings, file, .. } = loaded;
         file.as_deref().map_or(Ok(()), refuse_empty)?;
         let running = self.assembly.settings();
         let waiting = settings.keep_fixed(&running);
@@ -62,6 +64,7 @@ impl Reloader<'_> {
         let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
         let ca = (is_asked || ca != self.assembly.leaves.source()).then_some(ca);
         let others = self.server.change(settings, ca).map_err(Failure::from)?;
+        self.assembly.reloads.hold(in_effect, &waiting);
         if let Some(current) = &self.level {
             current.change(level);
         }
@@ -115,6 +118,6 @@ pub fn ca(settings: &Settings) -> Source {
 /// What is taken up when it changes. Our own CA is not: see above.
 pub fn files(settings: &Settings, file: Option<PathBuf>, ca: &Source) -> Vec<PathBuf> {
     let roots = settings.tls.extra_roots.iter().cloned();
-    let users = settings.clients.users_file.iter().cloned();
-    file.into_iter().chain(ca.files_of_others()).chain(roots).chain(users).collect()
+    let secrets = settings.clients.users_file.iter().chain(&settings.admin.token_file).cloned();
+    file.into_iter().chain(ca.files_of_others()).chain(roots).chain(secrets).collect()
 }

@@ -80,6 +80,7 @@ prop_compose! {
             rule: rule.map(|(pattern, line)| AuditRule { directive: "disallow".into(), line, pattern }),
             seq: 0,
             time: Moment::from_millis(millis),
+            trace_id: None,
             url,
             user_agent,
         }

@@ -133,6 +133,7 @@ fn record(seq: u64) -> Record {
         rule: None,
         seq: 0,
         time,
+        trace_id: None,
         url: format!("http://example.com/{which}"),
         user_agent: Some("ExampleBot/1.0".into()),
     }

@@ -76,6 +76,7 @@ fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
     });
     fields.extend(exemption.map(|exemption| ("exemption", exemption)));
     fields.extend(record.robots.iter().flat_map(robots));
+    fields.extend(record.trace_id.iter().map(|trace| ("trace", trace.clone())));
     fields.push(("place", format!("number {} of the log", record.seq)));
     fields.push(("hash", hash.to_owned()));
     fields

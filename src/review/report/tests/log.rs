@@ -126,6 +126,7 @@ pub fn record(time: Moment, origin: &str, agent: Option<&str>, reason: Reason) -
         rule: None,
         seq: 0,
         time,
+        trace_id: None,
         url: Record::url(format!("{origin}/private/a").as_bytes()),
         user_agent: agent.map(|agent| Record::text(agent.as_bytes())),
     }

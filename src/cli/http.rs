@@ -1,5 +1,5 @@
-//! The least HTTP that can ask a proxy for something: to find out who answers, a client with
-//! opinions of its own would be in the way.
+//! The least HTTP that can ask something of a process on this machine: to find out who answers, a
+//! client with opinions of its own would be in the way.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,14 +16,16 @@ pub struct Answer {
     pub status: u16,
     /// Status line and fields.
     pub head: String,
+    /// As far as it came.
+    pub body: String,
 }
 
 impl Answer {
     fn parse(octets: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(octets);
-        let head = text.split("\r\n\r\n").next()?.to_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.strip_prefix("HTTP/")?.split(' ').nth(1)?.parse().ok()?;
-        Some(Self { status, head })
+        Some(Self { status, head: head.to_owned(), body: body.to_owned() })
     }
 
     /// Whether a courtesy made it.
@@ -37,15 +39,14 @@ impl Answer {
     }
 }
 
-/// Asks the proxy for a URL. `None`: what answers does not speak HTTP.
-pub fn get(proxy: SocketAddr, url: &str) -> io::Result<Option<Answer>> {
-    let mut stream = TcpStream::connect_timeout(&proxy, PATIENCE)?;
+/// Asks whoever listens at `address` for a URL, with these fields, each a line. `None`: what answers
+/// does not speak HTTP.
+pub fn get(address: SocketAddr, url: &str, fields: &str) -> io::Result<Option<Answer>> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let host = url.split('/').nth(2).unwrap_or_default();
     // In one piece: who does not like its beginning may not wait for its end.
-    let request = format!(
-        "GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: courtesy-doctor\r\nConnection: close\r\n\r\n"
-    );
+    let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut octets = Vec::new();
     // What came before an error, or the end of patience, may be enough.

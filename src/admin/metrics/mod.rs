@@ -1,41 +1,46 @@
-//! The numbers, in the text format of OpenMetrics, named as Prometheus asks: base units, `_total` on
-//! what only grows. No label names an origin, an agent or a path: there is no end of them.
+//! The numbers, in the text format of Prometheus or of OpenMetrics, named as Prometheus asks: base
+//! units, `_total` on what only grows. No label names an origin, an agent or a path: there is no end
+//! of them. `docs/metrics.md` has them all.
 
-use std::fmt;
+mod sheet;
 
 use http::StatusCode;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit};
+use http::header::{ACCEPT, HeaderMap};
 
-use super::routes::{Answer, told};
+use super::routes::{Answer, Asked, told};
 use super::{Watched, panics};
 use crate::audit::Reason;
+use sheet::{Format, Sheet};
 
-pub(super) fn answer(watched: &Watched) -> Answer {
-    let mut sheet = Sheet(Registry::default());
+pub(super) fn answer(watched: &Watched, asked: &Asked<'_>) -> Answer {
+    let mut sheet = Sheet::default();
     process(&mut sheet, watched);
     settings(&mut sheet, watched);
     clients(&mut sheet, watched);
     requests(&mut sheet, watched);
+    decisions(&mut sheet, watched);
     robots(&mut sheet, watched);
+    egress(&mut sheet, watched);
     store(&mut sheet, watched);
     audit(&mut sheet, watched);
-    let mut lines = String::new();
-    text::encode(&mut lines, &sheet.0).expect("a text takes what is written to it");
-    told(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", lines)
+    certificates(&mut sheet, watched);
+    let format = format(asked.fields);
+    told(StatusCode::OK, format.content_type(), sheet.text(format))
+}
+
+/// OpenMetrics for those who name it; everybody else reads the older format.
+fn format(fields: &HeaderMap) -> Format {
+    let accepted = fields.get_all(ACCEPT).iter().filter_map(|field| field.to_str().ok());
+    let names_it = |field: &str| field.contains("application/openmetrics-text");
+    if accepted.into_iter().any(names_it) { Format::OpenMetrics } else { Format::Prometheus }
 }
 
 fn process(sheet: &mut Sheet, watched: &Watched) {
-    let version = vec![(env!("CARGO_PKG_VERSION").to_owned(), 1)];
-    let build = Labelled { kind: MetricType::Gauge, label: "version", values: version };
-    sheet.0.register("courtesy_build_info", "The version that runs", build);
+    let version = [(env!("CARGO_PKG_VERSION"), 1)];
+    sheet.gauges("courtesy_build_info", "The version that runs", "version", version);
     // The name that every Prometheus client gives it.
-    let started = watched.started.millis() as f64 / 1000.0;
     let help = "When the process began, in seconds since 1970";
-    sheet.0.register_with_unit("process_start_time", help, Unit::Seconds, ConstGauge::new(started));
+    sheet.date("process_start_time", help, watched.started);
     let help = "Panics; each has cost a connection, or less";
     sheet.counter("courtesy_panics", help, panics::count());
 }
@@ -48,21 +53,22 @@ fn settings(sheet: &mut Sheet, watched: &Watched) {
     sheet.counter("courtesy_config_reload_failures", help, reloads.failures());
     let help = "Whether the last attempt to take up other settings failed";
     sheet.gauge("courtesy_config_reload_failing", help, u64::from(reloads.failing().is_some()));
-    let since = reloads.last_success().unwrap_or(watched.started).millis() as f64 / 1000.0;
+    let since = reloads.last_success().unwrap_or(watched.started);
     let help = "Since when the settings in effect are, in seconds since 1970";
-    let (name, unit) = ("courtesy_config_last_reload_success_timestamp", Unit::Seconds);
-    sheet.0.register_with_unit(name, help, unit, ConstGauge::new(since));
+    sheet.date("courtesy_config_last_reload_success_timestamp", help, since);
 }
 
 fn clients(sheet: &mut Sheet, watched: &Watched) {
     sheet.gauge("courtesy_connections", "Connections of clients that are open", watched.door.inside() as u64);
+    let help =
+        "Connections and requests that were not served because of whose they are, or of how many there were";
     let turned_away = watched.door.counts().by_reason();
-    sheet.counters(
-        "courtesy_clients_turned_away",
-        "Connections and requests that were not served because of whose they are, or of how many there were",
-        "reason",
-        turned_away.map(|(reason, count)| (reason.to_owned(), count)).collect(),
-    );
+    sheet.counters("courtesy_clients_turned_away", help, "reason", turned_away);
+    let inside = &watched.tally.inside;
+    let help = "TLS handshakes inside CONNECT that came to nothing, by the alert of the client";
+    sheet.counters("courtesy_tls_client_failures", help, "alert", inside.failures());
+    let help = "What clients spoke inside a CONNECT that was intercepted";
+    sheet.counters("courtesy_tunnel_protocol", help, "kind", inside.speeches());
 }
 
 fn requests(sheet: &mut Sheet, watched: &Watched) {
@@ -73,26 +79,49 @@ fn requests(sheet: &mut Sheet, watched: &Watched) {
         "courtesy_requests",
         "Requests by how they ended: forwarded, answered from the copy of robots.txt, denied, or failed",
         "outcome",
-        vec![
-            ("forwarded".into(), counts.forwarded),
-            ("copy".into(), counts.copies),
-            ("denied".into(), counts.denied_in_all()),
-            ("failed".into(), counts.failed),
+        [
+            ("forwarded", counts.forwarded),
+            ("copy", counts.copies),
+            ("denied", counts.denied_in_all()),
+            ("failed", counts.failed),
         ],
     );
     sheet.gauge("courtesy_requests_under_way", "Requests that have not ended", counts.under_way());
     let reasons = Reason::ALL.map(|reason| (reason.word(), denied_for(reason)));
-    sheet.counters(
-        "courtesy_denials",
-        "Denied requests, by the reason in their record",
-        "reason",
-        reasons.into(),
-    );
+    sheet.counters("courtesy_denials", "Denied requests, by the reason in their record", "reason", reasons);
+    let egress = watched.egress.stats();
+    let phases = vec![
+        ("robots", watched.store.stats().waits),
+        ("wait", egress.waits),
+        ("connect", egress.connect),
+        ("upstream", watched.tally.upstream()),
+        ("total", watched.tally.lengths()),
+    ];
+    let help = "How long requests took to the head of their answer, and what of it they waited for";
+    sheet.latencies("courtesy_request_duration", help, "phase", phases);
+    let help = "Requests that wait for a turn with their origin (egress.max_per_origin)";
+    sheet.gauge("courtesy_queue_depth", help, egress.waiting as u64);
+    let help = "Requests whose turn with their origin did not come in time";
+    sheet.counter("courtesy_queue_rejected", help, egress.rejected);
+}
+
+fn decisions(sheet: &mut Sheet, watched: &Watched) {
+    let by_basis = watched.decisions.by_basis().map(|(decision, basis, count)| {
+        (vec![("decision", decision.to_owned()), ("basis", basis.to_owned())], count)
+    });
+    let help = "Decisions, by what became of the request and what that rests on";
+    sheet.counters_by("courtesy_decisions", help, by_basis);
+    let help = "Requests refused because the operator closed the way, by its address, host or port, or \
+                because it leads to this proxy";
+    sheet.counters("courtesy_egress_refusals", help, "kind", watched.decisions.refusals());
+    let help = "Requests that failed on the way to their origin, by the error type of RFC 9209";
+    sheet.counters("courtesy_egress_failures", help, "error", watched.decisions.failures());
 }
 
 fn robots(sheet: &mut Sheet, watched: &Watched) {
     let stats = watched.store.stats();
-    sheet.counter("courtesy_robots_fetches", "Fetches of a robots.txt that were begun", stats.fetches);
+    let help = "Fetches of a robots.txt that have ended, by their result";
+    sheet.counters("courtesy_robots_fetches", help, "result", watched.store.results());
     let help = "Fetches of a robots.txt under way, or waiting for their turn";
     sheet.gauge("courtesy_robots_fetches_under_way", help, stats.flights as u64);
     sheet.gauge("courtesy_cache_entries", "Origins known in memory", stats.entries as u64);
@@ -104,6 +133,13 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     sheet.counter("courtesy_cache_misses", help, stats.misses);
     let help = "Requests that wait until something is known of their origin";
     sheet.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
+}
+
+fn egress(sheet: &mut Sheet, watched: &Watched) {
+    let stats = watched.egress.stats();
+    let help = "Connections to origins: kept for the next request, or in use or being made";
+    let states = [("idle", stats.idle as u64), ("in_use", stats.in_use as u64)];
+    sheet.gauges("courtesy_pool_connections", help, "state", states);
 }
 
 /// Nothing where nothing is kept on the disk.
@@ -145,55 +181,18 @@ fn audit(sheet: &mut Sheet, watched: &Watched) {
     sheet.gauge("courtesy_audit_head_seq", "The number of the last line of the log", health.head.seq);
     let help = "Files of the log that were closed";
     sheet.counter("courtesy_audit_segments_closed", help, health.segments_closed);
-    let lines = ConstCounter::new(health.bytes);
-    sheet.0.register_with_unit("courtesy_audit_written", "Lines of the log written", Unit::Bytes, lines);
+    sheet.bytes_counter("courtesy_audit_written", "Lines of the log written", health.bytes);
 }
 
-/// What is told in one answer, every number as it is now.
-struct Sheet(Registry);
-
-impl Sheet {
-    /// Its name gets `_total` at the end.
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.0.register(name, help, ConstCounter::new(value));
-    }
-
-    /// One counter for each value of a label, those that are zero too: an alert sees the first step.
-    fn counters(&mut self, name: &str, help: &str, label: &'static str, values: Vec<(String, u64)>) {
-        self.0.register(name, help, Labelled { kind: MetricType::Counter, label, values });
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.0.register(name, help, ConstGauge::new(value));
-    }
-
-    /// Its name gets `_bytes` at the end.
-    fn bytes(&mut self, name: &str, help: &str, value: u64) {
-        self.0.register_with_unit(name, help, Unit::Bytes, ConstGauge::new(value));
-    }
-}
-
-/// One number for each value of a label.
-#[derive(Debug)]
-struct Labelled {
-    kind: MetricType,
-    label: &'static str,
-    values: Vec<(String, u64)>,
-}
-
-impl EncodeMetric for Labelled {
-    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        self.values.iter().try_for_each(|(value, number)| {
-            let labels = [(self.label, value.as_str())];
-            let mut encoder = encoder.encode_family(&labels)?;
-            match self.kind {
-                MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(number, None),
-                _ => encoder.encode_gauge(number),
-            }
-        })
-    }
-
-    fn metric_type(&self) -> MetricType {
-        self.kind
-    }
+fn certificates(sheet: &mut Sheet, watched: &Watched) {
+    let stats = watched.leaves.stats();
+    sheet.gauge("courtesy_leaf_cache_entries", "Certificates of hosts in memory", stats.entries as u64);
+    let help = "Handshakes whose certificate was in memory, or being made";
+    sheet.counter("courtesy_leaf_cache_hits", help, stats.hits);
+    let help = "Certificates taken out of memory for others";
+    sheet.counter("courtesy_leaf_cache_evicted", help, stats.evicted);
+    sheet.counter("courtesy_leaf_certificates_minted", "Certificates made for hosts", stats.minted);
+    let help = "When the certificate of the CA that signs ends, in seconds since 1970";
+    let end = watched.leaves.authority().certificate().not_after();
+    sheet.date("courtesy_ca_expiry_timestamp", help, end);
 }

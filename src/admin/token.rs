@@ -1,0 +1,173 @@
+//! The word by which the operator is known where others can reach the admin listener. Only a keyed
+//! hash of it is kept, so that neither a dump of memory nor the time that a comparison takes tells it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arc_swap::ArcSwapOption;
+use hmac::{Hmac, KeyInit, Mac};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sha2::Sha256;
+
+use crate::private::{self, Found};
+use crate::suites::provider;
+
+/// What is asked for; nothing, where no file was named. It can change while the listener is served.
+#[derive(Debug, Default)]
+pub struct Token(ArcSwapOption<Secret>);
+
+/// A token that was read, as it can be compared with another.
+#[derive(Clone)]
+pub struct Secret {
+    keyed: Hmac<Sha256>,
+    tag: [u8; 32],
+}
+
+/// Why a file's token cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("{} (admin.token_file): {source}", file.display())]
+    Io { file: PathBuf, source: io::Error },
+    #[error("{} (admin.token_file): the token is open to others than its owner and group; run: chmod 640 {}", .0.display(), .0.display())]
+    Exposed(PathBuf),
+    #[error(
+        "{} (admin.token_file): a token is {TOKEN_OCTETS_MIN} characters or more, letters, digits and any of \
+         -._~+/=; run: openssl rand -hex 32 > {}", .0.display(), .0.display()
+    )]
+    Invalid(PathBuf),
+}
+
+/// Fewer can be found by trying.
+const TOKEN_OCTETS_MIN: usize = 16;
+
+/// A token as it stands in its file: one line, readable to its owner and, as secrets come in
+/// Kubernetes and from systemd, to his group.
+pub fn read(file: &Path) -> Result<String, TokenError> {
+    let text = match private::read_text_of_group(file) {
+        Ok(Found::Content(text)) => text,
+        Ok(Found::Exposed) => return Err(TokenError::Exposed(file.to_owned())),
+        Err(source) => return Err(TokenError::Io { file: file.to_owned(), source }),
+    };
+    let token = text.trim_ascii();
+    // RFC 6750 §2.1.
+    let fits = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~+/=".contains(&octet);
+    match token.len() >= TOKEN_OCTETS_MIN && token.bytes().all(fits) {
+        true => Ok(token.to_owned()),
+        false => Err(TokenError::Invalid(file.to_owned())),
+    }
+}
+
+impl Secret {
+    /// The token of a file.
+    pub fn read(file: &Path) -> Result<Self, TokenError> {
+        read(file).map(|token| Self::of(&token))
+    }
+
+    fn of(token: &str) -> Self {
+        let mut key = [0; 32];
+        provider().secure_random.fill(&mut key).expect("the system has random numbers");
+        let keyed = Hmac::new_from_slice(&key).expect("a key of any length is one");
+        let tag = tag(&keyed, token.as_bytes()).finalize().into_bytes().into();
+        Self { keyed, tag }
+    }
+
+    /// In a time that does not depend on how much of it is right.
+    fn is(&self, given: &[u8]) -> bool {
+        tag(&self.keyed, given).verify_slice(&self.tag).is_ok()
+    }
+}
+
+fn tag(keyed: &Hmac<Sha256>, token: &[u8]) -> Hmac<Sha256> {
+    let mut keyed = keyed.clone();
+    keyed.update(token);
+    keyed
+}
+
+impl Token {
+    /// From now on this one is asked for.
+    pub fn change(&self, secret: Option<Secret>) {
+        self.0.store(secret.map(Into::into));
+    }
+
+    /// Whether anybody is asked.
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.load().is_some()
+    }
+
+    /// Whether a request brings it (RFC 6750 §2.1), where one is asked for.
+    pub(super) fn is_in(&self, fields: &HeaderMap) -> bool {
+        let secret = self.0.load();
+        let Some(secret) = &*secret else { return true };
+        let mut given = fields.get_all(AUTHORIZATION).iter();
+        let (Some(field), None) = (given.next(), given.next()) else { return false };
+        // RFC 9110 §11.1: the scheme in any case, then blanks.
+        let Some((scheme, token)) = field.as_bytes().split_at_checked("Bearer ".len()) else { return false };
+        scheme.eq_ignore_ascii_case(b"Bearer ") && secret.is(token.trim_ascii())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    #[track_caller]
+    fn is_in(fields: &[&str]) -> bool {
+        let token = Token::default();
+        token.change(Some(Secret::of(TOKEN)));
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(AUTHORIZATION, field.parse().unwrap());
+        }
+        token.is_in(&headers)
+    }
+
+    #[test]
+    fn only_the_token_itself_opens() {
+        assert!(is_in(&[&format!("Bearer {TOKEN}")]) && is_in(&[&format!("bearer  {TOKEN}")]));
+        for wrong in ["", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0"] {
+            assert!(!is_in(&[wrong]), "{wrong}");
+        }
+        assert!(!is_in(&[]) && !is_in(&[&format!("Basic {TOKEN}")]) && !is_in(&[TOKEN]));
+        let right = format!("Bearer {TOKEN}");
+        assert!(!is_in(&[&right, &right]), "given twice");
+        assert!(Token::default().is_in(&HeaderMap::new()), "nobody is asked");
+    }
+
+    #[test]
+    fn a_file_that_everybody_reads_or_whose_token_can_be_guessed_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        let with = |text: &str, mode: u32| {
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            read(&file)
+        };
+        assert_eq!(with("0123456789abcdef\n", 0o640).unwrap(), TOKEN);
+        assert!(matches!(with("0123456789abcdef\n", 0o644), Err(TokenError::Exposed(_))));
+        for text in
+            ["", "short", "0123456789abcde", "0123456789 abcdef", "0123456789abcdef\n0123456789abcdef"]
+        {
+            let refused = with(text, 0o600).unwrap_err();
+            assert!(refused.to_string().contains("openssl rand"), "{refused}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(matches!(read(&file), Err(TokenError::Io { .. })));
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        assert_eq!(format!("{:?}", Secret::of(TOKEN)), "Secret");
+    }
+}

@@ -1,0 +1,275 @@
+//! What is told of one request when it has been answered: a line of the access log, where that is
+//! wanted, under the names that OpenTelemetry has for HTTP. And the trace that it belongs to, which the
+//! record of a denial names, too. The query is not told: it is where secrets are.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use http::header::{HeaderMap, USER_AGENT};
+use http::{HeaderName, StatusCode, Version, request};
+use tracing::{Level, enabled, info};
+
+use super::channel::{Channel, Scope};
+use super::stop::Stop;
+use crate::audit::{self, Event, Record};
+use crate::clock;
+use crate::moment::Moment;
+use crate::origin::Origin;
+use crate::policy::decision::Decision;
+use crate::store::Known;
+
+/// The target of the lines, by which they are asked for (`log.level`).
+pub const ACCESS: &str = "access";
+
+/// W3C Trace Context §3.2.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Of one request, from its head to that of its answer.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// In the form of the field that brought it: 32 hexadecimal digits.
+    pub trace_id: Option<String>,
+    /// On the heap, where it is wanted at all.
+    line: Option<Box<Line>>,
+}
+
+/// What is known of the request from the start, and what was decided on it.
+#[derive(Debug)]
+struct Line {
+    since: Instant,
+    method: String,
+    scheme: Option<String>,
+    host: Option<String>,
+    port: Option<u16>,
+    path: Option<String>,
+    user_agent: Option<String>,
+    version: &'static str,
+    decided: Mutex<Decided>,
+}
+
+/// What was decided, and by what.
+#[derive(Clone, Debug, Default)]
+struct Decided {
+    decision: Option<&'static str>,
+    reason: Option<String>,
+    rule_line: Option<u32>,
+    rule_text: Option<String>,
+    group: Option<String>,
+    sha256: Option<String>,
+    fetched_at: Option<Moment>,
+    age_s: Option<u64>,
+    id: Option<String>,
+}
+
+impl Account {
+    pub fn of(head: &request::Parts, channel: &Channel) -> Self {
+        let trace_id = trace_id(&head.headers);
+        let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, channel)));
+        Self { trace_id, line }
+    }
+
+    /// It is allowed, by `decision`.
+    pub fn allowed(&self, decision: &Decision<'_>, known: &Known, now: Moment) {
+        let Some(line) = &self.line else { return };
+        let (rule, group) = (decision.basis.rule(), decision.basis.group());
+        let copy = known.state().copy();
+        line.decided(Decided {
+            decision: Some("allow"),
+            reason: Some(decision.basis.word().to_owned()),
+            rule_line: rule.map(|rule| rule.line),
+            rule_text: rule.map(audit::Rule::of).map(rule_text),
+            group: group.map(|group| audit::Group::of(group).token),
+            sha256: copy.map(|copy| crate::text::hex(&copy.snapshot.sha256)),
+            fetched_at: copy.map(|copy| copy.snapshot.fetched_at),
+            age_s: copy.map(|copy| now.since(copy.confirmed_at).as_secs()),
+            id: None,
+        });
+    }
+
+    /// It has left a record, whatever became of it.
+    pub fn recorded(&self, record: &Record) {
+        let Some(line) = &self.line else { return };
+        let robots = record.robots.as_ref();
+        let confirmed_at = robots.and_then(|robots| robots.confirmed_at);
+        line.decided(Decided {
+            decision: Some(match record.event {
+                Event::Denied => "deny",
+                Event::WouldDeny => "would_deny",
+                Event::Exempted => "exempted",
+                Event::Tunnelled => "tunnelled",
+            }),
+            reason: Some(record.reason.word()),
+            rule_line: record.rule.as_ref().map(|rule| rule.line),
+            rule_text: record.rule.clone().map(rule_text),
+            group: record.group.as_ref().map(|group| group.token.clone()),
+            sha256: robots.and_then(|robots| robots.sha256.clone()),
+            fetched_at: robots.and_then(|robots| robots.fetched_at),
+            age_s: confirmed_at.map(|confirmed_at| record.time.since(confirmed_at).as_secs()),
+            id: Some(record.id.clone()),
+        });
+    }
+
+    /// Tells of the request, which is answered with `status`; `stop`: why it went no further.
+    pub(super) fn tell(&self, channel: &Channel, status: StatusCode, stop: Option<&Stop>) {
+        let Some(line) = &self.line else { return };
+        if let Some(Stop::Denial(denial)) = stop {
+            self.recorded(&denial.record);
+        }
+        let error = match stop {
+            Some(Stop::Refusal(refusal)) => Some(refusal.proxy_error),
+            _ => None,
+        };
+        line.tell(channel, status, error, self.trace_id.as_deref());
+    }
+}
+
+impl Line {
+    fn of(head: &request::Parts, channel: &Channel) -> Self {
+        let uri = &head.uri;
+        let within = match &channel.scope {
+            Scope::Proxy => None,
+            Scope::Within(origin) => Some(origin),
+        };
+        let scheme = within.map(|origin| origin.scheme().as_str()).or(uri.scheme_str());
+        let host = within.map(|origin| origin.host().to_string()).or(uri.host().map(str::to_owned));
+        let text = |text: &str| Record::text(text.as_bytes());
+        let user_agent = head.headers.get(USER_AGENT);
+        Self {
+            since: clock::monotonic(),
+            method: text(head.method.as_str()),
+            scheme: scheme.map(text),
+            host: host.as_deref().map(text),
+            port: within.map(Origin::port).or(uri.port_u16()).or_else(|| default_port(scheme)),
+            path: Some(uri.path()).filter(|path| !path.is_empty()).map(|path| Record::url(path.as_bytes())),
+            user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
+            version: version(head.version),
+            decided: Mutex::default(),
+        }
+    }
+
+    fn decided(&self, decided: Decided) {
+        *self.decided.lock().unwrap_or_else(PoisonError::into_inner) = decided;
+    }
+
+    fn tell(&self, channel: &Channel, status: StatusCode, error: Option<&str>, trace_id: Option<&str>) {
+        let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let took = clock::monotonic() - self.since;
+        let host = self.host.as_deref().unwrap_or_default();
+        let path = self.path.as_deref().unwrap_or_default();
+        info!(
+            target: ACCESS,
+            {
+                "http.request.method" = self.method,
+                "url.scheme" = self.scheme,
+                "url.path" = self.path,
+                "server.address" = self.host,
+                "server.port" = self.port,
+                "http.response.status_code" = status.as_u16(),
+                "user_agent.original" = self.user_agent,
+                "client.address" = channel.client.address.to_string(),
+                "client.port" = channel.port,
+                "network.protocol.version" = self.version,
+                "error.type" = error,
+                "trace_id" = trace_id,
+                "robots.decision" = decided.decision,
+                "robots.reason" = decided.reason,
+                "robots.rule.line" = decided.rule_line,
+                "robots.rule.text" = decided.rule_text,
+                "robots.group" = decided.group,
+                "robots.sha256" = decided.sha256,
+                "robots.fetched_at" = decided.fetched_at.map(audit::print_time),
+                "robots.age_s" = decided.age_s,
+                "decision.id" = decided.id,
+                "duration_ms" = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) as f64 / 1e3
+            },
+            "{} {host}{path} {}", self.method, status.as_u16()
+        );
+    }
+}
+
+/// As a robots.txt has it: `Disallow: /private/`.
+fn rule_text(rule: audit::Rule) -> String {
+    format!("{}: {}", rule.directive, rule.pattern)
+}
+
+fn default_port(scheme: Option<&str>) -> Option<u16> {
+    match scheme {
+        Some("http") => Some(80),
+        Some("https") => Some(443),
+        _ => None,
+    }
+}
+
+fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    }
+}
+
+/// The trace of a `traceparent` field, if it is valid (W3C Trace Context §3.2.2): version, trace,
+/// parent and flags in lower-case hexadecimal digits. What a later version adds behind is not read.
+fn trace_id(fields: &HeaderMap) -> Option<String> {
+    let mut given = fields.get_all(TRACEPARENT).iter();
+    let (field, None) = (given.next()?.as_bytes(), given.next()) else { return None };
+    let (known, rest) = field.split_at_checked(55)?;
+    let mut parts = known.split(|octet| *octet == b'-');
+    let [version, trace, parent, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
+    let is_hex = |part: &[u8], length| {
+        part.len() == length && part.iter().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_id = |part: &[u8], length| is_hex(part, length) && part.iter().any(|octet| *octet != b'0');
+    let ends = rest.is_empty() || version != b"00" && rest[0] == b'-';
+    let is_valid =
+        is_hex(version, 2) && version != b"ff" && is_id(trace, 32) && is_id(parent, 16) && is_hex(flags, 2);
+    (is_valid && ends).then(|| String::from_utf8_lossy(trace).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[track_caller]
+    fn traced(fields: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(TRACEPARENT, field.parse().unwrap());
+        }
+        trace_id(&headers)
+    }
+
+    #[test]
+    fn a_valid_traceparent_names_its_trace() {
+        for valid in
+            ["00-{}-00f067aa0ba902b7-01", "00-{}-00f067aa0ba902b7-00", "cc-{}-00f067aa0ba902b7-01-what"]
+        {
+            assert_eq!(traced(&[&valid.replace("{}", TRACE)]).as_deref(), Some(TRACE), "{valid}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_valid_traceparent_is_as_none() {
+        let wrong = [
+            "",
+            "00",
+            "00-{}-00f067aa0ba902b7",
+            "00-{}-00f067aa0ba902b7-01-what",
+            "00-{}-00f067aa0ba902b7-011",
+            "ff-{}-00f067aa0ba902b7-01",
+            "00-{}-0000000000000000-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-{}-00f067aa0ba902b7-zz",
+            "00_{}_00f067aa0ba902b7_01",
+        ];
+        for wrong in wrong {
+            assert_eq!(traced(&[&wrong.replace("{}", TRACE)]), None, "{wrong}");
+        }
+        let valid = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        assert_eq!(traced(&[&valid, &valid]), None, "given twice");
+        assert_eq!(traced(&[]), None);
+    }
+}
