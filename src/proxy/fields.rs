@@ -39,7 +39,10 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|octet| *octet == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .map(<[u8]>::trim_ascii)
+        // The everyday one names a field that goes by definition.
+        .filter(|name| !name.eq_ignore_ascii_case(b"keep-alive"))
+        .filter_map(|name| HeaderName::from_bytes(name).ok())
         .filter(|name| !NEVER_STRIPPED.contains(name));
     let all: Vec<HeaderName> = named.chain(by_definition).collect();
     for name in all {

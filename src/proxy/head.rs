@@ -160,7 +160,7 @@ fn is_plain_url(target: &[u8]) -> bool {
     });
     let path = if digits.is_empty() { rest } else { &rest[1 + digits.len()..] };
     !host.is_empty()
-        && digits.len() < 5
+        && digits.len() <= 5
         && path.first() == Some(&b'/')
         && path
             .iter()
@@ -181,10 +181,17 @@ pub fn is_token(octets: &[u8]) -> bool {
 }
 
 /// RFC 9110 §5.6.2.
-pub const fn is_token_octet(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric()
-        || matches!(
-            octet,
+pub fn is_token_octet(octet: u8) -> bool {
+    TOKEN_OCTETS[usize::from(octet)]
+}
+
+/// A table, for each octet of each name is looked up.
+const TOKEN_OCTETS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut octet = 0;
+    while octet < 128 {
+        let is_sign = matches!(
+            octet as u8,
             b'!' | b'#'
                 | b'$'
                 | b'%'
@@ -199,8 +206,12 @@ pub const fn is_token_octet(octet: u8) -> bool {
                 | b'`'
                 | b'|'
                 | b'~'
-        )
-}
+        );
+        table[octet] = is_sign || (octet as u8).is_ascii_alphanumeric();
+        octet += 1;
+    }
+    table
+};
 
 pub fn too_large() -> Refusal {
     Refusal::bad_request_as(
