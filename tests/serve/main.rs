@@ -3,6 +3,7 @@
 
 mod admin;
 mod descriptors;
+mod manager;
 mod reload;
 mod sockets;
 mod store;
