@@ -175,6 +175,6 @@ class Packages(Case):
         self.assertIn(command.split()[0], rpm.values())
 
     def test_their_scripts_are_sound(self):
-        shells = ["build", "debian/postinst", "debian/prerm", "debian/postrm", "try/machine", "try/image", "try/inside/units"]
+        shells = ["build", "licences", "debian/postinst", "debian/prerm", "debian/postrm", "try/machine", "try/image", "try/inside/units"]
         self.succeed("shellcheck", "-x", "-e", "SC1091,SC2154,SC2015", *(ROOT / "packaging" / it for it in shells))
         self.succeed("shellcheck", "-s", "sh", *(ROOT / "packaging/rpm" / it for it in ["post", "preun", "postun"]))
