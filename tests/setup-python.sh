@@ -1,9 +1,12 @@
 #!/bin/sh
-# Makes the Python environment of the crawler tests, once: target/test-python. Run it from anywhere.
+# Makes a Python environment for tests, once: target/test-python for the crawlers, and with "deploy"
+# target/deploy-python for the checks of what is shipped beside the program. Run it from anywhere.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-venv="$root/target/test-python"
-wanted="$root/tests/requirements.txt"
+case ${1-} in
+    deploy) venv="$root/target/deploy-python" wanted="$root/tests/deploy/requirements.txt" ;;
+    *) venv="$root/target/test-python" wanted="$root/tests/requirements.txt" ;;
+esac
 if [ -f "$venv/requirements.txt" ] && cmp -s "$wanted" "$venv/requirements.txt"; then
     exit 0
 fi

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -32,12 +33,7 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     /// Until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
-    pub fn run(self, listeners: Listeners) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let Ok(runtime) = runtime else {
-            warn!("no runtime for accepting connections");
-            return;
-        };
+    pub fn run(self, runtime: &Runtime, listeners: Listeners) {
         runtime.block_on(async {
             let mut loops = tokio::task::JoinSet::new();
             for listener in listeners.0 {

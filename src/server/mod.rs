@@ -5,6 +5,7 @@ mod accept;
 mod assemble;
 mod change;
 mod descriptors;
+mod pulse;
 mod totals;
 mod worker;
 
@@ -21,6 +22,7 @@ use tracing::info;
 use accept::Acceptor;
 pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use change::Changed;
+pub use pulse::Pulse;
 use totals::Totals;
 use worker::Worker;
 
@@ -66,6 +68,7 @@ pub struct Server {
     stop: CancellationToken,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
+    pulse: Pulse,
     totals: Totals,
     /// How many clients there are descriptors for.
     places: usize,
@@ -93,16 +96,24 @@ impl Server {
             workers: senders,
             stop: stop.clone(),
         };
-        let acceptor =
-            std::thread::Builder::new().name("accept".into()).spawn(move || acceptor.run(listeners))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let accepting = ("accept".to_owned(), runtime.handle().clone());
+        let pulse = Pulse::of(workers.iter().map(Worker::named).chain([accepting]));
+        let accept = move || acceptor.run(&runtime, listeners);
+        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
         let totals = Totals::start(assembly)?;
         let (acceptor, assembly) = (Some(acceptor), assembly.clone());
-        Ok(Self { addresses, stop, acceptor, workers, totals, places, assembly })
+        Ok(Self { addresses, stop, acceptor, workers, pulse, totals, places, assembly })
     }
 
     /// Where it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What tells whether its threads run.
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// Stops accepting, lets requests under way end within the drain timeout, tells the log how many

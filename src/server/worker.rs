@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ pub type Sender = mpsc::UnboundedSender<Arrival>;
 
 #[derive(Debug)]
 pub struct Worker {
+    name: String,
+    handle: Handle,
     current: Current,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,7 +60,8 @@ impl Worker {
         let proxy = assembly.proxy(&assembly.settings(), gate, egress);
         let current: Current = Arc::new(ArcSwap::from_pointee(proxy));
         let (served, settings) = (Arc::clone(&current), Arc::clone(&assembly.settings));
-        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        let (name, handle) = (format!("worker-{number}"), runtime.handle().clone());
+        let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
             let receive = |arrival| receive(arrival, Arc::clone(&served), stop.clone());
             let tend = || served.load().forwarding.egress.sweep();
             served.load().forwarding.egress.settle();
@@ -68,7 +72,12 @@ impl Worker {
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
-        Ok((Self { current, thread: Some(thread) }, sender))
+        Ok((Self { name, handle, current, thread: Some(thread) }, sender))
+    }
+
+    /// Its thread's name, and what runs there.
+    pub fn named(&self) -> (String, Handle) {
+        (self.name.clone(), self.handle.clone())
     }
 
     /// From the next request on, the one that `next` makes of the former answers.

@@ -5,6 +5,7 @@ mod admin;
 mod descriptors;
 mod health;
 mod logs;
+mod manager;
 mod metrics;
 mod reload;
 mod sockets;

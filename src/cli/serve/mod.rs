@@ -1,5 +1,6 @@
 //! `courtesy serve`: the proxy, until it is told to stop.
 
+mod manager;
 mod reload;
 mod signals;
 mod sockets;
@@ -102,10 +103,14 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
+    let watchdog = runtime.spawn(manager::watchdog(server.pulse()));
+    manager::ready();
     let (clock, assembly, waiting) = (&*clock, &assembly, Vec::new());
     let reloader = Reloader { args, overrides, clock, assembly, server: &server, level, watch, waiting };
     let name = runtime.block_on(obey(&mut signals, reloader));
     info!("{name}: finishing the requests under way, at most {:?}", assembly.settings().limits.drain_timeout);
+    manager::stopping();
+    watchdog.abort();
     end_at_once_when_told_again(runtime, signals);
     admin.note_draining();
     server.stop();

@@ -9,8 +9,8 @@ use tracing::{error, info, warn};
 use super::super::environment;
 use super::super::exit::{Exit, Failure, OrExit};
 use super::super::logging::Level;
-use super::ServeArgs;
 use super::watch::Watch;
+use super::{ServeArgs, manager};
 use crate::ca::Source;
 use crate::clock::Clock;
 use crate::config::{Loaded, Override, Settings};
@@ -33,12 +33,17 @@ pub struct Reloader<'a> {
 impl Reloader<'_> {
     /// Takes up what is set now.
     pub fn reload(&mut self, why: Why) {
+        manager::reloading();
         self.watch.note_reading();
         match self.try_reload(why) {
-            Ok(()) => self.assembly.reloads.succeeded(self.clock.wall()),
+            Ok(()) => {
+                self.assembly.reloads.succeeded(self.clock.wall());
+                manager::ready();
+            }
             Err(failure) => {
                 let failure = format!("{:#}", failure.error);
                 error!("{why}: the settings stay as they were: {failure}");
+                manager::ready_as_before(&failure);
                 self.assembly.reloads.failed(failure);
             }
         }

@@ -1,0 +1,67 @@
+//! Whether the threads that serve still do: what a watchdog asks. Each is given a task, as a connection
+//! would be, so that one that hangs is found out, whatever else the process still does.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+/// The runtimes of the threads that serve, by the threads' names.
+#[derive(Clone, Debug)]
+pub struct Pulse(Vec<(String, Handle)>);
+
+impl Pulse {
+    pub(super) fn of(threads: impl IntoIterator<Item = (String, Handle)>) -> Self {
+        Self(threads.into_iter().collect())
+    }
+
+    /// A thread that has ended, or takes longer than `patience` to come to a task; none is as it should be.
+    pub async fn silent(&self, patience: Duration) -> Option<&str> {
+        // All are asked before the first is waited for: they share the time.
+        let asked: Vec<_> = self.0.iter().map(|(name, handle)| (name, handle.spawn(async {}))).collect();
+        for (name, task) in asked {
+            if !matches!(timeout(patience, task).await, Ok(Ok(()))) {
+                return Some(name);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+    const EVER: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn a_thread_that_hangs_is_silent_and_the_others_are_not() {
+        let (release, held) = mpsc::channel::<()>();
+        let runtimes = ["hangs", "runs"].map(|name| (name, Builder::new_current_thread().build().unwrap()));
+        let pulse = |names: &[&str]| {
+            let named = runtimes.iter().filter(|(name, _)| names.contains(name));
+            Pulse::of(named.map(|(name, runtime)| ((*name).to_owned(), runtime.handle().clone())))
+        };
+        let (both, one) = (pulse(&["hangs", "runs"]), pulse(&["runs"]));
+        let [hangs, runs] = runtimes.map(|(_, runtime)| runtime);
+        hangs.spawn(async move { held.recv() });
+        let ends = [hangs, runs].map(|runtime| {
+            let (end, ended) = tokio::sync::oneshot::channel::<()>();
+            (end, std::thread::spawn(move || runtime.block_on(ended)))
+        });
+        assert_eq!(both.silent(SOON).await, Some("hangs"));
+        assert_eq!(one.silent(EVER).await, None);
+        drop(release);
+        assert_eq!(both.silent(EVER).await, None);
+        for (end, thread) in ends {
+            drop(end);
+            let _ = thread.join().unwrap();
+        }
+        assert_eq!(both.silent(EVER).await, Some("hangs"), "it has ended");
+    }
+}
