@@ -71,7 +71,7 @@ mod tests {
         let counts = latency.counts();
         let filled: Vec<_> = counts.buckets().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled, [(0.001, 3), (0.002, 2), (60.0, 1), (f64::INFINITY, 2)]);
-        assert_eq!((counts.count(), counts.sum()), (8, 3720.005_001));
+        assert_eq!((counts.count(), counts.sum()), (8, 3_720.005_001));
     }
 
     #[test]

@@ -39,7 +39,7 @@
 //! | [`review`] | reads the records: filter, follow, verify, decide again, report, archive their evidence |
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
 //! | [`config`] | the settings, and every complaint about them |
-//! | [`admin`] | health, readiness and metrics, on a listener of their own; panics; the control socket |
+//! | [`admin`] | health, readiness, metrics and settings, told on a listener of their own; panics; the control socket |
 //! | [`server`] | listeners, the acceptor, workers, other settings while it runs, drain |
 //! | [`cli`] | one file for each subcommand |
 //!

@@ -77,6 +77,7 @@ fn where_others_can_reach_the_listener_the_token_is_asked_for_and_can_be_changed
         exchange(([127, 0, 0, 1], port).into(), &head)
     };
     assert_eq!(status(&ask("/metrics", "the-second-of-the-tokens")), 401);
+    assert_eq!(served.get(&format!("http://127.0.0.1:{port}/healthz")), 502, "it is no origin");
     let metrics = ask("/metrics", "the-first-of-the-tokens");
     assert!(metrics.contains("\ncourtesy_store_degraded 1\n"), "{metrics}");
     assert!(!ask("/readyz", "").contains("reasons"));

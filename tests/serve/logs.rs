@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::support::{Served, Site, exchange, state_dir, status};
 
@@ -27,7 +28,10 @@ fn lines(level: &str) -> Vec<Value> {
     let config = config.path().join("courtesy.toml");
     fs::write(&config, format!("[log]\nformat = \"json\"\nlevel = \"{level}\"\n")).unwrap();
     let site = Site::start("User-agent: ExampleBot\nAllow: /a\nDisallow: /private/\n");
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A port that is taken, and on which nobody listens.
+    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let closed = silent.local_addr().unwrap().as_socket().unwrap();
     let served = Served::start(dir.path(), &["--config", config.to_str().unwrap()]);
     let get = |url: &str, field: &str| {
         let host = url.split('/').nth(2).unwrap();
