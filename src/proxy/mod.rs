@@ -11,6 +11,7 @@ mod connection;
 mod control;
 mod decisions;
 mod denial;
+mod engine;
 mod fields;
 mod form;
 mod forward;
@@ -19,6 +20,7 @@ mod gate;
 mod head;
 mod intercept;
 mod interim;
+mod multiplexed;
 mod page;
 mod pipes;
 #[doc(hidden)]
