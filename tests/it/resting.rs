@@ -7,40 +7,36 @@ use std::time::Duration;
 use courtesy::clock::monotonic;
 use courtesy::limits::ENGINE_REST;
 
-use crate::support::{Client, Origin, Proxy, connect, request, tls, until};
+use crate::support::{Client, Origin, Proxy, Script, connect, request, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// Longer than a connection does nothing before it is at rest.
+/// Longer than a connection that has made a request or two does nothing before it is at rest.
 fn rest() {
     thread::sleep(ENGINE_REST * 3);
 }
 
-/// Each test's connections: one to the proxy, and one intercepted inside a CONNECT.
-fn both(check: impl Fn(&Origin, &Proxy, Client)) {
+/// Over connections to the proxy, and over intercepted ones inside a CONNECT.
+fn both(check: impl Fn(&Origin, &dyn Fn() -> Client)) {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
-    check(&origin, &proxy, proxy.client());
+    check(&origin, &|| proxy.client());
     let origin = Origin::secure().robots(RULES);
     let proxy = Proxy::before(&[&origin], |_| {});
-    check(&origin, &proxy, proxy.https(&origin.authority()));
+    check(&origin, &|| proxy.https(&origin.authority()));
 }
 
 #[test]
 fn whoever_was_at_rest_is_served_as_before() {
-    both(|origin, _, mut client| {
-        for number in 0..3 {
-            let page = client.get(&origin.url(&format!("/{number}")));
-            assert_eq!((page.status(), page.field("connection")), (200, None));
-            rest();
-            let denied = client.get(&origin.url("/private/"));
-            assert_eq!((denied.status(), denied.field("connection")), (403, None));
-            rest();
-        }
-        let upload = "Content-Length: 4\r\nExpect: 100-continue\r\n";
-        client.ask("POST", &origin.url("/upload"), upload);
-        assert_eq!(client.read_head().status(), 100);
-        assert_eq!(client.send("body").read().status(), 200);
+    both(|origin, connect| {
+        let mut client = connect();
+        rest();
+        let page = client.get(&origin.url("/first"));
+        assert_eq!((page.status(), page.field("connection")), (200, None));
+        rest();
+        let denied = client.get(&origin.url("/private/"));
+        assert_eq!((denied.status(), denied.field("connection")), (403, None));
         rest();
         let last = client.exchange("GET", &origin.url("/last"), "Connection: close\r\n");
         assert_eq!((last.status(), last.field("connection")), (200, Some("close")));
@@ -48,14 +44,35 @@ fn whoever_was_at_rest_is_served_as_before() {
     });
 }
 
+#[test]
+fn an_upload_and_an_upgrade_may_follow_a_rest() {
+    let origin = Origin::start().on("/socket", Script::default().send(SWITCH).echo());
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    assert_eq!(client.get(&origin.url("/")).status(), 200);
+    rest();
+    client.ask("POST", &origin.url("/upload"), "Content-Length: 4\r\nExpect: 100-continue\r\n");
+    assert_eq!(client.read_head().status(), 100);
+    assert_eq!(client.send("body").read().status(), 200);
+    assert_eq!(origin.received("/upload").body, b"body");
+    rest();
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    assert_eq!(client.ask("GET", &origin.url("/socket"), upgrade).read_head().status(), 101);
+    rest();
+    client.send("hello");
+    assert_eq!(client.read_octets(5), b"hello");
+}
+
 /// Around the moment in which the engine goes, and in pieces: none is lost, whoever holds them.
 #[test]
 fn octets_that_come_while_the_engine_goes_are_not_lost() {
-    both(|origin, _, mut client| {
+    both(|origin, connect| {
         for late in 0..20 {
+            let mut client = connect();
+            assert_eq!(client.get(&origin.url("/")).status(), 200);
             thread::sleep(ENGINE_REST - Duration::from_millis(10) + Duration::from_millis(late));
-            let [first, second, third] =
-                [1, 2, 3].map(|number| request("GET", &origin.url(&format!("/{late}-{number}")), ""));
+            let url = |number| origin.url(&format!("/{late}-{number}"));
+            let [first, second, third] = [1, 2, 3].map(|number| request("GET", &url(number), ""));
             let (begun, rest_of_it) = third.split_at(10);
             client.send(first + &second + begun);
             assert_eq!(client.read().text(), format!("this is /{late}-1\n"));
@@ -68,7 +85,8 @@ fn octets_that_come_while_the_engine_goes_are_not_lost() {
 
 #[test]
 fn a_head_that_begins_slowly_is_waited_for_while_nothing_else_is() {
-    both(|origin, _, mut client| {
+    both(|origin, connect| {
+        let mut client = connect();
         assert_eq!(client.get(&origin.url("/")).status(), 200);
         rest();
         let whole = request("GET", &origin.url("/slowly"), "");
@@ -94,7 +112,8 @@ fn slowloris_a_head_that_takes_too_long_after_a_rest_is_told_so() {
 
 #[test]
 fn what_cannot_be_a_request_is_told_so_after_a_rest() {
-    both(|origin, _, mut client| {
+    both(|origin, connect| {
+        let mut client = connect();
         assert_eq!(client.get(&origin.url("/")).status(), 200);
         rest();
         client.send("\0");
@@ -152,10 +171,10 @@ fn slowloris_nobody_is_at_rest_for_longer_than_the_idle_timeout() {
     let idle = ENGINE_REST * 5;
     let proxy = Proxy::before(&[&plain, &secure], |settings| settings.limits.idle_timeout = idle);
     let (mut client, mut inside) = (proxy.client(), proxy.https(&secure.authority()));
-    for _ in 0..4 {
+    for _ in 0..2 {
         assert_eq!(client.get(&plain.url("/")).status(), 200);
         assert_eq!(inside.get("/").status(), 200);
-        thread::sleep(ENGINE_REST * 2);
+        rest();
     }
     let began = monotonic();
     assert_eq!(client.get(&plain.url("/")).status(), 200);
@@ -168,7 +187,8 @@ fn slowloris_nobody_is_at_rest_for_longer_than_the_idle_timeout() {
 
 #[test]
 fn whoever_ends_its_side_while_at_rest_is_let_go() {
-    both(|origin, _, mut client| {
+    both(|origin, connect| {
+        let mut client = connect();
         assert_eq!(client.get(&origin.url("/")).status(), 200);
         rest();
         client.finish_sending();

@@ -6,6 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -15,7 +16,7 @@ use super::super::framing::{Admit, Fault};
 use super::super::head;
 use super::super::refusal::Refusal;
 use super::{Phase, SCRATCH_OCTETS, Wire};
-use crate::limits::ENGINE_REST;
+use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
     fn poll_read(
@@ -154,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let has_engine = self.phase == Phase::Between && !self.rests;
         let limit = match self.phase {
             Phase::Head => self.deadlines.head,
-            Phase::Between if has_engine => ENGINE_REST.min(idle),
+            Phase::Between if has_engine => self.patience().min(idle),
             Phase::Between | Phase::Content => idle,
         };
         let timer = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
@@ -167,6 +168,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Phase::Between | Phase::Content => self.end(),
         }
         Poll::Ready(())
+    }
+
+    /// How long the engine stays though nothing is asked.
+    pub(super) fn patience(&self) -> Duration {
+        let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
+        ENGINE_REST.saturating_mul(exchanges).min(ENGINE_REST_MAX)
     }
 
     /// Reads when the connection has left HTTP: what is held first.

@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
 /// A wire that takes `room` octets before the client has to read.
 fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
@@ -89,8 +90,9 @@ async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
         };
         let (is_asked, ()) = tokio::join!(wire.request(), asking);
         assert!(is_asked.unwrap() && !wire.rests());
-        let answer = || async { Ok::<_, Infallible>(Response::new(Full::<bytes::Bytes>::new("A".into()))) };
-        let service = service_fn(|_: Request<Incoming>| answer());
+        let service = service_fn(|_: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::from("A")))
+        });
         let mut serving = hyper::server::conn::http1::Builder::new()
             .auto_date_header(false)
             .serve_connection(TokioIo::new(wire), service);
@@ -109,4 +111,11 @@ async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
     }
     client.shutdown().await.unwrap();
     assert!(!wire.request().await.unwrap(), "nothing comes any more");
+}
+
+#[test]
+fn an_engine_that_is_often_of_use_stays_longer_but_never_for_long() {
+    let patience = |exchanges| Wire { exchanges, ..wire(8).0 }.patience();
+    assert_eq!([0, 1, 2].map(patience), [ENGINE_REST, ENGINE_REST, 2 * ENGINE_REST]);
+    assert_eq!([1000, usize::MAX].map(patience), [ENGINE_REST_MAX; 2]);
 }
