@@ -92,6 +92,12 @@ pub const INTERIM_RESPONSES_READ_MAX: usize = 1024;
 /// it is probed whether the client is still there. Doubled after each probe.
 pub const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
 
+/// How long a client's connection may do nothing, for each request that it has made, before the HTTP
+/// engine and the ten kilobytes that it holds are let go of until there is another; and how long at the
+/// most. To begin anew costs a sixth of a request: who asks again and again hardly ever pays it.
+pub const ENGINE_REST: Duration = Duration::from_millis(100);
+pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
+
 /// Octets that are read ahead while a request is being answered, to see whether its client is there.
 pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
 

@@ -27,7 +27,7 @@ pub struct Control {
 }
 
 /// What goes on with a connection when it has left HTTP.
-type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Control {
     /// Between `begin_exchange` and `end_exchange` a request is being answered.

@@ -6,24 +6,30 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 use super::channel::Channel;
 use super::connection;
 use super::inside::alert;
+use super::multiplexed;
 use super::rewind::Rewind;
+use super::wire::Wire;
 use crate::egress::Plaintext;
 use crate::limits::FIRST_REQUEST_GRACE;
 use crate::origin::{Host, Origin, Scheme};
 
-type Inside = Rewind<TokioIo<Upgraded>>;
+type Stream = Rewind<TcpStream>;
+/// Its TLS on the heap: it would be moved with each change of hands.
+type Secured = Plaintext<Box<TlsStream<Stream>>>;
 
 /// Octets that are read before it is decided what they are. The first alone would tell, but the
 /// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
@@ -67,18 +73,36 @@ pub fn sequel(
     Box::pin(run(upgrade, origin, channel))
 }
 
+/// What is known of a client once it is clear what it speaks.
+enum Inside {
+    Plain(Stream, Arc<Channel>),
+    Http1(Secured, Arc<Channel>),
+    Http2(Secured, Arc<Channel>),
+}
+
+/// What it takes to get there is given back before the rest.
 async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
-    let Ok(upgraded) = upgrade.await else { return };
-    let mut stream = TokioIo::new(upgraded);
+    match Box::pin(begin(upgrade, origin, channel)).await {
+        Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
+        Some(Inside::Http1(stream, within)) => connection::serve(stream, within, None).await,
+        Some(Inside::Http2(stream, within)) => Box::pin(multiplexed::serve(stream, within)).await,
+        None => {}
+    }
+}
+
+async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel) -> Option<Inside> {
+    let (mut first, mut stream) = released(upgrade).await?;
     let patience = channel.proxy.load().handshake_timeout;
-    let mut first = vec![0; FIRST_OCTETS_MAX];
-    let read = tokio::select! {
-        read = timeout(patience, stream.read(&mut first)) => read,
-        // Nothing is under way yet that should be let end, but it may be about to begin.
-        () = async { channel.stop.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => return,
-    };
-    let Ok(Ok(count @ 1..)) = read else { return };
-    first.truncate(count);
+    if first.is_empty() {
+        first = vec![0; FIRST_OCTETS_MAX];
+        let read = tokio::select! {
+            read = timeout(patience, stream.read(&mut first)) => read,
+            // Nothing is under way yet that should be let end, but it may be about to begin.
+            () = async { channel.stop.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
+        };
+        let Ok(Ok(count @ 1..)) = read else { return None };
+        first.truncate(count);
+    }
     let speech = Speech::by(&first);
     channel.proxy.load().tally.inside.spoke(speech);
     let stream = Rewind::new(first, stream);
@@ -86,25 +110,36 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
         Speech::Tls => tls(stream, origin, &channel, patience).await,
         Speech::Http => {
             let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
-            connection::serve(stream, Arc::new(channel.within(plain)), None).await;
+            Some(Inside::Plain(stream, Arc::new(channel.within(plain))))
         }
         Speech::Other => {
             let proxy = channel.proxy.load_full();
             proxy.gate.record_unknown_speech(&origin, &channel.client).await;
+            None
         }
     }
 }
 
-async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Duration) {
+/// The client's own stream, and what of it has been read behind the CONNECT.
+async fn released(upgrade: OnUpgrade) -> Option<(Vec<u8>, TcpStream)> {
+    let parts = upgrade.await.ok()?.downcast::<TokioIo<Wire<TcpStream>>>().ok()?;
+    let (stream, held) = parts.io.into_inner().into_parts();
+    Some(([&parts.read_buf[..], &held[..]].concat(), stream))
+}
+
+async fn tls(stream: Stream, origin: Origin, channel: &Channel, patience: Duration) -> Option<Inside> {
     let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
     let start = match timeout(patience, acceptor).await {
         Ok(Ok(start)) => start,
         Ok(Err(error)) => {
             channel.proxy.load().tally.inside.failed(Some(&error));
             info!(client = %channel.client.address, %origin, "no TLS handshake inside CONNECT: {error}");
-            return;
+            return None;
         }
-        Err(_) => return channel.proxy.load().tally.inside.failed(None),
+        Err(_) => {
+            channel.proxy.load().tally.inside.failed(None);
+            return None;
+        }
     };
     if let Some(name) = start.client_hello().server_name()
         && !names(origin.host(), name)
@@ -113,29 +148,31 @@ async fn tls(stream: Inside, origin: Origin, channel: &Channel, patience: Durati
         warn!(client = %channel.client.address, %origin, sni = name, "the name in TLS is not the one of CONNECT: refused");
         let mut stream = start.io;
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
-        return;
+        return None;
     }
     let leaves = Arc::clone(&channel.proxy.load().leaves);
     let config = match leaves.server_config(origin.host()).await {
         Ok(config) => config,
         Err(error) => {
             warn!(%origin, "no certificate could be made: {error}");
-            return;
+            return None;
         }
     };
     let stream = match timeout(patience, start.into_stream(config)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return say_why_not(&error, &origin, channel),
-        Err(_) => return channel.proxy.load().tally.inside.failed(None),
+        Ok(Err(error)) => {
+            say_why_not(&error, &origin, channel);
+            return None;
+        }
+        Err(_) => {
+            channel.proxy.load().tally.inside.failed(None);
+            return None;
+        }
     };
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = Plaintext::new(stream);
+    let stream = Plaintext::new(Box::new(stream));
     let within = Arc::new(channel.within(origin));
-    if is_h2 {
-        connection::serve_h2(stream, within).await;
-    } else {
-        connection::serve(stream, within, None).await;
-    }
+    Some(if is_h2 { Inside::Http2(stream, within) } else { Inside::Http1(stream, within) })
 }
 
 /// Whether `sni` is the host of CONNECT. An address has no name in TLS (RFC 6066 §3).

@@ -12,6 +12,7 @@ mod connection;
 mod control;
 mod decisions;
 mod denial;
+mod engine;
 mod fields;
 mod form;
 mod forward;
@@ -21,6 +22,7 @@ mod head;
 mod inside;
 mod intercept;
 mod interim;
+mod multiplexed;
 mod page;
 mod pipes;
 #[doc(hidden)]

@@ -32,6 +32,9 @@ pub struct Deadlines {
     pub write: Duration,
 }
 
+/// Octets that are read at once where the engine offers no room.
+const SCRATCH_OCTETS: usize = 1024;
+
 /// The stream of one client.
 #[derive(Debug)]
 pub struct Wire<S> {
@@ -45,7 +48,9 @@ pub struct Wire<S> {
     granted: usize,
     /// Nothing more comes from the client, or nothing more is wanted of it.
     ended: bool,
-    in_head: bool,
+    phase: Phase,
+    /// Nothing is asked: the engine sees an end, and whoever serves the connection waits without one.
+    rests: bool,
     /// The engine has handed over all it had: whatever it writes next begins a message.
     between_messages: bool,
     /// How many requests had been read when the current phase began.
@@ -54,6 +59,17 @@ pub struct Wire<S> {
     writing: Option<Pin<Box<Sleep>>>,
     /// The next probe of a client that has ended its side, and how long it was waited for.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
+}
+
+/// What a client is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Another request.
+    Between,
+    /// The rest of a request's head.
+    Head,
+    /// More of its content.
+    Content,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
@@ -66,13 +82,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             held: BytesMut::new(),
             granted: 0,
             ended: false,
-            in_head: false,
+            phase: Phase::Between,
+            rests: true,
             between_messages: true,
             exchanges: 0,
             reading: None,
             writing: None,
             probe: None,
         }
+    }
+
+    /// Whether it has sent the engine away until there is something to do.
+    pub const fn rests(&self) -> bool {
+        self.rests
     }
 
     /// The stream itself, when the engine is done with it.
@@ -166,9 +188,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// When there is something to be said yet, closing is left to whoever says it.
+    /// When there is something to be said yet, closing is left to whoever says it; and the engine's end
+    /// may not be that of the connection.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.control.has_refusal() {
+        if self.rests || self.control.has_refusal() {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_shutdown(cx)

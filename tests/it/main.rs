@@ -22,4 +22,5 @@ mod life;
 mod mint;
 mod policy;
 mod reload;
+mod resting;
 mod tls;

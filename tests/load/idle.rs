@@ -7,7 +7,7 @@ use crate::processes::{Place, scale, until};
 use crate::site::Site;
 
 /// What one may cost, and all of 10,000 with everything else (safety row L1).
-const OCTETS_EACH: usize = 20 << 10;
+const OCTETS_EACH: usize = 10 << 10;
 const OCTETS_IN_ALL: usize = 200 << 20;
 
 /// Every second one has asked for something before.

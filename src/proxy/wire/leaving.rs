@@ -1,13 +1,14 @@
 //! An eye on a client that waits for its answer, while the engine reads nothing.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 
-use super::Wire;
+use super::{SCRATCH_OCTETS, Wire};
 use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_OCTETS_MAX};
 
 /// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
@@ -24,8 +25,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Ok(());
         }
         while !self.ended && self.held.len() < LOOK_AHEAD_OCTETS_MAX {
-            let mut room = [0; 1024];
-            let mut scratch = ReadBuf::new(&mut room);
+            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_OCTETS];
+            let mut scratch = ReadBuf::uninit(&mut room);
             match Pin::new(&mut self.stream).poll_read(cx, &mut scratch) {
                 Poll::Ready(read) => read?,
                 Poll::Pending => break,

@@ -1,9 +1,12 @@
 //! The way in: octets are judged before the engine has them, and waited for no longer than a client
 //! may take.
 
+use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,7 +15,8 @@ use tokio::time::sleep;
 use super::super::framing::{Admit, Fault};
 use super::super::head;
 use super::super::refusal::Refusal;
-use super::Wire;
+use super::{Phase, SCRATCH_OCTETS, Wire};
+use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
     fn poll_read(
@@ -20,32 +24,51 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let exchanges = self.control.exchanges();
-        if self.exchanges != exchanges {
-            (self.exchanges, self.reading) = (exchanges, None);
-        }
         if self.control.is_released() {
             return self.poll_read_released(cx, buf);
         }
-        loop {
-            self.admit_held()?;
-            if self.hand_over(buf) {
-                return Poll::Ready(Ok(()));
-            }
-            if self.ended {
-                if self.in_head {
-                    self.refuse(Refusal::bad_request("the connection ended inside the request head"));
-                }
-                return Poll::Ready(Ok(()));
-            }
-            if self.poll_more(cx, buf)?.is_pending() {
-                return self.poll_read_deadline(cx).map(Ok);
-            }
-        }
+        ready!(self.poll_granted(cx, buf))?;
+        self.hand_over(buf);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Waits, while there is no engine, for a request that one may have, and says whether there is one:
+    /// nothing may come any more.
+    pub async fn request(&mut self) -> io::Result<bool> {
+        poll_fn(|cx| {
+            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_OCTETS];
+            ready!(self.poll_granted(cx, &mut ReadBuf::uninit(&mut room)))?;
+            self.rests = self.granted == 0;
+            Poll::Ready(Ok(!self.rests))
+        })
+        .await
+    }
+
+    /// Waits until there are octets that the engine may have, or none come any more.
+    fn poll_granted(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let exchanges = self.control.exchanges();
+        if self.exchanges != exchanges {
+            (self.exchanges, self.reading) = (exchanges, None);
+        }
+        loop {
+            self.admit_held()?;
+            if self.granted > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if self.ended {
+                if self.phase == Phase::Head {
+                    self.refuse(Refusal::bad_request("the connection ended inside the request head"));
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if self.poll_more(cx, scratch)?.is_pending() {
+                return self.poll_read_deadline(cx).map(Ok);
+            }
+        }
+    }
+
     /// Hands the engine octets of one request, when there are some that it may have.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let count = self.granted.min(buf.remaining());
@@ -100,9 +123,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// A head has its own deadline, from its first octet on.
     fn note_phase(&mut self) {
-        let in_head = self.framing.is_between() && !self.held.is_empty();
-        if self.in_head != in_head {
-            (self.in_head, self.reading) = (in_head, None);
+        let phase = match (self.framing.is_between(), self.held.is_empty()) {
+            (true, true) => Phase::Between,
+            (true, false) => Phase::Head,
+            (false, _) => Phase::Content,
+        };
+        if self.phase != phase {
+            (self.phase, self.reading) = (phase, None);
         }
     }
 
@@ -118,19 +145,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for the client no longer than its phase allows; then it is as if the client had ended.
+    /// Waits for the client no longer than its phase allows; then it is as if the client had ended. Sooner
+    /// than that, where nothing is asked, it is so for the engine alone.
     fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.control.is_idle() {
             return Poll::Pending;
         }
-        let limit = if self.in_head { self.deadlines.head } else { self.deadlines.idle };
+        let idle = self.deadlines.idle;
+        let has_engine = self.phase == Phase::Between && !self.rests;
+        let limit = match self.phase {
+            Phase::Head => self.deadlines.head,
+            Phase::Between if has_engine => self.patience().min(idle),
+            Phase::Between | Phase::Content => idle,
+        };
         let timer = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(timer.as_mut().poll(cx));
-        if self.in_head {
-            self.refuse(head::too_slow());
+        match self.phase {
+            Phase::Head => self.refuse(head::too_slow()),
+            Phase::Between if has_engine => {
+                (self.rests, self.reading) = (true, Some(Box::pin(sleep(idle - limit))));
+            }
+            Phase::Between | Phase::Content => self.end(),
         }
-        self.end();
         Poll::Ready(())
+    }
+
+    /// How long the engine stays though nothing is asked.
+    pub(super) fn patience(&self) -> Duration {
+        let exchanges = u32::try_from(self.exchanges).unwrap_or(u32::MAX).max(1);
+        ENGINE_REST.saturating_mul(exchanges).min(ENGINE_REST_MAX)
     }
 
     /// Reads when the connection has left HTTP: what is held first.

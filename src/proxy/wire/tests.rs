@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
+use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
 /// A wire that takes `room` octets before the client has to read.
 fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
@@ -75,4 +76,46 @@ async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
         assert!(matches!(read, Ok(Ok(1..))), "{read:?} after {}", answers.escape_ascii());
     }
     serving.abort();
+}
+
+/// The engine's end is not the connection's, and what comes next is for another engine.
+#[tokio::test]
+async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
+    let (mut wire, _, mut client) = wire(1024);
+    for _ in 0..3 {
+        client.write_all(b"\r\nGET / HTTP/1.1\r\nHost: a\r\n").await.unwrap();
+        let asking = async {
+            settle().await;
+            client.write_all(b"\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        };
+        let (is_asked, ()) = tokio::join!(wire.request(), asking);
+        assert!(is_asked.unwrap() && !wire.rests());
+        let service = service_fn(|_: Request<Incoming>| async {
+            Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::from("A")))
+        });
+        let mut serving = hyper::server::conn::http1::Builder::new()
+            .auto_date_header(false)
+            .serve_connection(TokioIo::new(wire), service);
+        tokio::time::timeout(Duration::from_secs(20), &mut serving)
+            .await
+            .expect("it ends by itself")
+            .unwrap();
+        let parts = serving.into_parts();
+        assert!(parts.read_buf.is_empty());
+        wire = parts.io.into_inner();
+        assert!(wire.rests() && wire.held.is_empty());
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nA";
+        let mut both = vec![0; 2 * answer.len()];
+        client.read_exact(&mut both).await.unwrap();
+        assert_eq!(String::from_utf8(both).unwrap(), answer.repeat(2));
+    }
+    client.shutdown().await.unwrap();
+    assert!(!wire.request().await.unwrap(), "nothing comes any more");
+}
+
+#[test]
+fn an_engine_that_is_often_of_use_stays_longer_but_never_for_long() {
+    let patience = |exchanges| Wire { exchanges, ..wire(8).0 }.patience();
+    assert_eq!([0, 1, 2].map(patience), [ENGINE_REST, ENGINE_REST, 2 * ENGINE_REST]);
+    assert_eq!([1000, usize::MAX].map(patience), [ENGINE_REST_MAX; 2]);
 }

@@ -1,0 +1,117 @@
+//! The HTTP/1 engine's turn with a connection: from a request that has come to the next moment in
+//! which nothing is asked, or to the end.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::body::Body;
+use super::channel::Channel;
+use super::connection::stopped;
+use super::control::Sequel;
+use super::received::Received;
+use super::refusal::Refusal;
+use super::wire::Wire;
+use super::{closing, turn_away};
+use crate::limits::ENGINES_FIELDS_MAX;
+
+/// How the turn is over.
+pub enum Turn<S> {
+    /// Nothing is asked at the moment: the wire waits without an engine.
+    Rests(Wire<S>),
+    /// The connection is to be closed.
+    Ended(Wire<S>, hyper::Result<()>),
+    /// The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
+    Left(Sequel),
+    /// Nobody has it any more.
+    Lost,
+}
+
+/// Serves what comes by `wire`. With `turned_away`, that is the answer.
+pub async fn run<S>(wire: Wire<S>, channel: &Arc<Channel>, turned_away: Option<Arc<Refusal>>) -> Turn<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = channel.proxy.load().limits;
+    let asked_by = Arc::clone(channel);
+    let upgrade = Arc::new(Mutex::new(None));
+    let last_upgrade = Arc::clone(&upgrade);
+    let service = service_fn(move |request: Request<Incoming>| {
+        if let Some(wanted) = request.extensions().get::<OnUpgrade>() {
+            *last_upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted.clone());
+        }
+        answer(request.into(), Arc::clone(&asked_by), turned_away.clone())
+    });
+    let mut builder = http1::Builder::new();
+    if limits.fields_max != ENGINES_FIELDS_MAX {
+        builder.max_headers(limits.fields_max);
+    }
+    let mut connection = builder
+        .half_close(true)
+        .preserve_header_case(true)
+        // The wire has the deadlines: the engine's own would also count the time between requests.
+        .header_read_timeout(None)
+        .max_header_size(limits.head_max)
+        .max_buf_size(limits.head_max)
+        .serve_connection(TokioIo::new(wire), service)
+        .with_upgrades();
+    let ended = tokio::select! {
+        // First: the request that it is here for is one under way when the proxy stops.
+        biased;
+        ended = &mut connection => ended,
+        () = stopped(channel) => {
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
+        }
+    };
+    if let Some(parts) = connection.into_parts() {
+        let wire = parts.io.into_inner();
+        return match ended {
+            Ok(()) if wire.rests() && parts.read_buf.is_empty() => Turn::Rests(wire),
+            ended => Turn::Ended(wire, ended),
+        };
+    }
+    if let Some(sequel) = channel.control.take_sequel() {
+        return Turn::Left(sequel);
+    }
+    // A request only asked to leave HTTP: the engine lets go of the connection all the same.
+    let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(unused) = unused
+        && let Ok(unused) = unused.await
+        && let Ok(parts) = unused.downcast::<TokioIo<Wire<S>>>()
+    {
+        return Turn::Ended(parts.io.into_inner(), ended);
+    }
+    Turn::Lost
+}
+
+/// Answers one request, over HTTP/1 or HTTP/2.
+pub async fn answer(
+    request: Received,
+    channel: Arc<Channel>,
+    turned_away: Option<Arc<Refusal>>,
+) -> Result<Response<Body>, Infallible> {
+    Ok(match turned_away {
+        None => {
+            let proxy = channel.proxy.load_full();
+            let head = &request.head;
+            let may_say_so = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
+            // On the heap: the engine keeps room for this future for as long as it is there.
+            let response = Box::pin(proxy.handle(request, &channel)).await;
+            let is_last = channel.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+            // RFC 9112 §9.6: the last answer says that it is the last.
+            if is_last && may_say_so { closing(response) } else { response }
+        }
+        Some(refusal) => {
+            channel.control.may_leave_unread();
+            turn_away(&refusal, &request.head)
+        }
+    })
+}

@@ -1,0 +1,76 @@
+//! HTTP/2 inside an intercepted connection (RFC 9113).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use super::channel::Channel;
+use super::connection::{Limits, stopped};
+use super::control::Control;
+use super::engine::answer;
+use super::watch::Watch;
+use crate::limits::{H2_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS};
+
+/// Serves `stream` until either side has had enough of it, or the channel's stop lets the requests
+/// under way be the last.
+pub async fn serve<S>(stream: S, channel: Arc<Channel>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Limits { deadlines, head_max, .. } = channel.proxy.load().limits;
+    let asked_by = Arc::clone(&channel);
+    let watch = Arc::new(Watch::default());
+    let watching = Arc::clone(&watch);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answered = answer(request.into(), Arc::clone(&asked_by), None);
+        let watch = Arc::clone(&watching);
+        async move { answered.await.map(|response| response.map(|body| watch.over(body))) }
+    });
+    let mut connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(H2_STREAMS_MAX)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
+        .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
+        .keep_alive_interval(deadlines.idle)
+        .serve_connection(TokioIo::new(stream), service);
+    let enough = async {
+        tokio::select! {
+            () = stopped(&channel) => {}
+            () = unused(&channel.control, deadlines.idle) => {}
+        }
+    };
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = watch.run(deadlines.write) => Ok(()),
+        () = enough => {
+            std::pin::Pin::new(&mut connection).graceful_shutdown();
+            // A stream that the client keeps closed would not let it end.
+            timeout(deadlines.write, &mut connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        debug!(client = %channel.client.address, "an HTTP/2 connection ended: {error}");
+    }
+}
+
+/// Returns when no request has come and none is under way for so long. The engine has no bound on
+/// how long a connection may be without a stream.
+async fn unused(control: &Control, limit: Duration) {
+    let mut before = usize::MAX;
+    loop {
+        sleep(limit).await;
+        let now = control.exchanges();
+        if control.is_idle() && now == before {
+            return;
+        }
+        before = now;
+    }
+}
