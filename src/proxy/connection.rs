@@ -79,7 +79,7 @@ async fn first_request(control: &Control) {
     }
 }
 
-/// Says what is still to be said, and closes.
+/// Says what is still to be said, and closes in stages, so that the last answer survives (RFC 9112 §9.6).
 async fn end<S, E: std::fmt::Display>(wire: Wire<S>, ended: Result<(), E>, channel: &Channel)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -90,20 +90,16 @@ where
     }
     // Behind an answer that did not get out whole nothing more is said.
     let last = control.take_refusal().filter(|_| ended.is_ok()).map(|refusal| raw_refusal(&refusal));
-    close(wire.into_inner(), last, control.may_have_left_unread()).await;
-}
-
-/// Closes in stages, so that the last answer survives: a reset caused by octets that nobody read
-/// would take it away again (RFC 9112 §9.6).
-async fn close<S>(mut stream: S, answer: Option<Vec<u8>>, maybe_unread: bool)
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    if let Some(answer) = &answer {
+    let is_shut = wire.is_shut();
+    let mut stream = wire.into_inner();
+    if let Some(answer) = &last {
         let _ = timeout(LINGER, stream.write_all(answer)).await;
     }
-    let _ = timeout(LINGER, stream.shutdown()).await;
-    if answer.is_some() || maybe_unread {
+    if !is_shut {
+        let _ = timeout(LINGER, stream.shutdown()).await;
+    }
+    // A reset caused by octets that nobody read would take the last answer away again.
+    if last.is_some() || control.may_have_left_unread() {
         let _ = timeout(LINGER, discard(&mut stream)).await;
     }
 }

@@ -51,6 +51,8 @@ pub struct Wire<S> {
     phase: Phase,
     /// Nothing is asked: the engine sees an end, and whoever serves the connection waits without one.
     rests: bool,
+    /// Our side has been closed.
+    is_shut: bool,
     /// The engine has handed over all it had: whatever it writes next begins a message.
     between_messages: bool,
     /// How many requests had been read when the current phase began.
@@ -84,6 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             ended: false,
             phase: Phase::Between,
             rests: true,
+            is_shut: false,
             between_messages: true,
             exchanges: 0,
             reading: None,
@@ -95,6 +98,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Whether it has sent the engine away until there is something to do.
     pub const fn rests(&self) -> bool {
         self.rests
+    }
+
+    /// Whether the engine has closed our side.
+    pub const fn is_shut(&self) -> bool {
+        self.is_shut
     }
 
     /// The stream itself, when the engine is done with it.
@@ -194,6 +202,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         if self.rests || self.control.has_refusal() {
             return Poll::Ready(Ok(()));
         }
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        self.is_shut = true;
+        Poll::Ready(Ok(()))
     }
 }
