@@ -62,6 +62,7 @@ struct Decided {
 }
 
 impl Account {
+    /// Of `request`, which has come by `channel`.
     pub fn of<B>(request: &Request<B>, channel: &Channel) -> Self {
         let trace_id = trace_id(request.headers());
         let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(request, channel)));
