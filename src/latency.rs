@@ -25,6 +25,7 @@ pub struct Latencies {
 }
 
 impl Latency {
+    /// Counts one more.
     pub fn note(&self, length: Duration) {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let bucket = ENDS_MS.iter().position(|end| nanos <= end * 1_000_000).unwrap_or(ENDS_MS.len());
@@ -32,6 +33,7 @@ impl Latency {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
+    /// What has been counted so far.
     pub fn counts(&self) -> Latencies {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
         Latencies {
@@ -42,6 +44,7 @@ impl Latency {
 }
 
 impl Latencies {
+    /// How many there were.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -25,6 +25,7 @@ pub struct Stats {
 }
 
 impl Shared {
+    /// The numbers of all workers.
     pub fn stats(&self) -> Stats {
         let (exchanges, waiting) = self.slots.counts();
         let (mut idle, mut streams, mut busy) = (0, 0, 0);

@@ -62,6 +62,7 @@ struct Decided {
 }
 
 impl Account {
+    /// Of the request with this head, which has come by `channel`.
     pub fn of(head: &request::Parts, channel: &Channel) -> Self {
         let trace_id = trace_id(&head.headers);
         let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, channel)));

@@ -45,10 +45,12 @@ impl Inside {
         self.failures[place].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How many spoke what, by its word.
     pub fn speeches(&self) -> impl Iterator<Item = (&'static str, u64)> {
         SPEECHES.into_iter().zip(self.speeches.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
+    /// How many handshakes came to nothing, by the alert.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ALERTS.into_iter().zip(self.failures.iter().map(|count| count.load(Ordering::Relaxed)))
     }

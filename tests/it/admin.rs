@@ -53,7 +53,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
 }
 
 #[track_caller]
-fn metrics(proxy: &Proxy) -> BTreeMap<String, f64> {
+pub fn metrics(proxy: &Proxy) -> BTreeMap<String, f64> {
     let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
     let response = ask(proxy, &format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {accept}"));
     assert_eq!(response.status(), 200);

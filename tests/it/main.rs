@@ -19,6 +19,7 @@ mod fields;
 mod flights;
 mod https;
 mod life;
+mod metrics;
 mod mint;
 mod policy;
 mod reload;

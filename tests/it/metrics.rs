@@ -1,0 +1,75 @@
+//! What is counted beside the everyday: ways that are closed, turns that are waited for, connections
+//! that are kept, certificates that are not trusted.
+
+use crate::admin::metrics;
+use crate::support::{Client, Origin, Proxy, Script, answer, connect, tls, until};
+
+#[track_caller]
+fn metric(proxy: &Proxy, name: &str) -> f64 {
+    *metrics(proxy).get(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn a_way_that_is_closed_is_counted_by_who_closed_it() {
+    let proxy = Proxy::with(|settings| settings.egress.deny_hosts = vec!["closed.example".parse().unwrap()]);
+    let refused = |kind: &str| metric(&proxy, &format!("courtesy_egress_refusals_total{{kind=\"{kind}\"}}"));
+    assert_eq!(["address", "host", "port", "loop"].map(refused), [0.0; 4]);
+    assert_eq!(proxy.get("http://169.254.169.254/latest/").status(), 403);
+    assert_eq!(proxy.get("http://closed.example/").status(), 403);
+    assert_eq!(proxy.client().send(connect("127.0.0.1:25", "")).read_to("CONNECT").status(), 403);
+    assert_eq!(proxy.get(&format!("http://{}/", proxy.address())).status(), 502);
+    assert_eq!(["address", "host", "port", "loop"].map(refused), [1.0; 4]);
+    let basis = "courtesy_decisions_total{decision=\"deny\",basis=\"origin_refused\"}";
+    assert_eq!(metric(&proxy, basis), 3.0);
+}
+
+#[test]
+fn who_waits_for_a_turn_is_in_the_queue_and_then_among_those_who_waited() {
+    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let proxy = Proxy::with(|settings| settings.egress.max_per_origin = 1);
+    let mut first = proxy.client();
+    first.ask("GET", &origin.url("/slow"), "");
+    origin.wait_until("the first is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    assert_eq!(metric(&proxy, "courtesy_queue_depth"), 0.0);
+    assert_eq!(metric(&proxy, "courtesy_pool_connections{state=\"in_use\"}"), 1.0);
+    let mut second = proxy.client();
+    second.ask("GET", &origin.url("/next"), "");
+    until("the second waits", || metric(&proxy, "courtesy_queue_depth") == 1.0);
+    origin.release();
+    assert_eq!((first.read().status(), second.read().status()), (200, 200));
+    let now = metrics(&proxy);
+    assert_eq!(now["courtesy_queue_depth"], 0.0);
+    assert_eq!(now["courtesy_request_duration_seconds_count{phase=\"wait\"}"], 1.0);
+    assert_eq!(now["courtesy_queue_rejected_total"], 0.0);
+    until("a connection is kept", || metric(&proxy, "courtesy_pool_connections{state=\"idle\"}") >= 1.0);
+    assert_eq!(metric(&proxy, "courtesy_pool_connections{state=\"in_use\"}"), 0.0);
+}
+
+#[test]
+fn a_client_that_does_not_trust_the_ca_is_counted_by_its_alert() {
+    let origin = Origin::secure();
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    let tunnel = proxy.client().tunnel(&authority);
+    assert!(tunnel.secured(tls::trusting(tls::origins_ca(), &[]), tls::host(&authority)).is_err());
+    let failed = "courtesy_tls_client_failures_total{alert=\"unknown_ca\"}";
+    until("the alert is counted", || metric(&proxy, failed) == 1.0);
+    assert_eq!(proxy.https(&authority).get("/").status(), 200);
+    let now = metrics(&proxy);
+    assert_eq!(now["courtesy_tunnel_protocol_total{kind=\"tls\"}"], 2.0);
+    assert_eq!(now["courtesy_leaf_certificates_minted_total"], 1.0);
+    assert_eq!((now["courtesy_leaf_cache_entries"], now["courtesy_leaf_cache_hits_total"]), (1.0, 1.0));
+    let ca = proxy.leaves.authority().certificate().not_after();
+    assert_eq!(now["courtesy_ca_expiry_timestamp_seconds"], ca.millis() as f64 / 1000.0);
+}
+
+#[test]
+fn a_client_that_leaves_its_handshake_is_counted_without_an_alert() {
+    let origin = Origin::secure();
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let mut tunnel: Client = proxy.client().tunnel(&origin.authority());
+    tunnel.send([0x16, 0x03, 0x01]);
+    drop(tunnel);
+    let left = "courtesy_tls_client_failures_total{alert=\"none\"}";
+    until("it is counted", || metric(&proxy, left) == 1.0);
+}
