@@ -77,8 +77,9 @@ class Served:
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **others
             )
         case.addCleanup(self.end)
-        until("it listens", lambda: self.has_ended() or " listening " in self.said())
-        case.assertIn(" listening ", self.said())
+        # What clients are to trust is told last.
+        until("it serves", lambda: self.has_ended() or "trust this CA" in self.said())
+        case.assertFalse(self.has_ended(), self.said())
 
     def said(self):
         return self.log.read_text()
@@ -87,7 +88,8 @@ class Served:
         return self.process.poll() is not None
 
     def address(self, of="listening"):
-        return re.search(rf" {of} address=(\S+)", self.said())[1]
+        """In lines of text or JSON."""
+        return re.search(rf'{of}"?[, ]"?address(?:=|":")([^\s"]+)', self.said())[1]
 
     def metrics(self):
         url = f"http://{self.address('health and metrics')}/metrics"

@@ -7,7 +7,8 @@ from support import ROOT, Case
 
 class Pages(Case):
     def test_every_link_leads_somewhere(self):
-        pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("packaging/**/*.md"), *ROOT.glob("systemd/*.md")]
+        folders = [".", "docs", "packaging/try", "systemd"]
+        pages = [page for folder in folders for page in (ROOT / folder).glob("*.md")]
         self.assertGreater(len(pages), 8)
         for page in pages:
             for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):

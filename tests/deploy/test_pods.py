@@ -1,0 +1,107 @@
+"""The containers of the manifests, as processes."""
+
+import os
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+
+from manifests import KUBERNETES, OVERLAYS, containers, environment, pod, render
+from support import COURTESY, DEADLINE, Case, Served
+
+
+class Pods(Case):
+    """What the manifests say a container is, as a process: its arguments, variables and files. Only ports and
+    paths are others."""
+
+    def setUp(self):
+        super().setUp()
+        self.rendered = {overlay: render(KUBERNETES / "overlays" / overlay) for overlay in OVERLAYS}
+        # As fsGroup has it: the group's, who is the process's own.
+        self.as_nobody = {"user": 65532, "group": 65532, "extra_groups": []} if os.geteuid() == 0 else {}
+        self.directory.chmod(0o711)
+        for name in ["state", "state/clients"]:
+            (self.directory / name).mkdir()
+            self.give(self.directory / name, 0o2770)
+        (self.directory / "config.toml").write_text((KUBERNETES / "base/config.toml").read_text())
+        # A binary that stands where nobody may look is copied.
+        self.courtesy = shutil.copy(COURTESY, self.directory / "courtesy")
+
+    def give(self, path, mode):
+        if self.as_nobody:
+            os.chown(path, 0, self.as_nobody["group"])
+        path.chmod(mode)
+
+    def container(self, overlay, name):
+        (found,) = (it for resource in self.rendered[overlay] for it in containers(resource) if it["name"] == name)
+        return found
+
+    def environment(self, container):
+        credentials = str(self.directory / "credentials")
+        given = {name: value.replace("/run/credentials", credentials) for name, value in environment(container).items()}
+        of_image = {"STATE_DIRECTORY": str(self.directory / "state"), "COURTESY__TLS__ROOTS": "bundled"}
+        return given | of_image | {"COURTESY_CONFIG": str(self.directory / "config.toml")}
+
+    def run_as(self, container, *arguments):
+        command = [self.courtesy, *arguments]
+        quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run(command, env=self.environment(container), timeout=DEADLINE, **quiet, **self.as_nobody)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def serve(self, container):
+        """At free ports of the addresses that it has."""
+        given = environment(container)
+        command = [self.courtesy, *container["args"]]
+        for flag, name in [("--listen", "COURTESY__LISTEN__PROXY"), ("--admin", "COURTESY__LISTEN__ADMIN")]:
+            command += [flag, given.get(name, "127.0.0.1").split(":")[0] + ":0"]
+        served = Served(self, self.environment(container), command=command, **self.as_nobody)
+        self.admin = served.address("health and metrics").replace("0.0.0.0", "127.0.0.1")
+        return served
+
+    def probe(self, container):
+        """Each probe, at the port that it happens to be."""
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"]:
+            (_, *arguments) = container[probe]["exec"]["command"]
+            self.run_as(container, *arguments, "--admin", self.admin)
+
+    def test_the_sidecar_starts_behind_what_makes_its_ca(self):
+        trust, proxy = self.container("sidecar", "trust"), self.container("sidecar", "courtesy")
+        said = self.run_as(trust, *trust["args"])
+        self.assertIn("SSL_CERT_FILE", said)
+        certificate = (self.directory / "state/ca/ca.pem").read_text()
+        self.assertIn(certificate.strip(), (self.directory / "state/clients/bundle.pem").read_text())
+        served = self.serve(proxy)
+        self.probe(proxy)
+        self.assertEqual(served.end(), 0)
+        self.assertEqual((self.directory / "state/ca/ca.pem").read_text(), certificate)
+
+    def test_the_shared_proxy_starts_by_its_secrets(self):
+        credentials = self.directory / "credentials"
+        credentials.mkdir()
+        self.succeed(
+            *"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 9".split(),
+            *["-subj", "/CN=Ours", "-addext", "keyUsage=critical,keyCertSign,cRLSign"],
+            *["-out", credentials / "ca.crt", "-keyout", credentials / "ca.key"],
+        )
+        (credentials / "admin.token").write_text("a-token-of-the-operator")
+        proxy = self.container("shared", "courtesy")
+        volumes = next(pod(it)["volumes"] for it in self.rendered["shared"] if it["kind"] == "StatefulSet")
+        (volume,) = (it for it in volumes if "projected" in it)
+        for file in credentials.iterdir():
+            self.give(file, volume["projected"]["defaultMode"])
+        served = self.serve(proxy)
+        self.assertIn("CN=Ours", served.said())
+        self.assertFalse((self.directory / "state/ca").exists())
+        self.probe(proxy)
+        self.assertEqual(status(f"http://{self.admin}/metrics"), 401)
+        self.assertEqual(status(f"http://{self.admin}/metrics", "a-token-of-the-operator"), 200)
+
+
+def status(url, token=None):
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=DEADLINE) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
