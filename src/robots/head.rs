@@ -14,10 +14,15 @@ pub(super) struct Head {
 impl Head {
     /// Of paths that begin with `prefix`.
     pub(super) fn of_prefix(prefix: &[u8]) -> Head {
-        let counted = OCTETS.min(prefix.len());
+        Head::of_first(number(prefix), prefix.len())
+    }
+
+    /// Of paths that begin with a prefix of that number and so many octets.
+    pub(super) fn of_first(number: u64, length: usize) -> Head {
+        let counted = OCTETS.min(length);
         // Big-endian, so that the first octets are the high ones.
         let mask = u64::MAX.checked_shl(8 * (OCTETS - counted) as u32).unwrap_or(0);
-        Head { octets: number(prefix) & mask, mask }
+        Head { octets: number & mask, mask }
     }
 
     /// Whether a path of these first octets may be one of them.
@@ -33,6 +38,7 @@ impl Head {
 
 /// The first octets, the first of them highest: numbers compare as the octets do. Zeros follow a shorter
 /// text.
+#[inline]
 pub(super) fn number(octets: &[u8]) -> u64 {
     octets.first_chunk().map_or_else(|| number_of_few(octets), |head| u64::from_be_bytes(*head))
 }
