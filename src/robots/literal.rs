@@ -71,6 +71,17 @@ impl<'p> Literal<'p> {
     }
 }
 
+/// To prepare a search costs more than to try every place of so few octets.
+const FEW: usize = 64;
+
 fn find(needle: &[u8], octets: &[u8], from: usize) -> Option<usize> {
-    memmem::find(octets.get(from..)?, needle).map(|at| from + at)
+    let octets = octets.get(from..)?;
+    let at = match needle {
+        [first, ..] if octets.len() <= FEW => {
+            let last = octets.len().checked_sub(needle.len())?;
+            (0..=last).find(|at| octets[*at] == *first && octets[*at..].starts_with(needle))
+        }
+        _ => memmem::find(octets, needle),
+    };
+    at.map(|at| from + at)
 }

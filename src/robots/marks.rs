@@ -30,7 +30,7 @@ const fn marks(octets: u64, before: u64) -> u64 {
     let below = octets.wrapping_sub(b'&' as u64 * EACH);
     let above = octets | octets.wrapping_add((0x7F - b'~' as u64) * EACH);
     let each_before = octets >> 8 | before << (u64::BITS - 8);
-    let other_than_dots_after_slash = (octets ^ b'.' as u64 * EACH) | (each_before ^ b'/' as u64 * EACH);
+    let other_than_dots_after_slash = (octets ^ (b'.' as u64 * EACH)) | (each_before ^ (b'/' as u64 * EACH));
     below | above | other_than_dots_after_slash.wrapping_sub(EACH)
 }
 

@@ -19,16 +19,10 @@ pub struct Path<'a> {
     is_robots_txt: bool,
     /// Whether the query begins at the first `?`.
     has_query: bool,
-    /// Only patterns with wildcards or two forms ask for it.
-    details: OnceCell<Details>,
-}
-
-/// What is worth to be found out once.
-#[derive(Clone, Copy, Debug)]
-struct Details {
-    /// Where the query begins, after its `?`; the end, when there is none.
-    query: usize,
-    octet_set: OctetSet,
+    /// Only patterns with two forms ask for it.
+    query: OnceCell<usize>,
+    /// Only patterns with wildcards ask for it.
+    octet_set: OnceCell<OctetSet>,
 }
 
 impl<'a> Path<'a> {
@@ -51,7 +45,8 @@ impl<'a> Path<'a> {
             is_robots_txt: path_and_query == b"/robots.txt",
             // The path of this dialect may have a decoded `?`, and its query is not compared.
             has_query: dialect.percent != Percent::ByValueExceptSlash,
-            details: OnceCell::new(),
+            query: OnceCell::new(),
+            octet_set: OnceCell::new(),
         }
     }
 
@@ -65,9 +60,12 @@ impl<'a> Path<'a> {
         &self.normal
     }
 
-    /// Where the query begins.
+    /// Where the query begins, after its `?`; the end, when there is none.
     pub(super) fn query(&self) -> usize {
-        self.details().query
+        *self.query.get_or_init(|| {
+            let mark = if self.has_query { memchr(b'?', &self.normal) } else { None };
+            mark.map_or(self.normal.len(), |mark| mark + 1)
+        })
     }
 
     pub(super) fn head(&self) -> u64 {
@@ -75,16 +73,7 @@ impl<'a> Path<'a> {
     }
 
     pub(super) fn octet_set(&self) -> OctetSet {
-        self.details().octet_set
-    }
-
-    fn details(&self) -> Details {
-        let end = self.normal.len();
-        let mark = || memchr(b'?', &self.normal).filter(|_| self.has_query);
-        *self.details.get_or_init(|| Details {
-            query: mark().map_or(end, |mark| mark + 1),
-            octet_set: OctetSet::of(self.normal.iter()),
-        })
+        *self.octet_set.get_or_init(|| OctetSet::of(self.normal.iter()))
     }
 }
 

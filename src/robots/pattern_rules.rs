@@ -13,7 +13,7 @@ use super::ruleset::StoredRule;
 pub(super) struct PatternRules {
     rules: Vec<StoredRule>,
     /// The head of each rule, close together: of most rules nothing else is looked at.
-    heads: Vec<Head>,
+    heads: Box<[Head]>,
 }
 
 impl PatternRules {
@@ -61,6 +61,6 @@ impl PatternRules {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rules.capacity() * size_of::<StoredRule>() + self.heads.capacity() * size_of::<Head>()
+        self.rules.capacity() * size_of::<StoredRule>() + size_of_val(&*self.heads)
     }
 }

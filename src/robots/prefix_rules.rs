@@ -12,12 +12,15 @@ use super::head::{self, Head};
 use super::path::Path;
 use super::ruleset::StoredRule;
 
+/// Of so few rules whose first octets are alike, each is tried, from the longest on.
+const ALIKE_TRIED_MAX: usize = 4;
+
 /// Rules without a wildcard, an anchor or a second form, those of each group sorted by their octets.
 #[derive(Debug, Default)]
 pub(super) struct PrefixRules {
     rules: Vec<StoredRule>,
     /// The first octets of each, as one number: the search looks at little else.
-    heads: Vec<u64>,
+    heads: Box<[u64]>,
     links: Vec<Link>,
 }
 
@@ -109,14 +112,19 @@ impl PrefixRules {
     #[inline]
     fn last_before(&self, group: Range<usize>, path: &Path<'_>, arena: &Arena) -> Option<usize> {
         let (from, heads) = (group.start, &self.heads[group]);
-        let last = heads.partition_point(|head| *head <= path.head()).checked_sub(1)?;
+        let last = head::count_up_to(heads, path.head()).checked_sub(1)?;
         if heads[last] < path.head() || Head::is_all_of(self.links[from + last].length as usize) {
             return Some(from + last);
         }
         // Those that begin as the path does, and go on.
         let alike = heads[..last].partition_point(|head| *head < path.head());
         let rules = &self.rules[from + alike..=from + last];
-        let before = rules.partition_point(|rule| rule.pattern.text(arena) <= path.octets());
+        let before = if rules.len() <= ALIKE_TRIED_MAX {
+            let begins = |at: &usize| self.begins(path, from + alike + at, arena);
+            (0..rules.len()).rev().find(begins).map_or(0, |at| at + 1)
+        } else {
+            rules.partition_point(|rule| rule.pattern.text(arena) <= path.octets())
+        };
         (alike + before).checked_sub(1).map(|last| from + last)
     }
 
@@ -127,13 +135,22 @@ impl PrefixRules {
         if Head::is_all_of(length) {
             Head::of_first(self.heads[at], length).admits(path.head())
         } else {
-            self.heads[at] == path.head() && path.octets().starts_with(self.rules[at].pattern.text(arena))
+            self.heads[at] == path.head() && begins_with(path.octets(), self.rules[at].pattern.text(arena))
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.rules.capacity() * size_of::<StoredRule>()
-            + self.heads.capacity() * size_of::<u64>()
+            + size_of_val(&*self.heads)
             + self.links.capacity() * size_of::<Link>()
     }
+}
+
+/// Whether a path begins with a longer text than a head, without a call for what is mostly a few octets.
+#[inline]
+fn begins_with(path: &[u8], text: &[u8]) -> bool {
+    let Some(beginning) = path.get(..text.len()) else { return false };
+    let (of_path, of_text) = (beginning.as_chunks::<8>().0, text.as_chunks::<8>().0);
+    of_path.iter().zip(of_text).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
+        && beginning.last_chunk::<8>() == text.last_chunk()
 }

@@ -26,7 +26,7 @@ pub(super) struct Namings {
     /// The names themselves, all of them ASCII.
     names: String,
     /// The first octets of each name, in the same order: the search looks at little else.
-    heads: Vec<u64>,
+    heads: Box<[u64]>,
     /// Where those of the default group are.
     default: Range<u32>,
 }
@@ -115,9 +115,7 @@ impl Namings {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.all.capacity() * size_of::<Naming>()
-            + self.names.capacity()
-            + self.heads.capacity() * size_of::<u64>()
+        self.all.capacity() * size_of::<Naming>() + self.names.capacity() + size_of_val(&*self.heads)
     }
 }
 
