@@ -157,6 +157,14 @@ pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 /// list of the least recently used.
 pub const STORE_KEY_OCTETS: usize = 256;
 
+/// Octets that a piece which several origins may share takes in the tables that find it and count its uses:
+/// a row in two tables that may be half empty.
+pub const STORE_SHARED_OCTETS: usize = 128;
+
+/// One octet in so many is free between the pieces, as `benches/memory.rs` has it after many have come and
+/// gone.
+pub const STORE_BETWEEN_PIECES: usize = 32;
+
 /// Octets that one allocation takes beside its content: the allocator's own, what it rounds up to, and
 /// the count of those who share it.
 pub const STORE_PIECE_OCTETS: usize = 48;

@@ -4,20 +4,27 @@ use std::any::Any;
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
-use courtesy::policy::decision::{Verdict, by_rules};
+use courtesy::policy::decision::{Verdict, by_group, by_rules};
 use courtesy::robots::{Dialect, RobotsTxt};
 use robotstxt::{DefaultMatcher, RobotsParseHandler, parse_robotstxt};
 
 /// Which engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
+    /// With the crawler's group found for each decision.
     Courtesy,
+    /// With the group found beforehand, as those have it that keep a file for one crawler.
+    CourtesyOfGroup,
     Robotxt,
     TextingRobots,
     Robotstxt,
 }
 
-pub const ENGINES: [Engine; 4] =
+pub const ENGINES: [Engine; 5] =
+    [Engine::Courtesy, Engine::CourtesyOfGroup, Engine::Robotxt, Engine::TextingRobots, Engine::Robotstxt];
+
+/// Those that read a file in a way of their own.
+pub const READERS: [Engine; 4] =
     [Engine::Courtesy, Engine::Robotxt, Engine::TextingRobots, Engine::Robotstxt];
 
 /// Decides on a path so many times: whether it is allowed. The repetition is in here, so that no
@@ -28,6 +35,7 @@ impl Engine {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Courtesy => "courtesy",
+            Self::CourtesyOfGroup => "of its group",
             Self::Robotxt => "robotxt",
             Self::TextingRobots => "texting_robots",
             Self::Robotstxt => "robotstxt",
@@ -38,7 +46,7 @@ impl Engine {
     /// panics where its longest line would end within a character.
     pub fn takes(self, text: &str, token: &str) -> bool {
         match self {
-            Self::Courtesy | Self::Robotxt => true,
+            Self::Courtesy | Self::CourtesyOfGroup | Self::Robotxt => true,
             Self::TextingRobots => texting_robots::Robot::new(token, text.as_bytes()).is_ok(),
             Self::Robotstxt => quietly(|| self.parses(text, token)).is_ok(),
         }
@@ -51,6 +59,14 @@ impl Engine {
                 let robots = RobotsTxt::parse(text.as_bytes(), &dialect());
                 repeated(move |path| {
                     by_rules(&robots, Some(black_box(token)), path.as_bytes()).verdict == Verdict::Allow
+                })
+            }
+            Self::CourtesyOfGroup => {
+                let robots = RobotsTxt::parse(text.as_bytes(), &dialect());
+                Box::new(move |path, times| {
+                    let group = black_box(robots.group(Some(token)));
+                    let decide = |path: &str| by_group(&robots, group, path.as_bytes()).verdict;
+                    repeat(path, times, |path| decide(path) == Verdict::Allow)
                 })
             }
             Self::Robotxt => {
@@ -70,7 +86,9 @@ impl Engine {
     /// Reads a file; the answer is only there so that the work cannot be left out.
     pub fn parses(self, text: &str, token: &str) -> bool {
         match self {
-            Self::Courtesy => RobotsTxt::parse(text.as_bytes(), &dialect()).rule_count() > 0,
+            Self::Courtesy | Self::CourtesyOfGroup => {
+                RobotsTxt::parse(text.as_bytes(), &dialect()).rule_count() > 0
+            }
             Self::Robotxt => !robotxt::Robots::parse(text.as_bytes(), token).rules().is_empty(),
             Self::TextingRobots => texting_robots::Robot::new(token, text.as_bytes()).is_ok(),
             Self::Robotstxt => {
@@ -92,7 +110,11 @@ fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
 }
 
 fn repeated<'a>(decide: impl Fn(&str) -> bool + 'a) -> Decide<'a> {
-    Box::new(move |path, times| (0..times).fold(false, |_, _| black_box(decide(black_box(path)))))
+    Box::new(move |path, times| repeat(path, times, &decide))
+}
+
+fn repeat(path: &str, times: u32, decide: impl Fn(&str) -> bool) -> bool {
+    (0..times).fold(false, |_, _| black_box(decide(black_box(path))))
 }
 
 /// As the product reads a file, but to its end however large, for two of the others have no limit.

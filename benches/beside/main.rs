@@ -13,7 +13,7 @@ mod table;
 
 use std::hint::black_box;
 
-use engines::{Decide, ENGINES, Engine};
+use engines::{Decide, ENGINES, Engine, READERS};
 use files::{Agent, File, TOKEN, hostile, real};
 use table::{Table, repeat};
 
@@ -86,7 +86,7 @@ fn ends(engine: Engine, file: &File) -> bool {
 
 /// Lets each engine read a file for one crawler.
 fn parse(file: &File, table: &mut Table, time: Time) {
-    for engine in ENGINES {
+    for engine in READERS {
         if engine.takes(&file.text, TOKEN) {
             let mut parse = |times| repeat(times, || engine.parses(black_box(&file.text), TOKEN));
             time(table, engine.name(), &mut parse);

@@ -41,10 +41,15 @@ impl Table {
             work(repeats);
             begun.elapsed()
         };
-        let once = took(1).max(Duration::from_nanos(1));
-        let repeats = (ENOUGH.as_nanos() / once.as_nanos()).clamp(1, REPEATS_MAX.into()) as u32;
-        let rounds = if once > ENOUGH { 1 } else { ROUNDS };
-        let fastest = (0..rounds).map(|_| took(repeats)).min().unwrap_or(once).min(once * repeats);
+        let once = took(1);
+        // The first time tells little of how long it takes: nothing is warm, and the clock is read.
+        let (mut repeats, mut fastest) = (1, once);
+        while fastest < ENOUGH && repeats < REPEATS_MAX {
+            repeats = (4 * repeats).min(REPEATS_MAX);
+            fastest = took(repeats);
+        }
+        let rounds = if once > ENOUGH { 0 } else { ROUNDS - 1 };
+        let fastest = (0..rounds).map(|_| took(repeats)).fold(fastest, Duration::min);
         self.row(engine).nanoseconds.push(fastest.as_nanos() as f64 / f64::from(repeats));
     }
 

@@ -81,12 +81,19 @@ pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8
 }
 
 /// What the file alone says, by the matcher of its dialect.
+#[inline]
 pub fn by_rules<'a>(rules: &'a RobotsTxt, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
+    by_group(rules, rules.group(token), path_and_query)
+}
+
+/// The same for who knows the group of `rules` that applies.
+#[inline(always)]
+pub fn by_group<'a>(rules: &'a RobotsTxt, group: Option<Group<'a>>, path_and_query: &[u8]) -> Decision<'a> {
     let path = Path::new(path_and_query, rules.dialect());
     if rules.dialect().robots_txt_always_allowed && path.is_robots_txt() {
         return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
     }
-    match rules.group(token) {
+    match group {
         None => Decision { verdict: Verdict::Allow, basis: Basis::NoGroup },
         Some(group) => by_rule(group, group.rule_for(&path)),
     }
@@ -111,6 +118,7 @@ pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u
     }
 }
 
+#[inline]
 fn by_rule<'a>(group: Group<'a>, rule: Option<Rule<'a>>) -> Decision<'a> {
     let group = Named { name: group.name(), line: group.line() };
     let verdict = match rule.map(|rule| rule.directive) {

@@ -1,5 +1,7 @@
 //! One buffer for all the octets a parsed robots.txt keeps, so that a rule is a few numbers.
 
+use std::ops::Range;
+
 /// A piece of an [`Arena`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
@@ -12,6 +14,16 @@ pub(super) struct Span {
 pub(super) struct Arena(Vec<u8>);
 
 impl Span {
+    /// The last `length` octets of so many.
+    pub(super) fn last_of(octets: usize, length: usize) -> Span {
+        Span { start: count(octets - length), length: count(length) }
+    }
+
+    /// Where it is.
+    pub(super) fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length as usize
+    }
+
     /// The first `length` octets of this piece, or all.
     pub(super) fn first(self, length: usize) -> Span {
         Span { length: self.length.min(count(length)), ..self }
@@ -26,16 +38,14 @@ impl Span {
 impl Arena {
     /// Keeps `octets`; once only, where what was kept last ends with the very same.
     pub(super) fn push(&mut self, octets: &[u8]) -> Span {
-        if self.0.ends_with(octets) {
-            return Span { start: count(self.0.len() - octets.len()), length: count(octets.len()) };
+        if !self.0.ends_with(octets) {
+            self.0.extend_from_slice(octets);
         }
-        let span = Span { start: count(self.0.len()), length: count(octets.len()) };
-        self.0.extend_from_slice(octets);
-        span
+        Span::last_of(self.0.len(), octets.len())
     }
 
     pub(super) fn get(&self, span: Span) -> &[u8] {
-        &self.0[span.start as usize..][..span.length as usize]
+        &self.0[span.range()]
     }
 
     pub(super) fn capacity(&self) -> usize {

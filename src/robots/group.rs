@@ -25,14 +25,15 @@ pub enum WholeSite {
 }
 
 impl<'a> Group<'a> {
+    #[inline]
     pub(super) fn new(robots: &'a RobotsTxt, namings: &'a [Naming]) -> Option<Group<'a>> {
         Some(Group { robots, first: *namings.first()?, namings })
     }
 
     /// The product token the file names, as written there, or `*`.
+    #[inline]
     pub fn name(&self) -> &'a str {
-        // Only ASCII is ever kept as a name.
-        str::from_utf8(self.robots.arena.get(self.first.name)).unwrap_or_default()
+        self.robots.namings.name(&self.first)
     }
 
     /// The line of the first user-agent line with that name, from 1.
@@ -42,10 +43,16 @@ impl<'a> Group<'a> {
 
     /// The rule that decides on `path`: the most specific of those that match (RFC 9309 §2.2.2), or
     /// the first, as the dialect has it. `None`: no rule matches, so the path is allowed.
+    #[inline(always)]
     pub fn rule_for(&self, path: &Path<'_>) -> Option<Rule<'a>> {
         let RobotsTxt { rules, arena, dialect, .. } = self.robots;
-        let of_each = self.namings.iter().filter_map(|naming| rules.deciding(naming.group, path, arena));
-        of_each.min_by_key(|rule| rule.rank(dialect.precedence)).map(|rule| rule.view(arena))
+        let precedence = dialect.precedence;
+        let of_group = |naming: &Naming| rules.deciding(naming.group, path, precedence, arena);
+        let rule = match self.namings {
+            [one] => of_group(one),
+            several => several.iter().filter_map(of_group).min_by_key(|rule| rule.rank(precedence)),
+        };
+        rule.map(|rule| rule.view(arena))
     }
 
     /// The rule that decides on every path that begins with `begin`, or that none does. The outer

@@ -14,10 +14,15 @@ pub(super) struct Head {
 impl Head {
     /// Of paths that begin with `prefix`.
     pub(super) fn of_prefix(prefix: &[u8]) -> Head {
-        let counted = OCTETS.min(prefix.len());
+        Head::of_first(number(prefix), prefix.len())
+    }
+
+    /// Of paths that begin with a prefix of that number and so many octets.
+    pub(super) fn of_first(number: u64, length: usize) -> Head {
+        let counted = OCTETS.min(length);
         // Big-endian, so that the first octets are the high ones.
         let mask = u64::MAX.checked_shl(8 * (OCTETS - counted) as u32).unwrap_or(0);
-        Head { octets: number(prefix) & mask, mask }
+        Head { octets: number & mask, mask }
     }
 
     /// Whether a path of these first octets may be one of them.
@@ -33,13 +38,38 @@ impl Head {
 
 /// The first octets, the first of them highest: numbers compare as the octets do. Zeros follow a shorter
 /// text.
+#[inline]
 pub(super) fn number(octets: &[u8]) -> u64 {
     octets.first_chunk().map_or_else(|| number_of_few(octets), |head| u64::from_be_bytes(*head))
 }
 
 fn number_of_few(octets: &[u8]) -> u64 {
-    let number = octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet));
+    let number = match (octets.first_chunk(), octets.last_chunk()) {
+        (Some(first), Some(last)) => {
+            // Octets in both are the same ones in the same place.
+            let beyond = 8 * (octets.len() - size_of::<u32>()) as u32;
+            u64::from(u32::from_be_bytes(*first)) << beyond | u64::from(u32::from_be_bytes(*last))
+        }
+        _ => octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)),
+    };
     number.checked_shl(8 * (OCTETS - octets.len()) as u32).unwrap_or(0)
+}
+
+/// How many of `sorted` numbers are not more than `number`.
+#[inline]
+pub(super) fn count_up_to(sorted: &[u64], number: u64) -> usize {
+    /// So many are counted sooner than halved: no comparison waits for another.
+    const COUNTED_MAX: usize = 16;
+    let (mut from, mut to) = (0, sorted.len());
+    while to - from > COUNTED_MAX {
+        let middle = from + (to - from) / 2;
+        if sorted[middle] <= number {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from + sorted[from..to].iter().filter(|other| **other <= number).count()
 }
 
 /// The same of the text in lower case, all octets at once: only additions below carry, and never into the
@@ -83,8 +113,23 @@ mod tests {
 
     #[test]
     fn numbers_compare_as_the_octets_do() {
-        let sorted = ["", "*", "a", "a-b", "ab", "abcdefgh", "abcdefgi", "b"];
+        let sorted =
+            ["", "*", "a", "a-b", "ab", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh", "abcdefgi", "b"];
         assert!(sorted.is_sorted_by(|a, b| number(a.as_bytes()) < number(b.as_bytes())));
+    }
+
+    #[test]
+    fn numbers_are_counted_however_many_there_are() {
+        for length in 0..70 {
+            let sorted: Vec<u64> = (0..length).map(|n| 2 * (n / 3) + 1).collect();
+            for number in 0..60 {
+                assert_eq!(
+                    count_up_to(&sorted, number),
+                    sorted.partition_point(|other| *other <= number),
+                    "{number} of {length}"
+                );
+            }
+        }
     }
 
     #[test]

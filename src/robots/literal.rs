@@ -1,5 +1,7 @@
 //! The literal parts of a path pattern, between its wildcards, and where they occur in a path.
 
+use std::ptr;
+
 use memchr::{memchr, memmem};
 
 use super::normal::STAR;
@@ -25,6 +27,9 @@ impl<'p> Literal<'p> {
     pub(super) fn is_at(self, at: usize, path: &Path<'_>) -> bool {
         let length = self.in_path.len();
         let Some(there) = path.octets().get(at..at + length) else { return false };
+        if self.has_one_form() {
+            return there == self.in_path;
+        }
         let before_query = path.query().saturating_sub(at).min(length);
         there[..before_query] == self.in_path[..before_query]
             && there[before_query..] == self.in_query[before_query..]
@@ -38,12 +43,16 @@ impl<'p> Literal<'p> {
 
     /// Where its leftmost occurrence in `path`, no earlier than at `from`, ends.
     pub(super) fn find_end(self, from: usize, path: &Path<'_>) -> Option<usize> {
-        let at = if self.in_path == self.in_query {
+        let at = if self.has_one_form() {
             find(self.in_path, path.octets(), from)
         } else {
             self.find_by_place(from, path)
         };
         at.map(|at| at + self.in_path.len())
+    }
+
+    fn has_one_form(self) -> bool {
+        ptr::eq(self.in_path, self.in_query) || self.in_path == self.in_query
     }
 
     /// Three places in the order in which they come: within the path, across the `?`, within the query.
@@ -62,6 +71,17 @@ impl<'p> Literal<'p> {
     }
 }
 
+/// To prepare a search costs more than to try every place of so few octets.
+const FEW: usize = 64;
+
 fn find(needle: &[u8], octets: &[u8], from: usize) -> Option<usize> {
-    memmem::find(octets.get(from..)?, needle).map(|at| from + at)
+    let octets = octets.get(from..)?;
+    let at = match needle {
+        [first, ..] if octets.len() <= FEW => {
+            let last = octets.len().checked_sub(needle.len())?;
+            (0..=last).find(|at| octets[*at] == *first && octets[*at..].starts_with(needle))
+        }
+        _ => memmem::find(octets, needle),
+    };
+    at.map(|at| from + at)
 }

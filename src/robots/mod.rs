@@ -21,12 +21,15 @@ mod group;
 mod head;
 mod lines;
 mod literal;
+mod marks;
 mod normal;
 mod notes;
 mod octet_set;
 mod parse;
 mod path;
 mod pattern;
+mod pattern_rules;
+mod prefix_rules;
 mod ruleset;
 mod select;
 #[cfg(test)]
@@ -81,9 +84,10 @@ impl RobotsTxt {
 
     /// The group that applies to a crawler: of its product token, or else the default group `*`.
     /// A crawler without a token has only that. `None`: no group applies, so everything is allowed.
+    #[inline]
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
-        Group::new(self, self.namings.applying(token, &self.dialect, &self.arena))
+        Group::new(self, self.namings.applying(token, &self.dialect))
     }
 
     /// The records that are no rules, by line.

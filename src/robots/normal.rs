@@ -86,60 +86,6 @@ pub(super) fn in_query(octet: u8) -> u8 {
     }
 }
 
-/// What stands somewhere in the octets of a URL, as far as it asks for a second look.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Marks(u8);
-
-impl Marks {
-    const NOT_NORMAL: u8 = 1;
-    const DOT: u8 = 2;
-    const QUESTION_MARK: u8 = 4;
-
-    /// Octets looked at together, so that the compiler makes vectors of them.
-    const TOGETHER: usize = 16;
-
-    pub(super) fn of(url: &[u8]) -> Marks {
-        Marks(Self::in_blocks::<{ Self::TOGETHER }>(url))
-    }
-
-    /// Some octets, where the last block begins within the one before, are looked at twice.
-    fn in_blocks<const OCTETS: usize>(url: &[u8]) -> u8 {
-        let Some(last) = url.last_chunk::<OCTETS>() else {
-            return match OCTETS {
-                0..=8 => url.iter().fold(0, |marks, octet| marks | Self::of_octet(*octet)),
-                _ => Self::in_blocks::<8>(url),
-            };
-        };
-        let mut marks = last.map(Self::of_octet);
-        for block in url.as_chunks::<OCTETS>().0 {
-            for (mark, octet) in marks.iter_mut().zip(block) {
-                *mark |= Self::of_octet(*octet);
-            }
-        }
-        marks.iter().fold(0, |all, mark| all | mark)
-    }
-
-    const fn of_octet(octet: u8) -> u8 {
-        // Each of them a number, so that there is no branch.
-        let not_normal = (octet == b'%') as u8 | octet.is_ascii_control() as u8;
-        let (dot, question_mark) = ((octet == b'.') as u8, (octet == b'?') as u8);
-        (Self::NOT_NORMAL * not_normal) | (Self::DOT * dot) | (Self::QUESTION_MARK * question_mark)
-    }
-
-    /// Whether the octets are their own normal form.
-    pub(super) fn is_normal(self) -> bool {
-        self.0 & Self::NOT_NORMAL == 0
-    }
-
-    pub(super) fn has_dot(self) -> bool {
-        self.0 & Self::DOT != 0
-    }
-
-    pub(super) fn has_question_mark(self) -> bool {
-        self.0 & Self::QUESTION_MARK != 0
-    }
-}
-
 /// A control octet becomes a pair whose halves stand nowhere else, so that a search cannot find
 /// half of it or take it for a sign.
 fn write_value(octet: u8, out: &mut Vec<u8>) {
@@ -171,27 +117,4 @@ fn hex_value(digit: u8) -> Option<u8> {
 
 fn hex_digit(value: u8) -> u8 {
     b"0123456789ABCDEF"[usize::from(value & 15)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_are_seen_wherever_they_stand() {
-        for length in 1..50 {
-            let plain = vec![b'/'; length];
-            assert!(Marks::of(&plain).is_normal());
-            assert!(!Marks::of(&plain).has_dot() && !Marks::of(&plain).has_question_mark());
-            for at in 0..length {
-                let with = |octet| {
-                    let mut url = plain.clone();
-                    url[at] = octet;
-                    Marks::of(&url)
-                };
-                assert!(!with(b'%').is_normal() && !with(0x1F).is_normal() && !with(0x7F).is_normal());
-                assert!(with(b'.').has_dot() && with(b'?').has_question_mark(), "{at} of {length}");
-            }
-        }
-    }
 }

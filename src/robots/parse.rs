@@ -75,7 +75,7 @@ impl Parser<'_> {
             self.agents_from = number;
         }
         self.after_agent = true;
-        self.namings.add(value, number, self.rules.last_group(), self.dialect, &mut self.arena);
+        self.namings.add(value, number, self.rules.last_group(), self.dialect);
     }
 
     fn rule(&mut self, line: u32, octets: &[u8], directive: Directive, value: &[u8]) {
@@ -90,7 +90,7 @@ impl Parser<'_> {
         }
         let written = self.arena.push(value);
         match Pattern::compile(value, self.dialect, &mut self.arena) {
-            Some(pattern) => self.rules.push(StoredRule { pattern, written, line, directive }),
+            Some(pattern) => self.rules.push(StoredRule { pattern, written, line, directive }, &self.arena),
             None => self.ignore(line, octets, IgnoredBecause::MatchesNothing),
         }
         if directive == Directive::Allow && self.dialect.index_allows_directory {
@@ -107,7 +107,7 @@ impl Parser<'_> {
         let written = self.arena.push(value);
         let directory = [&value[..=slash], b"$"].concat();
         if let Some(pattern) = Pattern::compile(&directory, self.dialect, &mut self.arena) {
-            self.rules.push(StoredRule { pattern, written, line, directive: Directive::Allow });
+            self.rules.push(StoredRule { pattern, written, line, directive: Directive::Allow }, &self.arena);
         }
     }
 
@@ -127,7 +127,7 @@ impl Parser<'_> {
     }
 
     fn finish(mut self) -> RobotsTxt {
-        self.namings.sort(&self.arena);
+        self.namings.sort();
         self.rules.sort(self.dialect.precedence, &self.arena);
         self.notes.shrink_to_fit();
         self.arena.shrink_to_fit();

@@ -7,50 +7,65 @@ use memchr::{memchr, memchr_iter, memmem};
 
 use super::dialect::{Compared, Dialect, Percent};
 use super::head;
-use super::normal::{self, Items, Marks};
+use super::marks::is_ordinary;
+use super::normal::{self, Items};
 use super::octet_set::OctetSet;
 
 /// A URL's path and query in the form one dialect compares. An ordinary path is borrowed.
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
-    given: &'a [u8],
     normal: Cow<'a, [u8]>,
-    /// Where in `normal` the query begins, after its `?`; the end, when there is none.
-    query: usize,
     head: u64,
+    is_robots_txt: bool,
+    /// Whether the query begins at the first `?`.
+    has_query: bool,
+    /// Only patterns with two forms ask for it.
+    query: OnceCell<usize>,
     /// Only patterns with wildcards ask for it.
     octet_set: OnceCell<OctetSet>,
 }
 
 impl<'a> Path<'a> {
     /// `path_and_query` begins with `/`; if not, it is read as if it did.
+    #[inline(always)]
     pub fn new(path_and_query: &'a [u8], dialect: &Dialect) -> Path<'a> {
         let compared = match dialect.compared {
             Compared::PathAndQuery => path_and_query,
             Compared::Path => split_query(path_and_query).0,
         };
-        let (normal, marks) = normalise(rooted(compared), dialect);
-        let query = match dialect.percent {
-            // The path of this dialect may have a decoded `?`, and its query is not compared.
-            Percent::ByValueExceptSlash => normal.len(),
-            _ if !marks.has_question_mark() => normal.len(),
-            _ => memchr(b'?', &normal).map_or(normal.len(), |mark| mark + 1),
+        let head = head::number(compared);
+        let (normal, head) = if compared.starts_with(b"/") && is_ordinary(compared, head) {
+            (Cow::Borrowed(compared), head)
+        } else {
+            normalise(compared, dialect)
         };
-        Path { given: path_and_query, query, head: head::number(&normal), octet_set: OnceCell::new(), normal }
+        Path {
+            normal,
+            head,
+            is_robots_txt: path_and_query == b"/robots.txt",
+            // The path of this dialect may have a decoded `?`, and its query is not compared.
+            has_query: dialect.percent != Percent::ByValueExceptSlash,
+            query: OnceCell::new(),
+            octet_set: OnceCell::new(),
+        }
     }
 
     /// Whether this is `/robots.txt` itself, which is implicitly allowed (RFC 9309 §2.2.2). A query
     /// makes it a URL like others (D-SELF), and so does any other spelling.
     pub fn is_robots_txt(&self) -> bool {
-        self.given == b"/robots.txt"
+        self.is_robots_txt
     }
 
     pub(super) fn octets(&self) -> &[u8] {
         &self.normal
     }
 
+    /// Where the query begins, after its `?`; the end, when there is none.
     pub(super) fn query(&self) -> usize {
-        self.query
+        *self.query.get_or_init(|| {
+            let mark = if self.has_query { memchr(b'?', &self.normal) } else { None };
+            mark.map_or(self.normal.len(), |mark| mark + 1)
+        })
     }
 
     pub(super) fn head(&self) -> u64 {
@@ -88,23 +103,23 @@ fn split_query(path_and_query: &[u8]) -> (&[u8], &[u8]) {
     path_and_query.split_at(memchr(b'?', path_and_query).unwrap_or(path_and_query.len()))
 }
 
-/// The normal form, and what may stand in it.
-fn normalise<'a>(given: Cow<'a, [u8]>, dialect: &Dialect) -> (Cow<'a, [u8]>, Marks) {
-    let marks = Marks::of(&given);
-    let (decoded, marks) = match dialect.percent {
-        Percent::RulesOnly => (given, marks),
-        _ if marks.is_normal() => (given, marks),
-        percent => {
-            let decoded = decode(&given, percent);
-            let marks = Marks::of(&decoded);
-            (Cow::Owned(decoded), marks)
-        }
+/// The normal form of what is not sure to be one, and its head.
+#[cold]
+fn normalise<'a>(compared: &'a [u8], dialect: &Dialect) -> (Cow<'a, [u8]>, u64) {
+    let given = rooted(compared);
+    let is_normal = |octet: &u8| *octet != b'%' && !octet.is_ascii_control();
+    let decoded = match dialect.percent {
+        Percent::RulesOnly => given,
+        _ if given.iter().all(is_normal) => given,
+        percent => Cow::Owned(decode(&given, percent)),
     };
-    if dialect.removes_dot_segments && marks.has_dot() && has_dot_segment(split_query(&decoded).0) {
-        (Cow::Owned(remove_dot_segments(&decoded)), marks)
+    let normal = if dialect.removes_dot_segments && has_dot_segment(split_query(&decoded).0) {
+        Cow::Owned(remove_dot_segments(&decoded))
     } else {
-        (decoded, marks)
-    }
+        decoded
+    };
+    let head = head::number(&normal);
+    (normal, head)
 }
 
 fn decode(path_and_query: &[u8], percent: Percent) -> Vec<u8> {

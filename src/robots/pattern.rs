@@ -89,12 +89,20 @@ impl Pattern {
         Head::of_prefix(&arena.get(self.normal)[..prefix])
     }
 
+    /// The normal form.
+    pub(super) fn text<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        arena.get(self.normal)
+    }
+
+    /// The second octet of all paths that it matches, if they have one in common.
+    pub(super) fn second_octet(&self, arena: &Arena) -> Option<u8> {
+        let has_one = self.prefix >= 2 && !self.has_two_forms();
+        has_one.then(|| self.text(arena)[1])
+    }
+
     /// Whether the pattern matches, from the start of a path on that its head admits.
     pub(super) fn matches(&self, path: &Path<'_>, arena: &Arena) -> bool {
         // Cheap reasons come first: of thousands of rules, few get further.
-        if self.is_all_head() {
-            return true;
-        }
         path.octets().len() >= self.literal as usize
             && (self.is_literal() || path.octet_set().includes(self.octet_set))
             && self.matches_in_full(path, arena)
@@ -109,9 +117,9 @@ impl Pattern {
         self.prefix == self.normal.length()
     }
 
-    /// Whether it matches whatever its head admits.
-    fn is_all_head(&self) -> bool {
-        self.is_literal() && !self.anchored && !self.has_two_forms() && Head::is_all_of(self.prefix as usize)
+    /// Whether it matches whatever begins with its octets.
+    pub(super) fn is_prefix(&self) -> bool {
+        self.is_literal() && !self.anchored && !self.has_two_forms()
     }
 
     /// Whether it matches every path there is: `/`, or nothing but wildcards around it.

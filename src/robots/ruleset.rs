@@ -1,13 +1,14 @@
-//! The rules of every group, compiled, each group in the order in which its rules decide.
+//! The rules of every group, compiled.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::arena::{Arena, Span, count};
 use super::dialect::Precedence;
-use super::head::Head;
 use super::path::Path;
 use super::pattern::Pattern;
+use super::pattern_rules::PatternRules;
+use super::prefix_rules::PrefixRules;
 use super::{Directive, Rule};
 
 /// A rule as it is kept.
@@ -24,10 +25,18 @@ pub(super) struct StoredRule {
 /// over many rules costs no more memory than it has lines.
 #[derive(Debug, Default)]
 pub(super) struct Ruleset {
-    rules: Vec<StoredRule>,
-    /// The head of each rule, close together: of most rules nothing else is looked at.
-    heads: Vec<Head>,
-    groups: Vec<Range<u32>>,
+    prefixes: PrefixRules,
+    patterns: PatternRules,
+    groups: Vec<GroupRules>,
+}
+
+/// Where the rules of one group are.
+#[derive(Clone, Copy, Debug)]
+struct GroupRules {
+    /// Second octets of paths that a rule may match: a bit for all that are equal in their low six bits.
+    second_octets: u64,
+    prefixes: (u32, u32),
+    patterns: (u32, u32),
 }
 
 /// Sorts the rule that decides first.
@@ -36,8 +45,12 @@ pub(super) type Rank = (Reverse<u32>, Option<Directive>, u32);
 impl Ruleset {
     /// Begins a group; further rules belong to it.
     pub(super) fn begin_group(&mut self) {
-        let at = count(self.rules.len());
-        self.groups.push(at..at);
+        let (prefixes, patterns) = (count(self.prefixes.len()), count(self.patterns.len()));
+        self.groups.push(GroupRules {
+            second_octets: 0,
+            prefixes: (prefixes, prefixes),
+            patterns: (patterns, patterns),
+        });
     }
 
     /// The number of the group begun last.
@@ -45,51 +58,77 @@ impl Ruleset {
         count(self.groups.len().saturating_sub(1))
     }
 
-    pub(super) fn push(&mut self, rule: StoredRule) {
-        self.rules.push(rule);
+    pub(super) fn push(&mut self, rule: StoredRule, arena: &Arena) {
+        let second_octets = rule.pattern.second_octet(arena).map_or(u64::MAX, |octet| 1 << (octet & 63));
+        if rule.pattern.is_prefix() {
+            self.prefixes.push(rule);
+        } else {
+            self.patterns.push(rule);
+        }
         if let Some(group) = self.groups.last_mut() {
-            group.end = count(self.rules.len());
+            group.second_octets |= second_octets;
+            (group.prefixes.1, group.patterns.1) = (count(self.prefixes.len()), count(self.patterns.len()));
         }
     }
 
     /// To be called once, after the last rule.
     pub(super) fn sort(&mut self, precedence: Precedence, arena: &Arena) {
-        for group in &self.groups {
-            self.rules[group.start as usize..group.end as usize].sort_by_key(|rule| rule.rank(precedence));
-        }
-        self.heads = self.rules.iter().map(|rule| rule.pattern.head(arena)).collect();
-        self.rules.shrink_to_fit();
         self.groups.shrink_to_fit();
+        self.prefixes.sort(self.groups.iter().map(GroupRules::prefixes), precedence, arena);
+        self.patterns.sort(self.groups.iter().map(GroupRules::patterns), precedence, arena);
     }
 
-    /// The rules of one group, the one that decides first.
-    pub(super) fn of_group(&self, group: u32) -> &[StoredRule] {
-        &self.rules[self.range(group)]
+    /// The rules of one group.
+    pub(super) fn of_group(&self, group: u32) -> impl Iterator<Item = &StoredRule> {
+        let group = &self.groups[group as usize];
+        self.prefixes.of_group(group.prefixes()).iter().chain(self.patterns.of_group(group.patterns()))
     }
 
     /// The rule of one group that decides on `path`.
-    pub(super) fn deciding(&self, group: u32, path: &Path<'_>, arena: &Arena) -> Option<&StoredRule> {
-        let range = self.range(group);
-        let mut rules = self.heads[range.clone()].iter().zip(&self.rules[range]);
-        let decides = |(head, rule): &(&Head, &StoredRule)| {
-            head.admits(path.head()) && rule.pattern.matches(path, arena)
-        };
-        rules.find(decides).map(|(_, rule)| rule)
-    }
-
-    fn range(&self, group: u32) -> Range<usize> {
-        let range = &self.groups[group as usize];
-        range.start as usize..range.end as usize
+    #[inline(always)]
+    pub(super) fn deciding(
+        &self,
+        group: u32,
+        path: &Path<'_>,
+        precedence: Precedence,
+        arena: &Arena,
+    ) -> Option<&StoredRule> {
+        let group = &self.groups[group as usize];
+        if !group.may_match(path.head()) {
+            return None;
+        }
+        let prefix = self.prefixes.deciding(group.prefixes(), path, arena);
+        if group.patterns.0 == group.patterns.1 {
+            return prefix;
+        }
+        self.patterns.deciding_before(prefix, group.patterns(), path, precedence, arena).or(prefix)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rules.len()
+        self.prefixes.len() + self.patterns.len()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rules.capacity() * size_of::<StoredRule>()
-            + self.heads.capacity() * size_of::<Head>()
-            + self.groups.capacity() * size_of::<Range<u32>>()
+        self.prefixes.heap_bytes()
+            + self.patterns.heap_bytes()
+            + self.groups.capacity() * size_of::<GroupRules>()
+    }
+}
+
+impl GroupRules {
+    /// Whether some rule may match a path of these first octets.
+    #[inline]
+    fn may_match(&self, head: u64) -> bool {
+        let second_octet = head >> 48 & 63;
+        self.second_octets >> second_octet & 1 != 0
+    }
+
+    fn prefixes(&self) -> Range<usize> {
+        self.prefixes.0 as usize..self.prefixes.1 as usize
+    }
+
+    fn patterns(&self) -> Range<usize> {
+        self.patterns.0 as usize..self.patterns.1 as usize
     }
 }
 
@@ -102,6 +141,7 @@ impl StoredRule {
         }
     }
 
+    #[inline]
     pub(super) fn view<'a>(&self, arena: &'a Arena) -> Rule<'a> {
         Rule { line: self.line, directive: self.directive, pattern: arena.get(self.written) }
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::arena::{Arena, Span, count};
+use super::arena::{Span, count};
 use super::dialect::{AgentName, Dialect, Several};
 use super::head::folded_number;
 
@@ -23,17 +23,23 @@ pub(super) struct Naming {
 #[derive(Debug, Default)]
 pub(super) struct Namings {
     all: Vec<Naming>,
+    /// The names themselves, all of them ASCII.
+    names: String,
     /// The first octets of each name, in the same order: the search looks at little else.
-    heads: Vec<u64>,
+    heads: Box<[u64]>,
     /// Where those of the default group are.
     default: Range<u32>,
 }
 
 impl Namings {
     /// Notes what the value of a user-agent line names, if anything.
-    pub(super) fn add(&mut self, value: &[u8], line: u32, group: u32, dialect: &Dialect, arena: &mut Arena) {
+    pub(super) fn add(&mut self, value: &[u8], line: u32, group: u32, dialect: &Dialect) {
         let names = Names::of(value, dialect.agent_name);
-        let whole = arena.push(names.longer);
+        let longer = str::from_utf8(names.longer).unwrap_or_default();
+        if !self.names.ends_with(longer) {
+            self.names.push_str(longer);
+        }
+        let whole = Span::last_of(self.names.len(), longer.len());
         let mut add = |length| self.all.push(Naming { name: whole.first(length), line, group });
         if names.shorter > 0 {
             add(names.shorter);
@@ -44,20 +50,34 @@ impl Namings {
     }
 
     /// To be called once, after the last line. A group that names somebody twice is one group still.
-    pub(super) fn sort(&mut self, arena: &Arena) {
-        self.all.sort_by(|a, b| compare(arena.get(a.name), arena.get(b.name)));
-        self.all.dedup_by(|later, kept| {
-            later.group == kept.group && arena.get(later.name).eq_ignore_ascii_case(arena.get(kept.name))
-        });
-        self.all.shrink_to_fit();
-        self.heads = self.all.iter().map(|naming| folded_number(arena.get(naming.name))).collect();
-        let default = self.range(DEFAULT, arena);
-        self.default = count(default.start)..count(default.end);
+    pub(super) fn sort(&mut self) {
+        let Self { all, names, .. } = self;
+        let name = |naming: &Naming| &names.as_bytes()[naming.name.range()];
+        all.sort_by(|a, b| compare(name(a), name(b)));
+        all.dedup_by(|later, kept| later.group == kept.group && name(later).eq_ignore_ascii_case(name(kept)));
+        all.shrink_to_fit();
+        self.heads = all.iter().map(|naming| folded_number(name(naming))).collect();
+        let is_default = |naming: &Naming| name(naming) == DEFAULT;
+        let from = all.iter().position(is_default).unwrap_or_default();
+        let to = from + all[from..].iter().take_while(|naming| is_default(naming)).count();
+        self.default = count(from)..count(to);
+        self.names.shrink_to_fit();
+    }
+
+    /// The name as it is written.
+    #[inline]
+    pub(super) fn name(&self, naming: &Naming) -> &str {
+        &self.names[naming.name.range()]
     }
 
     /// The namings whose groups apply to `token`, or to everybody where it has none.
-    pub(super) fn applying(&self, token: Option<&[u8]>, dialect: &Dialect, arena: &Arena) -> &[Naming] {
-        let own = token.map_or(&[][..], |token| self.own(token, dialect, arena));
+    #[inline]
+    pub(super) fn applying(&self, token: Option<&[u8]>, dialect: &Dialect) -> &[Naming] {
+        let own = match token {
+            // Most files name nobody.
+            Some(token) if self.default.len() < self.all.len() => self.own(token, dialect),
+            _ => &[],
+        };
         if own.is_empty() {
             limited(self.default(), dialect.default_groups)
         } else {
@@ -65,36 +85,37 @@ impl Namings {
         }
     }
 
-    fn own(&self, token: &[u8], dialect: &Dialect, arena: &Arena) -> &[Naming] {
-        let found = self.named(token, arena);
+    fn own(&self, token: &[u8], dialect: &Dialect) -> &[Naming] {
+        let found = self.named(token);
         if !found.is_empty() || !dialect.falls_back_to_shorter_token {
             return found;
         }
         let ends = (0..token.len()).rev().filter(|&at| matches!(token[at], b'-' | b'_'));
-        ends.map(|end| self.named(&token[..end], arena)).find(|found| !found.is_empty()).unwrap_or_default()
+        ends.map(|end| self.named(&token[..end])).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    fn named(&self, name: &[u8], arena: &Arena) -> &[Naming] {
-        &self.all[self.range(name, arena)]
+    fn named(&self, name: &[u8]) -> &[Naming] {
+        &self.all[self.range(name)]
     }
 
     fn default(&self) -> &[Naming] {
         &self.all[self.default.start as usize..self.default.end as usize]
     }
 
-    /// Where the namings of `name` are.
-    fn range(&self, name: &[u8], arena: &Arena) -> Range<usize> {
+    /// Where the namings of a token are.
+    fn range(&self, name: &[u8]) -> Range<usize> {
         let head = folded_number(name);
         let from = self.heads.partition_point(|other| *other < head);
-        let alike = self.heads[from..].partition_point(|other| *other == head);
+        let alike = self.heads[from..].iter().take_while(|other| **other == head).count();
         let alike = &self.all[from..from + alike];
-        let before = alike.partition_point(|naming| compare(arena.get(naming.name), name).is_lt());
-        let same = alike[before..].partition_point(|naming| compare(arena.get(naming.name), name).is_eq());
+        let before = alike.partition_point(|naming| compare(self.name(naming).as_bytes(), name).is_lt());
+        let same =
+            alike[before..].partition_point(|naming| compare(self.name(naming).as_bytes(), name).is_eq());
         from + before..from + before + same
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.all.capacity() * size_of::<Naming>() + self.heads.capacity() * size_of::<u64>()
+        self.all.capacity() * size_of::<Naming>() + self.names.capacity() + size_of_val(&*self.heads)
     }
 }
 

@@ -21,6 +21,14 @@ pub(super) struct Entry {
     pub(super) site_up: bool,
 }
 
+/// A piece of memory that several entries may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    /// Its address, which is its name as long as an entry has it.
+    pub(super) place: usize,
+    pub(super) octets: usize,
+}
+
 /// How a file is parsed.
 pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
 
@@ -114,28 +122,38 @@ impl Entry {
         })
     }
 
-    /// Octets in memory, roughly: what is counted here and what its pieces take beside themselves. A
-    /// parsed file that several entries share counts for each of them: the total can be too high, so the
-    /// bound holds.
-    pub(super) fn weight(&self) -> usize {
+    /// Octets in memory of what no other entry has, roughly: what is counted here and what its pieces take
+    /// beside themselves.
+    pub(super) fn own_weight(&self) -> usize {
         let fetched = |fetched: &Fetched| {
             size_of::<Fetched>() + piece(fetched.url.len()) + piece(fetched.capture.json.len())
-        };
-        let state = |(state, _): &(Arc<RobotsState>, Arc<Profile>)| {
-            let rules = state.copy().map_or(0, |copy| copy.rules.weight());
-            size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>()) + rules
         };
         let facts: usize = self.good.iter().chain(self.failed.as_deref()).map(fetched).sum();
         let file = self.snapshot().map_or(0, |snapshot| {
             let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
             let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
-            piece(size_of::<Snapshot>())
-                + piece(snapshot.body.len())
-                + piece(snapshot.url.len())
-                + fields.sum::<usize>()
+            piece(size_of::<Snapshot>()) + piece(snapshot.url.len()) + fields.sum::<usize>()
         });
-        let states: usize = self.states.iter().map(state).sum();
-        STORE_KEY_OCTETS + piece(size_of::<Self>()) + facts + file + piece(states)
+        let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
+        STORE_KEY_OCTETS + piece(size_of::<Self>()) + facts + file + piece(self.states.len() * state)
+    }
+
+    /// What other entries may have too: the file as it was received, and as each dialect reads it.
+    pub(super) fn shared(&self) -> impl Iterator<Item = Shared> {
+        let body = self.snapshot().map(|snapshot| Shared {
+            place: snapshot.body.as_ptr().addr(),
+            octets: piece(snapshot.body.len()),
+        });
+        let rules = self.states.iter().filter_map(|(state, _)| state.copy()).map(|copy| Shared {
+            place: Arc::as_ptr(&copy.rules).addr(),
+            octets: piece(copy.rules.weight()),
+        });
+        body.into_iter().chain(rules)
+    }
+
+    /// All of it, as if it were shared with nobody.
+    pub(super) fn weight(&self) -> usize {
+        self.own_weight() + self.shared().map(|shared| shared.octets).sum::<usize>()
     }
 
     pub(super) fn snapshot(&self) -> Option<&Arc<Snapshot>> {

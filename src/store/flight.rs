@@ -174,6 +174,7 @@ async fn learn(
     let store = Arc::clone(store);
     let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
     let learn = move || {
+        let fetched = store.parsed.shared(fetched);
         let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
         Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read))
     };

@@ -66,7 +66,11 @@ impl Store {
                 let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
                 let entry = match found {
                     Found::Waiting(entry) => entry,
-                    Found::Kept(knowledge, blobs) => {
+                    Found::Kept(knowledge, mut blobs) => {
+                        let digest = knowledge.good.as_ref().map(|good| good.file.sha256);
+                        if let Some((digest, body)) = digest.and_then(|it| Some((it, blobs.get_mut(&it)?))) {
+                            *body = store.parsed.share(digest.0, body);
+                        }
                         let mut profiles = store.profiles().clone();
                         if !profiles.contains(&profile) {
                             profiles.push(Arc::clone(&profile));

@@ -1,4 +1,4 @@
-//! A file or a capture on the disk: compressed where that is smaller, and checked when it comes back.
+//! A file or a capture on the disk: compressed where that pays, and checked when it comes back.
 
 use std::io::{Read, Write};
 
@@ -15,12 +15,23 @@ use crate::limits::EVIDENCE_OCTETS_MAX;
 const PLAIN: u8 = 0;
 const GZIP: u8 = 1;
 
+/// Octets that are stored as they are: a compressor clears half a megabyte before it begins, and most files
+/// and captures are no longer.
+const PLAIN_OCTETS_MAX: usize = 1024;
+
 pub(super) fn encode(content: &[u8]) -> Vec<u8> {
+    if content.len() <= PLAIN_OCTETS_MAX {
+        return plain(content);
+    }
     let mut encoder = GzEncoder::new(vec![GZIP], Compression::fast());
     match encoder.write_all(content).and_then(|()| encoder.finish()) {
         Ok(gzip) if gzip.len() <= content.len() => gzip,
-        _ => [&[PLAIN], content].concat(),
+        _ => plain(content),
     }
+}
+
+fn plain(content: &[u8]) -> Vec<u8> {
+    [&[PLAIN], content].concat()
 }
 
 /// The content, if it is what its digest says.

@@ -52,7 +52,7 @@ async fn the_least_recently_used_goes_first() {
 async fn octets_are_bounded_and_counted_back() {
     let large = "# nothing\n".repeat(1000);
     let config = Config { bytes_max: 50_000, ..Config::default() };
-    let house = House::with(config, (0..20).map(|_| Some(file(&large))).collect());
+    let house = House::with(config, (0..20).map(|host| Some(file(&format!("{large}# {host}\n")))).collect());
     let profile = rfc9309();
     for host in 0..20 {
         assert_eq!(house.ask(&format!("{host}.example"), &profile).await, "rules");
@@ -61,6 +61,26 @@ async fn octets_are_bounded_and_counted_back() {
     }
     let stats = house.store.stats();
     assert!((2..10).contains(&stats.entries) && stats.bytes > stats.entries * large.len(), "{stats:?}");
+}
+
+#[tokio::test]
+async fn a_file_counts_once_however_many_origins_have_it_and_goes_with_the_last() {
+    let large = "# nothing\n".repeat(1000);
+    let files = (0..30).map(|host| Some(file(if host < 20 { &large } else { "# other\n" })));
+    let entries_max = NonZeroUsize::new(10).expect("it is not zero");
+    let house = House::with(Config { entries_max, ..Config::default() }, files.collect());
+    let ask = async |hosts: std::ops::Range<usize>| {
+        for host in hosts {
+            assert_eq!(house.ask(&format!("{host}.example"), &rfc9309()).await, "rules");
+        }
+        house.store.stats()
+    };
+    let ten = ask(0..10).await;
+    assert!((large.len()..3 * large.len()).contains(&ten.bytes), "{ten:?}");
+    let ten_others = ask(10..20).await;
+    assert!(ten_others.bytes.abs_diff(ten.bytes) < 100, "{ten:?} {ten_others:?}");
+    let none = ask(20..30).await;
+    assert!(none.bytes + large.len() / 2 < ten.bytes, "{ten:?} {none:?}");
 }
 
 #[tokio::test]

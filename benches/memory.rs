@@ -1,0 +1,162 @@
+//! What the memory of a store full of origins is, beside what the store counts:
+//! `cargo bench --bench memory -- ORIGINS MIB`; see `benches/README.md`.
+//!
+//! The files are the real ones. Of a hundred origins, 45 have one of the hundred most frequent files; each
+//! other has a file of its own, one of the real ones and a line that no other has. Real origins are kinder:
+//! their rarer files repeat too.
+
+#[expect(dead_code, reason = "nobody is asked about the files")]
+mod files;
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use courtesy::clock::{Clock, ManualClock, monotonic};
+use courtesy::evidence::{Answer, Body, CaptureRecord};
+use courtesy::fetch::{Ask, FetchRobots, Refused};
+use courtesy::moment::Moment;
+use courtesy::origin::{Origin, Scheme};
+use courtesy::policy::access::{AccessResult, Fetched, Freshness, Snapshot};
+use courtesy::policy::profile::Profile;
+use courtesy::store::{Config, Store};
+use courtesy::text;
+use http::HeaderValue;
+use sha2::{Digest, Sha256};
+use tikv_jemallocator::Jemalloc;
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+const REPEATED_PERCENT: usize = 45;
+const REPEATED_FILES: usize = 100;
+const MIB: usize = 1024 * 1024;
+const LINES: usize = 10;
+
+fn main() {
+    let arguments: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    // `cargo bench` without arguments runs every bench: then a tenth will do.
+    let (origins, budget) = match arguments[..] {
+        [origins, budget] => (origins, budget * MIB),
+        _ => (100_000, 1024 * MIB),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let clock = ManualClock::starting_at(Moment::from_millis(1_795_000_000_000));
+    let sites = Arc::new(Sites::new(Arc::clone(&clock)));
+    let entries_max = NonZeroUsize::new(2 * origins).expect("there are some");
+    let config = Config { entries_max, bytes_max: budget, ..Config::default() };
+    let store = Store::new(config, sites, clock, None);
+    let profile = Arc::new(Profile::default());
+    let (before, begun) = (resident(), monotonic());
+    println!("budget {} MiB; resident before {} MiB", budget / MIB, before / MIB);
+    println!("{:>10}{:>10}{:>14}{:>14}{:>16}", "asked", "kept", "counted MiB", "resident MiB", "octets each");
+    for number in 0..origins {
+        let origin = Origin::from_authority(Scheme::Https, &host(number)).expect("an authority");
+        runtime.block_on(store.known(&origin, &profile, None)).expect("it is known");
+        if (number + 1) % origins.div_ceil(LINES) == 0 || number + 1 == origins {
+            let (stats, grown) = (store.stats(), resident().saturating_sub(before));
+            println!(
+                "{:>10}{:>10}{:>14}{:>14}{:>16}",
+                number + 1,
+                stats.entries,
+                stats.bytes / MIB,
+                grown / MIB,
+                grown / stats.entries.max(1)
+            );
+        }
+    }
+    println!("{:.0} s", begun.elapsed().as_secs_f64());
+}
+
+fn host(number: usize) -> String {
+    format!("www.site-{number}.example")
+}
+
+/// What the system holds of this process in memory.
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").expect("it is Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has a line for it");
+    let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib * 1024
+}
+
+/// Every origin at once.
+struct Sites {
+    clock: Arc<ManualClock>,
+    files: Vec<String>,
+    asked: AtomicUsize,
+}
+
+impl Sites {
+    fn new(clock: Arc<ManualClock>) -> Self {
+        let mut files: Vec<String> = files::real().into_iter().map(|file| file.text).collect();
+        files.sort_by_key(String::len);
+        Self { clock, files, asked: AtomicUsize::new(0) }
+    }
+
+    /// Spread over all there are, by a step that is prime.
+    fn file(&self, number: usize) -> String {
+        let spread = number * 7_919;
+        if spread % 100 < REPEATED_PERCENT {
+            // A frequent file is a short one.
+            let step = self.files.len() / 2 / REPEATED_FILES;
+            self.files[spread / 100 % REPEATED_FILES * step].clone()
+        } else {
+            format!("{}\n# of {}\n", self.files[spread / 100 % self.files.len()], host(number))
+        }
+    }
+
+    fn answer(&self, url: String, number: usize) -> Fetched {
+        let body = Bytes::from(self.file(number).into_bytes());
+        let (sha256, at) = (Sha256::digest(&body).into(), self.clock.wall());
+        let capture = capture(&url, &body, sha256, at, number).seal();
+        let snapshot = Arc::new(Snapshot {
+            body,
+            sha256,
+            cut: false,
+            status: 200,
+            url: url.clone(),
+            hops: 0,
+            fetched_at: at,
+            content_type: Some(HeaderValue::from_static("text/plain")),
+            etag: HeaderValue::try_from(format!("\"{number:x}-5f2a1c\"")).ok(),
+            last_modified: Some(HeaderValue::from_static("Wed, 21 Oct 2026 07:28:00 GMT")),
+            capture: capture.clone(),
+        });
+        let result = AccessResult::Successful { snapshot, freshness: Freshness::default() };
+        Fetched { at, url, hops: 0, result, capture }
+    }
+}
+
+impl FetchRobots for Sites {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let fetched = self.answer(ask.origin.robots_url(), number);
+        Box::pin(async move { Ok(fetched) })
+    }
+}
+
+/// With a head of ordinary length.
+fn capture(url: &str, body: &[u8], sha256: [u8; 32], at: Moment, number: usize) -> CaptureRecord {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Thu, 12 Nov 2026 07:28:00 GMT\r\nContent-Type: text/plain\r\n\
+         Content-Length: {}\r\nConnection: keep-alive\r\nLast-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\n\
+         ETag: \"{number:x}-5f2a1c\"\r\nCache-Control: max-age=86400\r\nX-Frame-Options: SAMEORIGIN\r\n\
+         Strict-Transport-Security: max-age=31536000\r\nAccept-Ranges: bytes\r\n\r\n",
+        body.len()
+    );
+    let peer = "192.0.2.7".parse().ok();
+    let answer = Answer { head, head_cut: false, peer, status: 200, url: url.to_owned() };
+    let body = Body { cut: false, octets: body.len() as u64, sha256: text::hex(&sha256) };
+    CaptureRecord {
+        answers: vec![answer],
+        asked: url.to_owned(),
+        body: Some(body),
+        failure: None,
+        fetched_at: at.millis(),
+    }
+}
