@@ -18,6 +18,8 @@ const AT_ONCE: [u64; 2] = [1, 64];
 /// Each row takes about so long: a record that is brought to the disk first takes milliseconds.
 const TIME: Duration = Duration::from_secs(2);
 
+const AGE: Duration = Duration::from_secs(1 << 32);
+
 /// Ticks of the system's count of processor time in a second (USER_HZ).
 const TICKS: f64 = 100.0;
 
@@ -38,7 +40,8 @@ fn main() {
 fn measure(sync: Option<Sync>, at_once: u64) -> (f64, f64) {
     let dir = tempfile::tempdir().expect("a directory");
     let open = |sync| {
-        let config = Config { sync, ..Config::new(dir.path().to_owned()) };
+        // The records are of another day, and no segment is to be closed for that.
+        let config = Config { sync, rotate_age: AGE, ..Config::new(dir.path().to_owned()) };
         Arc::new(Writer::open(config, Arc::new(SystemClock)).expect("nobody else writes there"))
     };
     let writer = sync.map(open);

@@ -17,6 +17,7 @@
 
 mod arena;
 mod dialect;
+mod dots;
 mod group;
 mod head;
 mod lines;

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr, memmem};
 
 use super::dialect::{Compared, Dialect, Percent};
+use super::dots::{has_dot_segment, remove_dot_segments, split_query};
 use super::head;
 use super::marks::is_ordinary;
 use super::normal::{self, Items};
@@ -98,11 +99,6 @@ fn rooted(path: &[u8]) -> Cow<'_, [u8]> {
     if path.starts_with(b"/") { Cow::Borrowed(path) } else { Cow::Owned([b"/", path].concat()) }
 }
 
-/// The path, and the query with its `?`.
-fn split_query(path_and_query: &[u8]) -> (&[u8], &[u8]) {
-    path_and_query.split_at(memchr(b'?', path_and_query).unwrap_or(path_and_query.len()))
-}
-
 /// The normal form of what is not sure to be one, and its head.
 #[cold]
 fn normalise<'a>(compared: &'a [u8], dialect: &Dialect) -> (Cow<'a, [u8]>, u64) {
@@ -131,39 +127,6 @@ fn decode(path_and_query: &[u8], percent: Percent) -> Vec<u8> {
     for octet in &mut out[query_at..] {
         *octet = normal::in_query(*octet);
     }
-    out
-}
-
-fn has_dot_segment(path: &[u8]) -> bool {
-    let begins_segment = |dot: usize| dot > 0 && path[dot - 1] == b'/';
-    memchr_iter(b'.', path).filter(|dot| begins_segment(*dot)).any(|dot| {
-        let after = path[dot + 1..].strip_prefix(b".").unwrap_or(&path[dot + 1..]);
-        matches!(after.first(), None | Some(b'/'))
-    })
-}
-
-/// RFC 3986 §5.2.4, for a path that begins with `/`.
-fn remove_dot_segments(path_and_query: &[u8]) -> Vec<u8> {
-    let (path, query) = split_query(path_and_query);
-    let mut out = Vec::with_capacity(path_and_query.len());
-    let mut segments = path[1..].split(|&octet| octet == b'/').peekable();
-    while let Some(segment) = segments.next() {
-        let last = segments.peek().is_none();
-        match segment {
-            b"." => {}
-            b".." => out.truncate(out.iter().rposition(|&octet| octet == b'/').unwrap_or(0)),
-            _ => {
-                out.push(b'/');
-                out.extend(segment);
-                continue;
-            }
-        }
-        // A dot segment at the end leaves the directory it names.
-        if last {
-            out.push(b'/');
-        }
-    }
-    out.extend(query);
     out
 }
 
