@@ -153,7 +153,13 @@ impl Origin {
 /// Without a trailing slash: `https://example.com`, `http://[2001:db8::1]:8080`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", self.scheme.as_str(), self.authority())
+        f.write_str(self.scheme.as_str())?;
+        f.write_str("://")?;
+        self.host.fmt(f)?;
+        match self.port == self.scheme.default_port() {
+            true => Ok(()),
+            false => write!(f, ":{}", self.port),
+        }
     }
 }
 

@@ -131,7 +131,9 @@ fn push_hex(text: &mut String, mark: &str, octet: u8) {
 }
 
 fn push_lower_hex(text: &mut String, octet: u8) {
-    let _ = write!(text, "{octet:02x}");
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    text.push(DIGITS[usize::from(octet >> 4)].into());
+    text.push(DIGITS[usize::from(octet & 15)].into());
 }
 
 #[cfg(test)]

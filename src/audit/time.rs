@@ -1,20 +1,27 @@
 //! Times of a record: RFC 3339 in UTC with six decimal places, so that every time has one length
 //! and texts sort as times do. The clock gives milliseconds; the rest are zeros.
 
+use std::time::{Duration, SystemTime};
+
+use humantime::Rfc3339Timestamp;
 use serde::{Deserialize, Deserializer, Serializer, de};
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use time::macros::format_description;
-use time::{OffsetDateTime, UtcDateTime};
 
 use crate::moment::Moment;
 
+/// The last of the year 9999, in milliseconds since 1970.
+const LAST_MILLIS: u64 = 253_402_300_799_999;
+
 /// `2026-11-20T21:17:00.123000Z`.
 pub fn print(moment: Moment) -> String {
-    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+    shown(moment).to_string()
+}
+
+fn shown(moment: Moment) -> Rfc3339Timestamp {
     // A clock beyond the year 9999 is broken; a record of it is better than none.
-    let date = UtcDateTime::from_unix_timestamp_nanos(i128::from(moment.millis()) * 1_000_000)
-        .unwrap_or(UtcDateTime::MAX);
-    date.format(&format).expect("the format has no parts that a date lacks")
+    let since = Duration::from_millis(moment.millis().min(LAST_MILLIS));
+    humantime::format_rfc3339_micros(SystemTime::UNIX_EPOCH + since)
 }
 
 /// RFC 3339, of any zone and precision.
@@ -24,7 +31,7 @@ pub fn parse(text: &str) -> Option<Moment> {
 }
 
 pub fn serialize<S: Serializer>(moment: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&print(*moment))
+    serializer.collect_str(&shown(*moment))
 }
 
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Moment, D::Error> {

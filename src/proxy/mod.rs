@@ -12,6 +12,7 @@ mod connection;
 mod control;
 mod decisions;
 mod denial;
+mod document;
 mod engine;
 mod fields;
 mod form;

@@ -10,10 +10,9 @@ use http::header::{
     PROXY_AUTHENTICATE, RETRY_AFTER,
 };
 use http::{Response, StatusCode};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use super::body::Body;
+use super::document::Document;
 use super::fields::PROXY_STATUS;
 use super::form::{Asked, Form};
 use super::gate::Denial;
@@ -31,7 +30,8 @@ const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
 /// The answer to a refused request.
 pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
     let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
-    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, Map::new(), asked);
+    let document = Document::of(refusal.problem, refusal.status, &refusal.detail);
+    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, &document, asked);
     insert(&mut response, PROXY_STATUS, &proxy_status);
     finish(&mut response, refusal.retry_after);
     if refusal.closes() {
@@ -61,32 +61,13 @@ pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
 /// The 403: why, from which line of which version of the file, and what to do (RFC 9209 §2.3.3,
 /// `http_request_denied`).
 pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
-    let record = &denial.record;
-    let mut members = Map::new();
-    let mut put = |name: &str, value: Value| {
-        if !value.is_null() {
-            members.insert(name.into(), value);
-        }
-    };
-    put("url", json!(record.url));
-    put("agent", json!(record.agent));
-    put("reason", json!(record.reason));
-    put("robots", without_nulls(&record.robots));
-    put("group", without_nulls(&record.group));
-    put("rule", without_nulls(&record.rule));
-    put("record", json!(record.id));
-    let mut response = problem(denial.problem, denial.status, &denial.sentence(), members, asked);
+    let (record, sentence) = (&denial.record, denial.sentence());
+    let document = Document::of(denial.problem, denial.status, &sentence).recorded(record);
+    let mut response = problem(denial.problem, denial.status, &sentence, &document, asked);
     insert(&mut response, PROXY_STATUS, &denial.proxy_status());
     insert(&mut response, RECORD, &record.id);
     finish(&mut response, denial.retry_after);
     response
-}
-
-fn without_nulls(value: &impl Serialize) -> Value {
-    match serde_json::to_value(value).unwrap_or_default() {
-        Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
-        other => other,
-    }
 }
 
 /// The robots.txt from the very snapshot that decides, as the origin sent it.
@@ -148,24 +129,15 @@ fn problem(
     problem: Problem,
     status: StatusCode,
     detail: &str,
-    members: Map<String, Value>,
+    document: &Document<'_>,
     asked: &Asked,
 ) -> Response<Body> {
     let Row { title, remedy, .. } = problem.row();
     let (content_type, content) = match asked.form {
-        Form::Json => {
-            let mut document = Map::new();
-            document.insert("type".into(), problem.uri().into());
-            document.insert("title".into(), title.into());
-            document.insert("status".into(), status.as_u16().into());
-            document.insert("detail".into(), detail.into());
-            document.insert("remedy".into(), remedy.into());
-            document.extend(members);
-            let mut json = serde_json::to_vec_pretty(&document).unwrap_or_default();
-            json.push(b'\n');
-            ("application/problem+json", json)
+        Form::Json => ("application/problem+json", document.json()),
+        Form::Html => {
+            ("text/html; charset=utf-8", page::problem(problem, detail, &document.members()).into_bytes())
         }
-        Form::Html => ("text/html; charset=utf-8", page::problem(problem, detail, &members).into_bytes()),
         Form::Text => {
             let text = format!("{title}\n\n{detail}\n\n{}\n", remedy);
             ("text/plain; charset=utf-8", text.into_bytes())
