@@ -112,6 +112,10 @@ pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 32 << 10;
 /// engine's room for them, which would double each time that it was filled.
 pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
 
+/// Octets of it that may be read at once where the client has shown that it reads
+/// ([`ORIGIN_READ_SMALL_OCTETS`]): three such pieces are held at most where it stops.
+pub const ORIGIN_READ_LARGE_OCTETS: usize = 128 << 10;
+
 /// So long is that beginning: more than what the systems on either side hold for a client that does not
 /// read. After it reads are as large as the engine likes, which costs less than half of the time.
 pub const ORIGIN_READ_SMALL_OCTETS: usize = 256 << 10;

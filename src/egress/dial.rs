@@ -25,7 +25,7 @@ use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
 use crate::clock;
-use crate::limits::ENGINES_FIELDS_MAX;
+use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_LARGE_OCTETS};
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -245,7 +245,7 @@ async fn speak_http1(
     let (sender, connection) = builder
         .preserve_header_case(true)
         .max_header_size(config.max_header_bytes)
-        .max_buf_size(config.max_header_bytes)
+        .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_LARGE_OCTETS))
         .handshake(TokioIo::new(Portions::new(stream)))
         .await
         .map_err(|error| connection_error(origin, &error))?;
