@@ -7,7 +7,7 @@ mod host_pattern;
 mod tests;
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -109,38 +109,26 @@ impl Origin {
 
     /// The value of `Host` for this origin: without the scheme's default port (RFC 9110 §7.2).
     pub fn authority(&self) -> String {
-        let mut authority = match &self.host {
-            // Every request has one: the formatting machinery is for the rare ones.
-            Host::Name(name) => String::from(&**name),
-            address => address.to_string(),
-        };
-        if self.port != self.scheme.default_port() {
-            authority.push(':');
-            authority.push_str(&self.port.to_string());
-        }
+        let mut authority = String::new();
+        self.write_authority(&mut authority).expect("a text takes what is written to it");
         authority
     }
 
     /// Whether `text` is [`Self::authority`], which is most often so, and then none has to be made.
     pub fn has_authority(&self, text: &[u8]) -> bool {
-        let Ok(text) = std::str::from_utf8(text) else { return false };
-        let port = match &self.host {
-            Host::Name(name) => text.strip_prefix(&**name),
-            Host::V4(address) => text
-                .find(':')
-                .map_or(Some((text, "")), |colon| text.split_at_checked(colon))
-                .filter(|(host, _)| host.parse() == Ok(*address))
-                .map(|(_, port)| port),
-            Host::V6(_) => return text == self.authority(),
-        };
-        match port {
-            Some("") => self.port == self.scheme.default_port(),
-            Some(port) => {
-                let digits = port.strip_prefix(':').filter(|digits| !digits.starts_with('0'));
-                self.port != self.scheme.default_port()
-                    && digits.is_some_and(|digits| parse_port(digits) == Ok(self.port))
-            }
-            None => false,
+        let mut rest = Rest(text);
+        self.write_authority(&mut rest).is_ok() && rest.0.is_empty()
+    }
+
+    fn write_authority(&self, to: &mut impl Write) -> fmt::Result {
+        match &self.host {
+            // Every request has one: the formatting machinery is for the rare ones.
+            Host::Name(name) => to.write_str(name)?,
+            address => write!(to, "{address}")?,
+        }
+        match self.port == self.scheme.default_port() {
+            true => Ok(()),
+            false => write!(to, ":{}", self.port),
         }
     }
 
@@ -155,11 +143,17 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheme.as_str())?;
         f.write_str("://")?;
-        self.host.fmt(f)?;
-        match self.port == self.scheme.default_port() {
-            true => Ok(()),
-            false => write!(f, ":{}", self.port),
-        }
+        self.write_authority(f)
+    }
+}
+
+/// What is left of a text from which has been taken what was written; nothing else can be written.
+struct Rest<'a>(&'a [u8]);
+
+impl Write for Rest<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(text.as_bytes()).ok_or(fmt::Error)?;
+        Ok(())
     }
 }
 
