@@ -53,6 +53,14 @@ impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
 }
 
 impl Exit {
+    /// That of trouble with a file or a socket.
+    fn of_io(error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Self::Permission,
+            _ => Self::InputOutput,
+        }
+    }
+
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -84,10 +92,7 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let exit = match &error {
             OpenError::Locked(_) => Exit::Unavailable,
-            OpenError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Exit::Permission
-            }
-            OpenError::Io { .. } => Exit::InputOutput,
+            OpenError::Io { source, .. } => Exit::of_io(source),
         };
         Self { exit, error: error.into() }
     }
@@ -95,11 +100,7 @@ impl From<OpenError> for Failure {
 
 impl From<ScanError> for Failure {
     fn from(error: ScanError) -> Self {
-        let exit = match error.source.kind() {
-            std::io::ErrorKind::PermissionDenied => Exit::Permission,
-            _ => Exit::InputOutput,
-        };
-        Self { exit, error: error.into() }
+        Self { exit: Exit::of_io(&error.source), error: error.into() }
     }
 }
 
@@ -130,10 +131,8 @@ impl From<CaError> for Failure {
     fn from(error: CaError) -> Self {
         let exit = match &error {
             CaError::Exposed { .. } => Exit::Permission,
-            CaError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Exit::Permission
-            }
-            CaError::Io { .. } | CaError::Mint(_) => Exit::InputOutput,
+            CaError::Io { source, .. } => Exit::of_io(source),
+            CaError::Mint(_) => Exit::InputOutput,
             CaError::Unusable { .. }
             | CaError::Mismatch { .. }
             | CaError::Expired { .. }
@@ -147,10 +146,7 @@ impl From<UsersError> for Failure {
     fn from(error: UsersError) -> Self {
         let exit = match &error {
             UsersError::Exposed(_) => Exit::Permission,
-            UsersError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Exit::Permission
-            }
-            UsersError::Io { .. } => Exit::InputOutput,
+            UsersError::Io { source, .. } => Exit::of_io(source),
             UsersError::Missing(_) | UsersError::Invalid { .. } => Exit::Configuration,
         };
         Self { exit, error: error.into() }
@@ -161,10 +157,7 @@ impl From<TokenError> for Failure {
     fn from(error: TokenError) -> Self {
         let exit = match &error {
             TokenError::Exposed(_) => Exit::Permission,
-            TokenError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Exit::Permission
-            }
-            TokenError::Io { .. } => Exit::InputOutput,
+            TokenError::Io { source, .. } => Exit::of_io(source),
             TokenError::Invalid(_) => Exit::Configuration,
         };
         Self { exit, error: error.into() }
