@@ -217,6 +217,18 @@ impl fmt::Display for Cause {
 }
 
 impl NetworkFailure {
+    /// All there are.
+    pub const ALL: [Self; 8] = [
+        Self::Dns,
+        Self::Connection,
+        Self::Tls,
+        Self::Timeout,
+        Self::CutShort,
+        Self::InvalidResponse,
+        Self::Undecodable,
+        Self::RedirectRefused,
+    ];
+
     pub const fn word(self) -> &'static str {
         match self {
             Self::Dns => "dns_error",

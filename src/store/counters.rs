@@ -124,17 +124,7 @@ mod tests {
     #[test]
     fn every_result_is_a_word_of_the_table() {
         let counters = Counters::default();
-        let failures = [
-            NetworkFailure::Dns,
-            NetworkFailure::Connection,
-            NetworkFailure::Tls,
-            NetworkFailure::Timeout,
-            NetworkFailure::CutShort,
-            NetworkFailure::InvalidResponse,
-            NetworkFailure::Undecodable,
-            NetworkFailure::RedirectRefused,
-        ];
-        let failed = failures.map(|failure| Cause::Failed { failure, detail: "".into() });
+        let failed = NetworkFailure::ALL.map(|failure| Cause::Failed { failure, detail: "".into() });
         let status = [304, 404, 503, 999].map(|code| Cause::Status { code, retry_after: None });
         let redirects = [
             Cause::TooManyRedirects { limit: 5 },

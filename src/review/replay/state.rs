@@ -14,17 +14,6 @@ use crate::policy::state::{Copy, Policy, RobotsState, Standing, Unreachable};
 use crate::robots::RobotsTxt;
 use crate::text::digest;
 
-const FAILURES: [NetworkFailure; 8] = [
-    NetworkFailure::Dns,
-    NetworkFailure::Connection,
-    NetworkFailure::Tls,
-    NetworkFailure::Timeout,
-    NetworkFailure::CutShort,
-    NetworkFailure::InvalidResponse,
-    NetworkFailure::Undecodable,
-    NetworkFailure::RedirectRefused,
-];
-
 /// The state as `profile` has it. `file` is the kept one as that profile reads it; `failed` tells of
 /// the last attempt, where the record does not.
 pub(super) fn state(
@@ -123,7 +112,7 @@ fn cause(
         "redirect_loop" => Cause::RedirectLoop,
         "redirect_without_location" => Cause::RedirectWithoutLocation { code: status()? },
         word => {
-            let failure = FAILURES.into_iter().find(|failure| failure.word() == word);
+            let failure = NetworkFailure::ALL.into_iter().find(|failure| failure.word() == word);
             let failure =
                 failure.ok_or(Unknown("the word for how robots.txt could not be had is not known"))?;
             Cause::Failed { failure, detail: "".into() }
