@@ -177,6 +177,10 @@ pub const STORE_PIECE_OCTETS: usize = 48;
 /// larger whole number for sure (RFC 7493 §2.2).
 pub const RECORD_SEQ_MAX: u64 = (1 << 53) - 1;
 
+/// States of origins for which denials have in words what they rest on: as many as have denials again and
+/// again. Each is 2 KiB, or up to 60 where URLs are long.
+pub const STATEMENTS_MAX: usize = 512;
+
 /// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
 /// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
 pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;

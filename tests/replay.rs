@@ -169,7 +169,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         prev: String::new(),
         profile: Named { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
         reason: Reason::of(&decision.basis),
-        robots: Some(robots),
+        robots: Some(robots.into()),
         rule: decision.basis.rule().map(Rule::of),
         seq: 0,
         time: NOON,

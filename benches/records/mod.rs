@@ -34,7 +34,7 @@ pub fn record(n: u64) -> Record {
         prev: String::new(),
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
         reason: if unreachable { Reason::RobotsUnreachable } else { Reason::DisallowRule },
-        robots: Some(robots(&origin, time, unreachable)),
+        robots: Some(robots(&origin, time, unreachable).into()),
         rule: (!unreachable).then(|| Rule {
             directive: "disallow".into(),
             line,

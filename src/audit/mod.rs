@@ -4,6 +4,7 @@
 
 mod config;
 mod exhibits;
+mod grounds;
 mod head;
 mod health;
 mod journal;
@@ -26,6 +27,7 @@ mod writer;
 
 pub use config::{Config, OnFailure, Sync};
 pub use exhibits::ExhibitName;
+pub use grounds::Grounds;
 pub use head::{HEAD_NAME, read_head};
 pub use health::Health;
 pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::grounds::Grounds;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
 use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
@@ -36,7 +37,7 @@ pub struct Record {
     pub prev: String,
     pub profile: Profile,
     pub reason: Reason,
-    pub robots: Option<Robots>,
+    pub robots: Option<Grounds>,
     pub rule: Option<Rule>,
     /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it in.
     pub seq: u64,

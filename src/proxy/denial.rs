@@ -1,6 +1,7 @@
 //! A denial as data: its record, and how it is answered. The 403 is made from the record, so that
 //! both say the same.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -8,6 +9,7 @@ use http::StatusCode;
 use super::gate::Ask;
 use super::problem::Problem;
 use super::rules::{Agent, Rules};
+use super::statements::{Statement, Statements};
 use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::clock::Clock;
@@ -31,6 +33,8 @@ pub struct Denial {
     /// Words for the cause that the record has no field for.
     pub cause: Option<String>,
     pub retry_after: Option<Duration>,
+    /// What the record says of the robots.txt.
+    pub statement: Option<Arc<Statement>>,
     /// What the record can be checked against.
     pub exhibits: Vec<Exhibit>,
 }
@@ -61,6 +65,12 @@ impl Denial {
             (Problem::OriginRefused | Problem::PortNotAllowed, _) => format!("{cause}."),
             _ => self.problem.row().meaning.to_owned(),
         }
+    }
+
+    fn rests_on(&mut self, known: &Known, statement: Arc<Statement>) {
+        self.record.robots = Some(statement.grounds.clone());
+        self.statement = Some(statement);
+        self.exhibits = exhibits(known);
     }
 
     /// The `Proxy-Status` of the answer, without addresses (RFC 9209 §4).
@@ -97,6 +107,7 @@ pub(super) struct Draft<'a> {
     pub ask: Ask<'a>,
     pub agent: Agent<'a>,
     pub rules: &'a Rules,
+    pub statements: &'a Statements,
     /// The date that it is judged by, once it is; until then there is no need to read the clock.
     pub at: Option<Moment>,
     pub clock: &'a dyn Clock,
@@ -117,6 +128,7 @@ impl Draft<'_> {
             proxy_error: "http_request_denied",
             cause: None,
             retry_after: None,
+            statement: None,
             exhibits: Vec::new(),
         }
     }
@@ -139,8 +151,7 @@ impl Draft<'_> {
     pub(super) fn path_not_seen(&self, known: &Known, group: Named<'_>) -> Denial {
         let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
         denial.record.group = Some(audit::Group::of(&group));
-        denial.record.robots = Some(self.robots(known, None));
-        denial.exhibits = exhibits(known);
+        denial.rests_on(known, self.statement(known, None));
         denial
     }
 
@@ -159,9 +170,12 @@ impl Draft<'_> {
             absence.filter(|absence| absence.defers()).map(|absence| self.now().until(absence.next_try));
         denial.record.group = decision.basis.group().map(audit::Group::of);
         denial.record.rule = decision.basis.rule().map(audit::Rule::of);
-        denial.record.robots = Some(self.robots(known, absence));
-        denial.exhibits = exhibits(known);
+        denial.rests_on(known, self.statement(known, absence));
         denial
+    }
+
+    fn statement(&self, known: &Known, absence: Option<&Absence<'_>>) -> Arc<Statement> {
+        self.statements.of(known, absence.is_some(), || self.robots(known, absence))
     }
 
     fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {

@@ -2,10 +2,12 @@
 
 use http::StatusCode;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::denial::Denial;
 use super::problem::Problem;
-use crate::audit::{Group, Reason, Record, Robots, Rule};
+use crate::audit::{Group, Reason, Rule};
 
 /// A problem, and where it is a denial what its record says. What has no value is left out.
 #[derive(Debug, Serialize)]
@@ -15,12 +17,19 @@ pub struct Document<'a> {
     status: u16,
     detail: &'a str,
     remedy: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
-    robots: Option<&'a Robots>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    robots: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<&'a Group>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a Rule>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<&'a str>,
 }
 
@@ -46,13 +55,14 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The same, of a request that is denied, and recorded so.
-    pub fn recorded(self, record: &'a Record) -> Self {
+    /// The same, of a request that is denied.
+    pub fn denied(self, denial: &'a Denial) -> Self {
+        let record = &denial.record;
         Self {
             url: Some(&record.url),
             agent: record.agent.as_deref(),
             reason: Some(record.reason),
-            robots: record.robots.as_ref(),
+            robots: denial.statement.as_ref().map(|statement| &*statement.shown),
             group: record.group.as_ref(),
             rule: record.rule.as_ref(),
             record: Some(&record.id),
@@ -62,7 +72,9 @@ impl<'a> Document<'a> {
 
     /// For people's eyes, too: one member a line.
     pub fn json(&self) -> Vec<u8> {
-        without_nulls(&serde_json::to_vec_pretty(self).unwrap_or_default())
+        let mut json = serde_json::to_vec_pretty(self).unwrap_or_default();
+        json.push(b'\n');
+        json
     }
 
     /// What only this problem has.
@@ -72,44 +84,11 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Leaves out the lines of members without a value: no string ends a line without its quotation mark.
-fn without_nulls(pretty: &[u8]) -> Vec<u8> {
-    let mut kept = Vec::with_capacity(pretty.len() + 1);
-    for line in pretty.split(|octet| *octet == b'\n') {
-        if line.ends_with(b": null") || line.ends_with(b": null,") {
-            continue;
-        }
-        // What was to be followed by such a line ends its object now.
-        if line.trim_ascii_start().starts_with(b"}") && kept.ends_with(b",\n") {
-            kept.truncate(kept.len() - 2);
-            kept.push(b'\n');
-        }
-        kept.extend_from_slice(line);
-        kept.push(b'\n');
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn what_has_no_value_is_left_out_wherever_it_stands() {
-        for (whole, kept) in [
-            (json!({"a": null, "b": 1}), json!({"b": 1})),
-            (json!({"a": 1, "b": null}), json!({"a": 1})),
-            (json!({"a": null}), json!({})),
-            (json!({"a": {"b": null, "c": null}, "d": null}), json!({"a": {}})),
-            (json!({"a": {"b": "}", "c": null}, "d": "e"}), json!({"a": {"b": "}"}, "d": "e"})),
-            (json!({"a": ": null,\n", "b": "\n}"}), json!({"a": ": null,\n", "b": "\n}"})),
-        ] {
-            let json = without_nulls(&serde_json::to_vec_pretty(&whole).unwrap());
-            assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), kept, "{whole}");
-        }
-    }
 
     #[test]
     fn a_problem_says_what_is_common_to_all_and_nothing_without_a_value() {

@@ -15,6 +15,7 @@ use super::denial::Draft;
 pub(super) use super::denial::Subject;
 use super::problem::Problem;
 use super::rules::Rules;
+use super::statements::Statements;
 use super::target::Target;
 use crate::audit::{Event, Reason, Writer};
 use crate::clients::Client;
@@ -93,6 +94,7 @@ pub struct Gate {
     pub audit: Arc<Writer>,
     pub clock: Arc<dyn Clock>,
     pub decisions: Arc<Decisions>,
+    pub statements: Statements,
 }
 
 impl Gate {
@@ -193,7 +195,15 @@ impl Gate {
 
     fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
         let agent = self.rules.agent(ask.user_agent, ask.client.user.as_deref());
-        Draft { subject, ask, agent, rules: &self.rules, at: None, clock: &*self.clock }
+        Draft {
+            subject,
+            ask,
+            agent,
+            rules: &self.rules,
+            statements: &self.statements,
+            at: None,
+            clock: &*self.clock,
+        }
     }
 
     /// What is known of the origin, under the profile that holds for the agent.

@@ -14,6 +14,7 @@ use super::account::Account;
 use super::connect::Mixed;
 use super::gate::{Ask, Denial, Gate, No};
 use super::rules::{Mode, Rules};
+use super::statements::Statements;
 use super::target::Target;
 use crate::audit::{self, Reason, Writer};
 use crate::clients::Client;
@@ -140,6 +141,7 @@ impl Site {
             audit: Arc::new(Writer::open(config, Arc::clone(&clock) as _).unwrap()),
             clock: Arc::clone(&clock) as _,
             decisions: Arc::default(),
+            statements: Statements::default(),
         };
         let origin = Origin::from_authority(Scheme::Http, "example.com").unwrap();
         Self { gate, clock, script, dir, origin }
@@ -261,6 +263,20 @@ fn an_unreachable_file_with_a_copy_is_decided_again_by_the_copy() {
             |is: &Answer| matches!(is, Answer::Disallowed { reason: Reason::RobotsUnreachable, .. });
         assert!(matches!(&outcome, Outcome::Differs { is, .. } if unreachable(is)), "{outcome:?}");
     }
+}
+
+#[test]
+fn denials_of_one_state_say_the_same_of_the_file_and_those_of_the_next_what_is_new() {
+    let said = |denial: Denial| denial.statement.unwrap();
+    let site = Site::under("rfc9309").answers(Answers::File(FILE));
+    let first = said(site.denies("/private/a"));
+    assert!(Arc::ptr_eq(&first, &said(site.denies("/private/b"))));
+    assert!(Arc::ptr_eq(&first, &said(site.denies_host())));
+    let site = site.later(2 * DAY).answers(Answers::Status(503));
+    let next = said(site.denies("/private/a"));
+    assert_eq!((first.grounds.result.as_deref(), first.grounds.failures), (Some("successful"), None));
+    assert_eq!((next.grounds.result.as_deref(), next.grounds.failures), (Some("status"), Some(1)));
+    assert_eq!(next.grounds.sha256, first.grounds.sha256, "the copy still decides");
 }
 
 #[test]

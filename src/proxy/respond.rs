@@ -62,7 +62,7 @@ pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
 /// `http_request_denied`).
 pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
     let (record, sentence) = (&denial.record, denial.sentence());
-    let document = Document::of(denial.problem, denial.status, &sentence).recorded(record);
+    let document = Document::of(denial.problem, denial.status, &sentence).denied(denial);
     let mut response = problem(denial.problem, denial.status, &sentence, &document, asked);
     insert(&mut response, PROXY_STATUS, &denial.proxy_status());
     insert(&mut response, RECORD, &record.id);

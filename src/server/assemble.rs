@@ -17,7 +17,7 @@ use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Terms};
 use crate::fetch::{FetchRobots, RobotsFetcher};
 use crate::moment::Moment;
-use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Tally};
+use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
 use crate::store::Store;
 use crate::store::disk::{self, Disk};
 
@@ -132,6 +132,7 @@ impl Assembly {
             audit: Arc::clone(&self.audit),
             clock: Arc::clone(&self.clock),
             decisions: Arc::clone(&self.decisions),
+            statements: Statements::default(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The answers of the store: what is known of an origin, or why nothing is.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::entry::Entry;
 use crate::egress;
@@ -17,6 +17,13 @@ pub struct Known {
     failed: Option<Arc<Fetched>>,
     /// When the state was current.
     at: Moment,
+}
+
+/// By what something [`Known`] is known again, without keeping it.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    state: Weak<RobotsState>,
+    failed: Option<Weak<Fetched>>,
 }
 
 /// Why nothing is known. Undecided is denied.
@@ -70,6 +77,11 @@ impl Known {
         self.at
     }
 
+    /// By what it is known again.
+    pub fn mark(&self) -> Mark {
+        Mark { state: Arc::downgrade(&self.state), failed: self.failed.as_ref().map(Arc::downgrade) }
+    }
+
     pub fn state(&self) -> &RobotsState {
         &self.state
     }
@@ -81,5 +93,16 @@ impl Known {
 
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
+    }
+}
+
+impl Mark {
+    /// Whether `known` is the same state of the same origin, and the last attempt the same.
+    pub fn is_of(&self, known: &Known) -> bool {
+        let failed = match (&self.failed, &known.failed) {
+            (Some(own), Some(other)) => own.as_ptr() == Arc::as_ptr(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        failed && self.state.as_ptr() == Arc::as_ptr(&known.state)
     }
 }

@@ -42,7 +42,7 @@ use disk::Disk;
 pub use disk::Health;
 use flight::Landed;
 pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge};
-pub use known::{Known, Undecided};
+pub use known::{Known, Mark, Undecided};
 use parsed::Parsed;
 pub use parsed::as_far_as_known;
 use question::{Look, Question};

@@ -57,9 +57,9 @@ fn log() -> Log {
     let capture = put(&shelf, Kind::Capture, &came.seal().json);
     let failed_capture = put(&shelf, Kind::Capture, &failed.seal().json);
     let (by_rule, unreachable) = (record(1), record(2));
-    let robots = by_rule.robots.clone().unwrap();
+    let robots = Robots::clone(by_rule.robots.as_ref().unwrap());
     let by_rule = Record {
-        robots: Some(Robots { sha256: Some(sha256), capture: Some(capture), ..robots.clone() }),
+        robots: Some(Robots { sha256: Some(sha256), capture: Some(capture), ..robots.clone() }.into()),
         ..by_rule
     };
     let robots = Robots {
@@ -76,7 +76,7 @@ fn log() -> Log {
         reason: Reason::RobotsUnreachable,
         rule: None,
         group: None,
-        robots: Some(robots),
+        robots: Some(robots.into()),
         ..unreachable
     };
     log.write([by_rule, unreachable]);
@@ -158,10 +158,16 @@ fn a_beginning_that_is_no_ones_or_of_several_is_said() {
 fn a_file_without_a_deciding_line_is_shown_from_its_beginning() {
     let mut log = log();
     let sha256 = sha256_hex(file().as_bytes());
-    let robots = Robots { sha256: Some(sha256), ..record(3).robots.unwrap() };
+    let robots = Robots { sha256: Some(sha256), ..Robots::clone(&record(3).robots.unwrap()) };
     let group = None::<Group>;
     let rule = None::<Rule>;
-    log.write([Record { reason: Reason::PathNotSeen, robots: Some(robots), group, rule, ..record(3) }]);
+    log.write([Record {
+        reason: Reason::PathNotSeen,
+        robots: Some(robots.into()),
+        group,
+        rule,
+        ..record(3)
+    }]);
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "3"]));
     assert!(shown.contains("       1  # line 1\n") && shown.contains("only the host was known"), "{shown}");
 }

@@ -89,7 +89,7 @@ pub fn record(n: u64) -> Record {
         prev: String::new(),
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
         reason: Reason::DisallowRule,
-        robots: Some(robots(&origin)),
+        robots: Some(robots(&origin).into()),
         rule: Some(Rule { directive: "disallow".into(), line: 12, pattern: "/private/".into() }),
         seq: 0,
         time: Moment::from_millis(NOON + n * MINUTE),

@@ -46,9 +46,9 @@ fn naming(n: u64, capture: Option<&str>, failed: Option<&str>) -> Record {
     let robots = Robots {
         capture: capture.map(str::to_owned),
         failed_capture: failed.map(str::to_owned),
-        ..of.robots.unwrap()
+        ..Robots::clone(&of.robots.unwrap())
     };
-    Record { robots: Some(robots), ..of }
+    Record { robots: Some(robots.into()), ..of }
 }
 
 fn column(records: &[Value], name: &str) -> Value {

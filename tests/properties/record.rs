@@ -70,7 +70,7 @@ fn record(input: &mut Input<'_>) -> Record {
         prev: String::new(),
         profile: profile(input),
         reason: one_of(&Reason::ALL, input),
-        robots: input.some(robots),
+        robots: input.some(robots).map(Into::into),
         rule: input.some(rule),
         seq: 0,
         time: moment(input),

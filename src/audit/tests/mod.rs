@@ -52,7 +52,7 @@ fn full() -> Record {
         agent_source: AgentSource::UserAgent,
         group: Some(Group { token: "examplebot".into(), line: 10 }),
         rule: Some(Rule { line: 12, directive: "disallow".into(), pattern: Record::pattern(b"/private/") }),
-        robots: Some(Robots {
+        robots: Some(Grounds::from(Robots {
             capture: Some(crate::text::sha256_hex(b"{}")),
             confirmed_at: Some(NOON),
             cut: false,
@@ -70,7 +70,7 @@ fn full() -> Record {
             cause: None,
             since: Some(NOON),
             next_try: None,
-        }),
+        })),
         exemption: Some(Exemption {
             by: "webmaster@example.com".into(),
             reason: "written permission".into(),

@@ -129,7 +129,7 @@ fn record(seq: u64) -> Record {
         prev: String::new(),
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
         reason: Reason::DisallowRule,
-        robots: Some(robots(which)),
+        robots: Some(robots(which).into()),
         rule: None,
         seq: 0,
         time,

@@ -41,7 +41,7 @@ impl Log {
         let robots =
             Robots { state: RobotsStatus::Unreachable, since: Some(since), ..robots(time, origin, None) };
         let record = record(time, origin, Some("ExampleBot"), Reason::RobotsUnreachable);
-        self.record(Record { robots: Some(robots), ..record });
+        self.record(Record { robots: Some(robots.into()), ..record });
     }
 
     /// What an exemption let through.
@@ -101,7 +101,7 @@ impl Log {
 pub fn by_rule(time: Moment, origin: &str, agent: &str, pattern: &str, line: u32) -> Record {
     Record {
         group: Some(Group { line: 1, token: "*".into() }),
-        robots: Some(robots(time, origin, Some(sha256_hex(pattern.as_bytes())))),
+        robots: Some(robots(time, origin, Some(sha256_hex(pattern.as_bytes()))).into()),
         rule: Some(Rule { directive: "disallow".into(), line, pattern: Record::pattern(pattern.as_bytes()) }),
         ..record(time, origin, Some(agent), Reason::DisallowRule)
     }

@@ -1,0 +1,87 @@
+//! What many records say alike: the robots.txt that they rest on. It is written out once, and not for
+//! each of them.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::record::Robots;
+
+/// A [`Robots`] that records share.
+#[derive(Clone, Debug)]
+pub struct Grounds(Arc<Stated>);
+
+#[derive(Clone, Debug)]
+struct Stated {
+    robots: Robots,
+    /// As it stands in a line.
+    json: OnceLock<Box<RawValue>>,
+}
+
+impl Deref for Grounds {
+    type Target = Robots;
+
+    fn deref(&self) -> &Robots {
+        &self.0.robots
+    }
+}
+
+/// For this one alone.
+impl DerefMut for Grounds {
+    fn deref_mut(&mut self) -> &mut Robots {
+        let stated = Arc::make_mut(&mut self.0);
+        stated.json = OnceLock::new();
+        &mut stated.robots
+    }
+}
+
+impl From<Robots> for Grounds {
+    fn from(robots: Robots) -> Self {
+        Self(Arc::new(Stated { robots, json: OnceLock::new() }))
+    }
+}
+
+impl PartialEq for Grounds {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Grounds {}
+
+impl Serialize for Grounds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let make = || to_raw_value(&self.0.robots).expect("it is made of plain values");
+        self.0.json.get_or_init(make).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Grounds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Robots::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json, to_string};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_once_is_written_anew_for_whoever_changes_it_and_for_nobody_else() {
+        let robots: Robots = from_value(json!({
+            "cut": false, "state": "rules", "url": "http://a.example/robots.txt",
+            "confirmed_at": null, "fetched_at": null, "next_try": null, "since": null, "tried": null
+        }))
+        .unwrap();
+        let grounds = Grounds::from(robots.clone());
+        assert_eq!(to_string(&grounds).unwrap(), to_string(&robots).unwrap());
+        let mut other = grounds.clone();
+        other.status = Some(200);
+        assert_eq!(to_string(&other).unwrap(), to_string(&Robots { status: Some(200), ..robots }).unwrap());
+        assert!(!to_string(&grounds).unwrap().contains("200") && other != grounds);
+    }
+}
