@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::bulk::Bulk;
 use super::pool::Lease;
 use super::turn::Turn;
 use super::unstalled::Unstalled;
@@ -145,12 +146,19 @@ impl Body for Outgoing {
 pub struct Arriving {
     body: Unstalled,
     lease: Option<Lease>,
+    bulk: Option<Bulk>,
     asked_at: Option<Instant>,
 }
 
 impl Arriving {
-    pub(super) fn new(body: Incoming, limit: Duration, lease: Lease, asked_at: Option<Instant>) -> Self {
-        Self { body: Unstalled::new(body, limit), lease: Some(lease), asked_at }
+    pub(super) fn new(
+        body: Incoming,
+        limit: Duration,
+        lease: Lease,
+        bulk: Option<Bulk>,
+        asked_at: Option<Instant>,
+    ) -> Self {
+        Self { body: Unstalled::new(body, limit), lease: Some(lease), bulk, asked_at }
     }
 
     /// When the origin had all that there was; none where it answered before.
@@ -172,7 +180,11 @@ impl Body for Arriving {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let poll = Pin::new(&mut self.body).poll_frame(cx);
+        if self.bulk.as_ref().is_some_and(|bulk| !bulk.goes_on(self.body.size_hint().exact())) {
+            self.bulk = None;
+        }
+        poll
     }
 
     fn is_end_stream(&self) -> bool {

@@ -11,9 +11,11 @@ use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::body::Outgoing;
+use super::bulk::{Bulk, Sign};
 use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
@@ -25,7 +27,7 @@ use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
 use crate::clock;
-use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_LARGE_OCTETS};
+use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -42,6 +44,7 @@ pub struct Alone {
     pub standing: Standing,
     /// Where it is kept: with the worker whose runtime drives it.
     pub home: Weak<Pool>,
+    pub sign: Sign,
 }
 
 /// A link to an origin, and what is known of it.
@@ -59,6 +62,14 @@ impl Link {
         match self {
             Self::Http1(alone) => alone.standing.peer(),
             Self::Http2(stream) => stream.connection().peer(),
+        }
+    }
+
+    /// For an answer that comes over it, of so many octets: the right to be read in the largest portions.
+    pub fn bulk(&self, rights: &Arc<Semaphore>, to_come: Option<u64>) -> Option<Bulk> {
+        match self {
+            Self::Http1(alone) => Bulk::begin(rights, &alone.sign, to_come),
+            Self::Http2(_) => None,
         }
     }
 
@@ -237,7 +248,7 @@ async fn speak_http1(
     standing: Standing,
     home: Weak<Pool>,
 ) -> Result<Link, Error> {
-    let config = standing.config();
+    let (config, sign) = (standing.config(), Sign::default());
     let mut builder = http1::Builder::new();
     if config.max_headers != ENGINES_FIELDS_MAX {
         builder.max_headers(config.max_headers);
@@ -245,15 +256,15 @@ async fn speak_http1(
     let (sender, connection) = builder
         .preserve_header_case(true)
         .max_header_size(config.max_header_bytes)
-        .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_LARGE_OCTETS))
-        .handshake(TokioIo::new(Portions::new(stream)))
+        .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_OCTETS))
+        .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&sign))))
         .await
         .map_err(|error| connection_error(origin, &error))?;
     // The connection runs until either side closes it; its errors reach the exchange in use.
     tokio::spawn(async move {
         let _ = connection.with_upgrades().await;
     });
-    Ok(Link::Http1(Alone { sender, standing, home }))
+    Ok(Link::Http1(Alone { sender, standing, home, sign }))
 }
 
 async fn speak_http2(

@@ -65,12 +65,14 @@ impl Egress {
             }
             Some(Ok(response)) => {
                 let link = connection.proven();
+                let bulk = link.bulk(&self.shared.bulks, response.body().size_hint().exact());
                 // To an origin of HTTP/1.0 the library would go on in HTTP/1.0: we speak our own version
                 // (RFC 9110 §6.2), on another connection.
                 let lasts = response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, sent, _answered: answer, slot };
-                return Ok(response
-                    .map(|body| Arriving::new(body, config.body_idle_timeout, lease, turn.asked_at())));
+                return Ok(response.map(|body| {
+                    Arriving::new(body, config.body_idle_timeout, lease, bulk, turn.asked_at())
+                }));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
             None => {

@@ -7,6 +7,7 @@
 
 mod address;
 mod body;
+mod bulk;
 mod connect;
 mod counters;
 mod dial;

@@ -1,13 +1,18 @@
 //! A stream that is read in small portions at first: until it shows that its client reads, no more is
-//! taken at once of what an origin has sent than is to be held for one that does not.
+//! taken at once of what an origin has sent than is to be held for one that does not. Then they are larger,
+//! and largest where a sign says so.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
-use crate::limits::{ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS};
+use super::bulk::Sign;
+use crate::limits::{
+    ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS, ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS,
+};
 
 /// A connection to an origin, below the HTTP engine.
 #[derive(Debug)]
@@ -15,11 +20,23 @@ pub struct Portions<S> {
     stream: Take<S>,
     /// Octets read since something was written: since the request.
     taken: usize,
+    in_bulk: Sign,
 }
 
 impl<S: AsyncRead> Portions<S> {
-    pub fn new(stream: S) -> Self {
-        Self { stream: stream.take(0), taken: 0 }
+    pub fn new(stream: S, in_bulk: Sign) -> Self {
+        Self { stream: stream.take(0), taken: 0, in_bulk }
+    }
+
+    /// Octets that may be read at once.
+    fn portion(&self) -> usize {
+        if self.taken < ORIGIN_READ_SMALL_OCTETS {
+            ORIGIN_READ_OCTETS
+        } else if self.in_bulk.load(Ordering::Relaxed) {
+            ORIGIN_READ_BULK_OCTETS
+        } else {
+            ORIGIN_READ_LARGE_OCTETS
+        }
     }
 }
 
@@ -29,11 +46,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.taken >= ORIGIN_READ_SMALL_OCTETS {
-            return Pin::new(self.stream.get_mut()).poll_read(cx, buf);
-        }
-        let before = buf.filled().len();
-        self.stream.set_limit(ORIGIN_READ_OCTETS as u64);
+        let (before, portion) = (buf.filled().len(), self.portion());
+        self.stream.set_limit(portion as u64);
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         self.taken += buf.filled().len() - before;
         Poll::Ready(Ok(()))
@@ -70,29 +84,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
     #[tokio::test]
     async fn portions_are_small_until_much_has_been_read_and_again_after_the_next_request() {
-        let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut portions = Portions::new(near);
-        let mut buffer = vec![0; 64 << 10];
-        for _ in 0..2 {
+        const OCTETS: usize = ORIGIN_READ_SMALL_OCTETS + 2 * ORIGIN_READ_BULK_OCTETS;
+        let (near, mut far) = tokio::io::duplex(OCTETS);
+        let sign = Sign::default();
+        let mut portions = Portions::new(near, Arc::clone(&sign));
+        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)] {
+            sign.store(in_bulk, Ordering::Relaxed);
             portions.write_all(b"request").await.unwrap();
-            far.write_all(&vec![b'x'; ORIGIN_READ_SMALL_OCTETS + (128 << 10)]).await.unwrap();
-            let mut taken = 0;
-            while taken < ORIGIN_READ_SMALL_OCTETS {
-                let count = portions.read(&mut buffer).await.unwrap();
-                assert_eq!(count, ORIGIN_READ_OCTETS);
-                taken += count;
+            far.read_exact(&mut [0; 7]).await.unwrap();
+            far.write_all(&vec![b'x'; OCTETS]).await.unwrap();
+            let (mut room, mut pieces) = (vec![0; OCTETS], Vec::new());
+            while pieces.iter().sum::<usize>() < OCTETS {
+                pieces.push(portions.read(&mut room).await.unwrap());
             }
-            assert_eq!(portions.read(&mut buffer).await.unwrap(), buffer.len());
-            let mut rest = ORIGIN_READ_SMALL_OCTETS + (128 << 10) - taken - buffer.len();
-            while rest > 0 {
-                rest -= portions.read(&mut buffer).await.unwrap();
-            }
+            let small = ORIGIN_READ_SMALL_OCTETS.div_ceil(ORIGIN_READ_OCTETS);
+            assert!(pieces[..small].iter().all(|octets| *octets == ORIGIN_READ_OCTETS), "{pieces:?}");
+            assert!(pieces[small..pieces.len() - 1].iter().all(|octets| *octets == then), "{pieces:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
 
 use super::address::AddressPolicy;
 use super::counters::Counters;
@@ -15,6 +16,7 @@ use super::pool::Pool;
 use super::resolve::Resolver;
 use super::slots::Slots;
 use super::tls::Tls;
+use crate::limits::ORIGIN_BULKS_MAX;
 use crate::origin::{Origin, Scheme};
 
 /// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.
@@ -37,6 +39,8 @@ pub struct Shared {
     pub(super) resolver: Resolver,
     pub(super) slots: Arc<Slots>,
     pub(super) counters: Counters,
+    /// For answers that are read in the largest portions.
+    pub(super) bulks: Arc<Semaphore>,
     /// Those of the workers, each with the connections that its runtime drives.
     pools: Mutex<Vec<Weak<Pool>>>,
 }
@@ -63,6 +67,7 @@ impl Shared {
             resolver: Resolver::new(),
             slots,
             counters: Counters::default(),
+            bulks: Arc::new(Semaphore::new(ORIGIN_BULKS_MAX)),
             pools: Mutex::default(),
         })
     }
