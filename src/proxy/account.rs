@@ -14,7 +14,7 @@ use super::stop::Stop;
 use crate::audit::{self, Event, Record};
 use crate::clock;
 use crate::moment::Moment;
-use crate::origin::Origin;
+use crate::origin::{Origin, Scheme};
 use crate::policy::decision::Decision;
 use crate::store::Known;
 
@@ -140,7 +140,7 @@ impl Line {
             method: text(head.method.as_str()),
             scheme: scheme.map(text),
             host: host.as_deref().map(text),
-            port: within.map(Origin::port).or(uri.port_u16()).or_else(|| default_port(scheme)),
+            port: within.map(Origin::port).or(uri.port_u16()).or_else(|| Some(Scheme::parse(scheme?).ok()?.default_port())),
             path: Some(uri.path()).filter(|path| !path.is_empty()).map(|path| Record::url(path.as_bytes())),
             user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
             version: version(head.version),
@@ -191,14 +191,6 @@ impl Line {
 /// As a robots.txt has it: `Disallow: /private/`.
 fn rule_text(rule: audit::Rule) -> String {
     format!("{}: {}", rule.directive, rule.pattern)
-}
-
-fn default_port(scheme: Option<&str>) -> Option<u16> {
-    match scheme {
-        Some("http") => Some(80),
-        Some("https") => Some(443),
-        _ => None,
-    }
 }
 
 fn version(version: Version) -> &'static str {
