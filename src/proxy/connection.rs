@@ -10,7 +10,7 @@ use tracing::debug;
 
 use super::channel::Channel;
 use super::control::Control;
-use super::engine::{self, Turn};
+use super::engine::{self, Outcome};
 use super::framing::Framing;
 use super::refusal::Refusal;
 use super::respond::raw_refusal;
@@ -47,13 +47,13 @@ where
             return Box::pin(end(wire, came.map(drop), &channel)).await;
         }
         match Box::pin(engine::run(wire, &channel, turned_away.clone())).await {
-            Turn::Rests(resting) => wire = resting,
-            Turn::Ended(wire, ended) => return Box::pin(end(wire, ended, &channel)).await,
-            Turn::Left(sequel) => {
+            Outcome::Rests(resting) => wire = resting,
+            Outcome::Ended(wire, ended) => return Box::pin(end(wire, ended, &channel)).await,
+            Outcome::Left(sequel) => {
                 drop((channel, turned_away));
                 return sequel.await;
             }
-            Turn::Lost => return,
+            Outcome::Lost => return,
         }
     }
 }

@@ -22,8 +22,8 @@ use super::wire::Wire;
 use super::{closing, turn_away};
 use crate::limits::ENGINES_FIELDS_MAX;
 
-/// How the turn is over.
-pub enum Turn<S> {
+/// How the engine has let go of a connection.
+pub enum Outcome<S> {
     /// Nothing is asked at the moment: the wire waits without an engine.
     Rests(Wire<S>),
     /// The connection is to be closed.
@@ -35,7 +35,7 @@ pub enum Turn<S> {
 }
 
 /// Serves what comes by `wire`. With `turned_away`, that is the answer.
-pub async fn run<S>(wire: Wire<S>, channel: &Arc<Channel>, turned_away: Option<Arc<Refusal>>) -> Turn<S>
+pub async fn run<S>(wire: Wire<S>, channel: &Arc<Channel>, turned_away: Option<Arc<Refusal>>) -> Outcome<S>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -74,12 +74,12 @@ where
     if let Some(parts) = connection.into_parts() {
         let wire = parts.io.into_inner();
         return match ended {
-            Ok(()) if wire.rests() && parts.read_buf.is_empty() => Turn::Rests(wire),
-            ended => Turn::Ended(wire, ended),
+            Ok(()) if wire.rests() && parts.read_buf.is_empty() => Outcome::Rests(wire),
+            ended => Outcome::Ended(wire, ended),
         };
     }
     if let Some(sequel) = channel.control.take_sequel() {
-        return Turn::Left(sequel);
+        return Outcome::Left(sequel);
     }
     // A request only asked to leave HTTP: the engine lets go of the connection all the same.
     let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -87,9 +87,9 @@ where
         && let Ok(unused) = unused.await
         && let Ok(parts) = unused.downcast::<TokioIo<Wire<S>>>()
     {
-        return Turn::Ended(parts.io.into_inner(), ended);
+        return Outcome::Ended(parts.io.into_inner(), ended);
     }
-    Turn::Lost
+    Outcome::Lost
 }
 
 /// Answers one request, over HTTP/1 or HTTP/2.
