@@ -140,7 +140,10 @@ impl Line {
             method: text(head.method.as_str()),
             scheme: scheme.map(text),
             host: host.as_deref().map(text),
-            port: within.map(Origin::port).or(uri.port_u16()).or_else(|| Some(Scheme::parse(scheme?).ok()?.default_port())),
+            port: within
+                .map(Origin::port)
+                .or(uri.port_u16())
+                .or_else(|| Some(Scheme::parse(scheme?).ok()?.default_port())),
             path: Some(uri.path()).filter(|path| !path.is_empty()).map(|path| Record::url(path.as_bytes())),
             user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
             version: version(head.version),
