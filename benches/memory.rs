@@ -1,5 +1,5 @@
-//! What the memory of a store full of origins is, beside what the store counts:
-//! `cargo bench --bench memory -- ORIGINS MIB`; see `benches/README.md`.
+//! What the memory of a store full of origins is, beside what the store counts, and what it costs to find
+//! them there: `cargo bench --bench memory -- ORIGINS MIB`; see `benches/README.md`.
 //!
 //! The files are the real ones. Of a hundred origins, 45 have one of the hundred most frequent files; each
 //! other has a file of its own, one of the real ones and a line that no other has. Real origins are kinder:
@@ -13,6 +13,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use courtesy::clock::{Clock, ManualClock, monotonic};
@@ -22,11 +23,14 @@ use courtesy::moment::Moment;
 use courtesy::origin::{Origin, Scheme};
 use courtesy::policy::access::{AccessResult, Fetched, Freshness, Snapshot};
 use courtesy::policy::profile::Profile;
+use courtesy::store::disk::{self, Disk};
 use courtesy::store::{Config, Store};
 use courtesy::text;
 use http::HeaderValue;
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 use tikv_jemallocator::Jemalloc;
+use tokio::runtime::Runtime;
 
 /// As the program has it.
 #[global_allocator]
@@ -36,6 +40,10 @@ const REPEATED_PERCENT: usize = 45;
 const REPEATED_FILES: usize = 100;
 const MIB: usize = 1024 * 1024;
 const LINES: usize = 10;
+/// Origins that are asked about again, of each kind.
+const ASKED_AGAIN: usize = 2_000;
+/// Longer than the disk takes.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
     let arguments: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
@@ -44,25 +52,25 @@ fn main() {
         [origins, budget] => (origins, budget * MIB),
         _ => (100_000, 1024 * MIB),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let clock = ManualClock::starting_at(Moment::from_millis(1_795_000_000_000));
-    let sites = Arc::new(Sites::new(Arc::clone(&clock)));
     let entries_max = NonZeroUsize::new(2 * origins).expect("there are some");
     let config = Config { entries_max, bytes_max: budget, ..Config::default() };
-    let store = Store::new(config, sites, clock, None);
-    let profile = Arc::new(Profile::default());
+    let asker = Asker::new(config, &clock, None);
     let (before, begun) = (resident(), monotonic());
     println!("budget {} MiB; resident before {} MiB", budget / MIB, before / MIB);
-    println!("{:>10}{:>10}{:>14}{:>14}{:>16}", "asked", "kept", "counted MiB", "resident MiB", "octets each");
+    println!(
+        "{:>10}{:>10}{:>10}{:>14}{:>14}{:>16}",
+        "asked", "kept", "packed", "counted MiB", "resident MiB", "octets each"
+    );
     for number in 0..origins {
-        let origin = Origin::from_authority(Scheme::Https, &host(number)).expect("an authority");
-        runtime.block_on(store.known(&origin, &profile, None)).expect("it is known");
+        asker.ask(number);
         if (number + 1) % origins.div_ceil(LINES) == 0 || number + 1 == origins {
-            let (stats, grown) = (store.stats(), resident().saturating_sub(before));
+            let (stats, grown) = (asker.store.stats(), resident().saturating_sub(before));
             println!(
-                "{:>10}{:>10}{:>14}{:>14}{:>16}",
+                "{:>10}{:>10}{:>10}{:>14}{:>14}{:>16}",
                 number + 1,
                 stats.entries,
+                stats.packed,
                 stats.bytes / MIB,
                 grown / MIB,
                 grown / stats.entries.max(1)
@@ -70,6 +78,69 @@ fn main() {
         }
     }
     println!("{:.0} s", begun.elapsed().as_secs_f64());
+    find_again(&asker, origins, &clock);
+}
+
+/// What it costs to find an origin that is ready, one that is packed (and another is packed for it; and again
+/// where that has been packed before), and one that is on the disk.
+fn find_again(full: &Asker, origins: usize, clock: &Arc<ManualClock>) {
+    println!("{:>10}{:>10}{:>14}{:>14}", "found", "origins", "median us", "mean us");
+    let stats = full.store.stats();
+    let (kept_from, ready_from) = (origins - stats.entries, origins - (stats.entries - stats.packed));
+    full.time("ready", (ready_from..origins).rev().take(ASKED_AGAIN));
+    let step = (stats.packed / ASKED_AGAIN).max(1);
+    let packed = || (kept_from..ready_from).step_by(step).take(ASKED_AGAIN);
+    full.time("packed", packed());
+    // Until nothing is ready that was never packed.
+    (kept_from..ready_from)
+        .rev()
+        .take(2 * (stats.entries - stats.packed))
+        .for_each(|number| full.ask(number));
+    full.time("again", packed());
+    let dir = TempDir::new().expect("a directory");
+    let disk = disk::Config::new(dir.path().join(disk::FILE_NAME));
+    let disk = Disk::open(disk, Arc::clone(clock) as _).expect("nobody else uses it");
+    let config = Config { entries_max: NonZeroUsize::MIN, ..Config::default() };
+    let forgetful = Asker::new(config, clock, Some(disk));
+    (0..ASKED_AGAIN).for_each(|number| forgetful.ask(number));
+    assert!(forgetful.store.disk().is_some_and(|disk| disk.flush(PATIENCE)), "it is written");
+    forgetful.time("on disk", 0..ASKED_AGAIN);
+    assert_eq!([origins, ASKED_AGAIN], [full, &forgetful].map(|asker| asker.store.stats().fetches as usize));
+}
+
+/// Who asks a store, one origin after the other.
+struct Asker {
+    store: Arc<Store>,
+    profile: Arc<Profile>,
+    runtime: Runtime,
+}
+
+impl Asker {
+    fn new(config: Config, clock: &Arc<ManualClock>, disk: Option<Disk>) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let sites = Arc::new(Sites::new(Arc::clone(clock)));
+        let store = Store::new(config, sites, Arc::clone(clock) as _, disk);
+        let profile = Arc::new(Profile::default());
+        Self { store, profile, runtime: runtime.expect("a runtime") }
+    }
+
+    fn ask(&self, number: usize) {
+        let origin = Origin::from_authority(Scheme::Https, &host(number)).expect("an authority");
+        self.runtime.block_on(self.store.known(&origin, &self.profile, None)).expect("it is known");
+    }
+
+    fn time(&self, found: &str, numbers: impl Iterator<Item = usize>) {
+        let mut times: Vec<f64> = numbers
+            .map(|number| {
+                let begun = monotonic();
+                self.ask(number);
+                begun.elapsed().as_secs_f64() * 1e6
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        println!("{found:>10}{:>10}{:>14.1}{mean:>14.1}", times.len(), times[times.len() / 2]);
+    }
 }
 
 fn host(number: usize) -> String {

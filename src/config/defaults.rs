@@ -44,7 +44,7 @@ impl Default for Robots {
             max_size: 500 * KIB,
             max_redirects: 5,
             cache_size: 256 * MIB,
-            cache_entries: 100_000,
+            cache_entries: 1_000_000,
             serve_cached: true,
             knobs: Knobs::default(),
         }

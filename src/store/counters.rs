@@ -10,7 +10,9 @@ use crate::policy::access::{AccessResult, Cause, Fetched};
 /// The numbers at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// Origins in memory, and those of them that are packed.
     pub entries: usize,
+    pub packed: usize,
     pub bytes: usize,
     /// Distinct files in memory, read in a dialect.
     pub parsed: usize,
@@ -19,6 +21,8 @@ pub struct Stats {
     pub waiters: usize,
     pub hits: u64,
     pub misses: u64,
+    /// Origins that were packed when they were asked about.
+    pub unpacked: u64,
     pub fetches: u64,
     /// How long those waited that memory had no answer for.
     pub waits: Latencies,
@@ -29,6 +33,7 @@ pub(super) struct Counters {
     pub waiters: AtomicUsize,
     pub hits: AtomicU64,
     pub misses: AtomicU64,
+    pub unpacked: AtomicU64,
     pub fetches: AtomicU64,
     pub waits: Latency,
     results: [AtomicU64; RESULTS.len()],

@@ -5,7 +5,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use crate::fetch::Validators;
-use crate::limits::{PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS};
+use crate::limits::{PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS, STORE_SHARED_OCTETS};
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Circumstances, RobotsState, Unreachable};
@@ -27,6 +27,13 @@ pub(super) struct Shared {
     /// Its address, which is its name as long as an entry has it.
     pub(super) place: usize,
     pub(super) octets: usize,
+}
+
+impl Shared {
+    /// With what finds it and counts its uses.
+    pub(super) const fn weight(&self) -> usize {
+        self.octets + STORE_SHARED_OCTETS
+    }
 }
 
 /// How a file is parsed.
@@ -154,6 +161,11 @@ impl Entry {
     /// All of it, as if it were shared with nobody.
     pub(super) fn weight(&self) -> usize {
         self.own_weight() + self.shared().map(|shared| shared.octets).sum::<usize>()
+    }
+
+    /// The most that it adds to those that are ready.
+    pub(super) fn weight_when_ready(&self) -> usize {
+        self.own_weight() + self.shared().map(|shared| shared.weight()).sum::<usize>()
     }
 
     pub(super) fn snapshot(&self) -> Option<&Arc<Snapshot>> {

@@ -35,8 +35,8 @@ impl Flight {
         (Self { store: Arc::clone(store), origin, landed: sender }, Landed(receiver))
     }
 
-    /// Looks on the disk for what memory does not have; where that does not do, fetches; works out
-    /// what follows, and lands. A task of its own: nobody's leaving ends it.
+    /// Looks among the packs and on the disk for what is not ready; where that does not do, fetches; works
+    /// out what follows, and lands. A task of its own: nobody's leaving ends it.
     pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
         let store = Arc::clone(&self.store);
         let previous = match previous {
@@ -45,12 +45,18 @@ impl Flight {
                 Some(entry) if store.answers(&entry, &profile) => {
                     return self.land_recalled(ask, &profile, entry);
                 }
+                Some(_) if store.is_crowded() => return self.land(Err(Undecided::Busy)),
                 recalled => recalled,
             },
         };
         let landing = self.fetch(ask, profile, previous).await;
-        if let Some(landing) = landing {
-            self.land(landing);
+        match landing {
+            Some(Ok(entry)) => {
+                let _turn = store.make_room(&entry).await;
+                self.land(Ok(entry));
+            }
+            Some(refused) => self.land(refused),
+            None => {}
         }
     }
 
@@ -75,19 +81,20 @@ impl Flight {
         Some(landing)
     }
 
-    /// Without a fetch; near its end it is fetched for those who come later.
+    /// Without a fetch, and ready already; near its end it is fetched for those who come later.
     fn land_recalled(self, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
         let store = Arc::clone(&self.store);
         let now = store.clock.wall();
         let ends_soon = entry.state(profile).is_some_and(|(state, _)| state.wants_refresh(now));
-        self.land(Ok(Arc::clone(&entry)));
+        store.landed(&self.origin, None);
+        self.landed.send_replace(Some(Ok(Arc::clone(&entry))));
         if ends_soon {
             store.refresh(ask, profile, entry);
         }
     }
 
     fn land(self, landing: Landing) {
-        self.store.landed(&self.origin, &landing);
+        self.store.landed(&self.origin, landing.as_ref().ok());
         self.landed.send_replace(Some(landing));
     }
 }
@@ -95,7 +102,7 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         if self.landed.borrow().is_none() {
-            self.store.landed(&self.origin, &Err(Undecided::Aborted));
+            self.store.landed(&self.origin, None);
         }
     }
 }
@@ -134,7 +141,9 @@ impl Store {
         profile: &Arc<Profile>,
         previous: Option<Arc<Entry>>,
     ) -> Result<Landed, Undecided> {
-        if shelf.flights.len() >= self.terms.load().config.queue_max {
+        // What is packed is at hand, however many wait for origins; to be fetched it has to queue, too.
+        let is_full = shelf.flights.len() >= self.terms.load().config.queue_max;
+        if is_full && (previous.is_some() || shelf.cache.packed(&ask.origin).is_none()) {
             return Err(Undecided::Busy);
         }
         let (flight, landed) = Flight::new(self, ask.origin.clone());
@@ -143,6 +152,11 @@ impl Store {
         drop(shelf);
         tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
         Ok(landed)
+    }
+
+    /// Whether there are more flights than may wait for a fetch.
+    fn is_crowded(&self) -> bool {
+        self.shelf().flights.len() > self.terms.load().config.queue_max
     }
 
     /// Asks again for what an origin's flight has just brought from the disk, for it ends soon.
@@ -155,10 +169,10 @@ impl Store {
     }
 
     /// What was learnt and the end of the flight become visible in the same instant.
-    pub(super) fn landed(&self, origin: &Origin, landing: &Landing) {
+    pub(super) fn landed(&self, origin: &Origin, learnt: Option<&Arc<Entry>>) {
         let mut shelf = self.shelf();
         shelf.flights.remove(origin);
-        if let Ok(entry) = landing {
+        if let Some(entry) = learnt {
             shelf.cache.put(origin, Arc::clone(entry));
         }
     }

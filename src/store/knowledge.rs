@@ -107,6 +107,12 @@ pub struct Digest(pub [u8; 32]);
 pub struct FieldValue(pub HeaderValue);
 
 impl Knowledge {
+    /// Those of the captures that it names.
+    pub(super) fn captures_mut(&mut self) -> impl Iterator<Item = &mut Digest> {
+        let good = self.good.iter_mut().flat_map(|good| [&mut good.file.capture, &mut good.capture]);
+        good.chain(self.failed.as_mut().map(|failed| &mut failed.capture)).flatten()
+    }
+
     /// What it needs beside itself: files and captures.
     pub fn digests(&self) -> Vec<Digest> {
         let of_good = |good: &Good| [Some(good.file.sha256), good.file.capture, good.capture];

@@ -2,9 +2,9 @@
 //!
 //! Promises: at most one fetch per origin is under way, it outlives the client that caused it, and
 //! everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
-//! and waits are bounded. What memory has no room for, and what the process leaves, is on the disk
-//! (`disk`): an origin is asked again when its file is due, not because somebody has forgotten it.
-//! It judges nothing: that is the part of `policy`.
+//! and waits are bounded. What was not asked about for long, memory has packed (`pack`); what it has no
+//! room for, and what the process leaves, is on the disk (`disk`): an origin is asked again when its file is
+//! due, not because somebody has forgotten it. It judges nothing: that is the part of `policy`.
 
 mod cache;
 mod counters;
@@ -13,6 +13,8 @@ mod entry;
 mod flight;
 mod knowledge;
 mod known;
+mod pack;
+mod packing;
 mod parsed;
 mod question;
 mod restore;
@@ -43,6 +45,7 @@ pub use disk::Health;
 use flight::Landed;
 pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge};
 pub use known::{Known, Mark, Undecided};
+use pack::Packer;
 use parsed::Parsed;
 pub use parsed::as_far_as_known;
 use question::{Look, Question};
@@ -66,7 +69,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            entries_max: NonZeroUsize::new(100_000).expect("it is not zero"),
+            entries_max: NonZeroUsize::new(1_000_000).expect("it is not zero"),
             bytes_max: 256 * 1024 * 1024,
             fetches_max: 256,
             queue_max: 4096,
@@ -82,6 +85,8 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
     parsed: Parsed,
+    /// Whoever has it makes room in memory, and takes it.
+    packer: Arc<tokio::sync::Mutex<Packer>>,
     /// None: nothing outlives the process.
     disk: Option<Disk>,
     /// Those in use, as far as they were introduced.
@@ -116,6 +121,7 @@ impl Store {
             turns: Semaphore::new(config.fetches_max),
             shelf: Mutex::new(shelf),
             parsed: Parsed::default(),
+            packer: Arc::default(),
             disk,
             profiles: Mutex::default(),
             counters: Counters::default(),
@@ -160,9 +166,13 @@ impl Store {
 
     /// Tells whether the site's pages answer, for profiles that ask it in a long outage.
     pub fn note_site(&self, origin: &Origin, is_up: bool) {
-        let changed = self.shelf().cache.update(origin, |entry| entry.with_site(is_up));
-        if let Some(entry) = changed {
+        let mut shelf = self.shelf();
+        if let Some(entry) = shelf.cache.update(origin, |entry| entry.with_site(is_up)) {
+            drop(shelf);
             self.keep(origin, &entry);
+        } else if let Some(pack) = shelf.cache.note_site_of_packed(origin, is_up) {
+            drop(shelf);
+            self.keep_packed(origin, &pack);
         }
     }
 
@@ -170,12 +180,14 @@ impl Store {
         let shelf = self.shelf();
         Stats {
             entries: shelf.cache.len(),
+            packed: shelf.cache.packed_len(),
             bytes: shelf.cache.bytes(),
             flights: shelf.flights.len(),
             parsed: self.parsed.len(),
             waiters: self.counters.waiters.load(Ordering::Relaxed),
             hits: self.counters.hits.load(Ordering::Relaxed),
             misses: self.counters.misses.load(Ordering::Relaxed),
+            unpacked: self.counters.unpacked.load(Ordering::Relaxed),
             fetches: self.counters.fetches.load(Ordering::Relaxed),
             waits: self.counters.waits.counts(),
         }

@@ -73,6 +73,12 @@ impl Parsed {
         })))
     }
 
+    /// The octets of that name, where an entry that is ready has them.
+    pub(super) fn body(&self, sha256: &[u8; 32]) -> Option<Bytes> {
+        let known = self.table().bodies.get(sha256).and_then(Weak::upgrade);
+        known.map(|body| Bytes::from_owner(Held(body)))
+    }
+
     /// How many files are in use.
     pub(super) fn len(&self) -> usize {
         self.table().files.values().filter(|file| file.strong_count() > 0).count()

@@ -63,7 +63,7 @@ impl Store {
                 Look::Wait(landed) => landed.entry().await?,
             };
             // From the very entry that landed: a small cache may have evicted it by now.
-            if let Some(known) = self.derive(&entry, question) {
+            if let Some(known) = self.derive(&entry, question).await {
                 return Ok(known);
             }
             look = self.look(question)?;
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// What `entry` says under the profile, which may have to be worked out first.
-    fn derive(&self, entry: &Arc<Entry>, question: &Question<'_>) -> Option<Known> {
+    async fn derive(self: &Arc<Self>, entry: &Arc<Entry>, question: &Question<'_>) -> Option<Known> {
         let now = self.clock.wall();
         let derived = match entry.state(question.profile) {
             Some(_) => None,
@@ -79,10 +79,11 @@ impl Store {
                 self.parsed.read(snapshot, dialect)
             }))),
         };
-        if let Some(derived) = &derived
-            && self.shelf().cache.replace(question.origin, entry, Arc::clone(derived))
-        {
-            self.keep(question.origin, derived);
+        if let Some(derived) = &derived {
+            let _turn = self.make_room(derived).await;
+            if self.shelf().cache.replace(question.origin, entry, Arc::clone(derived)) {
+                self.keep(question.origin, derived);
+            }
         }
         let entry = derived.as_ref().unwrap_or(entry);
         Known::if_current(entry.state(question.profile)?, entry, now)

@@ -3,6 +3,7 @@
 mod bounds;
 mod knowledge;
 mod one_fetch;
+mod packing;
 mod restart;
 mod room;
 mod trouble;

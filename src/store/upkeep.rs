@@ -53,41 +53,70 @@ impl Store {
         }
     }
 
-    /// What the disk has of `origin`, also under `asking`.
+    /// What there is of `origin` beneath what is ready, also under `asking`. It is ready then.
     pub(super) async fn recall(
         self: &Arc<Self>,
         origin: &Origin,
         asking: &Arc<Profile>,
     ) -> Option<Arc<Entry>> {
-        let disk = self.disk.as_ref()?;
+        match self.unpack(origin, asking).await {
+            Some(entry) => Some(entry),
+            None => self.load(origin, asking).await,
+        }
+    }
+
+    /// What the disk has of `origin`, also under `asking`.
+    async fn load(self: &Arc<Self>, origin: &Origin, asking: &Arc<Profile>) -> Option<Arc<Entry>> {
         let (store, profile) = (Arc::clone(self), Arc::clone(asking));
-        let (entry, is_new) = disk
-            .find(origin, move |found| {
-                let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
-                let entry = match found {
-                    Found::Waiting(entry) => entry,
-                    Found::Kept(knowledge, mut blobs) => {
-                        let digest = knowledge.good.as_ref().map(|good| good.file.sha256);
-                        if let Some((digest, body)) = digest.and_then(|it| Some((it, blobs.get_mut(&it)?))) {
-                            *body = store.parsed.share(digest.0, body);
-                        }
-                        let mut profiles = store.profiles().clone();
-                        if !profiles.contains(&profile) {
-                            profiles.push(Arc::clone(&profile));
-                        }
-                        Arc::new(Entry::restore(*knowledge, &blobs, &profiles, jitter(), &read)?)
-                    }
-                };
-                let is_new = entry.state(&profile).is_none();
-                let entry =
-                    if is_new { Arc::new(entry.with_profile(&profile, jitter(), &read)) } else { entry };
-                Some((entry, is_new))
-            })
-            .await?;
+        let revive = move |found| match found {
+            Found::Waiting(entry) => Some(store.also_under(&profile, entry)),
+            Found::Kept(knowledge, blobs) => store.revive(*knowledge, blobs, &profile),
+        };
+        let (entry, is_new) = self.disk.as_ref()?.find(origin, revive).await?;
         if is_new {
             self.keep(origin, &entry);
         }
+        let _turn = self.make_room(&entry).await;
+        self.shelf().cache.put(origin, Arc::clone(&entry));
         Some(entry)
+    }
+
+    /// The entry that was kept, also under `asking`, and whether it had not been there.
+    pub(super) fn revive(
+        &self,
+        knowledge: Knowledge,
+        blobs: Blobs,
+        asking: &Arc<Profile>,
+    ) -> Option<(Arc<Entry>, bool)> {
+        let mut profiles = self.profiles().clone();
+        if !profiles.contains(asking) {
+            profiles.push(Arc::clone(asking));
+        }
+        let entry = self.restore(knowledge, blobs, &profiles)?;
+        Some(self.also_under(asking, entry))
+    }
+
+    /// The entry that was kept, under those of `profiles` that it was known by.
+    pub(super) fn restore(
+        &self,
+        knowledge: Knowledge,
+        mut blobs: Blobs,
+        profiles: &[Arc<Profile>],
+    ) -> Option<Arc<Entry>> {
+        let digest = knowledge.good.as_ref().map(|good| good.file.sha256);
+        if let Some((digest, body)) = digest.and_then(|it| Some((it, blobs.get_mut(&it)?))) {
+            *body = self.parsed.share(digest.0, body);
+        }
+        let read = |snapshot: &_, dialect: &_| self.parsed.read(snapshot, dialect);
+        Entry::restore(knowledge, &blobs, profiles, jitter(), &read).map(Arc::new)
+    }
+
+    fn also_under(&self, asking: &Arc<Profile>, entry: Arc<Entry>) -> (Arc<Entry>, bool) {
+        if entry.state(asking).is_some() {
+            return (entry, false);
+        }
+        let read = |snapshot: &_, dialect: &_| self.parsed.read(snapshot, dialect);
+        (Arc::new(entry.with_profile(asking, jitter(), &read)), true)
     }
 
     /// Whether `entry` answers a question without a fetch.
@@ -106,9 +135,13 @@ impl Store {
     /// What is known of `origin`, in memory or on the disk.
     pub async fn get(&self, origin: &Origin) -> Option<Report> {
         let report = |(knowledge, blobs)| Report::new(origin.to_string(), knowledge, &blobs);
-        let held = self.shelf().cache.peek(origin).cloned();
-        if let Some(entry) = held {
-            return Some(report(entry.keep()));
+        let (ready, packed) = {
+            let shelf = self.shelf();
+            (shelf.cache.peek(origin).cloned(), shelf.cache.packed(origin).cloned())
+        };
+        let held = ready.map(|entry| entry.keep());
+        if let Some(held) = held.or_else(|| self.open(origin, &packed?)) {
+            return Some(report(held));
         }
         let read = |found| {
             Some(match found {

@@ -125,12 +125,17 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     let help = "Fetches of a robots.txt under way, or waiting for their turn";
     sheet.gauge("courtesy_robots_fetches_under_way", help, stats.flights as u64);
     sheet.gauge("courtesy_cache_entries", "Origins known in memory", stats.entries as u64);
+    let help = "Origins in memory that are packed, those that were not asked about for longest";
+    sheet.gauge("courtesy_cache_packed_entries", help, stats.packed as u64);
     sheet.bytes("courtesy_cache", "Memory for what is known of origins", stats.bytes as u64);
-    sheet.gauge("courtesy_cache_files", "Distinct robots.txt files in memory", stats.parsed as u64);
-    let help = "Questions about an origin that memory answered";
+    let help = "Distinct robots.txt files in memory that are not packed";
+    sheet.gauge("courtesy_cache_files", help, stats.parsed as u64);
+    let help = "Questions about an origin that memory answered at once";
     sheet.counter("courtesy_cache_hits", help, stats.hits);
-    let help = "Questions about an origin that the disk or a fetch had to answer";
+    let help = "Questions about an origin that was packed, or that the disk or a fetch had to answer";
     sheet.counter("courtesy_cache_misses", help, stats.misses);
+    let help = "Origins that were unpacked, because they were asked about";
+    sheet.counter("courtesy_cache_unpacked", help, stats.unpacked);
     let help = "Requests that wait until something is known of their origin";
     sheet.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
 }

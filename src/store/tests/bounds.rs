@@ -50,9 +50,9 @@ async fn the_least_recently_used_goes_first() {
 
 #[tokio::test]
 async fn octets_are_bounded_and_counted_back() {
-    let large = "# nothing\n".repeat(1000);
+    let large = |host| room::noise(host, 10_000);
     let config = Config { bytes_max: 50_000, ..Config::default() };
-    let house = House::with(config, (0..20).map(|host| Some(file(&format!("{large}# {host}\n")))).collect());
+    let house = House::with(config, (0..20).map(|host| Some(file(&large(host)))).collect());
     let profile = rfc9309();
     for host in 0..20 {
         assert_eq!(house.ask(&format!("{host}.example"), &profile).await, "rules");
@@ -60,7 +60,7 @@ async fn octets_are_bounded_and_counted_back() {
         assert!(stats.bytes <= 50_000, "{stats:?}");
     }
     let stats = house.store.stats();
-    assert!((2..10).contains(&stats.entries) && stats.bytes > stats.entries * large.len(), "{stats:?}");
+    assert!((2..10).contains(&stats.entries) && stats.bytes > stats.entries * 5_000, "{stats:?}");
 }
 
 #[tokio::test]

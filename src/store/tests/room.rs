@@ -4,7 +4,7 @@ use super::super::disk::Offline;
 use super::*;
 
 /// What no compression makes smaller.
-fn noise(seed: usize, octets: usize) -> String {
+pub(super) fn noise(seed: usize, octets: usize) -> String {
     use std::fmt::Write as _;
     let mut text = String::from("# ");
     for block in 0..octets / 64 {

@@ -1,0 +1,63 @@
+//! All that is known of an origin but the octets of its file, as one text: [`Knowledge`] as the disk has
+//! it, and after it the captures that it names. Digests are noise, which nothing makes shorter, so they
+//! are left out: each follows from what it names.
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::super::knowledge::{Digest, Knowledge};
+use super::super::restore::Blobs;
+
+/// Octets before each piece, which tell how many there are in it.
+const LENGTH_OCTETS: usize = size_of::<u32>();
+
+/// Nothing where a piece is missing, or longer than it can be.
+pub(super) fn write(mut knowledge: Knowledge, blobs: &Blobs) -> Option<Vec<u8>> {
+    let mut captures: Vec<Digest> = Vec::new();
+    for digest in knowledge.captures_mut() {
+        let known = captures.iter().position(|known| known == digest);
+        let number = known.unwrap_or(captures.len());
+        if known.is_none() {
+            captures.push(*digest);
+        }
+        *digest = Digest([u8::try_from(number).ok()?; 32]);
+    }
+    if let Some(good) = &mut knowledge.good {
+        good.file.sha256 = Digest([0; 32]);
+    }
+    let mut text = Vec::new();
+    append(&mut text, &serde_json::to_vec(&knowledge).ok()?)?;
+    captures.iter().try_for_each(|digest| append(&mut text, blobs.get(digest)?))?;
+    Some(text)
+}
+
+/// What [`write`] was given, but for the octets of `file`, the origin's robots.txt if it has one.
+pub(super) fn read(text: &[u8], file: Option<Digest>) -> Option<(Knowledge, Blobs)> {
+    let (json, mut rest) = piece(text)?;
+    let mut knowledge: Knowledge = serde_json::from_slice(json).ok()?;
+    let mut captures = Vec::new();
+    while !rest.is_empty() {
+        let capture;
+        (capture, rest) = piece(rest)?;
+        captures.push((Digest(Sha256::digest(capture).into()), Bytes::copy_from_slice(capture)));
+    }
+    for digest in knowledge.captures_mut() {
+        *digest = captures.get(usize::from(digest.0[0]))?.0;
+    }
+    if let Some(good) = &mut knowledge.good {
+        good.file.sha256 = file?;
+    }
+    Some((knowledge, captures.into_iter().collect()))
+}
+
+fn append(text: &mut Vec<u8>, piece: &[u8]) -> Option<()> {
+    text.extend(u32::try_from(piece.len()).ok()?.to_le_bytes());
+    text.extend(piece);
+    Some(())
+}
+
+/// The first piece, and what follows it.
+fn piece(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = text.split_first_chunk::<LENGTH_OCTETS>()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+}

@@ -1,0 +1,36 @@
+//! The octets of a robots.txt, packed; one for all origins that serve them.
+
+use bytes::Bytes;
+
+use super::deflate::{Deflater, inflate};
+
+/// What robots.txt files say, the most frequent last: the nearer, the shorter it is referred to.
+pub(super) const DICTIONARY: &[u8] = include_bytes!("common_file.txt");
+
+#[derive(Debug)]
+pub(in crate::store) struct PackedFile {
+    /// Of the octets, unpacked.
+    pub(in crate::store) sha256: [u8; 32],
+    deflated: Box<[u8]>,
+    octets: usize,
+}
+
+impl PackedFile {
+    pub(super) fn new(sha256: [u8; 32], body: &[u8], deflater: &mut Deflater) -> Option<Self> {
+        let deflated = deflater.deflate(body, DICTIONARY)?.into_boxed_slice();
+        Some(Self { sha256, deflated, octets: body.len() })
+    }
+
+    pub(super) fn body(&self) -> Option<Bytes> {
+        inflate(&self.deflated, DICTIONARY, self.octets).map(Bytes::from)
+    }
+
+    /// How long it is unpacked.
+    pub(super) const fn octets(&self) -> usize {
+        self.octets
+    }
+
+    pub(in crate::store) const fn octets_packed(&self) -> usize {
+        self.deflated.len()
+    }
+}

@@ -1,0 +1,112 @@
+//! Between the two tiers of memory: what must make room is packed, what is asked about is unpacked.
+//!
+//! Nobody holds the shelf meanwhile, and nothing leaves its tier before it can be in the other: an origin
+//! that memory has room for is never forgotten in between.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::Store;
+use super::cache::Candidate;
+use super::entry::Entry;
+use super::knowledge::Knowledge;
+use super::pack::{Pack, Packer};
+use super::restore::Blobs;
+use crate::limits::{PACKED_INLINE_OCTETS_MAX, PARSED_INLINE_OCTETS_MAX};
+use crate::origin::Origin;
+use crate::policy::profile::Profile;
+
+/// Held until what the room was made for has taken it: others wait for theirs.
+pub(super) type Turn = OwnedMutexGuard<Packer>;
+
+impl Store {
+    /// Packs those that were not used for the longest time until `entry` has room among those that are
+    /// ready.
+    pub(super) async fn make_room(&self, entry: &Entry) -> Turn {
+        let octets = entry.weight_when_ready();
+        let mut turn = Arc::clone(&self.packer).lock_owned().await;
+        loop {
+            let Some(candidate) = self.shelf().cache.next_to_pack(octets) else { return turn };
+            let candidate = Arc::new(candidate);
+            let (pack, turn_again) = pack(turn, &candidate).await;
+            turn = match turn_again {
+                Some(turn) => turn,
+                None => Arc::clone(&self.packer).lock_owned().await,
+            };
+            match pack {
+                Some(pack) => self.shelf().cache.pack(&candidate, pack),
+                // It goes where there is no room, as it is.
+                None => return turn,
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// What is packed of `origin`, also under `asking`. It is ready then.
+    pub(super) async fn unpack(
+        self: &Arc<Self>,
+        origin: &Origin,
+        asking: &Arc<Profile>,
+    ) -> Option<Arc<Entry>> {
+        let pack = self.shelf().cache.use_packed(origin)?;
+        let is_large = pack.octets() > PARSED_INLINE_OCTETS_MAX;
+        let revive = {
+            let (store, asking) = (Arc::clone(self), Arc::clone(asking));
+            let (origin, pack) = (origin.clone(), pack.clone());
+            move || {
+                let (knowledge, blobs) = store.open(&origin, &pack)?;
+                store.revive(knowledge, blobs, &asking)
+            }
+        };
+        let revived = if is_large { tokio::task::spawn_blocking(revive).await.ok()? } else { revive() };
+        let Some((entry, is_new)) = revived else {
+            tracing::error!(%origin, "what memory has packed of an origin is broken: it is forgotten");
+            self.shelf().cache.drop_pack(origin, &pack);
+            return None;
+        };
+        self.counters.unpacked.fetch_add(1, Ordering::Relaxed);
+        let _turn = self.make_room(&entry).await;
+        let Some(ready) = self.shelf().cache.unpack(origin, &pack, &entry) else { return Some(entry) };
+        if is_new {
+            // It says less than there is to know by now.
+            self.shelf().cache.drop_pack(origin, &pack);
+            self.keep(origin, &ready);
+        }
+        Some(ready)
+    }
+
+    /// Writes to the disk, some time, what is packed of `origin`.
+    pub(super) fn keep_packed(&self, origin: &Origin, pack: &Pack) {
+        let restore = |(knowledge, blobs)| self.restore(knowledge, blobs, &self.profiles().clone());
+        let Some(entry) = self.disk.as_ref().and_then(|_| self.open(origin, pack)).and_then(restore) else {
+            return;
+        };
+        // What has been learnt meanwhile is kept by whoever learnt it.
+        if self.shelf().cache.is_packed(origin, pack) {
+            self.keep(origin, &entry);
+        }
+    }
+
+    /// What was packed, the octets of its file shared with whoever has them.
+    pub(super) fn open(&self, origin: &Origin, pack: &Pack) -> Option<(Knowledge, Blobs)> {
+        pack.unpack(origin, |sha256| self.parsed.body(sha256))
+    }
+}
+
+/// A large file is packed where it delays nobody else. The turn is lost where that thread is.
+async fn pack(mut turn: Turn, candidate: &Arc<Candidate>) -> (Option<Pack>, Option<Turn>) {
+    let candidate = Arc::clone(candidate);
+    let octets = candidate.entry.snapshot().map_or(0, |snapshot| snapshot.body.len());
+    let pack = move || {
+        let Candidate { origin, entry, file } = &*candidate;
+        (turn.pack(origin, entry, file.clone()), turn)
+    };
+    if octets <= PACKED_INLINE_OCTETS_MAX {
+        let (pack, turn) = pack();
+        return (pack, Some(turn));
+    }
+    let packed = tokio::task::spawn_blocking(pack).await;
+    packed.map_or((None, None), |(pack, turn)| (pack, Some(turn)))
+}
