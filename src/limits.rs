@@ -33,6 +33,9 @@ pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
 pub const TLS_SESSIONS_MAX: usize = 1024;
 
+/// Signatures of certificates remembered as good, over all origins: 32 octets and their place.
+pub const SIGNATURES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
+
 /// Exchanges on one HTTP/2 connection at one time: what RFC 9113 §6.5.2 advises origins to allow at
 /// the least. One more gets another connection.
 pub const HTTP2_STREAMS_MAX: usize = 100;

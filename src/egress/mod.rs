@@ -21,6 +21,7 @@ mod plaintext;
 mod pool;
 mod portions;
 mod resolve;
+mod signatures;
 mod slots;
 mod terms;
 mod tls;

@@ -17,6 +17,7 @@ use tokio_rustls::client::TlsStream;
 use tracing::warn;
 
 use super::error::{Error, Failure};
+use super::signatures;
 use super::tls_words::handshake_error;
 use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
@@ -62,7 +63,9 @@ pub struct Secured {
 
 /// The client configurations.
 pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
-    let provider = Arc::new(provider());
+    let mut provider = provider();
+    provider.signature_verification_algorithms.all = signatures::remembering();
+    let provider = Arc::new(provider);
     let roots = Arc::new(roots.with(extra)?);
     let webpki = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
         .build()
