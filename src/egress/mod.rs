@@ -47,7 +47,7 @@ pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
 use exchange::Again;
 pub use hosts::HostRules;
-pub use plaintext::Plaintext;
+pub use plaintext::{Plaintext, Readable};
 use pool::Pool;
 pub use terms::{Config, Shared, Terms};
 use tls::Versions;
