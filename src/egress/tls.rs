@@ -52,9 +52,9 @@ struct Connectors {
     http1: TlsConnector,
 }
 
-/// A connection that has been secured.
+/// A connection that has been secured, its TLS on the heap: it would be moved with each change of hands.
 pub struct Secured {
-    pub stream: TlsStream<TcpStream>,
+    pub stream: Box<TlsStream<TcpStream>>,
     pub http2: bool,
     /// Whether the origin asked for a client certificate. It may do without, or say only later that
     /// it does not (RFC 8446 §4.4.2.4).
@@ -142,7 +142,7 @@ impl Tls {
         let name = server_name(origin.host())?;
         let connect = self.connector(origin.host(), versions).connect(name, stream);
         let (connected, asked) = NoCertificate::noting(connect).await;
-        let stream = connected.map_err(|error| handshake_error(origin, &error, asked))?;
+        let stream = Box::new(connected.map_err(|error| handshake_error(origin, &error, asked))?);
         let http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
         Ok(Secured { stream, http2, asked })
     }
