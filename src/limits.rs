@@ -33,6 +33,9 @@ pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
 pub const TLS_SESSIONS_MAX: usize = 1024;
 
+/// Signatures of certificates remembered as good, over all origins: 32 octets and their place.
+pub const SIGNATURES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
+
 /// Exchanges on one HTTP/2 connection at one time: what RFC 9113 §6.5.2 advises origins to allow at
 /// the least. One more gets another connection.
 pub const HTTP2_STREAMS_MAX: usize = 100;
@@ -361,6 +364,10 @@ pub const TURNED_AWAY_MAX: usize = 64;
 
 /// How often idle connections to origins are looked through for those whose time is over.
 pub const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How often a worker borrows a connection to one origin between two sweeps, before it opens its own: to wake
+/// another thread, and to be woken by it, costs about a thirtieth of a handshake.
+pub const BORROWED_MAX: u32 = 32;
 
 /// How long a connection that is being closed is read from, so that the last answer arrives.
 pub const LINGER: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use rcgen::{CertificateParams, Issuer, KeyPair, PublicKeyData};
+use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -90,6 +90,12 @@ impl Authority {
     /// CAs that signed before and that clients should go on trusting, the latest first.
     pub fn previous(&self) -> &[Certificate] {
         if self.certificate.is_self_issued() { &self.behind } else { &[] }
+    }
+
+    /// Whether it signs in the time that it takes to hand the work to another thread, as it does with
+    /// elliptic curves of this size.
+    pub(super) fn signs_at_once(&self) -> bool {
+        [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519].contains(&self.issuer.key().algorithm())
     }
 
     /// The file of the certificate.

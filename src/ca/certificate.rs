@@ -22,6 +22,7 @@ pub struct Certificate {
     subject: String,
     not_before: Moment,
     not_after: Moment,
+    is_self_issued: bool,
 }
 
 impl Certificate {
@@ -32,6 +33,7 @@ impl Certificate {
             subject: x509.subject().to_string(),
             not_before: moment(x509.validity().not_before.timestamp()),
             not_after: moment(x509.validity().not_after.timestamp()),
+            is_self_issued: x509.issuer().as_raw() == x509.subject().as_raw(),
             der,
         })
     }
@@ -73,9 +75,8 @@ impl Certificate {
     }
 
     /// Whether it names itself as its issuer, as a root does.
-    pub(super) fn is_self_issued(&self) -> bool {
-        let x509 = self.x509();
-        x509.issuer().as_raw() == x509.subject().as_raw()
+    pub(super) const fn is_self_issued(&self) -> bool {
+        self.is_self_issued
     }
 
     /// RFC 5280 §4.2.1.9 and §4.2.1.3: what a client asks of the issuer of a certificate.

@@ -1,6 +1,6 @@
 //! The local certificate authority: what an intercepted connection is authenticated with. It is made
 //! once, at first start, and kept in the state directory; or it is the operator's own. For each host
-//! it signs a short-lived leaf certificate, off the event loop and kept in a bounded cache.
+//! it signs a short-lived leaf certificate, without holding the event loop up, and keeps it in a bounded cache.
 //!
 //! Its key is never printed, logged, exported or sent, and no key of a leaf is ever written.
 

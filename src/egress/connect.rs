@@ -75,8 +75,8 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited) -> Error {
 /// Connects to the first of `addresses` that answers, giving each a head start over the next
 /// (RFC 8305). The caller has judged the addresses; nothing is resolved here.
 pub async fn connect(addresses: Vec<SocketAddr>, deadline: Duration) -> Result<TcpStream, Error> {
-    let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let stream = timeout(deadline, race(addresses)).await.map_err(|_| {
+    let stream = timeout(deadline, race(&addresses)).await.map_err(|_| {
+        let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let detail = format!("connecting to {} took longer than {deadline:?}", hosts.join(", "));
         Error::new(Failure::ConnectionTimeout, detail)
     })??;
@@ -85,11 +85,14 @@ pub async fn connect(addresses: Vec<SocketAddr>, deadline: Duration) -> Result<T
     Ok(stream)
 }
 
-async fn race(addresses: Vec<SocketAddr>) -> Result<TcpStream, Error> {
+async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
+    if let [only] = addresses {
+        return attempt(*only).await;
+    }
     let mut attempts = JoinSet::new();
     let mut last = Error::new(Failure::Unroutable, "no address to connect to");
     for address in addresses {
-        attempts.spawn(attempt(address));
+        attempts.spawn(attempt(*address));
         match timeout(CONNECTION_ATTEMPT_DELAY, attempts.join_next()).await {
             Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
             Ok(Some(Ok(Err(error)))) => last = error,

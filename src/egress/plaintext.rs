@@ -1,15 +1,52 @@
 //! What comes out of TLS, read without preparing room for it: the library would clear all the room
 //! there is before each read, and the HTTP engine offers kilobytes for a head of some hundred octets.
+//! Nor is the library asked where nothing has come: the engine looks several times for each message.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::{client, server};
 
 /// A stream of TLS, on either side.
 #[derive(Debug)]
 pub struct Plaintext<S>(S);
+
+/// A stream that can tell, without being read, that there is nothing to read.
+pub trait Readable {
+    /// Pending where a read would be, and whoever asks is woken as a reader would be.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+impl Readable for TcpStream {
+    /// What is wrong with it, a read shows.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_ready(cx).map(drop)
+    }
+}
+
+/// The library wants to read where it has no plaintext left, and goes to the stream then.
+impl<S: Readable> Readable for client::TlsStream<S> {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let (stream, session) = self.get_ref();
+        if session.wants_read() { stream.poll_readable(cx) } else { Poll::Ready(()) }
+    }
+}
+
+impl<S: Readable> Readable for server::TlsStream<S> {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let (stream, session) = self.get_ref();
+        if session.wants_read() { stream.poll_readable(cx) } else { Poll::Ready(()) }
+    }
+}
+
+impl<S: Readable> Readable for Box<S> {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        (**self).poll_readable(cx)
+    }
+}
 
 impl<S> Plaintext<S> {
     pub const fn new(stream: S) -> Self {
@@ -17,12 +54,13 @@ impl<S> Plaintext<S> {
     }
 }
 
-impl<S: AsyncBufRead + Unpin> AsyncRead for Plaintext<S> {
+impl<S: AsyncBufRead + Readable + Unpin> AsyncRead for Plaintext<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.0.poll_readable(cx));
         let octets = ready!(Pin::new(&mut self.0).poll_fill_buf(cx))?;
         let count = octets.len().min(buf.remaining());
         buf.put_slice(&octets[..count]);
@@ -59,9 +97,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Plaintext<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream};
 
     use super::*;
+
+    /// It never knows better than a read.
+    impl Readable for BufStream<DuplexStream> {
+        fn poll_readable(&self, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Ready(())
+        }
+    }
 
     #[tokio::test]
     async fn what_does_not_fit_is_read_next_and_the_end_is_an_end() {

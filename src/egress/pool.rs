@@ -1,10 +1,11 @@
 //! Connections to origins, kept for the next request: idle ones of HTTP/1.1, shared ones of HTTP/2.
 //! One pool for each worker: a connection lives and dies on the runtime that made it. A worker that
-//! has none of its own to an origin borrows one of another's rather than shake hands once more.
+//! has none of its own to an origin borrows one of another's rather than shake hands once more; where it
+//! would do so again and again, it opens its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
@@ -15,6 +16,7 @@ use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clock;
+use crate::limits::BORROWED_MAX;
 use crate::origin::{Origin, Scheme};
 
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Pool {
 struct Idle {
     /// An origin stays for a while when its last connection is taken: whoever had one will again.
     by_origin: HashMap<Origin, VecDeque<(Alone, Instant)>>,
+    /// How often one was borrowed since the last sweep.
+    borrowed: HashMap<Origin, u32>,
     count: usize,
 }
 
@@ -77,24 +81,21 @@ impl Pool {
     /// worker. To wake that one's thread costs little beside a handshake, and more than a connection
     /// without one.
     pub fn take_any(&self, origin: &Origin) -> Option<Alone> {
-        self.take(origin).or_else(|| match self.may_borrow(origin) {
-            true => self.shared.borrow(self, |other| other.take(origin)),
-            false => None,
-        })
+        self.take(origin).or_else(|| self.borrow(origin))
     }
 
-    fn may_borrow(&self, origin: &Origin) -> bool {
-        let has_had = |idle: &Idle| idle.by_origin.contains_key(origin);
-        self.keeps
-            && origin.scheme() == Scheme::Https
-            && !has_had(&self.idle.lock().unwrap_or_else(PoisonError::into_inner))
+    fn borrow(&self, origin: &Origin) -> Option<Alone> {
+        let may_borrow = self.keeps && origin.scheme() == Scheme::Https && self.state().may_borrow(origin);
+        let borrowed = may_borrow.then(|| self.shared.borrow(self, |other| other.take(origin)))??;
+        *self.state().borrowed.entry(origin.clone()).or_default() += 1;
+        Some(borrowed)
     }
 
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
     fn take(&self, origin: &Origin) -> Option<Alone> {
         let terms = self.shared.terms();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.state();
         let connections = idle.by_origin.get_mut(origin)?;
         let (before, now) = (connections.len(), clock::monotonic());
         let mut taken = None;
@@ -115,7 +116,7 @@ impl Pool {
             return;
         }
         let now = clock::monotonic();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.state();
         idle.count += 1;
         match idle.by_origin.get_mut(origin) {
             Some(connections) => connections.push_back((alone, now)),
@@ -150,26 +151,36 @@ impl Pool {
         self.idle() + self.multiplexed.len()
     }
 
+    fn state(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many connections of HTTP/1.1 are kept here.
     pub fn idle(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).count
+        self.state().count
     }
 
     /// Closes what has idled too long, or was closed by its origin.
     pub fn sweep(&self) {
         let (now, timeout) = (clock::monotonic(), self.shared.terms().config.idle_timeout);
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).sweep(now, timeout);
+        self.state().sweep(now, timeout);
         self.multiplexed.sweep(now, timeout);
     }
 }
 
 impl Idle {
+    fn may_borrow(&self, origin: &Origin) -> bool {
+        let has_enough = |times: &u32| *times >= BORROWED_MAX;
+        !self.by_origin.contains_key(origin) && !self.borrowed.get(origin).is_some_and(has_enough)
+    }
+
     fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
             connections
                 .retain(|(alone, since)| !alone.sender.is_closed() && now.duration_since(*since) < timeout);
             !connections.is_empty()
         });
+        self.borrowed = HashMap::default();
         self.count = self.by_origin.values().map(VecDeque::len).sum();
     }
 }

@@ -17,6 +17,7 @@ use tokio_rustls::client::TlsStream;
 use tracing::warn;
 
 use super::error::{Error, Failure};
+use super::signatures;
 use super::tls_words::handshake_error;
 use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
@@ -51,9 +52,9 @@ struct Connectors {
     http1: TlsConnector,
 }
 
-/// A connection that has been secured.
+/// A connection that has been secured, its TLS on the heap: it would be moved with each change of hands.
 pub struct Secured {
-    pub stream: TlsStream<TcpStream>,
+    pub stream: Box<TlsStream<TcpStream>>,
     pub http2: bool,
     /// Whether the origin asked for a client certificate. It may do without, or say only later that
     /// it does not (RFC 8446 §4.4.2.4).
@@ -62,7 +63,9 @@ pub struct Secured {
 
 /// The client configurations.
 pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
-    let provider = Arc::new(provider());
+    let mut provider = provider();
+    provider.signature_verification_algorithms.all = signatures::remembering();
+    let provider = Arc::new(provider);
     let roots = Arc::new(roots.with(extra)?);
     let webpki = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
         .build()
@@ -139,7 +142,7 @@ impl Tls {
         let name = server_name(origin.host())?;
         let connect = self.connector(origin.host(), versions).connect(name, stream);
         let (connected, asked) = NoCertificate::noting(connect).await;
-        let stream = connected.map_err(|error| handshake_error(origin, &error, asked))?;
+        let stream = Box::new(connected.map_err(|error| handshake_error(origin, &error, asked))?);
         let http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
         Ok(Secured { stream, http2, asked })
     }

@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::egress::Readable;
+
 #[derive(Debug)]
 pub struct Rewind<S> {
     first: Vec<u8>,
@@ -38,6 +40,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
             (self.first, self.read) = (Vec::new(), 0);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: Readable> Readable for Rewind<S> {
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.first.is_empty() { self.stream.poll_readable(cx) } else { Poll::Ready(()) }
     }
 }
 

@@ -60,7 +60,7 @@ pub fn destination(
     scope: &Scope,
     is_pathless: bool,
 ) -> Result<Destination, Refusal> {
-    check_host(request)?;
+    check_host(request, scope)?;
     if request.method == Method::CONNECT {
         return Ok(Destination::Connect);
     }
@@ -101,7 +101,10 @@ fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
 /// scheme or as `Host`, is refused: it would be judged as one host and served as another.
 fn within(request: &request::Parts, origin: &Origin, is_pathless: bool) -> Result<Destination, Refusal> {
     let uri = &request.uri;
-    let same = |authority: &str| Origin::from_authority(origin.scheme(), authority).as_ref() == Ok(origin);
+    let same = |authority: &str| {
+        origin.has_authority(authority.as_bytes())
+            || Origin::from_authority(origin.scheme(), authority).as_ref() == Ok(origin)
+    };
     let host = request.headers.get(HOST).map(|value| value.to_str().is_ok_and(same));
     let scheme = uri.scheme_str().map(|scheme| Scheme::parse(scheme) == Ok(origin.scheme()));
     let authority = uri.authority().map(|authority| same(authority.as_str()));
@@ -119,7 +122,7 @@ fn within(request: &request::Parts, origin: &Origin, is_pathless: bool) -> Resul
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
 /// though the target counts.
-fn check_host(request: &request::Parts) -> Result<(), Refusal> {
+fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
     let mut values = request.headers.get_all(HOST).iter();
     match (values.next(), values.next()) {
         // In HTTP/2 `:authority` stands for it (RFC 9113 §8.3.1).
@@ -130,8 +133,12 @@ fn check_host(request: &request::Parts) -> Result<(), Refusal> {
         }
         (Some(value), None) => {
             let octets = value.as_bytes();
-            let same =
-                request.uri.authority().is_some_and(|authority| authority.as_str().as_bytes() == octets);
+            // As it is most often, and what is known to be valid is not read again.
+            let same = match (scope, request.uri.authority()) {
+                (Scope::Within(origin), _) => origin.has_authority(octets),
+                (Scope::Proxy, Some(authority)) => authority.as_str().as_bytes() == octets,
+                (Scope::Proxy, None) => false,
+            };
             let valid = || {
                 let named = |authority: Authority| !authority.host().is_empty() && has_valid_port(&authority);
                 octets.is_empty() || !octets.contains(&b'@') && Authority::try_from(octets).is_ok_and(named)

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use courtesy::limits::BORROWED_MAX;
 use tokio::sync::oneshot;
 
 use crate::support::{Client, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
@@ -70,6 +71,24 @@ fn a_connection_of_another_worker_is_borrowed_rather_than_secured_anew() {
         assert_eq!(proxy.https(&origin.authority()).get(&path).text(), format!("this is {path}\n"));
     }
     assert_eq!(origin.log().connections, 1);
+}
+
+#[test]
+fn who_would_borrow_again_and_again_opens_a_connection_of_his_own() {
+    let origin = Origin::secure();
+    let proxy = Proxy::before(&[&origin], |settings| settings.workers = Some(2));
+    let [mut owner, mut borrower] = [(); 2].map(|()| proxy.https(&origin.authority()));
+    owner.get("/");
+    for _ in 0..BORROWED_MAX {
+        borrower.get("/");
+    }
+    assert_eq!(origin.log().connections, 1);
+    // Longer than once over, for the count may have begun anew meanwhile.
+    for _ in 0..2 * BORROWED_MAX {
+        borrower.get("/");
+        owner.get("/");
+    }
+    assert_eq!(origin.log().connections, 2);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::pending::{Change, Pending};
 use super::trouble::{Trouble, guarded};
 use super::{Config, Found};
 use crate::clock::Clock;
-use crate::limits::STORE_LOADS_MAX;
+use crate::limits::{STORE_BATCH_MAX, STORE_LOADS_MAX};
 use crate::origin::Origin;
 
 /// What requests and the writer share.
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub(super) size_max: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) desk: Mutex<Desk>,
-    /// Told of everything that happens on the desk.
+    /// Told of what somebody waits for on the desk.
     pub(super) changed: Condvar,
     pub(super) loads: Arc<Semaphore>,
 }
@@ -84,10 +84,19 @@ impl Shared {
     }
 
     pub(super) fn change(&self, origin: &Origin, change: Change) {
-        let mut desk = self.desk();
+        let desk = self.desk();
         if !desk.is_closing {
-            desk.pending.put(origin, change);
-            drop(desk);
+            self.put(desk, origin, change);
+        }
+    }
+
+    /// The writer waits for the first change, and then for a full batch: those between do not wake it.
+    fn put(&self, mut desk: MutexGuard<'_, Desk>, origin: &Origin, change: Change) {
+        let is_first = desk.pending.len() == 0;
+        desk.pending.put(origin, change);
+        let is_full = desk.pending.len() >= STORE_BATCH_MAX;
+        drop(desk);
+        if is_first || is_full {
             self.changed.notify_all();
         }
     }
@@ -128,9 +137,10 @@ impl Shared {
         let mut desk = self.desk();
         desk.health.broken += 1;
         if desk.pending.get(origin).is_none() {
-            desk.pending.put(origin, Change::Forget);
+            self.put(desk, origin, Change::Forget);
+        } else {
+            drop(desk);
         }
-        drop(desk);
         tracing::warn!(%origin, "what the store kept of it does not hold, and is dropped");
     }
 
