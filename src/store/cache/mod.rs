@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::pack::{Pack, PackedFile};
-use crate::limits::{STORE_BETWEEN_PIECES, STORE_READY_SHARE};
+use crate::limits::{STORE_BETWEEN_PIECES, STORE_READY_SHARE, STORE_READY_SHARE_MOST};
 use crate::origin::Origin;
 use packed::Packed;
 use ready::Ready;
@@ -107,8 +107,7 @@ impl Cache {
     }
 
     /// What is to be packed before so many `octets` more are ready, if anything is. Those that are ready have
-    /// a share of the room and no more, also while there is nothing else in it: what the allocator has cut
-    /// up for large pieces hardly serves for small ones afterwards.
+    /// a share of the room, and a larger one as long as nothing else needs it.
     pub(super) fn next_to_pack(&mut self, octets: usize) -> Option<Candidate> {
         while !self.has_room(octets) {
             let (origin, entry) = self.ready.oldest()?;
@@ -177,7 +176,9 @@ impl Cache {
     }
 
     fn has_room(&self, octets: usize) -> bool {
-        held(self.ready.bytes() + octets) <= self.bytes_max / STORE_READY_SHARE || octets > self.bytes_max
+        let (ready, max) = (held(self.ready.bytes() + octets), self.bytes_max);
+        let fits = held(self.ready.bytes() + self.packed.bytes() + octets) <= max;
+        ready <= max / STORE_READY_SHARE || ready <= max / STORE_READY_SHARE_MOST && fits || octets > max
     }
 
     /// Who is packed alone has not been asked about for longer than anybody who is ready.

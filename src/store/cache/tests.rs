@@ -235,21 +235,53 @@ fn news_of_the_site_are_not_lost_while_it_is_unpacked() {
 }
 
 #[test]
-fn nothing_is_to_be_packed_within_the_share_of_those_that_are_ready_and_all_that_is_beyond() {
+fn nothing_is_to_be_packed_within_the_larger_share_as_long_as_all_has_room() {
     let (files, mut cache, mut packer) = (files(), cache(1000, PLENTY), Packer::default());
     (0..100).for_each(|number| cache.put(&origin(number), entry(&files, number)));
     let (entries_max, all) = (NonZeroUsize::new(1000).expect("some"), cache.bytes());
-    cache.resize(entries_max, STORE_READY_SHARE * all);
+    cache.resize(entries_max, STORE_READY_SHARE_MOST * all);
     assert!(cache.next_to_pack(0).is_none());
     assert_eq!(cache.next_to_pack(1000).expect("there is no room").origin, origin(0));
     while cache.next_to_pack(1000).is_some() {
         pack_oldest(&mut cache, &mut packer);
     }
     assert!((1..10).contains(&cache.packed_len()), "one by one, until there is room");
-    while cache.next_to_pack(STORE_READY_SHARE * all).is_some() {
+    while cache.next_to_pack(STORE_READY_SHARE_MOST * all).is_some() {
         pack_oldest(&mut cache, &mut packer);
     }
     assert_eq!((cache.len(), cache.packed_len()), (100, 100), "for one that takes all the room");
     cache.put(&origin(0), entry(&files, 0));
-    assert!(cache.next_to_pack(STORE_READY_SHARE * all + 1).is_none(), "what is never kept needs none");
+    assert!(cache.next_to_pack(STORE_READY_SHARE_MOST * all + 1).is_none(), "what is never kept needs none");
+}
+
+#[test]
+fn where_there_is_no_room_for_all_those_that_are_ready_keep_the_smaller_share() {
+    let (files, mut cache, mut packer) = (files(), cache(2000, PLENTY), Packer::default());
+    (0..400).for_each(|number| cache.put(&origin(number), entry(&files, number)));
+    while held(cache.ready.bytes()) > cache.bytes() / 3 {
+        pack_oldest(&mut cache, &mut packer);
+    }
+    let all = cache.bytes();
+    cache.resize(NonZeroUsize::MAX, all + 2000);
+    assert!(cache.next_to_pack(1000).is_none());
+    cache.resize(NonZeroUsize::MAX, all);
+    while cache.next_to_pack(1000).is_some() {
+        pack_oldest(&mut cache, &mut packer);
+    }
+    let ready = held(cache.ready.bytes() + 1000);
+    assert!(
+        cache.bytes() + 1000 <= all || (1..=all / STORE_READY_SHARE).contains(&ready),
+        "{ready} of {all}"
+    );
+    // What comes then is packed as well, and what is packed goes: the share of those that are ready stays.
+    for number in 400..800 {
+        let entry = entry(&files, number);
+        while cache.next_to_pack(entry.weight_when_ready()).is_some() {
+            pack_oldest(&mut cache, &mut packer);
+        }
+        cache.put(&origin(number), entry);
+    }
+    let ready = held(cache.ready.bytes());
+    assert!((all / STORE_READY_SHARE / 2..=all / STORE_READY_SHARE).contains(&ready), "{ready} of {all}");
+    assert!(cache.bytes() <= all && cache.len() < 800);
 }
