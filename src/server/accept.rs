@@ -3,11 +3,12 @@
 //! finds descriptors for the origins he asks for.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::Interest;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
@@ -37,7 +38,7 @@ impl Acceptor {
         runtime.block_on(async {
             let mut loops = tokio::task::JoinSet::new();
             for listener in listeners.0 {
-                match prepare(listener) {
+                match Listener::new(listener) {
                     Ok(listener) => {
                         loops.spawn(self.clone().accept_all(listener));
                     }
@@ -48,7 +49,7 @@ impl Acceptor {
         });
     }
 
-    async fn accept_all(self, listener: TcpListener) {
+    async fn accept_all(self, listener: Listener) {
         let (mut turn, mut is_short) = (0, false);
         loop {
             let accepted = tokio::select! {
@@ -79,10 +80,7 @@ impl Acceptor {
     }
 
     /// The place first: whoever is accepted has descriptors.
-    async fn accept(
-        &self,
-        listener: &TcpListener,
-    ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    async fn accept(&self, listener: &Listener) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
         let (stream, client) = listener.accept().await?;
         Ok((stream, client, place))
@@ -90,8 +88,6 @@ impl Acceptor {
 
     /// Hands a client to the next worker that is there. What goes wrong costs this client alone.
     fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit, turn: &mut usize) {
-        // Off this runtime, for another to take on.
-        let Ok(stream) = stream.into_std() else { return };
         let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Who is turned away has a place among those, and leaves this one to others.
@@ -113,14 +109,32 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-/// What holds of a listener holds of the connections that it accepts: set here, it costs them nothing.
-fn prepare(listener: std::net::TcpListener) -> io::Result<TcpListener> {
-    let socket = socket2::SockRef::from(&listener);
-    socket.set_tcp_nodelay(true)?;
-    // Elsewhere a slow reader costs more of the system's memory, and nothing else.
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
-    TcpListener::from_std(listener)
+/// What it accepts belongs to no runtime yet: the runtime's own listener would take each connection on, only
+/// for it to be taken away again and handed to a worker.
+struct Listener {
+    socket: TcpListener,
+    /// The same socket. Of a stream the runtime tells when it is readable, and of this one when a client waits.
+    readiness: tokio::net::TcpStream,
+}
+
+impl Listener {
+    /// What holds of a listener holds of the connections that it accepts: set here, it costs them nothing.
+    fn new(socket: TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let options = socket2::SockRef::from(&socket);
+        options.set_tcp_nodelay(true)?;
+        // Elsewhere a slow reader costs more of the system's memory, and nothing else.
+        #[cfg(target_os = "linux")]
+        options.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
+        let same = OwnedFd::from(socket.try_clone()?);
+        Ok(Self { readiness: tokio::net::TcpStream::from_std(same.into())?, socket })
+    }
+
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, client) = self.readiness.async_io(Interest::READABLE, || self.socket.accept()).await?;
+        stream.set_nonblocking(true)?;
+        Ok((stream, client))
+    }
 }
 
 #[cfg(test)]
@@ -132,11 +146,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_set_of_a_listener_holds_of_what_it_accepts() {
         let Listeners(mut bound) = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).unwrap();
-        let listener = prepare(bound.remove(0)).unwrap();
-        let address = listener.local_addr().unwrap();
-        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let listener = Listener::new(bound.remove(0)).unwrap();
+        let address = listener.socket.local_addr().unwrap();
+        let (_client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
         let (stream, _) = accepted.unwrap();
         assert!(stream.nodelay().unwrap());
+        let nothing_to_read = stream.peek(&mut [0]).unwrap_err();
+        assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
         #[cfg(target_os = "linux")]
         assert_eq!(socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
     }
