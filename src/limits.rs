@@ -185,9 +185,9 @@ pub const STORE_SHARED_OCTETS: usize = 128;
 /// with, also where those that are packed could fill all of it. Of a gigabyte, a million origins leave a fifth.
 pub const STORE_READY_SHARE: usize = 6;
 
-/// So large is that part at most, as long as there is room for it: what the allocator has cut up for large
-/// pieces hardly serves for small ones afterwards, and of all the memory a fifth would be lost so.
-pub const STORE_READY_SHARE_MOST: usize = 2;
+/// So large is that part at most, as long as there is room for it: of what it loses when there is none any
+/// more, a third is lost, for what the allocator has cut up for large pieces hardly serves for small ones.
+pub const STORE_READY_SHARE_MOST: usize = 3;
 
 /// Octets that a shared allocation takes for the counts of those who share it, and a place in a list for
 /// its neighbours.

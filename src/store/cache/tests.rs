@@ -258,7 +258,7 @@ fn nothing_is_to_be_packed_within_the_larger_share_as_long_as_all_has_room() {
 fn where_there_is_no_room_for_all_those_that_are_ready_keep_the_smaller_share() {
     let (files, mut cache, mut packer) = (files(), cache(2000, PLENTY), Packer::default());
     (0..400).for_each(|number| cache.put(&origin(number), entry(&files, number)));
-    while held(cache.ready.bytes()) > cache.bytes() / 3 {
+    while held(cache.ready.bytes()) > cache.bytes() / (STORE_READY_SHARE_MOST + 1) {
         pack_oldest(&mut cache, &mut packer);
     }
     let all = cache.bytes();
