@@ -116,13 +116,16 @@ pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 32 << 10;
 pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
 
 /// Octets of it that may be read at once where the client has shown that it reads
-/// ([`ORIGIN_READ_SMALL_OCTETS`]): three such pieces are held at most where it stops.
-pub const ORIGIN_READ_LARGE_OCTETS: usize = 128 << 10;
+/// ([`ORIGIN_READ_SMALL_OCTETS`]): three such pieces are held at most where it stops. One less than room for
+/// them, as above.
+pub const ORIGIN_READ_LARGE_OCTETS: usize = (128 << 10) - 1;
 
-/// The same of a few long answers ([`ORIGIN_BULKS_MAX`]): a quarter less of the processor's time for each octet.
-pub const ORIGIN_READ_BULK_OCTETS: usize = 512 << 10;
+/// The same of a few long answers ([`ORIGIN_BULKS_MAX`]): a fifth less of the processor's time for each octet.
+/// The engine knows one bound for both directions: so much of a request's content may wait for an origin that
+/// does not read it, too.
+pub const ORIGIN_READ_BULK_OCTETS: usize = 256 << 10;
 
-/// How many answers are read so at a time: where all their clients stop, 96 MiB are held.
+/// How many answers are read so at a time: where all their clients stop, 48 MiB are held.
 pub const ORIGIN_BULKS_MAX: usize = 64;
 
 /// An answer is long from so many octets on.
@@ -399,6 +402,9 @@ pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
 /// thread that serves nobody.
 pub const PACKED_INLINE_OCTETS_MAX: usize = 16 * 1024;
 
+/// How many origins are packed in one go, before others of the worker's clients have their turn.
+pub const PACKED_AT_ONCE: usize = 4;
+
 /// Distinct origins that the summary of one run counts.
 pub const ORIGINS_COUNTED_MAX: usize = 100_000;
 
@@ -429,7 +435,8 @@ pub const LEAF_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// within the 20 octets of RFC 5280 §4.1.2.2.
 pub const SERIAL_OCTETS: usize = 16;
 
-/// Leaf certificates being made at once: each is some ten microseconds of one core.
+/// Leaf certificates being made at once by a CA whose key takes its time (RSA, P-384): a millisecond of one core,
+/// or some.
 pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
 /// Room on the disk under which `courtesy doctor` asks for more: a closed file of the log and its

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::entry::Entry;
 use super::question::{Question, jitter};
-use super::{Shelf, Store, Undecided};
+use super::{Config, Shelf, Store, Undecided};
 use crate::fetch::Ask;
 use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
@@ -37,7 +37,13 @@ impl Flight {
 
     /// Looks among the packs and on the disk for what is not ready; where that does not do, fetches; works
     /// out what follows, and lands. A task of its own: nobody's leaving ends it.
-    pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
+    pub(super) async fn fly(
+        self,
+        ask: Ask,
+        profile: Arc<Profile>,
+        previous: Option<Arc<Entry>>,
+        may_fetch: bool,
+    ) {
         let store = Arc::clone(&self.store);
         let previous = match previous {
             Some(entry) => Some(entry),
@@ -45,40 +51,42 @@ impl Flight {
                 Some(entry) if store.answers(&entry, &profile) => {
                     return self.land_recalled(ask, &profile, entry);
                 }
-                Some(_) if store.is_crowded() => return self.land(Err(Undecided::Busy)),
+                _ if !may_fetch => return self.land(Err(Undecided::Busy)),
                 recalled => recalled,
             },
         };
+        // Until it lands: what has been fetched and waits for its room is in no other bound.
+        let Ok(_permit) = store.turns.acquire().await else { return };
         let landing = self.fetch(ask, profile, previous).await;
-        match landing {
-            Some(Ok(entry)) => {
-                let _turn = store.make_room(&entry).await;
-                self.land(Ok(entry));
-            }
-            Some(refused) => self.land(refused),
-            None => {}
-        }
+        let _room = match &landing {
+            Ok(entry) => Some(store.make_room(entry).await),
+            Err(_) => None,
+        };
+        self.land(landing);
     }
 
-    async fn fetch(&self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) -> Option<Landing> {
+    async fn fetch(&self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) -> Landing {
         let store = &self.store;
-        let _turn = store.turns.acquire().await.ok()?;
         let begun = store.counters.begin();
         let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
         let fetcher = Arc::clone(&store.terms.load().fetcher);
         let fetched = fetcher.fetch(Ask { validators, ..ask }).await;
         begun.ended(&fetched);
         let fetched = match fetched {
-            Err(refused) => return Some(Err(Undecided::Refused(refused.0))),
+            Err(refused) => return Err(Undecided::Refused(refused.0)),
             Ok(fetched) => fetched,
         };
-        // Under other profiles something may have been derived meanwhile.
-        let known = store.shelf().cache.get(&self.origin).cloned().or(previous);
+        // Under other profiles something may have been derived meanwhile, and packed.
+        let ready = store.shelf().cache.get(&self.origin).cloned();
+        let known = match ready {
+            Some(entry) => Some(entry),
+            None => store.unpack(&self.origin, &profile).await.or(previous),
+        };
         let landing = learn(store, known, profile, fetched).await;
         if let Ok(entry) = &landing {
             store.keep(&self.origin, entry);
         }
-        Some(landing)
+        landing
     }
 
     /// Without a fetch, and ready already; near its end it is fetched for those who come later.
@@ -141,25 +149,25 @@ impl Store {
         profile: &Arc<Profile>,
         previous: Option<Arc<Entry>>,
     ) -> Result<Landed, Undecided> {
-        // What is packed is at hand, however many wait for origins; to be fetched it has to queue, too.
-        let is_full = shelf.flights.len() >= self.terms.load().config.queue_max;
-        if is_full && (previous.is_some() || shelf.cache.packed(&ask.origin).is_none()) {
+        // What is packed is at hand, however many wait for origins: as many may ask for that as may wait.
+        let (queue_max, waiters_max) = {
+            let Config { queue_max, waiters_max, .. } = self.terms.load().config;
+            (queue_max, waiters_max)
+        };
+        let may_fetch = shelf.flights.len() < queue_max;
+        let is_at_hand = previous.is_none() && shelf.cache.packed(&ask.origin).is_some();
+        if !may_fetch && (!is_at_hand || shelf.flights.len() >= queue_max + waiters_max) {
             return Err(Undecided::Busy);
         }
         let (flight, landed) = Flight::new(self, ask.origin.clone());
         shelf.flights.insert(ask.origin.clone(), landed.clone());
         // A runtime that is going down drops the task at once, and the flight takes the lock then.
         drop(shelf);
-        tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
+        tokio::spawn(flight.fly(ask, Arc::clone(profile), previous, may_fetch));
         Ok(landed)
     }
 
-    /// Whether there are more flights than may wait for a fetch.
-    fn is_crowded(&self) -> bool {
-        self.shelf().flights.len() > self.terms.load().config.queue_max
-    }
-
-    /// Asks again for what an origin's flight has just brought from the disk, for it ends soon.
+    /// Asks again for what an origin's flight has just brought from a pack or the disk, for it ends soon.
     pub(super) fn refresh(self: &Arc<Self>, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
         let shelf = self.shelf();
         if !shelf.flights.contains_key(&ask.origin) {

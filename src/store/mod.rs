@@ -106,6 +106,8 @@ struct Terms {
 struct Shelf {
     cache: Cache,
     flights: HashMap<Origin, Landed>,
+    /// How often something was forgotten because somebody wanted it.
+    forgets: u64,
 }
 
 impl Store {
@@ -115,8 +117,11 @@ impl Store {
         clock: Arc<dyn Clock>,
         disk: Option<Disk>,
     ) -> Arc<Self> {
-        let shelf =
-            Shelf { cache: Cache::new(config.entries_max, config.bytes_max), flights: HashMap::new() };
+        let shelf = Shelf {
+            cache: Cache::new(config.entries_max, config.bytes_max),
+            flights: HashMap::new(),
+            forgets: 0,
+        };
         Arc::new(Self {
             turns: Semaphore::new(config.fetches_max),
             shelf: Mutex::new(shelf),

@@ -14,7 +14,7 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::pack::{Pack, Packer};
 use super::restore::Blobs;
-use crate::limits::{PACKED_INLINE_OCTETS_MAX, PARSED_INLINE_OCTETS_MAX};
+use crate::limits::{PACKED_AT_ONCE, PACKED_INLINE_OCTETS_MAX, PARSED_INLINE_OCTETS_MAX};
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
 
@@ -27,7 +27,7 @@ impl Store {
     pub(super) async fn make_room(&self, entry: &Entry) -> Turn {
         let octets = entry.weight_when_ready();
         let mut turn = Arc::clone(&self.packer).lock_owned().await;
-        loop {
+        for number in 1.. {
             let Some(candidate) = self.shelf().cache.next_to_pack(octets) else { return turn };
             let candidate = Arc::new(candidate);
             let (pack, turn_again) = pack(turn, &candidate).await;
@@ -38,10 +38,16 @@ impl Store {
             match pack {
                 Some(pack) => self.shelf().cache.pack(&candidate, pack),
                 // It goes where there is no room, as it is.
-                None => return turn,
+                None => break,
             }
-            tokio::task::yield_now().await;
+            if number % PACKED_AT_ONCE == 0 {
+                // Others need not wait until this worker comes back to it.
+                drop(turn);
+                tokio::task::yield_now().await;
+                turn = Arc::clone(&self.packer).lock_owned().await;
+            }
         }
+        turn
     }
 
     /// What is packed of `origin`, also under `asking`. It is ready then.
@@ -79,7 +85,8 @@ impl Store {
 
     /// Writes to the disk, some time, what is packed of `origin`.
     pub(super) fn keep_packed(&self, origin: &Origin, pack: &Pack) {
-        let restore = |(knowledge, blobs)| self.restore(knowledge, blobs, &self.profiles().clone());
+        let profiles = self.profiles().clone();
+        let restore = |(knowledge, blobs)| self.restore(knowledge, blobs, &profiles);
         let Some(entry) = self.disk.as_ref().and_then(|_| self.open(origin, pack)).and_then(restore) else {
             return;
         };

@@ -67,6 +67,7 @@ impl Store {
 
     /// What the disk has of `origin`, also under `asking`.
     async fn load(self: &Arc<Self>, origin: &Origin, asking: &Arc<Profile>) -> Option<Arc<Entry>> {
+        let forgets = self.shelf().forgets;
         let (store, profile) = (Arc::clone(self), Arc::clone(asking));
         let revive = move |found| match found {
             Found::Waiting(entry) => Some(store.also_under(&profile, entry)),
@@ -77,7 +78,11 @@ impl Store {
             self.keep(origin, &entry);
         }
         let _turn = self.make_room(&entry).await;
-        self.shelf().cache.put(origin, Arc::clone(&entry));
+        let mut shelf = self.shelf();
+        // Something has been forgotten meanwhile, and it may have been this.
+        if shelf.forgets == forgets {
+            shelf.cache.put(origin, Arc::clone(&entry));
+        }
         Some(entry)
     }
 
@@ -159,7 +164,9 @@ impl Store {
         if let Some(disk) = &self.disk {
             disk.forget(origin);
         }
-        self.shelf().cache.remove(origin);
+        let mut shelf = self.shelf();
+        shelf.cache.remove(origin);
+        shelf.forgets += 1;
         was_known
     }
 

@@ -67,6 +67,13 @@ impl Cache {
     /// Other bounds, which hold at once.
     pub(super) fn resize(&mut self, entries_max: NonZeroUsize, bytes_max: usize) {
         (self.entries_max, self.bytes_max) = (entries_max.get(), bytes_max);
+        // Else those that are ready would leave none of the others.
+        while self.bytes() > bytes_max && held(self.ready.bytes()) > bytes_max / STORE_READY_SHARE_MOST {
+            let Some((origin, _)) = self.ready.oldest() else { break };
+            let origin = origin.clone();
+            self.packed.close(&origin);
+            self.ready.remove(&origin);
+        }
         self.shrink();
     }
 

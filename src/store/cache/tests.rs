@@ -255,6 +255,20 @@ fn nothing_is_to_be_packed_within_the_larger_share_as_long_as_all_has_room() {
 }
 
 #[test]
+fn a_smaller_bound_leaves_of_either_tier_what_was_used_last() {
+    let (files, mut cache, mut packer) = (files(), cache(2000, PLENTY), Packer::default());
+    (0..400).for_each(|number| cache.put(&origin(number), entry(&files, number)));
+    for _ in 0..200 {
+        pack_oldest(&mut cache, &mut packer);
+    }
+    let max = cache.bytes() / 4;
+    cache.resize(NonZeroUsize::MAX, max);
+    assert!(cache.bytes() <= max);
+    assert!(cache.packed(&origin(199)).is_some() && cache.peek(&origin(399)).is_some());
+    assert!(cache.packed_len() > 100 && cache.peek(&origin(200)).is_none(), "{}", cache.packed_len());
+}
+
+#[test]
 fn where_there_is_no_room_for_all_those_that_are_ready_keep_the_smaller_share() {
     let (files, mut cache, mut packer) = (files(), cache(2000, PLENTY), Packer::default());
     (0..400).for_each(|number| cache.put(&origin(number), entry(&files, number)));
