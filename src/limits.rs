@@ -121,11 +121,11 @@ pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
 pub const ORIGIN_READ_LARGE_OCTETS: usize = (128 << 10) - 1;
 
 /// The same of a few long answers ([`ORIGIN_BULKS_MAX`]): a fifth less of the processor's time for each octet.
-/// The engine knows one bound for both directions: so much of a request's content may wait for an origin that
-/// does not read it, too.
-pub const ORIGIN_READ_BULK_OCTETS: usize = 256 << 10;
+/// The engine knows one bound for both directions (left to itself, it has one a little larger): so much of a
+/// request's content may wait for an origin that does not read it, too.
+pub const ORIGIN_READ_BULK_OCTETS: usize = 384 << 10;
 
-/// How many answers are read so at a time: where all their clients stop, 48 MiB are held.
+/// How many answers are read so at a time: where all their clients stop, 72 MiB are held.
 pub const ORIGIN_BULKS_MAX: usize = 64;
 
 /// An answer is long from so many octets on.
