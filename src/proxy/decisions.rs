@@ -19,18 +19,7 @@ pub struct Decisions {
 
 /// What became of a request, in a word, and the bases on which that can be.
 const OUTCOMES: [(&str, &[&str]); 5] = [
-    (
-        "allow",
-        &[
-            "robots_txt_itself",
-            "no_group",
-            "no_rule",
-            "rule",
-            "unavailable",
-            "unreachable",
-            "long_unreachable",
-        ],
-    ),
+    ("allow", BASES.split_at(DECIDED).0),
     (
         "deny",
         &[
@@ -48,6 +37,9 @@ const OUTCOMES: [(&str, &[&str]); 5] = [
     ("exempted", &["rule", "unavailable", "unreachable", "path_not_seen"]),
     ("tunnelled", &["path_not_seen"]),
 ];
+
+/// So many of them are what a decision can rest on; the others are reasons of records alone.
+const DECIDED: usize = 7;
 
 /// What a decision rests on: its basis, or where it has none, the reason in its record.
 const BASES: [&str; 12] = [
