@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use serde_json::Value;
@@ -14,7 +14,9 @@ use crate::limits::STATEMENTS_MAX;
 use crate::store::{Known, Mark};
 
 /// The latest of them.
-pub struct Statements(Mutex<LruCache<Key, (Mark, Arc<Statement>)>>);
+pub struct Statements(Mutex<Latest>);
+
+type Latest = LruCache<Key, (Mark, Arc<Statement>)>;
 
 /// By the state's place in memory, which nobody else has as long as its [`Mark`] is here; and whether it is
 /// the absence of a file that is spoken of.
@@ -33,15 +35,19 @@ impl Statements {
     /// What is said of `known`; where that has not been said of late, what `make` says.
     pub fn of(&self, known: &Known, of_absence: bool, make: impl FnOnce() -> Robots) -> Arc<Statement> {
         let key = (std::ptr::from_ref(known.state()).addr(), of_absence);
-        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((mark, statement)) = latest.get(&key)
+        if let Some((mark, statement)) = self.latest().get(&key)
             && mark.is_of(known)
         {
             return Arc::clone(statement);
         }
+        // Without the lock: the denials of other origins need not wait. Two may say it at once; one is kept.
         let statement = Arc::new(Statement::new(make()));
-        latest.put(key, (known.mark(), Arc::clone(&statement)));
+        self.latest().put(key, (known.mark(), Arc::clone(&statement)));
         statement
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
