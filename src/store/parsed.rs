@@ -63,7 +63,7 @@ impl Parsed {
     /// The same octets, shared with whoever has them already.
     pub(super) fn share(&self, sha256: [u8; 32], body: &Bytes) -> Bytes {
         let mut table = self.table();
-        let known = table.bodies.get(&sha256).and_then(Weak::upgrade);
+        let known = table.body(&sha256);
         Bytes::from_owner(Held(known.unwrap_or_else(|| {
             // Of its own length: what it was read into may be longer.
             let body = Arc::new(Body(body.as_ref().into()));
@@ -75,7 +75,7 @@ impl Parsed {
 
     /// The octets of that name, where an entry that is ready has them.
     pub(super) fn body(&self, sha256: &[u8; 32]) -> Option<Bytes> {
-        let known = self.table().bodies.get(sha256).and_then(Weak::upgrade);
+        let known = self.table().body(sha256);
         known.map(|body| Bytes::from_owner(Held(body)))
     }
 
@@ -101,6 +101,10 @@ impl Table {
 
     fn find(&self, key: &Key, dialect: &Dialect) -> Option<Arc<RobotsTxt>> {
         self.files.get(key).and_then(Weak::upgrade).filter(|known| known.dialect() == dialect)
+    }
+
+    fn body(&self, sha256: &[u8; 32]) -> Option<Arc<Body>> {
+        self.bodies.get(sha256).and_then(Weak::upgrade)
     }
 
     /// What nobody holds still takes its place here; that is never more than an eighth.
