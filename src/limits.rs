@@ -435,8 +435,8 @@ pub const LEAF_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// within the 20 octets of RFC 5280 §4.1.2.2.
 pub const SERIAL_OCTETS: usize = 16;
 
-/// Leaf certificates being made at once by a CA whose key takes its time (RSA, P-384): a millisecond of one core,
-/// or some.
+/// Leaf certificates being made at once: each is some ten microseconds of one core, or a millisecond and more
+/// where the CA's key takes its time (RSA, P-384).
 pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
 /// Room on the disk under which `courtesy doctor` asks for more: a closed file of the log and its
