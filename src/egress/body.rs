@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::bulk::Bulk;
+use super::dial::Link;
 use super::pool::Lease;
 use super::turn::Turn;
 use super::unstalled::Unstalled;
@@ -143,22 +144,77 @@ impl Body for Outgoing {
 /// A response body, with the lease on the connection it comes from: read to its end, the
 /// connection goes back to the pool; dropped before, it is closed (RFC 9112 §9.5).
 #[derive(Debug)]
-pub struct Arriving {
-    body: Unstalled,
+struct Leased {
+    body: Incoming,
     lease: Option<Lease>,
+    /// How it ended too soon, until what came before is with the client.
+    fault: Option<hyper::Error>,
+}
+
+impl Body for Leased {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(fault) = self.fault.take() {
+            return Poll::Ready(Some(Err(fault)));
+        }
+        let Self { body, lease, .. } = &mut *self;
+        let frame = match lease.as_mut().map(|lease| &mut lease.link) {
+            Some(Link::Http1(alone)) => alone.poll_driven(cx, |cx| Pin::new(&mut *body).poll_frame(cx)),
+            Some(Link::Http2(_)) | None => Pin::new(body).poll_frame(cx),
+        };
+        match frame {
+            // An error ends the client's connection as it stands: first it is given the time to be flushed.
+            Poll::Ready(Some(Err(fault))) => {
+                self.fault = Some(fault);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            frame => frame,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.fault.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take()
+            && self.body.is_end_stream()
+        {
+            lease.give_back();
+        }
+    }
+}
+
+/// What comes back from an origin.
+#[derive(Debug)]
+pub struct Arriving {
+    body: Unstalled<Leased>,
     bulk: Option<Bulk>,
     asked_at: Option<Instant>,
 }
 
 impl Arriving {
-    pub(super) fn new(
+    pub(super) const fn new(
         body: Incoming,
         limit: Duration,
         lease: Lease,
         bulk: Option<Bulk>,
         asked_at: Option<Instant>,
     ) -> Self {
-        Self { body: Unstalled::new(body, limit), lease: Some(lease), bulk, asked_at }
+        let body = Leased { body, lease: Some(lease), fault: None };
+        Self { body: Unstalled::new(body, limit), bulk, asked_at }
     }
 
     /// When the origin had all that there was; none where it answered before.
@@ -168,7 +224,7 @@ impl Arriving {
 
     /// The address that it comes from.
     pub fn peer(&self) -> Option<IpAddr> {
-        self.lease.as_ref()?.link.peer()
+        self.body.get_ref().lease.as_ref()?.link.peer()
     }
 }
 
@@ -193,15 +249,5 @@ impl Body for Arriving {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl Drop for Arriving {
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.take()
-            && self.body.is_end_stream()
-        {
-            lease.give_back();
-        }
     }
 }

@@ -7,27 +7,26 @@ use std::sync::{Arc, Weak};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1};
+use hyper::client::conn::TrySendError;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::alone::Alone;
 use super::body::Outgoing;
-use super::bulk::{Bulk, Sign};
+use super::bulk::Bulk;
 use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
 use super::multiplexed::{Multiplexed, Opening, Stream};
 use super::plaintext::Plaintext;
 use super::pool::Pool;
-use super::portions::Portions;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
 use crate::clock;
-use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -35,16 +34,6 @@ use crate::origin::{Origin, Scheme};
 pub enum Link {
     Http1(Alone),
     Http2(Stream),
-}
-
-/// A connection that one exchange at a time uses.
-#[derive(Debug)]
-pub struct Alone {
-    pub sender: http1::SendRequest<Outgoing>,
-    pub standing: Standing,
-    /// Where it is kept: with the worker whose runtime drives it.
-    pub home: Weak<Pool>,
-    pub sign: Sign,
 }
 
 /// A link to an origin, and what is known of it.
@@ -60,7 +49,7 @@ impl Link {
     /// The address that it leads to.
     pub fn peer(&self) -> Option<IpAddr> {
         match self {
-            Self::Http1(alone) => alone.standing.peer(),
+            Self::Http1(alone) => alone.peer(),
             Self::Http2(stream) => stream.connection().peer(),
         }
     }
@@ -68,8 +57,15 @@ impl Link {
     /// For an answer that comes over it, of so many octets: the right to be read in the largest portions.
     pub fn bulk(&self, rights: &Arc<Semaphore>, to_come: Option<u64>) -> Option<Bulk> {
         match self {
-            Self::Http1(alone) => Bulk::begin(rights, &alone.sign, to_come),
+            Self::Http1(alone) => Bulk::begin(rights, alone.sign(), to_come),
             Self::Http2(_) => None,
+        }
+    }
+
+    /// Lets what is left of an exchange go on by itself, besides its answer.
+    pub fn detach(&mut self) {
+        if let Self::Http1(alone) = self {
+            alone.detach();
         }
     }
 
@@ -83,7 +79,7 @@ impl Link {
             Self::Http1(alone) => {
                 http2::to_http1(&mut request);
                 exchange::keep_content(&mut request);
-                alone.sender.try_send_request(*request).await
+                alone.send(request).await
             }
             Self::Http2(stream) => {
                 // Interim responses do not come through here. Whoever waits for a 100 must not take
@@ -127,12 +123,10 @@ type Dialled<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
     pub(super) async fn connection(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
-        while let Some(mut alone) = self.pool.take_any(origin) {
-            if alone.sender.ready().await.is_ok() {
-                return Ok(Connection::idle(alone));
-            }
+        match self.pool.take_any(origin) {
+            Some(alone) => Ok(Connection::idle(alone)),
+            None => self.fresh(origin, versions).await,
         }
-        self.fresh(origin, versions).await
     }
 
     /// A connection that was not idle: one that is in use and can be shared, or a new one.
@@ -203,8 +197,8 @@ impl Egress {
             Scheme::Https => secure(origin, stream, versions, terms, home).await,
             Scheme::Http => {
                 let standing = standing(&stream, terms);
-                let link = speak_http1(origin, stream, standing, home).await?;
-                Ok(Connection { link, kept: false, asked: false })
+                let alone = Alone::open(origin, stream, standing, home).await?;
+                Ok(Connection { link: Link::Http1(alone), kept: false, asked: false })
             }
             Scheme::Ftp => Err(Error::new(Failure::Protocol, "ftp is not spoken here")),
         }
@@ -237,34 +231,9 @@ async fn secure(
     })??;
     let link = match http2 {
         true => Link::Http2(speak_http2(origin, Plaintext::new(stream), standing, asked).await?),
-        false => speak_http1(origin, Plaintext::new(stream), standing, home).await?,
+        false => Link::Http1(Alone::open(origin, Plaintext::new(stream), standing, home).await?),
     };
     Ok(Connection { link, kept: false, asked })
-}
-
-async fn speak_http1(
-    origin: &Origin,
-    stream: impl Io,
-    standing: Standing,
-    home: Weak<Pool>,
-) -> Result<Link, Error> {
-    let (config, sign) = (standing.config(), Sign::default());
-    let mut builder = http1::Builder::new();
-    if config.max_headers != ENGINES_FIELDS_MAX {
-        builder.max_headers(config.max_headers);
-    }
-    let (sender, connection) = builder
-        .preserve_header_case(true)
-        .max_header_size(config.max_header_bytes)
-        .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_OCTETS))
-        .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&sign))))
-        .await
-        .map_err(|error| connection_error(origin, &error))?;
-    // The connection runs until either side closes it; its errors reach the exchange in use.
-    tokio::spawn(async move {
-        let _ = connection.with_upgrades().await;
-    });
-    Ok(Link::Http1(Alone { sender, standing, home, sign }))
 }
 
 async fn speak_http2(
@@ -289,6 +258,6 @@ fn standing(stream: &TcpStream, terms: Arc<Terms>) -> Standing {
 }
 
 /// What HTTP can be spoken over.
-trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub trait Io: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Io for T {}

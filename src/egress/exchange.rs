@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 use std::io;
+use std::sync::atomic::Ordering;
 
 use h2::Reason;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
@@ -64,12 +65,17 @@ impl Egress {
                 Error::new(Failure::Protocol, format!("no valid response from the origin: {fault}"))
             }
             Some(Ok(response)) => {
-                let link = connection.proven();
+                let mut link = connection.proven();
                 let bulk = link.bulk(&self.shared.bulks, response.body().size_hint().exact());
+                // An upload goes on whether or not anybody reads the answer, and so does another protocol.
+                let goes_on = !sent.load(Ordering::Acquire) || response.status().is_informational();
+                if goes_on {
+                    link.detach();
+                }
                 // To an origin of HTTP/1.0 the library would go on in HTTP/1.0: we speak our own version
                 // (RFC 9110 §6.2), on another connection.
-                let lasts = response.version() > Version::HTTP_10;
-                let lease = Lease { link, lasts, sent, _answered: answer, slot };
+                let lasts = !goes_on && response.version() > Version::HTTP_10;
+                let lease = Lease { link, lasts, _answered: answer, slot };
                 return Ok(response.map(|body| {
                     Arriving::new(body, config.body_idle_timeout, lease, bulk, turn.asked_at())
                 }));

@@ -6,6 +6,7 @@
 //! (RFC 9110 §9.2.2). Never follows a redirect and never decides what may be fetched.
 
 mod address;
+mod alone;
 mod body;
 mod bulk;
 mod connect;

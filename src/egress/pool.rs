@@ -4,14 +4,14 @@
 //! would do so again and again, it opens its own.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 
+use super::alone::Alone;
 use super::body::Answered;
-use super::dial::{Alone, Link};
+use super::dial::Link;
 use super::multiplexed::{Multiplexed, Table};
 use super::slots::Slot;
 use super::terms::Shared;
@@ -43,8 +43,6 @@ pub struct Lease {
     pub(super) link: Link,
     /// Whether the connection can serve another exchange.
     pub(super) lasts: bool,
-    /// Whether the request has been sent whole: a connection with an unfinished upload is not reused.
-    pub(super) sent: Arc<AtomicBool>,
     pub(super) _answered: Option<Answered>,
     pub(super) slot: Slot,
 }
@@ -52,11 +50,11 @@ pub struct Lease {
 impl Lease {
     /// Back to the pool when the connection can serve another exchange. A shared one is there.
     pub fn give_back(self) {
-        let Link::Http1(alone) = self.link else { return };
-        if !self.lasts || !self.sent.load(Ordering::Acquire) || alone.sender.is_closed() {
-            return;
-        }
-        if let Some(home) = alone.home.upgrade() {
+        if let Link::Http1(alone) = self.link
+            && self.lasts
+            && alone.is_idle()
+            && let Some(home) = alone.home()
+        {
             home.put(self.slot.origin(), alone);
         }
     }
@@ -101,7 +99,7 @@ impl Pool {
         let mut taken = None;
         while let Some((mut alone, since)) = connections.pop_back() {
             let in_time = now.duration_since(since) < terms.config.idle_timeout;
-            if in_time && !alone.sender.is_closed() && alone.standing.holds(origin, &terms) {
+            if in_time && alone.holds(origin, &terms) && alone.is_still_idle() {
                 taken = Some(alone);
                 break;
             }
@@ -177,7 +175,7 @@ impl Idle {
     fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
             connections
-                .retain(|(alone, since)| !alone.sender.is_closed() && now.duration_since(*since) < timeout);
+                .retain_mut(|(alone, since)| now.duration_since(*since) < timeout && alone.is_still_idle());
             !connections.is_empty()
         });
         self.borrowed = HashMap::default();

@@ -15,19 +15,24 @@ use super::trailers;
 
 /// An incoming message body with a bound on how long it may be silent.
 #[derive(Debug)]
-pub struct Unstalled {
-    body: Incoming,
+pub struct Unstalled<B = Incoming> {
+    body: B,
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Unstalled {
-    pub fn new(body: Incoming, limit: Duration) -> Self {
+impl<B> Unstalled<B> {
+    pub const fn new(body: B, limit: Duration) -> Self {
         Self { body, limit, timer: None }
+    }
+
+    /// The body that is watched.
+    pub const fn get_ref(&self) -> &B {
+        &self.body
     }
 }
 
-impl Body for Unstalled {
+impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Unstalled<B> {
     type Data = Bytes;
     type Error = io::Error;
 

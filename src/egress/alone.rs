@@ -1,0 +1,145 @@
+//! A connection of HTTP/1.1, which one exchange at a time uses. The engine at its end does something only
+//! while it is driven: the exchange drives it in its own task, and no other task has to be woken for it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
+use hyper_util::rt::TokioIo;
+
+use super::body::Outgoing;
+use super::bulk::Sign;
+use super::dial::Io;
+use super::error::Error;
+use super::exchange::connection_error;
+use super::pool::Pool;
+use super::portions::Portions;
+use super::terms::{Standing, Terms};
+use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
+use crate::origin::Origin;
+
+/// What reads and writes the messages of one connection. It ends with the connection; its errors reach
+/// the exchange in use.
+type Engine = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+
+/// A connection that one exchange at a time uses.
+pub struct Alone {
+    sender: http1::SendRequest<Outgoing>,
+    /// None when the connection has ended, and when the engine has a task of its own.
+    engine: Option<Engine>,
+    standing: Standing,
+    /// Where it is kept: with the worker whose runtime has its socket.
+    home: Weak<Pool>,
+    sign: Sign,
+}
+
+impl Alone {
+    /// Begins to speak HTTP/1.1 over a stream.
+    pub async fn open(
+        origin: &Origin,
+        stream: impl Io,
+        standing: Standing,
+        home: Weak<Pool>,
+    ) -> Result<Self, Error> {
+        let (config, sign) = (standing.config(), Sign::default());
+        let mut builder = http1::Builder::new();
+        if config.max_headers != ENGINES_FIELDS_MAX {
+            builder.max_headers(config.max_headers);
+        }
+        let (sender, connection) = builder
+            .preserve_header_case(true)
+            .max_header_size(config.max_header_bytes)
+            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_OCTETS))
+            .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&sign))))
+            .await
+            .map_err(|error| connection_error(origin, &error))?;
+        let engine: Engine = Box::pin(connection.with_upgrades());
+        Ok(Self { sender, engine: Some(engine), standing, home, sign })
+    }
+
+    /// The address that it leads to.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.standing.peer()
+    }
+
+    /// Whether it may be used on these terms.
+    pub fn holds(&mut self, origin: &Origin, terms: &Arc<Terms>) -> bool {
+        self.standing.holds(origin, terms)
+    }
+
+    /// Where it is kept between two exchanges, while that is there.
+    pub fn home(&self) -> Option<Arc<Pool>> {
+        self.home.upgrade()
+    }
+
+    /// Says how large the portions are that it is read in.
+    pub const fn sign(&self) -> &Sign {
+        &self.sign
+    }
+
+    /// Whether it is there for another exchange, as far as the engine has seen.
+    pub fn is_idle(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Whether it still is: the origin may have closed it meanwhile.
+    pub fn is_still_idle(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.is_idle()
+    }
+
+    /// One exchange. The request comes back when nothing of it was sent.
+    pub async fn send(
+        &mut self,
+        request: Box<Request<Outgoing>>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+        let mut answer = pin!(self.sender.try_send_request(*request));
+        poll_fn(|cx| self.poll_driven(cx, |cx| answer.as_mut().poll(cx))).await
+    }
+
+    /// What `poll` gives, which the engine brings about.
+    pub fn poll_driven<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if self.engine.is_none() {
+            return poll(cx);
+        }
+        // To be woken for what comes of the engine in this very task would be to be polled once more for nothing.
+        let mut asleep = Context::from_waker(Waker::noop());
+        let there = poll(&mut asleep);
+        if there.is_ready() {
+            return there;
+        }
+        self.drive(cx);
+        poll(&mut asleep)
+    }
+
+    fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(engine) = &mut self.engine
+            && engine.as_mut().poll(cx).is_ready()
+        {
+            self.engine = None;
+        }
+    }
+
+    /// Gives the engine a task of its own, where it has something to do that the answer does not wait for.
+    pub fn detach(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            tokio::spawn(engine);
+        }
+    }
+}
+
+impl fmt::Debug for Alone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alone").field("standing", &self.standing).finish_non_exhaustive()
+    }
+}
