@@ -54,6 +54,8 @@ impl Alone {
         }
         let (sender, connection) = builder
             .preserve_header_case(true)
+            // Of names whose case was not kept: because it is this, or because there was none in HTTP/2.
+            .title_case_headers(true)
             .max_header_size(config.max_header_bytes)
             .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_OCTETS))
             .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&sign))))

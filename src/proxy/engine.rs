@@ -35,7 +35,11 @@ pub enum Outcome<S> {
 }
 
 /// Serves what comes by `wire`. With `turned_away`, that is the answer.
-pub async fn run<S>(wire: Wire<S>, channel: &Arc<Channel>, turned_away: Option<Arc<Refusal>>) -> Outcome<S>
+pub async fn run<S>(
+    mut wire: Wire<S>,
+    channel: &Arc<Channel>,
+    turned_away: Option<Arc<Refusal>>,
+) -> Outcome<S>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -55,7 +59,7 @@ where
     }
     let mut connection = builder
         .half_close(true)
-        .preserve_header_case(true)
+        .preserve_header_case(wire.needs_case())
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)

@@ -2,7 +2,7 @@
 //! octets (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
 
 use super::chunks::Chunks;
-use super::head::{self, Content, RequestLine};
+use super::head::{self, Content, Fields, RequestLine};
 use super::refusal::Refusal;
 
 /// The octets of one client in their order.
@@ -13,6 +13,7 @@ pub struct Framing {
     state: State,
     /// Of the last request whose head has come.
     line: Option<RequestLine>,
+    in_title_case: bool,
 }
 
 #[derive(Debug)]
@@ -50,7 +51,8 @@ pub enum Fault {
 impl Framing {
     /// For heads, and trailers, of so many octets and fields at most.
     pub fn new(octets_max: usize, fields_max: usize) -> Self {
-        Self { octets_max, fields_max, state: State::Head(Search::default()), line: None }
+        let state = State::Head(Search::default());
+        Self { octets_max, fields_max, state, line: None, in_title_case: true }
     }
 
     /// Judges `octets`: those that came since the last that were passed or dropped.
@@ -82,6 +84,11 @@ impl Framing {
     /// The request line of the last request passed.
     pub const fn line(&self) -> Option<RequestLine> {
         self.line
+    }
+
+    /// Whether all names of the last head passed are in title case.
+    pub const fn in_title_case(&self) -> bool {
+        self.in_title_case
     }
 
     fn head(&mut self, octets: &mut [u8], search: Search) -> Result<Admit, Refusal> {
@@ -137,10 +144,11 @@ impl Framing {
             without_cr(line)
         });
         let length = lines.next().map_or(0, <[u8]>::len);
-        let content = head::fields(line, lines.take_while(|line| !line.is_empty()), self.fields_max)?;
+        let lines = lines.take_while(|line| !line.is_empty());
+        let Fields { content, in_title_case } = head::fields(line, lines, self.fields_max)?;
         // A higher minor version is treated as the highest that we know (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
-        self.line = Some(line);
+        (self.line, self.in_title_case) = (Some(line), in_title_case);
         self.state = match content {
             Content::Length(length) => State::Length(length),
             Content::Chunked => State::Chunked(Chunks::new(self.octets_max, self.fields_max)),

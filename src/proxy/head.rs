@@ -62,13 +62,21 @@ pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
     Ok(RequestLine { minor, is_connect: method == b"CONNECT", is_pathless })
 }
 
-/// Reads the field lines behind `line`, each without its line end: what follows them.
+/// What the field lines of a head say beside what the engine makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    pub content: Content,
+    /// Whether all names are written as the engine would write them by itself.
+    pub in_title_case: bool,
+}
+
+/// Reads the field lines behind `line`, each without its line end.
 pub fn fields<'a>(
     line: RequestLine,
     lines: impl Iterator<Item = &'a [u8]>,
     fields_max: usize,
-) -> Result<Content, Refusal> {
-    let (mut length, mut codings, mut count) = (None, false, 0);
+) -> Result<Fields, Refusal> {
+    let (mut length, mut codings, mut count, mut in_title_case) = (None, false, 0, true);
     for field_line in lines {
         count += 1;
         if count > fields_max {
@@ -76,6 +84,7 @@ pub fn fields<'a>(
         }
         let fault = |fault| Refusal::bad_request(field_fault(field_line, fault));
         let (name, value) = field(field_line).map_err(fault)?;
+        in_title_case &= is_title_case(name);
         if name.eq_ignore_ascii_case(b"content-length") {
             // Equal ones could be folded into one (RFC 9110 §8.6); whoever sends two is not trusted to.
             let first = length.replace(number(value).map_err(fault)?).is_none();
@@ -87,6 +96,12 @@ pub fn fields<'a>(
             })?;
         }
     }
+    let content = content(line, length, codings)?;
+    Ok(Fields { content, in_title_case })
+}
+
+/// By its length, where one is given, and by whether it is in a transfer coding (RFC 9112 §6.3).
+fn content(line: RequestLine, length: Option<u64>, codings: bool) -> Result<Content, Refusal> {
     match (length, codings) {
         (Some(_), true) => Err(Refusal::bad_request(
             "the request has both Content-Length and Transfer-Encoding: one of them lies (RFC 9112 §6.1)",
@@ -118,6 +133,15 @@ pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     } else {
         Ok((name, value))
     }
+}
+
+/// A capital at the beginning and behind each hyphen, and no other.
+fn is_title_case(name: &[u8]) -> bool {
+    let mut before = b'-';
+    name.iter().all(|octet| {
+        let begins = std::mem::replace(&mut before, *octet) == b'-';
+        if begins { !octet.is_ascii_lowercase() } else { !octet.is_ascii_uppercase() }
+    })
 }
 
 /// Without a way out before the end: so it is looked at in many octets at once.
@@ -281,11 +305,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn title_case_is_what_the_engine_writes_by_itself() {
+        for (name, expected) in [
+            ("User-Agent", true),
+            ("Te", true),
+            ("X-1a-_b--C", true),
+            ("user-agent", false),
+            ("User-agent", false),
+            ("DNT", false),
+            ("ETag", false),
+            ("X-1A", false),
+        ] {
+            assert_eq!(is_title_case(name.as_bytes()), expected, "{name}");
+        }
+    }
+
     fn read(head: &str) -> Result<Content, String> {
         let mut lines = head.split("\r\n").map(str::as_bytes);
         let read = request_line(lines.next().unwrap_or_default())
             .and_then(|line| fields(line, lines.take_while(|line| !line.is_empty()), 100));
-        read.map_err(|refusal| refusal.detail().to_owned())
+        read.map(|fields| fields.content).map_err(|refusal| refusal.detail().to_owned())
     }
 
     #[test]

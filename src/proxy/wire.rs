@@ -49,8 +49,11 @@ pub struct Wire<S> {
     /// Nothing more comes from the client, or nothing more is wanted of it.
     ended: bool,
     phase: Phase,
-    /// Nothing is asked: the engine sees an end, and whoever serves the connection waits without one.
+    /// Nothing is asked, or not of this engine: it sees an end, and whoever serves the connection goes on
+    /// without it.
     rests: bool,
+    /// The engine keeps the case of field names; if not, it writes them in title case.
+    keeps_case: bool,
     /// Our side has been closed.
     is_shut: bool,
     /// The engine has handed over all it had: whatever it writes next begins a message.
@@ -86,6 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             ended: false,
             phase: Phase::Between,
             rests: true,
+            keeps_case: false,
             is_shut: false,
             between_messages: true,
             exchanges: 0,
@@ -93,6 +97,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             writing: None,
             probe: None,
         }
+    }
+
+    /// Whether the engine for the request that has come is to keep the case of field names. That is work for
+    /// each of them, which most clients can do without; one that cannot is likely to go on so.
+    pub const fn needs_case(&mut self) -> bool {
+        self.keeps_case |= !self.framing.in_title_case();
+        self.keeps_case
+    }
+
+    /// Whether the engine would lose the case of names in the request that has come.
+    const fn needs_another_engine(&self) -> bool {
+        self.granted > 0 && !self.keeps_case && !self.framing.in_title_case()
+    }
+
+    /// Whether an engine could leave now, and nothing of what it was given would be lost.
+    fn is_at_rest(&self) -> bool {
+        self.between_messages && self.control.is_idle()
     }
 
     /// Whether it has sent the engine away until there is something to do.
@@ -190,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         self.between_messages = true;
         if self.control.take_blocked() {
             // Nothing else would wake the engine for the rest of the body, nor for a request that it has
-            // read while this was not yet written: it would never be answered.
+            // read while this was not yet written, or has not been given: it would never be answered.
             cx.waker().wake_by_ref();
         }
         Pin::new(&mut self.stream).poll_flush(cx)

@@ -141,6 +141,34 @@ fn the_spelling_of_field_names_is_kept() {
     }
 }
 
+/// The engine that most requests do with would write these names in a case of its own.
+#[test]
+fn the_spelling_is_kept_also_where_it_changes_on_a_connection() {
+    let large = "x".repeat(1 << 20);
+    let origin = Origin::start().on("/large", ok(&large));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    let spellings = ["X-Plain: 1", "X-oDd: 1", "x-lower: 1", "X-Plain: 2", "x-lower: 2"];
+    for (number, line) in spellings.iter().enumerate() {
+        let path = format!("/{number}");
+        assert_eq!(client.exchange("GET", &origin.url(&path), &format!("{line}\r\n")).status(), 200);
+        let head = origin.received(&path).head;
+        assert!(head.lines().any(|it| it == *line), "{line} in {head}");
+    }
+    // The next one has come before its client has read the answer, or has one.
+    let mut hasty = proxy.client();
+    hasty.ask("GET", &origin.url("/large"), "X-Plain: 1\r\n").ask(
+        "GET",
+        &origin.url("/next"),
+        "x-lower: 3\r\n",
+    );
+    origin.wait_until("the first is there", |log| log.requests.iter().any(|it| it.path() == "/large"));
+    assert_eq!(hasty.read().text(), large);
+    assert_eq!(hasty.read().text(), "this is /next\n");
+    let head = origin.received("/next").head;
+    assert!(head.lines().any(|it| it == "x-lower: 3"), "{head}");
+}
+
 #[test]
 fn c5_lines_of_one_name_keep_their_order_and_are_not_merged() {
     let cookies = "Set-Cookie: a=1; Expires=Wed, 01 Jan 2031 00:00:00 GMT\r\nX: 1\r\nSet-Cookie: b=2\r\nX: 2\r\nSet-Cookie: c=3\r\n";

@@ -28,6 +28,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
             return self.poll_read_released(cx, buf);
         }
         ready!(self.poll_granted(cx, buf))?;
+        if self.needs_another_engine() {
+            self.rests = self.is_at_rest();
+            return if self.rests { Poll::Ready(Ok(())) } else { Poll::Pending };
+        }
         self.hand_over(buf);
         Poll::Ready(Ok(()))
     }

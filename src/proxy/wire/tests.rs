@@ -113,6 +113,33 @@ async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
     assert!(!wire.request().await.unwrap(), "nothing comes any more");
 }
 
+/// What it was given before goes out first, though its client is slow to take it.
+#[tokio::test]
+async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
+    let (mut wire, _, mut client) = wire(64);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    assert!(wire.request().await.unwrap() && !wire.needs_case());
+    let service = service_fn(|_: Request<Incoming>| async {
+        Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
+    });
+    let mut serving = hyper::server::conn::http1::Builder::new()
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(wire), service);
+    let served = tokio::spawn(async move {
+        (&mut serving).await.unwrap();
+        serving.into_parts().io.into_inner()
+    });
+    settle().await;
+    client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    settle().await;
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 200\r\n\r\n{}", "A".repeat(200));
+    let mut whole = vec![0; answer.len()];
+    let read = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut whole)).await;
+    assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
+    let mut wire = tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
+    assert!(wire.rests() && wire.request().await.unwrap() && wire.needs_case());
+}
+
 #[test]
 fn an_engine_that_is_often_of_use_stays_longer_but_never_for_long() {
     let patience = |exchanges| Wire { exchanges, ..wire(8).0 }.patience();
