@@ -6,7 +6,6 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use tokio::time::timeout;
 use super::bulk::Bulk;
 use super::dial::Link;
 use super::pool::Lease;
-use super::turn::Turn;
+use super::progress::Progress;
 use super::unstalled::Unstalled;
 
 /// Waits until the origin wants the body, or has answered without it.
@@ -44,20 +43,24 @@ pub struct Outgoing {
     /// Not wanted: the request stays incomplete while its answer is read, and ends with it.
     unwanted: bool,
     answered: Option<oneshot::Receiver<Infallible>>,
-    complete: Arc<AtomicBool>,
-    turn: Arc<Turn>,
+    progress: Arc<Progress>,
 }
 
 impl Outgoing {
     /// No body.
     pub fn empty() -> Self {
-        Self { complete: Arc::new(AtomicBool::new(true)), ..Self::default() }
+        Self { progress: Arc::new(Progress::new(true)), ..Self::default() }
+    }
+
+    /// That of a request which is sent once more: it had none.
+    pub(super) fn again(&self) -> Self {
+        Self { body: None, hold: None, unwanted: false, answered: None, progress: Arc::clone(&self.progress) }
     }
 
     /// A client's body, streamed as it comes.
     pub fn streamed(body: Unstalled) -> Self {
-        let complete = Arc::new(AtomicBool::new(body.is_end_stream()));
-        Self { body: Some(body), complete, ..Self::default() }
+        let progress = Arc::new(Progress::new(body.is_end_stream()));
+        Self { body: Some(body), hold: None, unwanted: false, answered: None, progress }
     }
 
     /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
@@ -85,14 +88,9 @@ impl Outgoing {
         self.is_end_stream()
     }
 
-    /// Whether the origin is waited for, or the client.
-    pub(super) fn turn(&self) -> Arc<Turn> {
-        Arc::clone(&self.turn)
-    }
-
-    /// Becomes true when the whole body has been taken.
-    pub fn completion(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.complete)
+    /// Whether the origin is waited for, or the client, and whether the whole body has been taken.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
     }
 }
 
@@ -120,14 +118,14 @@ impl Body for Outgoing {
             }
             return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
         }
-        let Self { body: Some(body), turn, complete, .. } = &mut *self else { return Poll::Ready(None) };
+        let Self { body: Some(body), progress, .. } = &mut *self else { return Poll::Ready(None) };
         let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
-            turn.is_clients();
+            progress.is_clients();
             return Poll::Pending;
         };
-        turn.is_origins();
+        progress.is_origins();
         if frame.is_none() || body.is_end_stream() {
-            complete.store(true, Ordering::Release);
+            progress.completed();
         }
         Poll::Ready(frame)
     }

@@ -3,7 +3,6 @@
 
 use std::error::Error as _;
 use std::io;
-use std::sync::atomic::Ordering;
 
 use h2::Reason;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
@@ -47,14 +46,13 @@ impl Egress {
     ) -> Result<Response<Arriving>, Unanswered> {
         let terms = self.shared.terms();
         let config = &terms.config;
-        let sent = request.body().completion();
         let answer = request.body_mut().until_answered();
-        let turn = request.body().turn();
-        turn.is_origins();
+        let progress = request.body().progress();
+        progress.is_origins();
         let answered = tokio::select! {
             biased;
             answered = connection.link.send(origin, request) => Some(answered),
-            () = turn.overdue(config.response_timeout) => None,
+            () = progress.overdue(config.response_timeout) => None,
         };
         let error = match answered {
             Some(Ok(response)) if response.headers().len() > config.max_headers => {
@@ -68,7 +66,7 @@ impl Egress {
                 let mut link = connection.proven();
                 let bulk = link.bulk(&self.shared.bulks, response.body().size_hint().exact());
                 // An upload goes on whether or not anybody reads the answer, and so does another protocol.
-                let goes_on = !sent.load(Ordering::Acquire) || response.status().is_informational();
+                let goes_on = !progress.is_complete() || response.status().is_informational();
                 if goes_on {
                     link.detach();
                 }
@@ -77,7 +75,7 @@ impl Egress {
                 let lasts = !goes_on && response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, _answered: answer, slot };
                 return Ok(response.map(|body| {
-                    Arriving::new(body, config.body_idle_timeout, lease, bulk, turn.asked_at())
+                    Arriving::new(body, config.body_idle_timeout, lease, bulk, progress.asked_at())
                 }));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
@@ -136,7 +134,7 @@ pub fn spare(request: &Request<Outgoing>) -> Option<Box<Request<Outgoing>>> {
     *version = request.version();
     headers.clone_from(request.headers());
     extensions.clone_from(request.extensions());
-    Some(Box::new(Request::from_parts(parts, Outgoing::empty())))
+    Some(Box::new(Request::from_parts(parts, request.body().again())))
 }
 
 /// Again where the origin has said that it did nothing with the request (RFC 9113 §8.7), where it

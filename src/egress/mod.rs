@@ -22,6 +22,7 @@ mod multiplexed;
 mod plaintext;
 mod pool;
 mod portions;
+mod progress;
 mod resolve;
 mod signatures;
 mod slots;
@@ -30,7 +31,6 @@ mod tls;
 mod tls_words;
 mod trailers;
 mod trust;
-mod turn;
 mod unstalled;
 mod verify;
 

@@ -2,9 +2,10 @@
 //! from the permit, never from what came in; bodies are streamed; fields are treated as RFC 9110
 //! §7.6 asks of an intermediary.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::Waker;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, UPGRADE};
@@ -62,21 +63,24 @@ impl Forwarding {
         let received = head.version;
         let protocol = fields::wanted_upgrade(&head.headers).filter(|_| received == Version::HTTP_11);
         let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
-        let interim = Interim::new(received, client.control, waker().await);
         let (body, hold) = self.body(&head, body, received);
-        let is_complete = body.completion();
+        let progress = body.progress();
         self.rewrite(permit, &mut head, protocol.clone());
         let mut outgoing = Box::new(Request::from_parts(*head, body));
-        let flood = interim.pass_on(&mut outgoing, hold);
+        let interim = Interim::pass_on(&mut outgoing, received, client.control, hold);
 
         let (origin, asker) = (&permit.target().origin, client.who.key());
-        let response = tokio::select! {
-            // A flood that has come is one, whatever stands behind it.
-            biased;
-            () = flood.come() => return Err(breach("the origin sent interim responses without end")),
-            response = self.egress.send(origin, outgoing, &asker) => response?,
-        };
-        let is_complete = is_complete.load(Ordering::Acquire);
+        let mut sending = pin!(self.egress.send(origin, outgoing, &asker));
+        let response = poll_fn(|cx| {
+            let sent = sending.as_mut().poll(cx);
+            // Interim responses are read while this is polled. A flood of them is one, whatever stands behind it.
+            match interim.is_flood() {
+                true => Poll::Ready(Err(breach("the origin sent interim responses without end"))),
+                false => sent,
+            }
+        })
+        .await?;
+        let is_complete = progress.is_complete();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Only a 101 that was asked for switches, and only to what was asked for (RFC 9110 §7.8).
             let is_asked_for =
@@ -173,9 +177,4 @@ pub fn check_expectation(fields: &HeaderMap, received: Version) -> Result<(), Re
     } else {
         Err(Refusal::expectation_failed())
     }
-}
-
-/// The waker of the client's connection: whoever has an interim response for it wakes it.
-async fn waker() -> Waker {
-    std::future::poll_fn(|cx| std::task::Poll::Ready(cx.waker().clone())).await
 }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
 
 use http::header::HeaderMap;
 use http::{Request, StatusCode, Version};
@@ -14,60 +13,56 @@ use super::fields;
 use crate::egress::Outgoing;
 use crate::limits::{INTERIM_RESPONSES_MAX, INTERIM_RESPONSES_READ_MAX};
 
-/// Where a client's interim responses go.
+/// What becomes of the interim responses to one request.
 #[derive(Debug)]
 pub struct Interim {
     received: Version,
     control: Arc<Control>,
-    waker: Waker,
+    /// Lets a held body go.
+    go: Mutex<Option<oneshot::Sender<()>>>,
+    read: AtomicUsize,
+    passed: AtomicUsize,
 }
 
 impl Interim {
-    pub fn new(received: Version, control: &Arc<Control>, waker: Waker) -> Self {
-        Self { received, control: Arc::clone(control), waker }
-    }
-
-    /// Has the interim responses to `request` passed on. A 100 lets the held body `go`: the engine
-    /// says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets
-    /// none, and one of HTTP/2 neither: the engine cannot send them there.
-    pub fn pass_on(self, request: &mut Request<Outgoing>, go: Option<oneshot::Sender<()>>) -> Flood {
-        let (too_many, flood) = oneshot::channel();
-        let (go, too_many) = (Mutex::new(go), Mutex::new(Some(too_many)));
+    /// Has the interim responses to `request` passed on to the client whose connection drives the exchange.
+    /// A 100 lets the held body `go`: the engine says 100 to the client itself when its body is asked for. A
+    /// client of HTTP/1.0 gets none, and one of HTTP/2 neither: the engine cannot send them there.
+    pub fn pass_on(
+        request: &mut Request<Outgoing>,
+        received: Version,
+        control: &Arc<Control>,
+        go: Option<oneshot::Sender<()>>,
+    ) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let interim =
+            Arc::new(Self { received, control: Arc::clone(control), go: Mutex::new(go), read, passed });
+        let listener = Arc::clone(&interim);
         hyper::ext::on_informational(request, move |response| {
-            if read.fetch_add(1, Ordering::Relaxed) >= INTERIM_RESPONSES_READ_MAX {
-                tell(&too_many);
-            } else if response.status() == StatusCode::CONTINUE {
-                tell(&go);
-            } else if self.received == Version::HTTP_11
-                && passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX
-            {
-                self.control.send_interim(head(response.status(), response.headers()).as_bytes());
-                self.waker.wake_by_ref();
-            }
+            listener.hear(response.status(), response.headers());
         });
-        Flood(flood)
+        interim
     }
-}
 
-/// Whether the interim responses to one request become a flood.
-#[derive(Debug)]
-pub struct Flood(oneshot::Receiver<()>);
-
-impl Flood {
-    /// Returns when there were too many of them: none is read behind it.
-    pub async fn come(self) {
-        if self.0.await.is_err() {
-            // Nobody sends any more.
-            std::future::pending().await
+    fn hear(&self, status: StatusCode, fields: &HeaderMap) {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        if self.is_flood() {
+            return;
+        }
+        if status == StatusCode::CONTINUE {
+            if let Some(go) = self.go.lock().expect("no panic while locked").take() {
+                let _ = go.send(());
+            }
+        } else if self.received == Version::HTTP_11
+            && self.passed.fetch_add(1, Ordering::Relaxed) < INTERIM_RESPONSES_MAX
+        {
+            self.control.send_interim(head(status, fields).as_bytes());
         }
     }
-}
 
-/// Once.
-fn tell(whom: &Mutex<Option<oneshot::Sender<()>>>) {
-    if let Some(whom) = whom.lock().expect("no panic while locked").take() {
-        let _ = whom.send(());
+    /// Whether there were so many that none is read behind them.
+    pub fn is_flood(&self) -> bool {
+        self.read.load(Ordering::Relaxed) > INTERIM_RESPONSES_READ_MAX
     }
 }
 

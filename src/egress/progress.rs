@@ -1,6 +1,7 @@
-//! Whose turn it is while a request is under way. An origin is given its time only from where it has
-//! all that there is: the time that a client takes for its upload is the client's.
+//! How far a request is that is under way, and whose turn it is. An origin is given its time only from
+//! where it has all that there is: the time that a client takes for its upload is the client's.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,30 @@ use tokio::time::sleep_until;
 
 use crate::clock;
 
-/// Since when it has been the origin's turn; `None` while it is the client's.
+/// Of one request, from before it is sent to its answer.
 #[derive(Debug, Default)]
-pub struct Turn(Mutex<Option<Instant>>);
+pub struct Progress {
+    complete: AtomicBool,
+    /// Since when it has been the origin's turn; `None` while it is the client's.
+    origins_since: Mutex<Option<Instant>>,
+}
 
-impl Turn {
+impl Progress {
+    /// With a body of which nothing is to come, or something.
+    pub fn new(complete: bool) -> Self {
+        Self { complete: AtomicBool::new(complete), ..Self::default() }
+    }
+
+    /// The whole body has been taken.
+    pub fn completed(&self) {
+        self.complete.store(true, Ordering::Release);
+    }
+
+    /// Whether it has.
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
+    }
+
     /// From now on the origin is waited for.
     pub fn is_origins(&self) {
         *self.since() = Some(clock::monotonic());
@@ -46,6 +66,6 @@ impl Turn {
     }
 
     fn since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.origins_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
