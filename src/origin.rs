@@ -116,13 +116,16 @@ impl Origin {
 
     /// Whether `text` is [`Self::authority`], which is most often so, and then none has to be made.
     pub fn has_authority(&self, text: &[u8]) -> bool {
-        let mut rest = Rest(text);
-        self.write_authority(&mut rest).is_ok() && rest.0.is_empty()
+        let Host::Name(name) = &self.host else { return text == self.authority().as_bytes() };
+        // Every request has one: the formatting machinery is for the rare ones.
+        text.strip_prefix(name.as_bytes()).is_some_and(|rest| match rest.strip_prefix(b":") {
+            Some(digits) => self.port != self.scheme.default_port() && is_number(digits, self.port),
+            None => rest.is_empty() && self.port == self.scheme.default_port(),
+        })
     }
 
     fn write_authority(&self, to: &mut impl Write) -> fmt::Result {
         match &self.host {
-            // Every request has one: the formatting machinery is for the rare ones.
             Host::Name(name) => to.write_str(name)?,
             address => write!(to, "{address}")?,
         }
@@ -147,14 +150,17 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is left of a text from which has been taken what was written; nothing else can be written.
-struct Rest<'a>(&'a [u8]);
-
-impl Write for Rest<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 = self.0.strip_prefix(text.as_bytes()).ok_or(fmt::Error)?;
-        Ok(())
+/// Whether `digits` are those of `number`, as it would be written.
+fn is_number(digits: &[u8], number: u16) -> bool {
+    let mut value = 0;
+    for digit in digits {
+        match digit {
+            b'0' if value == 0 => return false,
+            b'0'..=b'9' if value <= u32::from(u16::MAX) => value = 10 * value + u32::from(digit - b'0'),
+            _ => return false,
+        }
     }
+    value == u32::from(number)
 }
 
 /// Why a text is not a URL that can be asked for. The words say what to change.

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 
+use super::bell::Bell;
 use super::body::Outgoing;
 use super::bulk::Sign;
 use super::dial::Io;
@@ -33,6 +34,8 @@ pub struct Alone {
     sender: http1::SendRequest<Outgoing>,
     /// None when the connection has ended, and when the engine has a task of its own.
     engine: Option<Engine>,
+    /// By which the engine wakes whoever drives it.
+    bell: Arc<Bell>,
     standing: Standing,
     /// Where it is kept: with the worker whose runtime has its socket.
     home: Weak<Pool>,
@@ -62,7 +65,7 @@ impl Alone {
             .await
             .map_err(|error| connection_error(origin, &error))?;
         let engine: Engine = Box::pin(connection.with_upgrades());
-        Ok(Self { sender, engine: Some(engine), standing, home, sign })
+        Ok(Self { sender, engine: Some(engine), bell: Bell::new(), standing, home, sign })
     }
 
     /// The address that it leads to.
@@ -85,15 +88,21 @@ impl Alone {
         &self.sign
     }
 
-    /// Whether it is there for another exchange, as far as the engine has seen.
+    /// Whether it is there for another exchange, as far as the engine has seen. Where the origin has closed
+    /// it meanwhile, the exchange sees that before it sends anything.
     pub fn is_idle(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Whether it still is: the origin may have closed it meanwhile.
+    /// Whether it still is: the engine looks.
     pub fn is_still_idle(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.drive(Waker::noop());
         self.is_idle()
+    }
+
+    /// Nobody is to be woken for what happens to it until it is used again.
+    pub fn rest(&self) {
+        self.bell.ring_for(Waker::noop());
     }
 
     /// One exchange. The request comes back when nothing of it was sent.
@@ -101,7 +110,9 @@ impl Alone {
         &mut self,
         request: Box<Request<Outgoing>>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+        self.bell.silence();
         let mut answer = pin!(self.sender.try_send_request(*request));
+        self.bell.end_silence();
         poll_fn(|cx| self.poll_driven(cx, |cx| answer.as_mut().poll(cx))).await
     }
 
@@ -114,20 +125,28 @@ impl Alone {
         if self.engine.is_none() {
             return poll(cx);
         }
-        // To be woken for what comes of the engine in this very task would be to be polled once more for nothing.
+        // What the engine brings about here, and what is done to it, is seen without being woken for it.
         let mut asleep = Context::from_waker(Waker::noop());
+        self.bell.silence();
         let there = poll(&mut asleep);
+        self.bell.end_silence();
         if there.is_ready() {
             return there;
         }
-        self.drive(cx);
-        poll(&mut asleep)
+        self.drive(cx.waker());
+        self.bell.silence();
+        let polled = poll(&mut asleep);
+        if self.bell.end_silence() && polled.is_pending() {
+            cx.waker().wake_by_ref();
+        }
+        polled
     }
 
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(engine) = &mut self.engine
-            && engine.as_mut().poll(cx).is_ready()
-        {
+    fn drive(&mut self, driver: &Waker) {
+        let Some(engine) = &mut self.engine else { return };
+        self.bell.ring_for(driver);
+        let waker = Waker::from(Arc::clone(&self.bell));
+        if engine.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
             self.engine = None;
         }
     }

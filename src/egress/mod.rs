@@ -7,6 +7,7 @@
 
 mod address;
 mod alone;
+mod bell;
 mod body;
 mod bulk;
 mod connect;

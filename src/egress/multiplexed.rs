@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,11 @@ pub type Opening = OnceCell<Result<Option<Multiplexed>, Error>>;
 
 /// The shared connections of one worker.
 #[derive(Debug)]
-pub struct Table(Mutex<State>);
+pub struct Table {
+    state: Mutex<State>,
+    /// How many connections there are.
+    count: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct State {
@@ -142,7 +147,8 @@ impl Drop for Stream {
 impl Table {
     pub fn new() -> Self {
         let http1 = LruCache::sparse(NonZeroUsize::new(HTTP1_ORIGINS_MAX).expect("a bound above zero"));
-        Self(Mutex::new(State { connections: HashMap::default(), opening: HashMap::default(), http1 }))
+        let state = State { connections: HashMap::default(), opening: HashMap::default(), http1 };
+        Self { state: Mutex::new(state), count: AtomicUsize::new(0) }
     }
 
     /// A place on a connection to `origin` that has room for it and may be used on these terms.
@@ -177,6 +183,7 @@ impl Table {
             Some(connection) => {
                 state.http1.pop(origin);
                 state.connections.entry(origin.clone()).or_default().push(connection.clone());
+                self.count.fetch_add(1, Ordering::Relaxed);
             }
             None => {
                 state.http1.put(origin.clone(), ());
@@ -189,8 +196,9 @@ impl Table {
         self.state().opening.remove(origin);
     }
 
+    /// How many connections there are. It costs nothing: whoever gives one back to the pool asks.
     pub fn len(&self) -> usize {
-        self.state().connections.values().map(Vec::len).sum()
+        self.count.load(Ordering::Relaxed)
     }
 
     pub fn in_use(&self) -> InUse {
@@ -212,10 +220,11 @@ impl Table {
             connections.retain(|connection| connection.is_worth_keeping(now, timeout));
             !connections.is_empty()
         });
+        self.count.store(state.connections.values().map(Vec::len).sum(), Ordering::Relaxed);
         state.opening.retain(|_, opening| opening.strong_count() > 0);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

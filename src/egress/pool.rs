@@ -55,6 +55,7 @@ impl Lease {
             && alone.is_idle()
             && let Some(home) = alone.home()
         {
+            alone.rest();
             home.put(self.slot.origin(), alone);
         }
     }
@@ -99,7 +100,7 @@ impl Pool {
         let mut taken = None;
         while let Some((mut alone, since)) = connections.pop_back() {
             let in_time = now.duration_since(since) < terms.config.idle_timeout;
-            if in_time && alone.holds(origin, &terms) && alone.is_still_idle() {
+            if in_time && alone.holds(origin, &terms) && alone.is_idle() {
                 taken = Some(alone);
                 break;
             }

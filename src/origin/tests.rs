@@ -121,6 +121,7 @@ fn a_host_field_that_says_the_same_is_known_without_making_one() {
     for (url, same, others) in [
         ("http://a.example/", "a.example", ["a.example:80", "A.example", "a.example."]),
         ("http://a.example:8080/", "a.example:8080", ["a.example", "a.example:08080", "a.example:8081"]),
+        ("http://a.example:1/", "a.example:1", ["a.example:", "a.example:+1", "a.example:65537"]),
         ("https://127.0.0.1/", "127.0.0.1", ["127.0.0.1:443", "127.0.0.2", "127.1"]),
         ("http://127.0.0.1:99/", "127.0.0.1:99", ["127.0.0.1:", "127.0.0.1:+99", "127.0.0.1:99:99"]),
         ("http://[2001:db8::1]:8080/", "[2001:db8::1]:8080", ["2001:db8::1", "[2001:DB8::1]:8080", ""]),

@@ -35,7 +35,7 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     if by_definition.is_empty() {
         return;
     }
-    let named = fields
+    let named: Vec<HeaderName> = fields
         .get_all(CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|octet| *octet == b','))
@@ -43,10 +43,10 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
         // The everyday one names a field that goes by definition.
         .filter(|name| !name.eq_ignore_ascii_case(b"keep-alive"))
         .filter_map(|name| HeaderName::from_bytes(name).ok())
-        .filter(|name| !NEVER_STRIPPED.contains(name));
-    let all: Vec<HeaderName> = named.chain(by_definition).collect();
-    for name in all {
-        fields.remove(&name);
+        .filter(|name| !NEVER_STRIPPED.contains(name))
+        .collect();
+    for name in named.iter().chain(&by_definition) {
+        fields.remove(name);
     }
 }
 
