@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 
-from support import ROOT, Case, cargo, read
+from support import ROOT, Case, cargo, read, tool
 
 # Puts what it was told beside the program that it makes.
 CARGO = """#!/bin/sh
@@ -64,6 +64,28 @@ class Compile(Case):
         self.assertIn("    Cargo.lock ", self.compile()[3])
 
 
+class Record(Case):
+    def record(self, *there):
+        """What it says where of the tools that it does not find at once only these are there."""
+        (self.directory / "rustc").write_text("#!/bin/sh\necho 'host: a machine'\n")
+        (self.directory / "rustc").chmod(0o755)
+        for name in ["bash", "dirname", "realpath", "sed", "sort"]:
+            (self.directory / name).symlink_to(tool(name))
+        for name in there:
+            (self.directory / name).symlink_to(tool("false"))
+        done = subprocess.run([ROOT / "packaging/record"], capture_output=True, text=True, timeout=60,
+                              env={"PATH": str(self.directory), "CARGO_TARGET_DIR": str(self.directory)})
+        self.assertEqual(done.returncode, 69, done.stderr)
+        return done.stderr
+
+    def test_it_says_what_to_install_before_it_builds(self):
+        self.assertIn("curl is missing: apt-get install", self.record())
+
+    def test_it_says_who_reads_what_was_counted(self):
+        said = self.record("curl", "ip", "nginx", "openssl", "python3", "unshare")
+        self.assertIn("llvm-profdata is missing: rustup component add llvm-tools", said)
+
+
 class Profile(Case):
     def setUp(self):
         super().setUp()
@@ -71,9 +93,9 @@ class Profile(Case):
         self.counts = (ROOT / "packaging/courtesy.profdata").read_bytes()
 
     def test_it_is_that_of_this_version_and_of_the_compiler_of_its_image(self):
-        """Other functions' names hang on both: packaging/record."""
+        """The names of functions hang on both."""
         package = cargo()["package"]
-        self.assertEqual(self.made["courtesy"], package["version"])
+        self.assertEqual(self.made["courtesy"], package["version"], "record it anew: packaging/record")
         self.assertEqual(self.made["rustc"].split(".")[:2], package["rust-version"].split("."))
 
     def test_it_knows_the_whole_program(self):
