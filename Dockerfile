@@ -13,23 +13,25 @@ WORKDIR /build
 ENV CARGO_INCREMENTAL=0 \
     RUSTFLAGS="--remap-path-prefix=/build=. --remap-path-prefix=/usr/local/cargo=cargo"
 
-# What the program depends on, in a layer that lasts until Cargo.lock changes. Without sources of ours a
-# library and a program that do nothing stand in their place.
+# What the program depends on, in a layer that lasts until Cargo.lock or the profile changes. Without sources
+# of ours a library and a program that do nothing stand in their place.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
+COPY packaging/compile packaging/named-by packaging/courtesy.profile packaging/courtesy.profdata packaging/
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     mkdir src benches \
     && echo 'fn main() {}' >src/main.rs \
     && sed -n '/^\[\[bench\]\]$/{n;s|name = "\(.*\)"|benches/\1.rs|p}' Cargo.toml >benches/all \
     && xargs touch src/lib.rs <benches/all \
-    && cargo build --release --locked \
-    && cargo clean --release --locked --package courtesy
+    && packaging/compile
 
 COPY config config
 COPY src src
 COPY packaging/licences packaging/
+# They may be older than what stood in their place.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
-    cargo build --release --locked \
+    touch src/lib.rs src/main.rs \
+    && packaging/compile \
     && packaging/licences >licences.txt \
     && mkdir -p state/clients \
     && chmod 700 state
@@ -44,7 +46,7 @@ LABEL org.opencontainers.image.title="courtesy" \
     org.opencontainers.image.version="${VERSION}" \
     org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /build/licences.txt /usr/share/doc/courtesy/licences.txt
-COPY --from=build /build/target/release/courtesy /usr/bin/courtesy
+COPY --from=build /build/target/profiled/courtesy /usr/bin/courtesy
 # What clients are to trust is in a directory of its own, so that it can be shared without the key.
 COPY --from=build --chown=65532:65532 /build/state /var/lib/courtesy
 ENV STATE_DIRECTORY=/var/lib/courtesy

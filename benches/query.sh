@@ -6,8 +6,7 @@ set -eu
 records=${1:-5000000}
 dir=${2:-target/bench-log-$records}
 cd "$(dirname "$0")/.."
-cargo build --release --quiet --bin courtesy --bench log
-courtesy=${CARGO_TARGET_DIR:-target}/release/courtesy
+courtesy=$(packaging/compile)
 [ -e "$dir/denials.jsonl" ] || cargo bench --quiet --bench log -- "$dir" "$records"
 files=$(ls "$dir"/denials*.jsonl | tr '\n' ' ')
 middle=$(printf '01K%023d' $((records / 2)))

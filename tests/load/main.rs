@@ -10,8 +10,7 @@
 //! | `COURTESY_TEST_PROGRAM` | the one built with the tests | names another build, as of a release |
 //!
 //! The real ones want the release build, and `--nocapture` shows how it goes:
-//! `cargo build --release && COURTESY_TEST_PROGRAM=target/release/courtesy COURTESY_TEST_SOAK=1h
-//! cargo test --test load -- --nocapture l9`.
+//! `COURTESY_TEST_PROGRAM=$(packaging/compile) COURTESY_TEST_SOAK=1h cargo test --test load -- --nocapture l9`.
 
 #[allow(dead_code, unused_imports, reason = "tests/it needs more of it")]
 #[path = "../it/support/mod.rs"]

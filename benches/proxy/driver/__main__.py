@@ -47,6 +47,7 @@ def arguments():
                         + ", ".join(workloads.ALL))
     parser.add_argument("--with", dest="also", type=lambda text: text.split(","), default=[],
                         metavar="PEER,…", help="these peers in all work they can do")
+    parser.add_argument("--alone", action="store_true", help="without peers: they need not be installed")
     parser.add_argument("--rounds", type=int, help="how often each measurement is made")
     parser.add_argument("--seconds", type=float, help="how long one takes")
     parser.add_argument("--courtesy", type=Path, required=True, metavar="BINARY",
@@ -71,6 +72,8 @@ def measure(chosen, world):
     bench = Bench(world, settings(chosen), chosen.full, chosen.also)
     wanted = chosen.only or list(workloads.ALL)
     everybody = peers(chosen.tools, chosen.courtesy.resolve(), dict(chosen.beside))
+    if chosen.alone:
+        everybody = {name: peer for name, peer in everybody.items() if peer.is_ours}
     for name in chosen.also:
         if name not in everybody:
             raise Failed(f"--with {name}: none of {', '.join(everybody)}")

@@ -33,6 +33,11 @@ class Peer:
     # Hosts that were asked for through it on purpose to be the first.
     hosts_used: int = 0
 
+    @property
+    def is_ours(self):
+        """Whether it is courtesy, in one build or another."""
+        return self.command is courtesy
+
     def can(self, role):
         return role in self.roles and role not in self.failed
 

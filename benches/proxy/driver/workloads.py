@@ -6,7 +6,7 @@ Work that stands in one group is measured in turns, so that its figures can be c
 from dataclasses import dataclass
 from typing import Callable
 
-from . import peers, world
+from . import world
 from .peers import INTERCEPT, ONE_ORIGIN, PLAIN, TUNNEL
 
 # The figures of a measurement.
@@ -150,7 +150,7 @@ def takers(work, everybody, full, also=()):
     def takes(peer):
         if not peer.can(work.role):
             return False
-        if peer.command is peers.courtesy:
+        if peer.is_ours:
             return True
         return not work.ours_only and (full or peer.name in work.peers or peer.name in also)
     return [peer for peer in everybody if takes(peer)]

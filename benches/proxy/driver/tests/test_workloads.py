@@ -22,6 +22,9 @@ class Takers(unittest.TestCase):
         self.assertNotIn("tcp-forwarder", taken("origins", full=True))
         self.assertNotIn("haproxy", taken("intercepted", full=True))
 
+    def test_every_build_of_ours_is_ours_and_nobody_else(self):
+        self.assertEqual({peer.name for peer in EVERYBODY.values() if peer.is_ours}, {OURS, "before"})
+
     def test_only_ours_decides(self):
         self.assertEqual(taken("denied", full=True), {OURS, "before"})
 
