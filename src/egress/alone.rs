@@ -12,6 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
+use tokio::task::coop::unconstrained;
 
 use super::bell::Bell;
 use super::body::Outgoing;
@@ -88,21 +89,24 @@ impl Alone {
         &self.sign
     }
 
-    /// Whether it is there for another exchange, as far as the engine has seen. Where the origin has closed
-    /// it meanwhile, the exchange sees that before it sends anything.
+    /// Whether it is there for another exchange: both messages of the last one have been read and written
+    /// whole, and nothing has come behind them.
     pub fn is_idle(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Whether it still is: the engine looks.
-    pub fn is_still_idle(&mut self) -> bool {
-        self.drive(Waker::noop());
-        self.is_idle()
-    }
-
-    /// Nobody is to be woken for what happens to it until it is used again.
+    /// Nobody is woken for what happens to it until it is used again.
     pub fn rest(&self) {
         self.bell.ring_for(Waker::noop());
+        self.bell.silence();
+    }
+
+    /// Whether it is still idle: where anything has happened to it, the engine looks what that was.
+    pub fn is_still_idle(&mut self) -> bool {
+        if self.bell.silence() {
+            self.drive(Waker::noop());
+        }
+        self.is_idle()
     }
 
     /// One exchange. The request comes back when nothing of it was sent.
@@ -111,7 +115,8 @@ impl Alone {
         request: Box<Request<Outgoing>>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
         self.bell.silence();
-        let mut answer = pin!(self.sender.try_send_request(*request));
+        // With a budget, it might wait for more of that, and not be woken by the bell.
+        let mut answer = pin!(unconstrained(self.sender.try_send_request(*request)));
         self.bell.end_silence();
         poll_fn(|cx| self.poll_driven(cx, |cx| answer.as_mut().poll(cx))).await
     }

@@ -28,9 +28,9 @@ impl Bell {
         self.listener().clone_from(listener);
     }
 
-    /// It is silent until the end of silence.
-    pub fn silence(&self) {
-        self.state.store(SILENT, Ordering::Release);
+    /// It is silent from now on; and whether it was before, and would have rung.
+    pub fn silence(&self) -> bool {
+        self.state.swap(SILENT, Ordering::AcqRel) == MISSED
     }
 
     /// It rings again; and whether it would have rung meanwhile.
@@ -83,7 +83,9 @@ mod tests {
         waker.wake_by_ref();
         assert_eq!(rung(), [1, 1]);
         for missed in [2, 0, 1] {
-            bell.silence();
+            assert!(!bell.silence());
+            (0..missed).for_each(|_| waker.wake_by_ref());
+            assert_eq!(bell.silence(), missed > 0);
             (0..missed).for_each(|_| waker.wake_by_ref());
             assert_eq!(bell.end_silence(), missed > 0);
         }

@@ -20,6 +20,7 @@ use super::dial::Link;
 use super::pool::Lease;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
+use crate::limits::ORIGIN_READ_OCTETS;
 
 /// Waits until the origin wants the body, or has answered without it.
 type Hold = Pin<Box<dyn Future<Output = Wanted> + Send>>;
@@ -35,7 +36,6 @@ enum Wanted {
 pub type Answered = oneshot::Sender<Infallible>;
 
 /// A request body on its way out.
-#[derive(Default)]
 pub struct Outgoing {
     body: Option<Unstalled>,
     /// With `Expect: 100-continue`, the body is not asked for before the origin wants it.
@@ -49,7 +49,13 @@ pub struct Outgoing {
 impl Outgoing {
     /// No body.
     pub fn empty() -> Self {
-        Self { progress: Arc::new(Progress::new(true)), ..Self::default() }
+        Self {
+            body: None,
+            hold: None,
+            unwanted: false,
+            answered: None,
+            progress: Arc::new(Progress::new(true)),
+        }
     }
 
     /// That of a request which is sent once more: it had none.
@@ -147,6 +153,8 @@ struct Leased {
     lease: Option<Lease>,
     /// How it ended too soon, until what came before is with the client.
     fault: Option<hyper::Error>,
+    /// It has been read to its end.
+    whole: bool,
 }
 
 impl Body for Leased {
@@ -172,7 +180,10 @@ impl Body for Leased {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            frame => frame,
+            frame => {
+                self.whole |= matches!(frame, Poll::Ready(None));
+                frame
+            }
         }
     }
 
@@ -187,10 +198,8 @@ impl Body for Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take()
-            && self.body.is_end_stream()
-        {
-            lease.give_back();
+        if let Some(lease) = self.lease.take() {
+            lease.give_back(self.whole || self.body.is_end_stream());
         }
     }
 }
@@ -199,6 +208,8 @@ impl Drop for Leased {
 #[derive(Debug)]
 pub struct Arriving {
     body: Unstalled<Leased>,
+    /// Octets given since whoever reads was last made to wait.
+    given: usize,
     bulk: Option<Bulk>,
     asked_at: Option<Instant>,
 }
@@ -211,8 +222,8 @@ impl Arriving {
         bulk: Option<Bulk>,
         asked_at: Option<Instant>,
     ) -> Self {
-        let body = Leased { body, lease: Some(lease), fault: None };
-        Self { body: Unstalled::new(body, limit), bulk, asked_at }
+        let body = Leased { body, lease: Some(lease), fault: None, whole: false };
+        Self { body: Unstalled::new(body, limit), given: 0, bulk, asked_at }
     }
 
     /// When the origin had all that there was; none where it answered before.
@@ -234,7 +245,17 @@ impl Body for Arriving {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.given >= ORIGIN_READ_OCTETS {
+            // What has been given is written, and everybody else has a turn, before there is more.
+            self.given = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let poll = Pin::new(&mut self.body).poll_frame(cx);
+        self.given = match &poll {
+            Poll::Ready(Some(Ok(frame))) => self.given + frame.data_ref().map_or(0, Bytes::len),
+            _ => 0,
+        };
         if self.bulk.as_ref().is_some_and(|bulk| !bulk.goes_on(self.body.size_hint().exact())) {
             self.bulk = None;
         }

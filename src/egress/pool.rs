@@ -1,5 +1,5 @@
 //! Connections to origins, kept for the next request: idle ones of HTTP/1.1, shared ones of HTTP/2.
-//! One pool for each worker: a connection lives and dies on the runtime that made it. A worker that
+//! One pool for each worker: the runtime that made a connection has its socket. A worker that
 //! has none of its own to an origin borrows one of another's rather than shake hands once more; where it
 //! would do so again and again, it opens its own.
 
@@ -48,11 +48,16 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Back to the pool when the connection can serve another exchange. A shared one is there.
-    pub fn give_back(self) {
-        if let Link::Http1(alone) = self.link
-            && self.lasts
-            && alone.is_idle()
+    /// Back to the pool when the connection can serve another exchange. A shared one is there. Where the
+    /// answer is `whole`, what is left to be done does itself: the last of an upload is to go out, and
+    /// TLS to be ended.
+    pub fn give_back(self, whole: bool) {
+        let Link::Http1(mut alone) = self.link else { return };
+        if !alone.is_idle() {
+            if whole {
+                alone.detach();
+            }
+        } else if self.lasts
             && let Some(home) = alone.home()
         {
             alone.rest();
@@ -100,7 +105,7 @@ impl Pool {
         let mut taken = None;
         while let Some((mut alone, since)) = connections.pop_back() {
             let in_time = now.duration_since(since) < terms.config.idle_timeout;
-            if in_time && alone.holds(origin, &terms) && alone.is_idle() {
+            if in_time && alone.holds(origin, &terms) && alone.is_still_idle() {
                 taken = Some(alone);
                 break;
             }

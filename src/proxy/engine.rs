@@ -59,7 +59,7 @@ where
     }
     let mut connection = builder
         .half_close(true)
-        .preserve_header_case(wire.needs_case())
+        .preserve_header_case(wire.choose_case())
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
         .max_header_size(limits.head_max)

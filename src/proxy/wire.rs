@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Whether the engine for the request that has come is to keep the case of field names. That is work for
     /// each of them, which most clients can do without; one that cannot is likely to go on so.
-    pub const fn needs_case(&mut self) -> bool {
+    pub const fn choose_case(&mut self) -> bool {
         self.keeps_case |= !self.framing.in_title_case();
         self.keeps_case
     }

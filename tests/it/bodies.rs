@@ -7,6 +7,34 @@ use socket2::SockRef;
 
 use crate::support::{Log, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
 
+/// Of one of these the end is with us, and not yet with the system, when the answer is over.
+#[test]
+fn an_upload_that_was_answered_early_still_goes_out_whole() {
+    let early = Script::default().send(answer(202, "", "later")).hold().read_body();
+    let uploads: Vec<_> =
+        (1..=24).map(|number| (format!("/jobs/{number}"), vec![b'x'; number << 18])).collect();
+    let origin = uploads.iter().fold(Origin::start(), |origin, (path, _)| origin.on(path, early.clone()));
+    let proxy = Proxy::start();
+    let answered = answer(202, "", "later").len() * uploads.len();
+    std::thread::scope(|scope| {
+        for (path, upload) in &uploads {
+            let (mut client, url) = (proxy.client(), origin.url(path));
+            let fields = format!("Content-Length: {}\r\n", upload.len());
+            scope.spawn(move || {
+                assert_eq!(client.ask("POST", &url, &fields).send(upload).read().text(), "later")
+            });
+        }
+        origin.wait_until("all are answered", |log| log.sent >= answered);
+        origin.release();
+    });
+    origin.wait_until("all uploads are there", |log| {
+        let is_there = |(path, upload): &(String, Vec<u8>)| {
+            log.requests.iter().any(|it| it.path() == *path && it.body.len() == upload.len())
+        };
+        uploads.iter().all(is_there)
+    });
+}
+
 #[test]
 fn d6_a_response_is_passed_on_as_it_comes() {
     let script =

@@ -24,6 +24,18 @@ fn connections_are_kept_on_both_sides() {
 }
 
 #[test]
+fn a_connection_is_kept_behind_an_answer_in_chunks() {
+    let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    let origin = Origin::start().on("/chunks", Script::default().send(chunks));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    for _ in 0..3 {
+        assert_eq!(client.get(&origin.url("/chunks")).text(), "hello");
+    }
+    assert_eq!(origin.log().connections, 2, "one for the robots.txt, one for the chunks");
+}
+
+#[test]
 fn a_connection_that_either_side_wants_closed_is_closed() {
     let origin = Origin::start()
         .on("/closing", Script::default().send(answer(200, "Connection: close\r\n", "bye")).close());

@@ -118,7 +118,7 @@ async fn an_engine_that_has_nothing_to_do_leaves_the_wire_as_it_is() {
 async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     let (mut wire, _, mut client) = wire(64);
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    assert!(wire.request().await.unwrap() && !wire.needs_case());
+    assert!(wire.request().await.unwrap() && !wire.choose_case());
     let service = service_fn(|_: Request<Incoming>| async {
         Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
     });
@@ -137,7 +137,7 @@ async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     let read = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut whole)).await;
     assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
     let mut wire = tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
-    assert!(wire.rests() && wire.request().await.unwrap() && wire.needs_case());
+    assert!(wire.rests() && wire.request().await.unwrap() && wire.choose_case());
 }
 
 #[test]
