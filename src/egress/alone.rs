@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 use tokio::task::coop::unconstrained;
+use tokio::time::timeout;
 
 use super::bell::Bell;
 use super::body::Outgoing;
@@ -160,6 +161,13 @@ impl Alone {
     pub fn detach(&mut self) {
         if let Some(engine) = self.engine.take() {
             tokio::spawn(engine);
+        }
+    }
+
+    /// Lets the engine do what is left, for as long as an origin may be silent: nobody waits for it any more.
+    pub fn finish(self) {
+        if let Some(engine) = self.engine {
+            tokio::spawn(timeout(self.standing.config().body_idle_timeout, engine));
         }
     }
 }

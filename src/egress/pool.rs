@@ -52,10 +52,10 @@ impl Lease {
     /// answer is `whole`, what is left to be done does itself: the last of an upload is to go out, and
     /// TLS to be ended.
     pub fn give_back(self, whole: bool) {
-        let Link::Http1(mut alone) = self.link else { return };
+        let Link::Http1(alone) = self.link else { return };
         if !alone.is_idle() {
             if whole {
-                alone.detach();
+                alone.finish();
             }
         } else if self.lasts
             && let Some(home) = alone.home()
