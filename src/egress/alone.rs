@@ -12,6 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
+use tokio::runtime::Handle;
 use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
@@ -163,11 +164,16 @@ impl Alone {
             tokio::spawn(engine);
         }
     }
+}
 
-    /// Lets the engine do what is left, for as long as an origin may be silent: nobody waits for it any more.
-    pub fn finish(self) {
-        if let Some(engine) = self.engine {
-            tokio::spawn(timeout(self.standing.config().body_idle_timeout, engine));
+/// The engine ends by itself when nobody can ask it for anything: what it has taken of an upload goes out, and
+/// TLS is closed as it should be (RFC 9112 §9.8). It may take as long as an origin may be silent.
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(timeout(self.standing.config().body_idle_timeout, engine));
         }
     }
 }

@@ -153,8 +153,6 @@ struct Leased {
     lease: Option<Lease>,
     /// How it ended too soon, until what came before is with the client.
     fault: Option<hyper::Error>,
-    /// It has been read to its end.
-    whole: bool,
 }
 
 impl Body for Leased {
@@ -180,10 +178,7 @@ impl Body for Leased {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            frame => {
-                self.whole |= matches!(frame, Poll::Ready(None));
-                frame
-            }
+            frame => frame,
         }
     }
 
@@ -199,7 +194,7 @@ impl Body for Leased {
 impl Drop for Leased {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            lease.give_back(self.whole || self.body.is_end_stream());
+            lease.give_back();
         }
     }
 }
@@ -222,7 +217,7 @@ impl Arriving {
         bulk: Option<Bulk>,
         asked_at: Option<Instant>,
     ) -> Self {
-        let body = Leased { body, lease: Some(lease), fault: None, whole: false };
+        let body = Leased { body, lease: Some(lease), fault: None };
         Self { body: Unstalled::new(body, limit), given: 0, bulk, asked_at }
     }
 

@@ -48,16 +48,11 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Back to the pool when the connection can serve another exchange. A shared one is there. Where the
-    /// answer is `whole`, what is left to be done does itself: the last of an upload is to go out, and
-    /// TLS to be ended.
-    pub fn give_back(self, whole: bool) {
-        let Link::Http1(alone) = self.link else { return };
-        if !alone.is_idle() {
-            if whole {
-                alone.finish();
-            }
-        } else if self.lasts
+    /// Back to the pool when the connection can serve another exchange. A shared one is there.
+    pub fn give_back(self) {
+        if let Link::Http1(alone) = self.link
+            && self.lasts
+            && alone.is_idle()
             && let Some(home) = alone.home()
         {
             alone.rest();
