@@ -424,6 +424,18 @@ fn an_origin_that_cannot_prove_who_it_is_gets_nothing() {
     assert_eq!(origin.log().requests.len(), 0);
 }
 
+/// RFC 9112 §9.8: as a client we end TLS before the connection. Ones of HTTP/1.0 are not kept.
+#[test]
+fn a_connection_that_is_not_kept_is_ended_with_its_tls() {
+    let old =
+        Script::default().send("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nold");
+    let origin = Origin::secure().on("/old", old);
+    let proxy = Proxy::before(&[&origin], |_| {});
+    assert_eq!(proxy.https(&origin.authority()).get("/old").text(), "old");
+    let connection = origin.received("/old").connection;
+    origin.wait_until("TLS is ended", |log| log.ended.contains(&connection));
+}
+
 /// RFC 9112 §9.8: without its closing alert TLS has been cut, and with it the body.
 #[test]
 fn a_body_that_ends_without_the_end_of_tls_is_incomplete() {

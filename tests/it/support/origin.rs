@@ -52,6 +52,8 @@ pub struct Log {
     pub stalls: usize,
     /// Clients that were gone before the script was over.
     pub abandoned: usize,
+    /// Connections that their client ended, and TLS on them before.
+    pub ended: Vec<usize>,
     releases: usize,
     over: bool,
 }
@@ -360,6 +362,7 @@ impl Shared {
             });
             self.follow(wire, &script, number, received)?;
         }
+        self.note(|log| log.ended.push(connection));
         Ok(())
     }
 
