@@ -83,6 +83,7 @@ pub mod cli;
 pub mod clients;
 pub mod clock;
 pub mod config;
+mod deadline;
 pub mod egress;
 pub mod evidence;
 pub mod fetch;

@@ -25,6 +25,7 @@ use super::exchange::connection_error;
 use super::pool::Pool;
 use super::portions::Portions;
 use super::terms::{Standing, Terms};
+use crate::deadline::Deadline;
 use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
 use crate::origin::Origin;
 
@@ -43,6 +44,8 @@ pub struct Alone {
     /// Where it is kept: with the worker whose runtime has its socket.
     home: Weak<Pool>,
     sign: Sign,
+    /// Kept from answer to answer.
+    pub(super) overdue: Deadline,
 }
 
 impl Alone {
@@ -68,7 +71,15 @@ impl Alone {
             .await
             .map_err(|error| connection_error(origin, &error))?;
         let engine: Engine = Box::pin(connection.with_upgrades());
-        Ok(Self { sender, engine: Some(engine), bell: Bell::new(), standing, home, sign })
+        Ok(Self {
+            sender,
+            engine: Some(engine),
+            bell: Bell::new(),
+            standing,
+            home,
+            sign,
+            overdue: Deadline::new(),
+        })
     }
 
     /// The address that it leads to.

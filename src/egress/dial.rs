@@ -1,6 +1,7 @@
 //! From an origin to a connection that a request can be sent over: a kept one, or a new one in the
 //! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
 
+use std::mem;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -27,6 +28,7 @@ use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
 use crate::clock;
+use crate::deadline::Deadline;
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -59,6 +61,21 @@ impl Link {
         match self {
             Self::Http1(alone) => Bulk::begin(rights, alone.sign(), to_come),
             Self::Http2(_) => None,
+        }
+    }
+
+    /// For an answer that is waited for; one that was used before, if there is one.
+    pub fn take_deadline(&mut self) -> Deadline {
+        match self {
+            Self::Http1(alone) => mem::take(&mut alone.overdue),
+            Self::Http2(_) => Deadline::new(),
+        }
+    }
+
+    /// Keeps it for the next answer.
+    pub fn keep_deadline(&mut self, deadline: Deadline) {
+        if let Self::Http1(alone) = self {
+            alone.overdue = deadline;
         }
     }
 

@@ -2,12 +2,17 @@
 //! was and whether the request may be sent again (RFC 9110 §9.2.2, RFC 9113 §8.7).
 
 use std::error::Error as _;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 use h2::Reason;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::{Method, Request, Response, Version, request};
 use http_body::Body as _;
+use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 
 use super::Egress;
@@ -15,6 +20,7 @@ use super::body::{Arriving, Outgoing};
 use super::dial::{Connection, Link};
 use super::error::{Error, Failure};
 use super::pool::Lease;
+use super::progress::Progress;
 use super::slots::Slot;
 use super::tls::Versions;
 use super::tls_words::{alert_received, client_certificate, tls_error};
@@ -49,11 +55,8 @@ impl Egress {
         let answer = request.body_mut().until_answered();
         let progress = request.body().progress();
         progress.is_origins();
-        let answered = tokio::select! {
-            biased;
-            answered = connection.link.send(origin, request) => Some(answered),
-            () = progress.overdue(config.response_timeout) => None,
-        };
+        let answered =
+            in_time(&mut connection.link, origin, request, &progress, config.response_timeout).await;
         let error = match answered {
             Some(Ok(response)) if response.headers().len() > config.max_headers => {
                 let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);
@@ -86,6 +89,27 @@ impl Egress {
         };
         Err(Unanswered { error, unsent: None, again: Again::No, slot })
     }
+}
+
+/// What comes of `request`, if anything does before the origin has been waited for too long.
+async fn in_time(
+    link: &mut Link,
+    origin: &Origin,
+    request: Box<Request<Outgoing>>,
+    progress: &Progress,
+    limit: Duration,
+) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
+    let mut deadline = link.take_deadline();
+    let answered = {
+        let mut sending = pin!(link.send(origin, request));
+        poll_fn(|cx| match sending.as_mut().poll(cx) {
+            Poll::Ready(answered) => Poll::Ready(Some(answered)),
+            Poll::Pending => progress.poll_overdue(limit, &mut deadline, cx).map(|()| None),
+        })
+        .await
+    };
+    link.keep_deadline(deadline);
+    answered
 }
 
 /// What it means that `connection` brought no answer, for the request and for whoever shares it.

@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
-
 use crate::clock;
+use crate::deadline::Deadline;
 
 /// Of one request, from before it is sent to its answer.
 #[derive(Debug, Default)]
@@ -48,21 +48,11 @@ impl Progress {
         *self.since()
     }
 
-    /// Returns when it has been the origin's turn for `limit` without a break.
-    pub async fn overdue(&self, limit: Duration) {
-        let mut end = self.end(limit);
-        loop {
-            sleep_until(end.into()).await;
-            match self.end(limit) {
-                later if later > end => end = later,
-                _ => return,
-            }
-        }
-    }
-
-    /// When it will have been the origin's turn for `limit`, if it stays so.
-    fn end(&self, limit: Duration) -> Instant {
-        self.since().unwrap_or_else(clock::monotonic) + limit
+    /// Ready when it has been the origin's turn for `limit` without a break.
+    pub fn poll_overdue(&self, limit: Duration, deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<()> {
+        // While it is the client's, it will have been the origin's after as long at the soonest.
+        let end = self.since().unwrap_or_else(clock::monotonic) + limit;
+        deadline.poll_at(end, cx)
     }
 
     fn since(&self) -> MutexGuard<'_, Option<Instant>> {

@@ -9,21 +9,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Sleep, sleep};
 
 use super::trailers;
+use crate::deadline::Deadline;
 
 /// An incoming message body with a bound on how long it may be silent.
 #[derive(Debug)]
 pub struct Unstalled<B = Incoming> {
     body: B,
     limit: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
+    silence: Deadline,
 }
 
 impl<B> Unstalled<B> {
     pub const fn new(body: B, limit: Duration) -> Self {
-        Self { body, limit, timer: None }
+        Self { body, limit, silence: Deadline::new() }
     }
 
     /// The body that is watched.
@@ -41,12 +41,12 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Unstalled<B> 
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            self.timer = None;
+            self.silence.clear();
             let frame = frame.map(|frame| frame.map(trailers::without_misplaced).map_err(io::Error::other));
             return Poll::Ready(frame);
         }
         let limit = self.limit;
-        ready!(self.timer.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));
+        ready!(self.silence.poll(limit, cx));
         let stalled = io::Error::new(io::ErrorKind::TimedOut, format!("no data for {limit:?}"));
         Poll::Ready(Some(Err(stalled)))
     }

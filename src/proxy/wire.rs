@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Sleep, sleep};
+use tokio::time::Sleep;
 
 use super::control::Control;
 use super::framing::Framing;
+use crate::deadline::Deadline;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +61,8 @@ pub struct Wire<S> {
     between_messages: bool,
     /// How many requests had been read when the current phase began.
     exchanges: usize,
-    reading: Option<Pin<Box<Sleep>>>,
-    writing: Option<Pin<Box<Sleep>>>,
+    reading: Deadline,
+    writing: Deadline,
     /// The next probe of a client that has ended its side, and how long it was waited for.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
 }
@@ -93,8 +94,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             is_shut: false,
             between_messages: true,
             exchanges: 0,
-            reading: None,
-            writing: None,
+            reading: Deadline::new(),
+            writing: Deadline::new(),
             probe: None,
         }
     }
@@ -139,11 +140,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Passes a pending write on, or fails when the client has not read for too long.
     fn watch_write<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
-            self.writing = None;
+            self.writing.clear();
             return poll;
         }
         let limit = self.deadlines.write;
-        ready!(self.writing.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));
+        ready!(self.writing.poll(limit, cx));
         let reason = format!("the client has read nothing for {limit:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::sleep;
 
 use super::super::framing::{Admit, Fault};
 use super::super::head;
@@ -54,7 +53,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn poll_granted(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let exchanges = self.control.exchanges();
         if self.exchanges != exchanges {
-            (self.exchanges, self.reading) = (exchanges, None);
+            self.exchanges = exchanges;
+            self.reading.clear();
         }
         loop {
             self.admit_held()?;
@@ -133,7 +133,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             (false, _) => Phase::Content,
         };
         if self.phase != phase {
-            (self.phase, self.reading) = (phase, None);
+            self.phase = phase;
+            self.reading.clear();
         }
     }
 
@@ -162,12 +163,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Phase::Between if has_engine => self.patience().min(idle),
             Phase::Between | Phase::Content => idle,
         };
-        let timer = self.reading.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(timer.as_mut().poll(cx));
+        ready!(self.reading.poll(limit, cx));
         match self.phase {
             Phase::Head => self.refuse(head::too_slow()),
             Phase::Between if has_engine => {
-                (self.rests, self.reading) = (true, Some(Box::pin(sleep(idle - limit))));
+                self.rests = true;
+                self.reading.begin(idle - limit);
             }
             Phase::Between | Phase::Content => self.end(),
         }

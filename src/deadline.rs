@@ -1,0 +1,132 @@
+//! An end of waiting that is put off with each message, and hardly ever comes. To begin a timer for each and
+//! stop it again costs more than the look whether the one that runs still serves: it does if it runs out
+//! too early, for it then goes on for the rest.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::time::{Sleep, sleep_until};
+
+use crate::clock;
+
+/// Waits on behalf of one task, for one thing after another.
+#[derive(Debug, Default)]
+pub struct Deadline {
+    /// None while nothing is waited for.
+    end: Option<Instant>,
+    /// Runs out then, or sooner.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Deadline {
+    /// One at which nobody waits.
+    pub const fn new() -> Self {
+        Self { end: None, timer: None }
+    }
+
+    /// What was waited for is there.
+    pub const fn clear(&mut self) {
+        self.end = None;
+    }
+
+    /// It is waited for something else from now on, and for so long.
+    pub fn begin(&mut self, limit: Duration) {
+        self.end = Some(clock::monotonic() + limit);
+    }
+
+    /// Ready when it has been waited for `limit`, from the first time that this was asked on.
+    pub fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        let end = *self.end.get_or_insert_with(|| clock::monotonic() + limit);
+        self.poll_at(end, cx)
+    }
+
+    /// Ready at `end`.
+    pub fn poll_at(&mut self, end: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let end = end.into();
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        if timer.deadline() > end {
+            timer.as_mut().reset(end);
+        }
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= end {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(end);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+    const LATER: Duration = Duration::from_millis(60);
+    const NEVER: Duration = Duration::from_secs(600);
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How long `poll` lets one wait.
+    async fn waited(poll: impl FnMut(&mut Context<'_>) -> Poll<()>) -> Duration {
+        let since = clock::monotonic();
+        poll_fn(poll).await;
+        clock::monotonic() - since
+    }
+
+    #[tokio::test]
+    async fn it_ends_when_it_was_last_said_to_and_never_before() {
+        let mut deadline = Deadline::new();
+        let mut ask = |limit| {
+            let mut cx = Context::from_waker(Waker::noop());
+            deadline.poll(limit, &mut cx)
+        };
+        // The first limit counts until something else is waited for.
+        assert!(ask(SOON).is_pending() && ask(NEVER).is_pending());
+        assert!(waited(|cx| deadline.poll(NEVER, cx)).await <= NEVER / 2);
+        assert!(waited(|cx| deadline.poll(NEVER, cx)).await <= NEVER / 2, "it stays over");
+        // Later than a timer that has run out, later than one that runs, and sooner than one that runs.
+        for (before, limit) in [(SOON, LATER), (SOON, LATER), (NEVER, SOON)] {
+            deadline.begin(before);
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(deadline.poll(before, &mut cx).is_pending());
+            deadline.clear();
+            let waited = waited(|cx| deadline.poll(limit, cx)).await;
+            assert!(limit <= waited && waited < NEVER / 2, "{waited:?} for {limit:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn putting_it_off_wakes_nobody_and_begins_no_timer() {
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut deadline = Deadline::new();
+        for _ in 0..100 {
+            deadline.clear();
+            assert!(deadline.poll(SOON, &mut Context::from_waker(&waker)).is_pending());
+        }
+        let begun = deadline.timer.as_ref().map(|timer| timer.deadline());
+        deadline.clear();
+        assert!(deadline.poll(LATER, &mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(deadline.timer.as_ref().map(|timer| timer.deadline()), begun);
+        // The timer runs out too early, once; then it goes on for the rest.
+        sleep(LATER * 2).await;
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        assert!(deadline.poll(LATER, &mut Context::from_waker(&waker)).is_ready());
+    }
+}
