@@ -48,10 +48,11 @@ impl Places {
     /// One more for `key`, unless it has `max` already.
     pub fn take(self: &Arc<Self>, key: Key, max: usize) -> Option<Place> {
         let mut taken = self.taken();
-        if taken.get(&key).copied().unwrap_or_default() >= max {
-            return None;
+        match taken.get_mut(&key) {
+            Some(count) if *count < max => *count += 1,
+            None if max > 0 => _ = taken.insert(key.clone(), 1),
+            _ => return None,
         }
-        *taken.entry(key.clone()).or_default() += 1;
         drop(taken);
         Some(Place { key, places: Arc::clone(self) })
     }

@@ -155,7 +155,7 @@ impl Egress {
         if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
             return self.dial(origin, versions).await;
         }
-        if let Some(stream) = self.pool.multiplexed.stream(origin, &self.shared.terms()) {
+        if let Some(stream) = self.pool.multiplexed.stream(origin, &self.shared.look()) {
             return Ok(Connection::shared(stream));
         }
         match self.pool.multiplexed.opening(origin) {
@@ -178,7 +178,7 @@ impl Egress {
             .await;
         match (own, opened) {
             (Some(own), _) => own,
-            (None, Ok(Some(connection))) if connection.holds(origin, &self.shared.terms()) => {
+            (None, Ok(Some(connection))) if connection.holds(origin, &self.shared.look()) => {
                 Ok(Connection::shared(connection.stream()))
             }
             (None, Ok(_)) => self.open(origin).await,

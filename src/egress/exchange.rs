@@ -22,6 +22,7 @@ use super::error::{Error, Failure};
 use super::pool::Lease;
 use super::progress::Progress;
 use super::slots::Slot;
+use super::terms::Config;
 use super::tls::Versions;
 use super::tls_words::{alert_received, client_certificate, tls_error};
 use crate::origin::Origin;
@@ -50,16 +51,14 @@ impl Egress {
         mut request: Box<Request<Outgoing>>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unanswered> {
-        let terms = self.shared.terms();
-        let config = &terms.config;
+        let &Config { response_timeout, body_idle_timeout, max_headers, .. } = &self.shared.look().config;
         let answer = request.body_mut().until_answered();
         let progress = request.body().progress();
         progress.is_origins();
-        let answered =
-            in_time(&mut connection.link, origin, request, &progress, config.response_timeout).await;
+        let answered = in_time(&mut connection.link, origin, request, &progress, response_timeout).await;
         let error = match answered {
-            Some(Ok(response)) if response.headers().len() > config.max_headers => {
-                let detail = format!("the answer of {origin} has more than {} fields", config.max_headers);
+            Some(Ok(response)) if response.headers().len() > max_headers => {
+                let detail = format!("the answer of {origin} has more than {max_headers} fields");
                 Error::new(Failure::HeaderTooLarge, detail)
             }
             Some(Ok(response)) if let Some(fault) = framing_fault(response.headers()) => {
@@ -77,13 +76,12 @@ impl Egress {
                 // (RFC 9110 §6.2), on another connection.
                 let lasts = !goes_on && response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, _answered: answer, slot };
-                return Ok(response.map(|body| {
-                    Arriving::new(body, config.body_idle_timeout, lease, bulk, progress.asked_at())
-                }));
+                return Ok(response
+                    .map(|body| Arriving::new(body, body_idle_timeout, lease, bulk, progress.asked_at())));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
             None => {
-                let detail = format!("no response within {:?}", config.response_timeout);
+                let detail = format!("no response within {response_timeout:?}");
                 Error::new(Failure::ResponseTimeout, detail)
             }
         };

@@ -116,7 +116,7 @@ impl Egress {
         request: Box<Request<Outgoing>>,
         asker: &Key,
     ) -> Result<Response<Arriving>, Error> {
-        let deadline = self.shared.terms().config.connect_timeout;
+        let deadline = self.shared.look().config.connect_timeout;
         let slot = self.shared.slots.acquire(origin, asker, deadline).await?;
         // HTTP/2 has no upgrades (RFC 9113 §8.6).
         let versions = match request.headers().contains_key(UPGRADE) {

@@ -73,7 +73,7 @@ impl Pool {
 
     /// Whether a connection can outlive its exchange here.
     pub fn keeps(&self) -> bool {
-        self.keeps && self.shared.terms().config.max_idle > 0
+        self.keeps && self.shared.look().config.max_idle > 0
     }
 
     /// A connection to `origin` that is idle here, or, where none ever was of late, with another
@@ -93,7 +93,7 @@ impl Pool {
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
     fn take(&self, origin: &Origin) -> Option<Alone> {
-        let terms = self.shared.terms();
+        let terms = self.shared.look();
         let mut idle = self.state();
         let connections = idle.by_origin.get_mut(origin)?;
         let (before, now) = (connections.len(), clock::monotonic());
@@ -138,7 +138,7 @@ impl Pool {
         if !self.keeps {
             return false;
         }
-        let idle_max = self.shared.terms().config.max_idle;
+        let idle_max = self.shared.look().config.max_idle;
         if self.kept() < idle_max {
             return true;
         }
@@ -161,7 +161,7 @@ impl Pool {
 
     /// Closes what has idled too long, or was closed by its origin.
     pub fn sweep(&self) {
-        let (now, timeout) = (clock::monotonic(), self.shared.terms().config.idle_timeout);
+        let (now, timeout) = (clock::monotonic(), self.shared.look().config.idle_timeout);
         self.state().sweep(now, timeout);
         self.multiplexed.sweep(now, timeout);
     }

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
@@ -43,7 +43,7 @@ type Granted = Vec<(Key, oneshot::Sender<Slot>)>;
 pub struct Slot {
     origin: Origin,
     asker: Key,
-    slots: Weak<Slots>,
+    slots: Arc<Slots>,
 }
 
 /// Who has slots of an origin, and who waits for one.
@@ -108,7 +108,7 @@ impl Slots {
     }
 
     fn slot(self: &Arc<Self>, origin: &Origin, asker: Key) -> Slot {
-        Slot { origin: origin.clone(), asker, slots: Arc::downgrade(self) }
+        Slot { origin: origin.clone(), asker, slots: Arc::clone(self) }
     }
 
     fn enter(self: &Arc<Self>, origin: &Origin, asker: &Key, waiter: oneshot::Sender<Slot>) {
@@ -254,9 +254,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(slots) = self.slots.upgrade() {
-            slots.leave(&self.origin, &self.asker);
-        }
+        self.slots.leave(&self.origin, &self.asker);
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Semaphore;
 
 use super::address::AddressPolicy;
@@ -95,9 +95,14 @@ impl Shared {
         pools.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The terms of this moment.
+    /// The terms of this moment, to be kept.
     pub(super) fn terms(&self) -> Arc<Terms> {
         self.terms.load_full()
+    }
+
+    /// The terms of this moment, for a look: workers do not count on one number how often they are in use.
+    pub(super) fn look(&self) -> Guard<Arc<Terms>> {
+        self.terms.load()
     }
 }
 

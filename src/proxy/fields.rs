@@ -7,21 +7,35 @@ pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Hop-by-hop even when `Connection` does not name them (RFC 9110 §7.6.1), and the credentials
 /// and challenges of the hop (§11.7).
-fn is_hop_by_hop(name: &HeaderName) -> bool {
-    // As text: to compare with ten names costs more than with ten lengths, and each field is asked.
-    matches!(
-        name.as_str(),
-        "connection"
-            | "keep-alive"
-            | "proxy-connection"
-            | "te"
-            | "transfer-encoding"
-            | "upgrade"
-            | "proxy-authorization"
-            | "proxy-authenticate"
-            | "proxy-authentication-info"
-            | "http2-settings"
-    )
+static HOP_BY_HOP: [HeaderName; 10] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    header::TRANSFER_ENCODING,
+    UPGRADE,
+    header::PROXY_AUTHORIZATION,
+    header::PROXY_AUTHENTICATE,
+    HeaderName::from_static("proxy-authentication-info"),
+    HeaderName::from_static("http2-settings"),
+];
+
+/// Where a name stands among those. As text: to compare with ten names costs more than with ten lengths,
+/// and each field is asked.
+fn hop_by_hop(name: &HeaderName) -> Option<usize> {
+    Some(match name.as_str() {
+        "connection" => 0,
+        "keep-alive" => 1,
+        "proxy-connection" => 2,
+        "te" => 3,
+        "transfer-encoding" => 4,
+        "upgrade" => 5,
+        "proxy-authorization" => 6,
+        "proxy-authenticate" => 7,
+        "proxy-authentication-info" => 8,
+        "http2-settings" => 9,
+        _ => return None,
+    })
 }
 
 /// `Connection` cannot be used to strip what frames or routes the message.
@@ -30,24 +44,27 @@ const NEVER_STRIPPED: [HeaderName; 2] = [header::HOST, header::CONTENT_LENGTH];
 /// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
 /// that are hop-by-hop by definition.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
-    // `Connection` is one of them: most messages have none, and nothing more to be looked for.
-    let by_definition: Vec<HeaderName> = fields.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
-    if by_definition.is_empty() {
-        return;
+    // One pass for all of them, and none is cloned: `Connection` is in most messages, the others in few.
+    let mut is_there = [false; HOP_BY_HOP.len()];
+    fields.keys().filter_map(hop_by_hop).for_each(|place| is_there[place] = true);
+    if is_there[0] {
+        named_by_connection(fields).iter().for_each(|name| _ = fields.remove(name));
     }
-    let named: Vec<HeaderName> = fields
-        .get_all(CONNECTION)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|octet| *octet == b','))
+    for (name, _) in HOP_BY_HOP.iter().zip(is_there).filter(|(_, is_there)| *is_there) {
+        fields.remove(name);
+    }
+}
+
+fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
+    let options =
+        fields.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|octet| *octet == b','));
+    options
         .map(<[u8]>::trim_ascii)
         // The everyday one names a field that goes by definition.
         .filter(|name| !name.eq_ignore_ascii_case(b"keep-alive"))
         .filter_map(|name| HeaderName::from_bytes(name).ok())
         .filter(|name| !NEVER_STRIPPED.contains(name))
-        .collect();
-    for name in named.iter().chain(&by_definition) {
-        fields.remove(name);
-    }
+        .collect()
 }
 
 /// Whether a `Connection` field names `option` (RFC 9110 §7.6.1: a list, in any case).
@@ -138,7 +155,15 @@ impl Via {
 
 /// Removes from an origin's response what only we may say, so that a denial cannot be forged.
 pub fn remove_forgeries(fields: &mut HeaderMap) {
-    if fields.contains_key(PROXY_STATUS) {
+    let (mut ours, mut has_status) = (Vec::new(), false);
+    for name in fields.keys() {
+        match name.as_str() {
+            "proxy-status" => has_status = true,
+            text if text.starts_with("courtesy-") => ours.push(name.clone()),
+            _ => {}
+        }
+    }
+    if has_status {
         let others: Vec<HeaderValue> = fields
             .get_all(PROXY_STATUS)
             .iter()
@@ -150,8 +175,6 @@ pub fn remove_forgeries(fields: &mut HeaderMap) {
             fields.append(PROXY_STATUS, value);
         }
     }
-    let ours: Vec<HeaderName> =
-        fields.keys().filter(|name| name.as_str().starts_with("courtesy-")).cloned().collect();
     for name in ours {
         fields.remove(&name);
     }
@@ -198,6 +221,14 @@ mod tests {
             map,
             fields(&[("x-three", "4"), ("host", "a"), ("content-length", "0"), ("trailer", "x-sum")])
         );
+    }
+
+    #[test]
+    fn every_name_of_one_hop_is_known_by_its_place() {
+        for (place, name) in HOP_BY_HOP.iter().enumerate() {
+            assert_eq!(hop_by_hop(name), Some(place), "{name}");
+        }
+        assert_eq!(HOP_BY_HOP[0], CONNECTION);
     }
 
     #[test]
