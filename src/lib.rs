@@ -10,8 +10,8 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  latency  private  suites  clients  ca  egress  evidence  fetch  store  audit  review
-//!                                                      one thing each
+//! 2  edges     clock  deadline  latency  private  suites  clients  ca  egress  evidence  fetch  store  audit
+//!              review                                  one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -26,6 +26,7 @@
 //! | [`agent`] | the product token in a User-Agent |
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
+//! | `deadline` | an end of waiting that is put off again and again |
 //! | [`latency`] | how long things took, counted in buckets |
 //! | [`private`] | files that hold secrets |
 //! | [`suites`] | the cryptography of TLS, for both sides |

@@ -155,6 +155,15 @@ pub const PIPES_MAX: usize = 16;
 /// Octets that a pipe holds: what one turn of a tunnel moves.
 pub const PIPE_OCTETS: usize = 256 * 1024;
 
+/// Octets that come one way without a word the other way, before they are taken for a stream and let gather.
+pub const STREAM_OCTETS_MIN: usize = 1 << 20;
+
+/// In pieces of so many octets, at the least: what comes more slowly is moved as it comes.
+pub const STREAM_PIECE_OCTETS_MIN: usize = 16 << 10;
+
+/// How long a stream gathers: a moment beside any network's way there and back.
+pub const STREAM_GATHERS: Duration = Duration::from_millis(1);
+
 /// How long neither side of a tunnel may say anything once the proxy stops.
 pub const TUNNEL_DRAIN_SILENCE: Duration = Duration::from_secs(1);
 

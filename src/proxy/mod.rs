@@ -19,6 +19,7 @@ mod form;
 mod forward;
 mod framing;
 mod gate;
+mod gather;
 mod head;
 mod inside;
 mod intercept;

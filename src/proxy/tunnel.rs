@@ -2,6 +2,7 @@
 //! long, once the proxy stops.
 
 use std::io;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,18 +22,32 @@ pub struct Silence {
     limit: Duration,
     stop: CancellationToken,
     since: Mutex<Instant>,
+    /// Who said something last.
+    spoke: AtomicU8,
+}
+
+/// The ends of a tunnel.
+#[derive(Clone, Copy, Debug)]
+pub enum Side {
+    Client,
+    Origin,
 }
 
 impl Silence {
     /// At most `limit`, and hardly at all once `stop` is cancelled: a tunnel may be kept open for hours
     /// without a word, and would hold the drain for all of its time.
     pub fn new(limit: Duration, stop: CancellationToken) -> Self {
-        Self { limit, stop, since: Mutex::new(clock::monotonic()) }
+        Self { limit, stop, since: Mutex::new(clock::monotonic()), spoke: AtomicU8::new(Side::Client as u8) }
     }
 
     /// Something was said.
     pub fn broken(&self) {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = clock::monotonic();
+    }
+
+    /// Notes that `side` has said something, and whether the other had since it last did.
+    pub fn is_reply(&self, side: Side) -> bool {
+        self.spoke.swap(side as u8, Ordering::Relaxed) != side as u8
     }
 
     /// Returns when it has lasted too long. One timer for both directions, which is not set anew with
@@ -61,9 +76,9 @@ impl Silence {
 pub async fn splice(client: &TcpStream, early: &[u8], origin: &TcpStream, silence: &Silence, pipes: &Pipes) {
     let out = async {
         pipes::write_all(origin, early, silence).await?;
-        pipes.pump(client, origin, silence).await
+        pipes.pump(Side::Client, client, origin, silence).await
     };
-    let back = pipes.pump(origin, client, silence);
+    let back = pipes.pump(Side::Origin, origin, client, silence);
     both(out, back, silence).await;
 }
 

@@ -1,0 +1,78 @@
+//! When to let octets gather. A stream that comes as fast as it can is cheapest in few large portions: to
+//! move each piece as soon as it is there wakes us, and both systems, many times as often. But an exchange of
+//! messages must not wait, and is told from a stream by this: one side says little at a time, or the other
+//! has its say in between.
+
+use crate::limits::{STREAM_OCTETS_MIN, STREAM_PIECE_OCTETS_MIN};
+
+/// What comes in one direction.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    /// Octets since nothing was there.
+    piece: usize,
+    /// Octets of the pieces before it, as long as they made a stream.
+    stream: usize,
+}
+
+impl Gathering {
+    /// So many octets have come, the first ones since the other side spoke or not.
+    pub const fn came(&mut self, octets: usize, is_reply: bool) {
+        if is_reply {
+            (self.piece, self.stream) = (0, 0);
+        }
+        self.piece += octets;
+    }
+
+    /// Nothing more is there: whether it is to gather before it is looked for again.
+    pub const fn is_drained(&mut self) -> bool {
+        let is_stream = self.piece >= STREAM_PIECE_OCTETS_MIN;
+        self.stream = if is_stream { self.stream + self.piece } else { 0 };
+        self.piece = 0;
+        self.stream >= STREAM_OCTETS_MIN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE: usize = STREAM_PIECE_OCTETS_MIN;
+    const PIECES: usize = STREAM_OCTETS_MIN / PIECE;
+
+    /// How many pieces come before one gathers; each comes in portions.
+    fn pieces_until_it_gathers(pieces: impl IntoIterator<Item = (usize, bool)>) -> Option<usize> {
+        let mut gathering = Gathering::default();
+        let gathers = pieces.into_iter().position(|(octets, is_reply)| {
+            gathering.came(1, is_reply);
+            gathering.came(octets - 1, false);
+            gathering.is_drained()
+        });
+        gathers.map(|before| before + 1)
+    }
+
+    #[test]
+    fn a_stream_gathers_and_an_exchange_of_messages_never_does() {
+        let streams = [PIECE, PIECE + 1, 10 * PIECE];
+        for octets in streams {
+            let enough = STREAM_OCTETS_MIN.div_ceil(octets);
+            assert_eq!(pieces_until_it_gathers(vec![(octets, false); 2 * PIECES]), Some(enough), "{octets}");
+        }
+        assert_eq!(pieces_until_it_gathers(vec![(PIECE - 1, false); 9 * PIECES]), None, "little at a time");
+        assert_eq!(pieces_until_it_gathers(vec![(STREAM_OCTETS_MIN - 1, true); 99]), None, "one asks");
+        let interrupted = (0..9 * PIECES).map(|number| (PIECE, number % (PIECES - 1) == 0));
+        assert_eq!(pieces_until_it_gathers(interrupted), None, "asked before it was a stream");
+    }
+
+    #[test]
+    fn what_was_a_stream_begins_anew_when_little_comes_or_the_other_side_speaks() {
+        let mut gathering = Gathering::default();
+        for (little, is_reply) in [(1, false), (PIECE, true)] {
+            gathering.came(STREAM_OCTETS_MIN, false);
+            assert!(gathering.is_drained());
+            gathering.came(PIECE, false);
+            assert!(gathering.is_drained(), "it goes on");
+            gathering.came(little, is_reply);
+            assert!(!gathering.is_drained());
+        }
+    }
+}

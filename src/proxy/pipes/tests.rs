@@ -1,0 +1,113 @@
+//! Tunnels over real sockets that hold little.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::super::tunnel;
+use super::*;
+
+/// More than sockets with small buffers and a pipe hold.
+const OCTETS: usize = 2 << 20;
+
+/// The two ends of a connection that holds little.
+async fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let far = listener.accept().await.unwrap().0;
+    for end in [&near, &far] {
+        SockRef::from(end).set_send_buffer_size(1 << 14).unwrap();
+        SockRef::from(end).set_recv_buffer_size(1 << 14).unwrap();
+    }
+    (near, far)
+}
+
+#[tokio::test]
+async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
+    let (pipes, (go, _)) = (Arc::new(Pipes::default()), watch::channel(false));
+    let mut tunnels = tokio::task::JoinSet::new();
+    for number in 0..PIPES_MAX * 2 {
+        let (pipes, mut may_read) = (Arc::clone(&pipes), go.subscribe());
+        tunnels.spawn(async move {
+            let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
+            let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+            let tunnel = tunnel::splice(&near, b"", &far, &silence, &pipes);
+            let octets: Vec<u8> = (0..OCTETS).map(|place| (place / 7 + number) as u8).collect();
+            let ends = async {
+                let sent = async {
+                    client.write_all(&octets).await.unwrap();
+                    client.shutdown().await.unwrap();
+                    let mut answer = String::new();
+                    client.read_to_string(&mut answer).await.unwrap();
+                    assert_eq!(answer, "received");
+                };
+                let received = async {
+                    may_read.wait_for(|go| *go).await.unwrap();
+                    let mut received = Vec::new();
+                    origin.read_to_end(&mut received).await.unwrap();
+                    assert!(received == octets, "tunnel {number}");
+                    origin.write_all(b"received").await.unwrap();
+                    origin.shutdown().await.unwrap();
+                };
+                tokio::join!(sent, received);
+            };
+            tokio::join!(tunnel, ends);
+        });
+    }
+    while pipes.places.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    go.send_replace(true);
+    while let Some(tunnel) = tunnels.join_next().await {
+        tunnel.unwrap();
+    }
+    assert_eq!(pipes.places.available_permits(), PIPES_MAX);
+    assert!(pipes.empty.lock().unwrap().len() <= PIPES_MAX);
+}
+
+#[tokio::test]
+async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
+    let pipes = Pipes::default();
+    let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
+    let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+    let write = async { while client.write_all(&[1; 1 << 16]).await.is_ok() {} };
+    let stuck = async {
+        while pipes.places.available_permits() == PIPES_MAX {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = tunnel::splice(&near, b"", &far, &silence, &pipes) => panic!("nobody has ended it"),
+        () = write => panic!("nobody has ended it"),
+        () = stuck => {}
+    }
+    assert_eq!(pipes.places.available_permits(), PIPES_MAX);
+    for pipe in pipes.empty.lock().unwrap().drain(..) {
+        assert_eq!(rustix::io::read(&pipe.out, &mut [0; 1]), Err(rustix::io::Errno::AGAIN), "it is empty");
+    }
+}
+#[tokio::test]
+async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
+    let pipes = Pipes::default();
+    let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
+    let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+    client.write_all(b"then").await.unwrap();
+    client.shutdown().await.unwrap();
+    let read = async {
+        let mut received = String::new();
+        origin.read_to_string(&mut received).await.unwrap();
+        origin.shutdown().await.unwrap();
+        received
+    };
+    let (received, ()) = tokio::join!(read, tunnel::splice(&near, b"first, ", &far, &silence, &pipes));
+    assert_eq!(received, "first, then");
+
+    // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
+    let ((_client, near), (far, _origin)) = (connection().await, connection().await);
+    let silence = Silence::new(Duration::from_millis(50), CancellationToken::new());
+    tunnel::splice(&near, &vec![0; OCTETS], &far, &silence, &pipes).await;
+}
