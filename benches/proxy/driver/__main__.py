@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import workloads
+from . import shares, workloads
 from .bench import Bench
 from .figures import Figures
 from .musts import MUSTS, judge
@@ -18,6 +18,10 @@ from .peers import peers
 from .processes import Failed
 from .report import report
 from .world import World
+
+
+# So long a kind of work is looked at to see where its time goes.
+SHARES_S = 6.0
 
 
 def pairs(text):
@@ -48,6 +52,8 @@ def arguments():
     parser.add_argument("--with", dest="also", type=lambda text: text.split(","), default=[],
                         metavar="PEER,…", help="these peers in all work they can do")
     parser.add_argument("--alone", action="store_true", help="without peers: they need not be installed")
+    parser.add_argument("--shares", action="store_true",
+                        help="nothing is compared: where the processor's time of ours goes, of each work in --only")
     parser.add_argument("--rounds", type=int, help="how often each measurement is made")
     parser.add_argument("--seconds", type=float, help="how long one takes")
     parser.add_argument("--courtesy", type=Path, required=True, metavar="BINARY",
@@ -59,12 +65,16 @@ def arguments():
     chosen = parser.parse_args()
     if chosen.full and chosen.quick:
         parser.error("either --quick or --full")
+    held = {work.name for work in workloads.IDLE}
+    if chosen.shares and not (chosen.only and held.isdisjoint(chosen.only)):
+        parser.error("--shares is of the work named by --only, which connections that do nothing are not")
     return chosen
 
 
 def settings(chosen):
+    full = dataclasses.replace(workloads.FULL, seconds=SHARES_S) if chosen.shares else workloads.FULL
     given = {key: value for key in ("rounds", "seconds") if (value := getattr(chosen, key)) is not None}
-    return dataclasses.replace(workloads.FULL if chosen.full else workloads.QUICK, **given)
+    return dataclasses.replace(full if chosen.full or chosen.shares else workloads.QUICK, **given)
 
 
 def measure(chosen, world):
@@ -72,13 +82,16 @@ def measure(chosen, world):
     bench = Bench(world, settings(chosen), chosen.full, chosen.also)
     wanted = chosen.only or list(workloads.ALL)
     everybody = peers(chosen.tools, chosen.courtesy.resolve(), dict(chosen.beside))
-    if chosen.alone:
+    if chosen.alone or chosen.shares:
         everybody = {name: peer for name, peer in everybody.items() if peer.is_ours}
     for name in chosen.also:
         if name not in everybody:
             raise Failed(f"--with {name}: none of {', '.join(everybody)}")
     try:
         bench.start(everybody.values())
+        if chosen.shares:
+            bench.attribute([workloads.ALL[name] for name in wanted])
+            wanted = []
         for group in workloads.GROUPS:
             group = [work for work in group if work.name in wanted]
             if group:
@@ -123,6 +136,9 @@ def main():
         bench = measure(chosen, world)
     finally:
         world.close()
+    if chosen.shares:
+        print(shares.table(bench.shares))
+        return 0
     figures = Figures(bench.records)
     verdicts = [judge(must, figures) for must in MUSTS if not chosen.only or must.work in chosen.only]
     meta = {"mode": "full" if chosen.full else "quick", "took_s": time.monotonic() - began, **machine(),

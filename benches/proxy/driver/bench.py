@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from . import gauge
+from . import gauge, shares
 from .peers import INTERCEPT, TUNNEL
 from .processes import Failed, start, stop
 from .workloads import takers
@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self, world, settings, full, also):
         self.world, self.settings, self.full, self.also = world, settings, full, also
-        self.everybody, self.records, self.notes = [], [], []
+        self.everybody, self.records, self.notes, self.shares = [], [], [], {}
         self._began = time.monotonic()
 
     def say(self, text):
@@ -115,6 +115,18 @@ class Bench:
             "cpu_us": cpu * 1e6 / told["requests_all"], "cpu_s_per_gib": cpu / told["bytes_all"] * 2**30,
             "p50_us": told["latency_us"]["p50"], "generator": told,
         }
+
+    def attribute(self, works):
+        """Fills `shares`: where the processor's time of ours goes in each of these."""
+        if not self.everybody:
+            raise Failed("; ".join(self.notes))
+        peer = self.everybody[0]
+        for work in works:
+            self.say(work.name)
+            self._generate(work.role, peer, (work.before or work.options)(self.settings, peer))
+            options = work.options(self.settings, peer)
+            self.shares[work.name] = shares.measure(
+                peer.process.pid, peer.program, lambda: self._generate(work.role, peer, options))
 
     def hold(self, work):
         """What a connection costs that does nothing: the memory of many less that of few, by their number."""
