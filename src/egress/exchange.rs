@@ -9,8 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use h2::Reason;
-use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
-use http::{Method, Request, Response, Version, request};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::{Request, Response, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -137,26 +137,6 @@ pub fn keep_content(request: &mut Request<Outgoing>) {
     if is_chunked && !request.headers().contains_key(CONTENT_LENGTH) {
         request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
-}
-
-/// A second copy of a request that may be sent again when the first was not answered: idempotent
-/// (RFC 9110 §9.2.2), without a body, and asking for no upgrade.
-pub fn spare(request: &Request<Outgoing>) -> Option<Box<Request<Outgoing>>> {
-    let safe_to_repeat = matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
-    );
-    if !safe_to_repeat || !request.body().is_empty() || request.headers().contains_key(UPGRADE) {
-        return None;
-    }
-    let (mut parts, ()) = Request::new(()).into_parts();
-    let request::Parts { method, uri, version, headers, extensions, .. } = &mut parts;
-    method.clone_from(request.method());
-    uri.clone_from(request.uri());
-    *version = request.version();
-    headers.clone_from(request.headers());
-    extensions.clone_from(request.extensions());
-    Some(Box::new(Request::from_parts(parts, request.body().again())))
 }
 
 /// Again where the origin has said that it did nothing with the request (RFC 9113 §8.7), where it

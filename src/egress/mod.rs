@@ -27,6 +27,7 @@ mod progress;
 mod resolve;
 mod signatures;
 mod slots;
+mod spare;
 mod terms;
 mod tls;
 mod tls_words;
@@ -52,6 +53,7 @@ use exchange::Again;
 pub use hosts::HostRules;
 pub use plaintext::{Plaintext, Readable};
 use pool::Pool;
+use spare::Spare;
 pub use terms::{Config, Shared, Terms};
 use tls::Versions;
 pub use tls::{Tls, connector as tls_connector};
@@ -124,14 +126,14 @@ impl Egress {
             false => Versions::Any,
         };
         let connection = self.connection(origin, versions).await?;
-        let spare = exchange::spare(&request);
+        let spare = Spare::of(&request);
         let unanswered = match self.exchange(connection, origin, request, slot).await {
             Ok(response) => return Ok(response),
             Err(unanswered) => unanswered,
         };
         let (request, versions) = match (unanswered.unsent, spare, unanswered.again) {
             (Some(unsent), _, _) => (unsent, versions),
-            (None, Some(spare), Again::Yes(versions)) => (spare, versions),
+            (None, Some(spare), Again::Yes(versions)) => (spare.request(), versions),
             _ => return Err(unanswered.error),
         };
         let connection = self.fresh(origin, versions).await?;

@@ -23,6 +23,8 @@ TLS_CRATES = {"rustls", "tokio-rustls", "rustls-webpki", "aws-lc-rs", "aws-lc-sy
 RUNTIME_CRATES = {"tokio", "mio", "socket2"}
 # Timers and channels belong to whoever waits for them.
 USED_BY_OTHERS = re.compile(r"/tokio-[^/]+/src/(time|sync)/")
+# The allocator is C.
+OUR_SOURCE = re.compile(r"/src/.*\.rs$")
 CRATE = re.compile(r"/([A-Za-z0-9_-]+?)-\d+\.\d+\.[^/]*/")
 
 # Enough to find callers through the largest futures on the stack.
@@ -39,7 +41,7 @@ def owner_of(path):
     crate = CRATE.search(path)
     if crate is None or crate[1] == "courtesy":
         # All that is in main.rs for longer than a start is the allocator, which is called for others.
-        is_ours = "/src/" in path and not path.startswith("/rustc/") and not path.endswith("/src/main.rs")
+        is_ours = OUR_SOURCE.search(path) and not path.startswith("/rustc/") and not path.endswith("/src/main.rs")
         return OURS if is_ours else None
     for crates, owner in ((ENGINE_CRATES, ENGINE), (TLS_CRATES, TLS), (RUNTIME_CRATES, RUNTIME)):
         if crate[1] in crates:

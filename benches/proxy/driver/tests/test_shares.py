@@ -15,6 +15,7 @@ class Owner(unittest.TestCase):
             "/home/me/courtesy-0.1.0/src/proxy/gate.rs": OURS,
             "/work/main/src/lib.rs": OURS,
             "/work/main/src/main.rs": None,
+            "/work/main/target/release/build/tikv-jemalloc-sys-612d41af/out/build/src/jemalloc.c": None,
             f"{CRATES}/hyper-1.8.1/src/proto/h1/role.rs": ENGINE,
             f"{CRATES}/httparse-1.10.1/src/lib.rs": ENGINE,
             f"{CRATES}/rustls-0.23.46/src/conn.rs": TLS,

@@ -1,0 +1,150 @@
+//! What a request is made of again, should it have to be sent a second time. Most never have: so its fields are
+//! put down in one piece, which costs a third of a second map of them.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use http::{Extensions, Method, Request, Uri, Version};
+
+use super::body::Outgoing;
+
+/// A request that may be sent again when it was not answered: idempotent (RFC 9110 §9.2.2), without
+/// content, and asking for no upgrade.
+pub struct Spare {
+    method: Method,
+    uri: Uri,
+    version: Version,
+    fields: Vec<u8>,
+    extensions: Extensions,
+    body: Outgoing,
+}
+
+/// Behind a name, before the value; the latter where the value is to be kept out of compression
+/// (RFC 7541 §7.1.3). No name has either.
+const IS: u8 = b':';
+const IS_SENSITIVE: u8 = b';';
+/// Behind a value, which never has one.
+const END: u8 = b'\n';
+
+/// What the fields of most requests need.
+const FIELDS_OCTETS: usize = 512;
+
+impl Spare {
+    /// That of `request`, if it may be sent again.
+    pub fn of(request: &Request<Outgoing>) -> Option<Self> {
+        let safe_to_repeat = matches!(
+            *request.method(),
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
+        );
+        if !safe_to_repeat || !request.body().is_empty() || request.headers().contains_key(UPGRADE) {
+            return None;
+        }
+        Some(Self {
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            version: request.version(),
+            fields: put_down(request.headers()),
+            extensions: request.extensions().clone(),
+            body: request.body().again(),
+        })
+    }
+
+    /// The request.
+    pub fn request(self) -> Box<Request<Outgoing>> {
+        let mut request = Request::new(self.body);
+        (*request.method_mut(), *request.uri_mut(), *request.version_mut()) =
+            (self.method, self.uri, self.version);
+        *request.headers_mut() = read(&self.fields);
+        *request.extensions_mut() = self.extensions;
+        Box::new(request)
+    }
+}
+
+fn put_down(fields: &HeaderMap) -> Vec<u8> {
+    let mut octets = Vec::with_capacity(FIELDS_OCTETS);
+    for (name, value) in fields {
+        octets.extend_from_slice(name.as_str().as_bytes());
+        octets.push(if value.is_sensitive() { IS_SENSITIVE } else { IS });
+        octets.extend_from_slice(value.as_bytes());
+        octets.push(END);
+    }
+    octets
+}
+
+fn read(octets: &[u8]) -> HeaderMap {
+    let lines = octets.split(|octet| *octet == END);
+    lines.filter_map(field).collect()
+}
+
+fn field(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+    let at = line.iter().position(|octet| matches!(*octet, IS | IS_SENSITIVE))?;
+    let mut value = HeaderValue::from_bytes(&line[at + 1..]).ok()?;
+    value.set_sensitive(line[at] == IS_SENSITIVE);
+    Some((HeaderName::from_bytes(&line[..at]).ok()?, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(method: Method) -> Request<Outgoing> {
+        let mut request = Request::new(Outgoing::empty());
+        *request.method_mut() = method;
+        *request.uri_mut() = "/a?b".parse().unwrap();
+        request
+    }
+
+    #[test]
+    fn what_may_not_be_repeated_has_none() {
+        for (method, may) in [
+            (Method::GET, true),
+            (Method::HEAD, true),
+            (Method::PUT, true),
+            (Method::DELETE, true),
+            (Method::POST, false),
+            (Method::PATCH, false),
+            (Method::from_bytes(b"MOVE").unwrap(), false),
+        ] {
+            assert_eq!(Spare::of(&request(method.clone())).is_some(), may, "{method}");
+        }
+        let mut upgrade = request(Method::GET);
+        upgrade.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+        assert!(Spare::of(&upgrade).is_none());
+    }
+
+    #[test]
+    fn nothing_of_a_request_is_lost() {
+        #[derive(Clone, Debug, PartialEq)]
+        struct Word(&'static str);
+        let mut given = request(Method::HEAD);
+        *given.version_mut() = Version::HTTP_2;
+        given.extensions_mut().insert(Word("kept"));
+        let again = Spare::of(&given).unwrap().request();
+        assert_eq!(
+            (again.method(), again.uri(), again.version()),
+            (given.method(), given.uri(), given.version())
+        );
+        assert_eq!(again.extensions().get::<Word>(), Some(&Word("kept")));
+    }
+
+    proptest! {
+        #[test]
+        fn fields_are_read_as_they_were_put_down(
+            given in prop::collection::vec(
+                ("[a-z!#$%&'*+.^_`|~0-9-]{1,9}", "[\t -~\u{80}-\u{ff}]{0,9}", any::<bool>()), 0..9),
+        ) {
+            let mut fields = HeaderMap::new();
+            for (name, value, is_sensitive) in &given {
+                let mut value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+                value.set_sensitive(*is_sensitive);
+                fields.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+            }
+            let again = read(&put_down(&fields));
+            let told = |fields: &HeaderMap| {
+                let told = fields.iter().map(|(name, value)| (name.clone(), value.clone(), value.is_sensitive()));
+                told.collect::<Vec<_>>()
+            };
+            prop_assert_eq!(told(&again), told(&fields));
+        }
+    }
+}
