@@ -161,7 +161,8 @@ pub const STREAM_OCTETS_MIN: usize = 1 << 20;
 /// In pieces of so many octets, at the least: what comes more slowly is moved as it comes.
 pub const STREAM_PIECE_OCTETS_MIN: usize = 16 << 10;
 
-/// How long a stream gathers: a moment beside any network's way there and back.
+/// How long a stream gathers: a moment beside the way there and back through most networks. What follows the
+/// end of one in the same direction waits no longer than that, rounded up by the timer.
 pub const STREAM_GATHERS: Duration = Duration::from_millis(1);
 
 /// How long neither side of a tunnel may say anything once the proxy stops.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
+use std::ptr;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -97,6 +98,11 @@ impl Alone {
         self.home.upgrade()
     }
 
+    /// Whether that is `pool`.
+    pub fn is_at_home(&self, pool: &Arc<Pool>) -> bool {
+        ptr::eq(self.home.as_ptr(), Arc::as_ptr(pool))
+    }
+
     /// Says how large the portions are that it is read in.
     pub const fn sign(&self) -> &Sign {
         &self.sign
@@ -108,7 +114,7 @@ impl Alone {
         self.sender.is_ready()
     }
 
-    /// Nobody is woken for what happens to it until it is used again.
+    /// Nobody is woken for what happens to it until it is used again, but by the deadline of its last answer, once.
     pub fn rest(&self) {
         self.bell.ring_for(Waker::noop());
         self.bell.silence();

@@ -64,17 +64,19 @@ impl Link {
         }
     }
 
-    /// For an answer that is waited for; one that was used before, if there is one.
-    pub fn take_deadline(&mut self) -> Deadline {
+    /// For an answer that is waited for by one of `pool`'s worker; one that was used before, if there is one.
+    pub fn take_deadline(&mut self, pool: &Arc<Pool>) -> Deadline {
         match self {
-            Self::Http1(alone) => mem::take(&mut alone.overdue),
-            Self::Http2(_) => Deadline::new(),
+            Self::Http1(alone) if alone.is_at_home(pool) => mem::take(&mut alone.overdue),
+            Self::Http1(_) | Self::Http2(_) => Deadline::new(),
         }
     }
 
-    /// Keeps it for the next answer.
-    pub fn keep_deadline(&mut self, deadline: Deadline) {
-        if let Self::Http1(alone) = self {
+    /// Keeps it for the next answer. Its timer is the worker's: who borrows a connection leaves none with it.
+    pub fn keep_deadline(&mut self, deadline: Deadline, pool: &Arc<Pool>) {
+        if let Self::Http1(alone) = self
+            && alone.is_at_home(pool)
+        {
             alone.overdue = deadline;
         }
     }

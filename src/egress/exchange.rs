@@ -51,11 +51,12 @@ impl Egress {
         mut request: Box<Request<Outgoing>>,
         slot: Slot,
     ) -> Result<Response<Arriving>, Unanswered> {
-        let &Config { response_timeout, body_idle_timeout, max_headers, .. } = &self.shared.look().config;
+        // The look is over at once: a thread can take a few at a time only.
+        let Config { response_timeout, body_idle_timeout, max_headers, .. } = self.shared.look().config;
         let answer = request.body_mut().until_answered();
         let progress = request.body().progress();
         progress.is_origins();
-        let answered = in_time(&mut connection.link, origin, request, &progress, response_timeout).await;
+        let answered = self.in_time(&mut connection.link, origin, request, &progress, response_timeout).await;
         let error = match answered {
             Some(Ok(response)) if response.headers().len() > max_headers => {
                 let detail = format!("the answer of {origin} has more than {max_headers} fields");
@@ -87,27 +88,28 @@ impl Egress {
         };
         Err(Unanswered { error, unsent: None, again: Again::No, slot })
     }
-}
 
-/// What comes of `request`, if anything does before the origin has been waited for too long.
-async fn in_time(
-    link: &mut Link,
-    origin: &Origin,
-    request: Box<Request<Outgoing>>,
-    progress: &Progress,
-    limit: Duration,
-) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
-    let mut deadline = link.take_deadline();
-    let answered = {
-        let mut sending = pin!(link.send(origin, request));
-        poll_fn(|cx| match sending.as_mut().poll(cx) {
-            Poll::Ready(answered) => Poll::Ready(Some(answered)),
-            Poll::Pending => progress.poll_overdue(limit, &mut deadline, cx).map(|()| None),
-        })
-        .await
-    };
-    link.keep_deadline(deadline);
-    answered
+    /// What comes of `request`, if anything does before the origin has been waited for too long.
+    async fn in_time(
+        &self,
+        link: &mut Link,
+        origin: &Origin,
+        request: Box<Request<Outgoing>>,
+        progress: &Progress,
+        limit: Duration,
+    ) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
+        let mut deadline = link.take_deadline(&self.pool);
+        let answered = {
+            let mut sending = pin!(link.send(origin, request));
+            poll_fn(|cx| match sending.as_mut().poll(cx) {
+                Poll::Ready(answered) => Poll::Ready(Some(answered)),
+                Poll::Pending => progress.poll_overdue(limit, &mut deadline, cx).map(|()| None),
+            })
+            .await
+        };
+        link.keep_deadline(deadline, &self.pool);
+        answered
+    }
 }
 
 /// What it means that `connection` brought no answer, for the request and for whoever shares it.

@@ -147,4 +147,14 @@ mod tests {
             prop_assert_eq!(told(&again), told(&fields));
         }
     }
+
+    #[test]
+    fn fields_of_one_name_stay_several_and_in_order() {
+        let mut fields = HeaderMap::new();
+        for (name, value) in [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2"), ("cookie", "")] {
+            fields.append(name, HeaderValue::from_static(value));
+        }
+        let cookies: Vec<_> = read(&put_down(&fields)).get_all("cookie").iter().cloned().collect();
+        assert_eq!(cookies, ["a=1", "b=2", ""]);
+    }
 }

@@ -1,7 +1,7 @@
 //! When to let octets gather. A stream that comes as fast as it can is cheapest in few large portions: to
 //! move each piece as soon as it is there wakes us, and both systems, many times as often. But an exchange of
-//! messages must not wait, and is told from a stream by this: one side says little at a time, or the other
-//! has its say in between.
+//! messages is not to wait, and is told from a stream by this: one side says little at a time, or the other
+//! has its say in between. (A message as long as a stream is one, and the next may wait for a moment.)
 
 use crate::limits::{STREAM_OCTETS_MIN, STREAM_PIECE_OCTETS_MIN};
 

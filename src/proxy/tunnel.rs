@@ -124,3 +124,17 @@ async fn pump(
         silence.broken();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_what_a_side_says_first_after_the_other() {
+        let silence = Silence::new(Duration::ZERO, CancellationToken::new());
+        let said = [(Side::Client, false), (Side::Origin, true), (Side::Origin, false), (Side::Client, true)];
+        for (side, is_reply) in said {
+            assert_eq!(silence.is_reply(side), is_reply, "{side:?}");
+        }
+    }
+}
