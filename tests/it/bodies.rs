@@ -17,14 +17,19 @@ fn an_upload_that_was_answered_early_still_goes_out_whole() {
     let proxy = Proxy::start();
     let answered = answer(202, "", "later").len() * uploads.len();
     std::thread::scope(|scope| {
-        for (path, upload) in &uploads {
-            let (mut client, url) = (proxy.client(), origin.url(path));
+        for (number, (path, upload)) in uploads.iter().enumerate() {
+            // Each to an origin of its own: over a connection of one whose upload has gone out, the next request
+            // would come behind octets that are not read before all are answered.
+            let (mut client, url) = (proxy.client(), origin.named(&format!("job{number}"), path));
             let fields = format!("Content-Length: {}\r\n", upload.len());
             scope.spawn(move || {
                 assert_eq!(client.ask("POST", &url, &fields).send(upload).read().text(), "later")
             });
         }
-        origin.wait_until("all are answered", |log| log.sent >= answered);
+        origin.wait_until("all are answered", |log| {
+            let jobs = log.requests.iter().filter(|it| it.path().starts_with("/jobs/"));
+            jobs.count() == uploads.len() && log.sent >= answered
+        });
         origin.release();
     });
     origin.wait_until("all uploads are there", |log| {
