@@ -1,5 +1,5 @@
 //! What a request is made of again, should it have to be sent a second time. Most never have: so its fields are
-//! put down in one piece, which costs a third of a second map of them.
+//! put down in one piece, which costs less than a second map of them.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::{Extensions, Method, Request, Uri, Version};

@@ -1,5 +1,5 @@
 //! A body that must not stall: when its next frame takes longer than a limit, it ends in an error.
-//! A timer is armed only while the body really waits. Trailers that are none stay behind.
+//! A timer is begun only where the body really waits. Trailers that are none stay behind.
 
 use std::io;
 use std::pin::Pin;

@@ -72,9 +72,10 @@ def arguments():
 
 
 def settings(chosen):
-    full = dataclasses.replace(workloads.FULL, seconds=SHARES_S) if chosen.shares else workloads.FULL
     given = {key: value for key in ("rounds", "seconds") if (value := getattr(chosen, key)) is not None}
-    return dataclasses.replace(full if chosen.full or chosen.shares else workloads.QUICK, **given)
+    if chosen.shares:
+        given = {"seconds": SHARES_S, **given}
+    return dataclasses.replace(workloads.FULL if chosen.full else workloads.QUICK, **given)
 
 
 def measure(chosen, world):
@@ -91,7 +92,7 @@ def measure(chosen, world):
         bench.start(everybody.values())
         if chosen.shares:
             bench.attribute([workloads.ALL[name] for name in wanted])
-            wanted = []
+            return bench
         for group in workloads.GROUPS:
             group = [work for work in group if work.name in wanted]
             if group:
