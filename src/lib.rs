@@ -10,8 +10,8 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  latency  private  suites  clients  ca  egress  evidence  fetch  store  audit
-//!              review                                  one thing each
+//! 2  edges     clock  deadline  carried  latency  private  suites  clients  ca  egress  evidence
+//!              fetch  store  audit  review             one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -27,6 +27,7 @@
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
 //! | `deadline` | an end of waiting that is put off again and again |
+//! | [`carried`] | a request while it is passed from hand to hand |
 //! | [`latency`] | how long things took, counted in buckets |
 //! | [`private`] | files that hold secrets |
 //! | [`suites`] | the cryptography of TLS, for both sides |
@@ -80,6 +81,7 @@ pub mod admin;
 pub mod agent;
 pub mod audit;
 pub mod ca;
+pub mod carried;
 pub mod cli;
 pub mod clients;
 pub mod clock;

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
 pub const HOST_OCTETS_MAX: usize = 253;
 
+/// Origins that a worker knows again by the words they were asked for in.
+pub const RECENT_ORIGINS: usize = 1024;
+
 /// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL, so
 /// short enough to follow a change, long enough that a crawl does not ask for each connection.
 pub const DNS_TTL: Duration = Duration::from_secs(30);

@@ -3,6 +3,7 @@
 //! no spelling is ambiguous: what a resolver or another parser might read differently is refused.
 
 mod host_pattern;
+mod recent;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 pub use host_pattern::HostPattern;
+pub use recent::Recent;
 
 use crate::limits::HOST_OCTETS_MAX;
 

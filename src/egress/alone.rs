@@ -26,6 +26,7 @@ use super::exchange::connection_error;
 use super::pool::Pool;
 use super::portions::Portions;
 use super::terms::{Standing, Terms};
+use crate::carried::Carried;
 use crate::deadline::Deadline;
 use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
 use crate::origin::Origin;
@@ -56,7 +57,7 @@ impl Alone {
         stream: impl Io,
         standing: Standing,
         home: Weak<Pool>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Box<Self>, Error> {
         let (config, sign) = (standing.config(), Sign::default());
         let mut builder = http1::Builder::new();
         if config.max_headers != ENGINES_FIELDS_MAX {
@@ -72,7 +73,7 @@ impl Alone {
             .await
             .map_err(|error| connection_error(origin, &error))?;
         let engine: Engine = Box::pin(connection.with_upgrades());
-        Ok(Self {
+        Ok(Box::new(Self {
             sender,
             engine: Some(engine),
             bell: Bell::new(),
@@ -80,7 +81,7 @@ impl Alone {
             home,
             sign,
             overdue: Deadline::new(),
-        })
+        }))
     }
 
     /// The address that it leads to.
@@ -131,11 +132,11 @@ impl Alone {
     /// One exchange. The request comes back when nothing of it was sent.
     pub async fn send(
         &mut self,
-        request: Box<Request<Outgoing>>,
+        request: Carried<Outgoing>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
         self.bell.silence();
         // With a budget, it might wait for more of that, and not be woken by the bell.
-        let mut answer = pin!(unconstrained(self.sender.try_send_request(*request)));
+        let mut answer = pin!(unconstrained(self.sender.try_send_request(heard(request))));
         self.bell.end_silence();
         poll_fn(|cx| self.poll_driven(cx, |cx| answer.as_mut().poll(cx))).await
     }
@@ -181,6 +182,18 @@ impl Alone {
             tokio::spawn(engine);
         }
     }
+}
+
+/// The request, with whoever hears the interim responses to it.
+fn heard(mut request: Carried<Outgoing>) -> Request<Outgoing> {
+    let listener = request.body.take_listener();
+    let mut request = request.whole();
+    if let Some(listener) = listener {
+        hyper::ext::on_informational(&mut request, move |response| {
+            listener.hear(response.status(), response.headers());
+        });
+    }
+    request
 }
 
 /// The engine ends by itself when nobody can ask it for anything: what it has taken of an upload goes out, and

@@ -10,6 +10,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::StatusCode;
+use http::header::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
@@ -35,58 +37,79 @@ enum Wanted {
 /// Held by whoever has the answer; its drop tells a body that was not wanted that all is over.
 pub type Answered = oneshot::Sender<Infallible>;
 
-/// A request body on its way out.
+/// Hears the interim responses to a request (RFC 9110 §15.2), where these are read: over HTTP/1.1.
+pub trait Listener: Send + Sync {
+    fn hear(&self, status: StatusCode, fields: &HeaderMap);
+}
+
+/// A request body on its way out, and who is to know how its exchange goes. Most requests have none.
 pub struct Outgoing {
-    body: Option<Unstalled>,
+    streamed: Option<Box<Streamed>>,
+    progress: Arc<Progress>,
+    listener: Option<Arc<dyn Listener>>,
+}
+
+/// A client's body.
+struct Streamed {
+    body: Unstalled,
     /// With `Expect: 100-continue`, the body is not asked for before the origin wants it.
     hold: Option<Hold>,
     /// Not wanted: the request stays incomplete while its answer is read, and ends with it.
     unwanted: bool,
     answered: Option<oneshot::Receiver<Infallible>>,
-    progress: Arc<Progress>,
 }
 
 impl Outgoing {
     /// No body.
     pub fn empty() -> Self {
-        Self {
-            body: None,
-            hold: None,
-            unwanted: false,
-            answered: None,
-            progress: Arc::new(Progress::new(true)),
-        }
+        Self { streamed: None, progress: Arc::new(Progress::new(true)), listener: None }
     }
 
     /// That of a request which is sent once more: it had none.
     pub(super) fn again(&self) -> Self {
-        Self { body: None, hold: None, unwanted: false, answered: None, progress: Arc::clone(&self.progress) }
+        Self { streamed: None, progress: Arc::clone(&self.progress), listener: self.listener.clone() }
     }
 
     /// A client's body, streamed as it comes.
     pub fn streamed(body: Unstalled) -> Self {
-        let progress = Arc::new(Progress::new(body.is_end_stream()));
-        Self { body: Some(body), hold: None, unwanted: false, answered: None, progress }
+        if body.is_end_stream() {
+            return Self::empty();
+        }
+        let streamed = Streamed { body, hold: None, unwanted: false, answered: None };
+        Self { streamed: Some(Box::new(streamed)), progress: Arc::new(Progress::new(false)), listener: None }
     }
 
     /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
     /// the expectation says nothing, and waits for the body. When `go` is dropped, a final answer
     /// came, and the body is not sent any more (RFC 9110 §10.1.1).
     pub fn held_until(mut self, go: oneshot::Receiver<()>, patience: Duration) -> Self {
-        self.hold = Some(Box::pin(async move {
-            match timeout(patience, go).await {
-                Ok(Err(_)) => Wanted::Nothing,
-                Ok(Ok(())) | Err(_) => Wanted::Body,
-            }
-        }));
+        if let Some(streamed) = &mut self.streamed {
+            streamed.hold = Some(Box::pin(async move {
+                match timeout(patience, go).await {
+                    Ok(Err(_)) => Wanted::Nothing,
+                    Ok(Ok(())) | Err(_) => Wanted::Body,
+                }
+            }));
+        }
         self
+    }
+
+    /// Has `listener` hear the interim responses.
+    pub fn heard_by(mut self, listener: Arc<dyn Listener>) -> Self {
+        self.listener = Some(listener);
+        self
+    }
+
+    /// Who hears the interim responses, for whoever reads them.
+    pub(super) fn take_listener(&mut self) -> Option<Arc<dyn Listener>> {
+        self.listener.take()
     }
 
     /// For a body that is held, what is to be kept with the answer.
     pub(super) fn until_answered(&mut self) -> Option<Answered> {
-        self.hold.as_ref()?;
+        let streamed = self.streamed.as_mut().filter(|streamed| streamed.hold.is_some())?;
         let (answered, over) = oneshot::channel();
-        self.answered = Some(over);
+        streamed.answered = Some(over);
         Some(answered)
     }
 
@@ -102,7 +125,8 @@ impl Outgoing {
 
 impl std::fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outgoing").field("body", &self.body).finish_non_exhaustive()
+        let body = self.streamed.as_ref().map(|streamed| &streamed.body);
+        f.debug_struct("Outgoing").field("body", &body).finish_non_exhaustive()
     }
 }
 
@@ -114,17 +138,18 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if let Some(go) = &mut self.hold {
-            self.unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
-            self.hold = None;
+        let Self { streamed: Some(streamed), progress, .. } = &mut *self else { return Poll::Ready(None) };
+        let Streamed { body, hold, unwanted, answered } = &mut **streamed;
+        if let Some(go) = hold {
+            *unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
+            *hold = None;
         }
-        if self.unwanted {
-            if let Some(answered) = &mut self.answered {
+        if *unwanted {
+            if let Some(answered) = answered {
                 let _ = ready!(Pin::new(answered).poll(cx));
             }
             return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
         }
-        let Self { body: Some(body), progress, .. } = &mut *self else { return Poll::Ready(None) };
         let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
             progress.is_clients();
             return Poll::Pending;
@@ -137,11 +162,11 @@ impl Body for Outgoing {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.streamed.as_ref().is_none_or(|streamed| streamed.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.streamed.as_ref().map_or_else(|| SizeHint::with_exact(0), |streamed| streamed.body.size_hint())
     }
 }
 
@@ -210,15 +235,16 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    pub(super) const fn new(
+    /// On the heap, as it is passed on from hand to hand.
+    pub(super) fn boxed(
         body: Incoming,
         limit: Duration,
         lease: Lease,
         bulk: Option<Bulk>,
         asked_at: Option<Instant>,
-    ) -> Self {
+    ) -> Box<Self> {
         let body = Leased { body, lease: Some(lease), fault: None };
-        Self { body: Unstalled::new(body, limit), given: 0, bulk, asked_at }
+        Box::new(Self { body: Unstalled::new(body, limit), given: 0, bulk, asked_at })
     }
 
     /// When the origin had all that there was; none where it answered before.

@@ -27,6 +27,7 @@ use super::pool::Pool;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, exchange, http2};
+use crate::carried::Carried;
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::origin::{Origin, Scheme};
@@ -34,7 +35,8 @@ use crate::origin::{Origin, Scheme};
 /// What a request is sent over.
 #[derive(Debug)]
 pub enum Link {
-    Http1(Alone),
+    /// On the heap for as long as it is there: it goes through many hands in each exchange.
+    Http1(Box<Alone>),
     Http2(Stream),
 }
 
@@ -92,27 +94,27 @@ impl Link {
     pub async fn send(
         &mut self,
         origin: &Origin,
-        mut request: Box<Request<Outgoing>>,
+        mut request: Carried<Outgoing>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
         match self {
             Self::Http1(alone) => {
-                http2::to_http1(&mut request);
+                http2::to_http1(&mut request.head);
                 exchange::keep_content(&mut request);
                 alone.send(request).await
             }
             Self::Http2(stream) => {
                 // Interim responses do not come through here. Whoever waits for a 100 must not take
                 // the loss of its listener for the final answer.
-                let _listener = request.extensions().clone();
-                http2::to_http2(&mut request, origin);
-                stream.sender.try_send_request(*request).await
+                let _listener = request.body.take_listener();
+                http2::to_http2(&mut request.head, origin);
+                stream.sender.try_send_request(request.whole()).await
             }
         }
     }
 }
 
 impl Connection {
-    const fn idle(alone: Alone) -> Self {
+    const fn idle(alone: Box<Alone>) -> Self {
         Self { link: Link::Http1(alone), kept: true, asked: false }
     }
 

@@ -25,13 +25,14 @@ use super::slots::Slot;
 use super::terms::Config;
 use super::tls::Versions;
 use super::tls_words::{alert_received, client_certificate, tls_error};
+use crate::carried::Carried;
 use crate::origin::Origin;
 
 /// An exchange without an answer.
 pub struct Unanswered {
     pub error: Error,
     /// The request, when nothing of it was sent.
-    pub unsent: Option<Box<Request<Outgoing>>>,
+    pub unsent: Option<Carried<Outgoing>>,
     pub again: Again,
     pub slot: Slot,
 }
@@ -48,13 +49,13 @@ impl Egress {
         &self,
         mut connection: Connection,
         origin: &Origin,
-        mut request: Box<Request<Outgoing>>,
+        mut request: Carried<Outgoing>,
         slot: Slot,
-    ) -> Result<Response<Arriving>, Unanswered> {
+    ) -> Result<Response<Box<Arriving>>, Unanswered> {
         // The look is over at once: a thread can take a few at a time only.
         let Config { response_timeout, body_idle_timeout, max_headers, .. } = self.shared.look().config;
-        let answer = request.body_mut().until_answered();
-        let progress = request.body().progress();
+        let answer = request.body.until_answered();
+        let progress = request.body.progress();
         progress.is_origins();
         let answered = self.in_time(&mut connection.link, origin, request, &progress, response_timeout).await;
         let error = match answered {
@@ -78,7 +79,7 @@ impl Egress {
                 let lasts = !goes_on && response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, _answered: answer, slot };
                 return Ok(response
-                    .map(|body| Arriving::new(body, body_idle_timeout, lease, bulk, progress.asked_at())));
+                    .map(|body| Arriving::boxed(body, body_idle_timeout, lease, bulk, progress.asked_at())));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
             None => {
@@ -94,7 +95,7 @@ impl Egress {
         &self,
         link: &mut Link,
         origin: &Origin,
-        request: Box<Request<Outgoing>>,
+        request: Carried<Outgoing>,
         progress: &Progress,
         limit: Duration,
     ) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
@@ -120,7 +121,7 @@ fn unanswered(
     slot: Slot,
 ) -> Unanswered {
     let kept = connection.kept;
-    let unsent = failed.take_message().filter(|_| kept).map(Box::new);
+    let unsent = failed.take_message().filter(|_| kept).map(Carried::from);
     let cause = failed.error();
     if let Link::Http2(stream) = &connection.link
         && ends_the_connection(cause)
@@ -134,10 +135,10 @@ fn unanswered(
 
 /// The engine takes a GET or HEAD whose length it is not told for one without content, which would be
 /// lost (RFC 9110 §9.3.1 gives it no meaning, but who passes it on has no say in that).
-pub fn keep_content(request: &mut Request<Outgoing>) {
-    let is_chunked = request.body().size_hint().exact().is_none();
-    if is_chunked && !request.headers().contains_key(CONTENT_LENGTH) {
-        request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+pub fn keep_content(request: &mut Carried<Outgoing>) {
+    let is_chunked = request.body.size_hint().exact().is_none();
+    if is_chunked && !request.head.headers.contains_key(CONTENT_LENGTH) {
+        request.head.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! HTTP/2 towards origins: a request in its terms (RFC 9113 §8), and the bounds of a connection.
 
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
-use http::{Request, Uri, Version};
+use http::{Uri, Version, request};
 use hyper::client::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
@@ -39,8 +39,8 @@ pub fn builder(max_header_bytes: usize) -> Builder<TokioExecutor> {
 
 /// From origin-form with `Host` to the pseudo-fields `:scheme`, `:authority` and `:path`
 /// (RFC 9113 §8.3.1), without what belongs to a connection of HTTP/1.1.
-pub fn to_http2<B>(request: &mut Request<B>, origin: &Origin) {
-    let headers = request.headers_mut();
+pub fn to_http2(head: &mut request::Parts, origin: &Origin) {
+    let headers = &mut head.headers;
     let authority = match headers.remove(HOST) {
         Some(host) => host.to_str().map(str::to_owned).ok(),
         None => None,
@@ -53,38 +53,40 @@ pub fn to_http2<B>(request: &mut Request<B>, origin: &Origin) {
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    let mut parts = std::mem::take(&mut head.uri).into_parts();
     parts.scheme = origin.scheme().as_str().parse().ok();
     parts.authority = authority.unwrap_or_else(|| origin.authority()).parse().ok();
-    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-    *request.version_mut() = Version::HTTP_2;
+    head.uri = Uri::from_parts(parts).unwrap_or_default();
+    head.version = Version::HTTP_2;
 }
 
 /// The way back, for a request that no HTTP/2 connection took. Any other stays as it is.
-pub fn to_http1<B>(request: &mut Request<B>) {
-    if request.version() != Version::HTTP_2 {
+pub fn to_http1(head: &mut request::Parts) {
+    if head.version != Version::HTTP_2 {
         return;
     }
-    *request.version_mut() = Version::HTTP_11;
-    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    head.version = Version::HTTP_11;
+    let mut parts = std::mem::take(&mut head.uri).into_parts();
     parts.scheme = None;
     if let Some(authority) = parts.authority.take()
         && let Ok(host) = HeaderValue::from_str(authority.as_str())
     {
-        request.headers_mut().insert(HOST, host);
+        head.headers.insert(HOST, host);
     }
-    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-    if request.headers().contains_key(TE) {
-        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("TE"));
+    head.uri = Uri::from_parts(parts).unwrap_or_default();
+    if head.headers.contains_key(TE) {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("TE"));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::Request;
+
     use super::*;
     use crate::origin::split_url;
 
-    fn request(target: &str) -> Request<()> {
+    fn head(target: &str) -> request::Parts {
         Request::builder()
             .uri(target)
             .header("host", "example.com:8443")
@@ -95,15 +97,17 @@ mod tests {
             .header("cookie", "a=b")
             .body(())
             .unwrap()
+            .into_parts()
+            .0
     }
 
     #[test]
     fn the_host_becomes_the_authority_and_the_connections_own_fields_go() {
         let (origin, _) = split_url(b"https://example.com:8443/").unwrap();
-        let mut request = request("/a//../b?q=%7e");
-        to_http2(&mut request, &origin);
-        assert_eq!(request.uri(), "https://example.com:8443/a//../b?q=%7e");
-        let mut names: Vec<_> = request.headers().keys().map(HeaderName::as_str).collect();
+        let mut head = head("/a//../b?q=%7e");
+        to_http2(&mut head, &origin);
+        assert_eq!(head.uri, "https://example.com:8443/a//../b?q=%7e");
+        let mut names: Vec<_> = head.headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["cookie", "te"]);
     }
@@ -112,12 +116,12 @@ mod tests {
     fn a_request_that_was_not_taken_is_again_what_it_was() {
         let (origin, _) = split_url(b"https://example.com:8443/").unwrap();
         for target in ["/a//../b?q=%7e", "*", "/"] {
-            let mut request = request(target);
-            to_http2(&mut request, &origin);
-            to_http1(&mut request);
-            assert_eq!(request.uri(), target);
-            assert_eq!(request.headers()["host"], "example.com:8443");
-            assert_eq!(request.headers()["connection"], "TE");
+            let mut head = head(target);
+            to_http2(&mut head, &origin);
+            to_http1(&mut head);
+            assert_eq!(head.uri, target);
+            assert_eq!(head.headers["host"], "example.com:8443");
+            assert_eq!(head.headers["connection"], "TE");
         }
     }
 }

@@ -39,13 +39,14 @@ mod verify;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
+use http::Response;
 use http::header::UPGRADE;
-use http::{Request, Response};
 
+use crate::carried::Carried;
 use crate::clients::Key;
 use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
-pub use body::{Arriving, Outgoing};
+pub use body::{Arriving, Listener, Outgoing};
 pub use counters::Stats;
 pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
@@ -115,13 +116,13 @@ impl Egress {
     pub async fn send(
         &self,
         origin: &Origin,
-        request: Box<Request<Outgoing>>,
+        request: Carried<Outgoing>,
         asker: &Key,
-    ) -> Result<Response<Arriving>, Error> {
+    ) -> Result<Response<Box<Arriving>>, Error> {
         let deadline = self.shared.look().config.connect_timeout;
         let slot = self.shared.slots.acquire(origin, asker, deadline).await?;
         // HTTP/2 has no upgrades (RFC 9113 §8.6).
-        let versions = match request.headers().contains_key(UPGRADE) {
+        let versions = match request.head.headers.contains_key(UPGRADE) {
             true => Versions::Http1,
             false => Versions::Any,
         };

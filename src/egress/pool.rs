@@ -31,7 +31,7 @@ pub struct Pool {
 #[derive(Debug, Default)]
 struct Idle {
     /// An origin stays for a while when its last connection is taken: whoever had one will again.
-    by_origin: HashMap<Origin, VecDeque<(Alone, Instant)>>,
+    by_origin: HashMap<Origin, VecDeque<(Box<Alone>, Instant)>>,
     /// How often one was borrowed since the last sweep.
     borrowed: HashMap<Origin, u32>,
     count: usize,
@@ -79,11 +79,11 @@ impl Pool {
     /// A connection to `origin` that is idle here, or, where none ever was of late, with another
     /// worker. To wake that one's thread costs little beside a handshake, and more than a connection
     /// without one.
-    pub fn take_any(&self, origin: &Origin) -> Option<Alone> {
+    pub fn take_any(&self, origin: &Origin) -> Option<Box<Alone>> {
         self.take(origin).or_else(|| self.borrow(origin))
     }
 
-    fn borrow(&self, origin: &Origin) -> Option<Alone> {
+    fn borrow(&self, origin: &Origin) -> Option<Box<Alone>> {
         let may_borrow = self.keeps && origin.scheme() == Scheme::Https && self.state().may_borrow(origin);
         let borrowed = may_borrow.then(|| self.shared.borrow(self, |other| other.take(origin)))??;
         *self.state().borrowed.entry(origin.clone()).or_default() += 1;
@@ -92,7 +92,7 @@ impl Pool {
 
     /// The connection to `origin` that became idle last, has not idled too long, and may still be
     /// used. Those that may not are closed.
-    fn take(&self, origin: &Origin) -> Option<Alone> {
+    fn take(&self, origin: &Origin) -> Option<Box<Alone>> {
         let terms = self.shared.look();
         let mut idle = self.state();
         let connections = idle.by_origin.get_mut(origin)?;
@@ -110,7 +110,7 @@ impl Pool {
         taken
     }
 
-    fn put(&self, origin: &Origin, alone: Alone) {
+    fn put(&self, origin: &Origin, alone: Box<Alone>) {
         if !self.has_room() {
             return;
         }

@@ -66,7 +66,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.taken = 0;
-        Pin::new(self.stream.get_mut()).poll_write_vectored(cx, bufs)
+        let stream = Pin::new(self.stream.get_mut());
+        match bufs {
+            // Requests without a body are written so, and to the system a list of one is dearer than the one.
+            [one] => stream.poll_write(cx, one),
+            several => stream.poll_write_vectored(cx, several),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {

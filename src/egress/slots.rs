@@ -125,6 +125,10 @@ impl Slots {
             let mut table = self.table();
             let Some(queue) = table.origins.get_mut(origin) else { return };
             queue.release(asker);
+            // The everyday case: nobody waits for it, and the origin stays in use.
+            if queue.waiting.is_empty() && queue.in_use > 0 {
+                return;
+            }
             table.grant(origin)
         };
         self.hand_over(origin, granted);

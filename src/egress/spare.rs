@@ -5,6 +5,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::{Extensions, Method, Request, Uri, Version};
 
 use super::body::Outgoing;
+use crate::carried::Carried;
 
 /// A request that may be sent again when it was not answered: idempotent (RFC 9110 §9.2.2), without
 /// content, and asking for no upgrade.
@@ -29,32 +30,33 @@ const FIELDS_OCTETS: usize = 512;
 
 impl Spare {
     /// That of `request`, if it may be sent again.
-    pub fn of(request: &Request<Outgoing>) -> Option<Self> {
+    pub fn of(request: &Carried<Outgoing>) -> Option<Self> {
+        let Carried { head, body } = request;
         let safe_to_repeat = matches!(
-            *request.method(),
+            head.method,
             Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
         );
-        if !safe_to_repeat || !request.body().is_empty() || request.headers().contains_key(UPGRADE) {
+        if !safe_to_repeat || !body.is_empty() || head.headers.contains_key(UPGRADE) {
             return None;
         }
         Some(Self {
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            version: request.version(),
-            fields: put_down(request.headers()),
-            extensions: request.extensions().clone(),
-            body: request.body().again(),
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            version: head.version,
+            fields: put_down(&head.headers),
+            extensions: head.extensions.clone(),
+            body: body.again(),
         })
     }
 
     /// The request.
-    pub fn request(self) -> Box<Request<Outgoing>> {
+    pub fn request(self) -> Carried<Outgoing> {
         let mut request = Request::new(self.body);
         (*request.method_mut(), *request.uri_mut(), *request.version_mut()) =
             (self.method, self.uri, self.version);
         *request.headers_mut() = read(&self.fields);
         *request.extensions_mut() = self.extensions;
-        Box::new(request)
+        request.into()
     }
 }
 
@@ -87,11 +89,11 @@ mod tests {
 
     use super::*;
 
-    fn request(method: Method) -> Request<Outgoing> {
+    fn request(method: Method) -> Carried<Outgoing> {
         let mut request = Request::new(Outgoing::empty());
         *request.method_mut() = method;
         *request.uri_mut() = "/a?b".parse().unwrap();
-        request
+        request.into()
     }
 
     #[test]
@@ -108,7 +110,7 @@ mod tests {
             assert_eq!(Spare::of(&request(method.clone())).is_some(), may, "{method}");
         }
         let mut upgrade = request(Method::GET);
-        upgrade.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+        upgrade.head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         assert!(Spare::of(&upgrade).is_none());
     }
 
@@ -117,14 +119,11 @@ mod tests {
         #[derive(Clone, Debug, PartialEq)]
         struct Word(&'static str);
         let mut given = request(Method::HEAD);
-        *given.version_mut() = Version::HTTP_2;
-        given.extensions_mut().insert(Word("kept"));
-        let again = Spare::of(&given).unwrap().request();
-        assert_eq!(
-            (again.method(), again.uri(), again.version()),
-            (given.method(), given.uri(), given.version())
-        );
-        assert_eq!(again.extensions().get::<Word>(), Some(&Word("kept")));
+        given.head.version = Version::HTTP_2;
+        given.head.extensions.insert(Word("kept"));
+        let (given, again) = (&given.head, Spare::of(&given).unwrap().request().head);
+        assert_eq!((&again.method, &again.uri, again.version), (&given.method, &given.uri, given.version));
+        assert_eq!(again.extensions.get::<Word>(), Some(&Word("kept")));
     }
 
     proptest! {

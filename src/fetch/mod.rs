@@ -101,7 +101,7 @@ impl FetchRobots for RobotsFetcher {
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
             };
             async move {
-                let response = egress.send(&origin, Box::new(request), &Key::Proxy).await?;
+                let response = egress.send(&origin, Request::into(request), &Key::Proxy).await?;
                 let peer = response.body().peer();
                 Ok((response, peer))
             }

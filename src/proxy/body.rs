@@ -62,8 +62,8 @@ impl Body {
         Self { content: Content::Own(content.into()), exchange: None }
     }
 
-    pub fn origin(body: Arriving) -> Self {
-        Self { content: Content::Origin(Box::new(body)), exchange: None }
+    pub fn origin(body: Box<Arriving>) -> Self {
+        Self { content: Content::Origin(body), exchange: None }
     }
 
     /// The content, where it is our own.

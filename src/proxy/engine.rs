@@ -16,10 +16,9 @@ use super::body::Body;
 use super::channel::Channel;
 use super::connection::stopped;
 use super::control::Sequel;
-use super::received::Received;
 use super::refusal::Refusal;
 use super::wire::Wire;
-use super::{closing, turn_away};
+use super::{Received, closing, turn_away};
 use crate::limits::ENGINES_FIELDS_MAX;
 
 /// How the engine has let go of a connection.

@@ -44,10 +44,11 @@ const NEVER_STRIPPED: [HeaderName; 2] = [header::HOST, header::CONTENT_LENGTH];
 /// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
 /// that are hop-by-hop by definition.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
-    // One pass for all of them, and none is cloned: `Connection` is in most messages, the others in few.
+    // One pass for all of them, and none is cloned: `Connection` is in most messages, the others in few. And
+    // what it says in most names a field that goes by definition.
     let mut is_there = [false; HOP_BY_HOP.len()];
     fields.keys().filter_map(hop_by_hop).for_each(|place| is_there[place] = true);
-    if is_there[0] {
+    if is_there[0] && !fields.get_all(CONNECTION).iter().all(|options| options == "keep-alive") {
         named_by_connection(fields).iter().for_each(|name| _ = fields.remove(name));
     }
     for (name, _) in HOP_BY_HOP.iter().zip(is_there).filter(|(_, is_there)| *is_there) {
@@ -59,10 +60,7 @@ fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
     let options =
         fields.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|octet| *octet == b','));
     options
-        .map(<[u8]>::trim_ascii)
-        // The everyday one names a field that goes by definition.
-        .filter(|name| !name.eq_ignore_ascii_case(b"keep-alive"))
-        .filter_map(|name| HeaderName::from_bytes(name).ok())
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .filter(|name| !NEVER_STRIPPED.contains(name))
         .collect()
 }

@@ -9,22 +9,21 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderValue, TE, UPGRADE};
-use http::{Request, Response, StatusCode, Uri, Version, request};
+use http::{Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
-use super::closing;
 use super::control::Control;
 use super::fields::{self, Via};
 use super::gate::Permit;
 use super::interim::Interim;
 use super::pipes::Pipes;
-use super::received::Received;
 use super::refusal::Refusal;
-use super::upgrade;
+use super::{Received, closing, upgrade};
+use crate::carried::Carried;
 use crate::clients;
 use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
 use crate::limits::CONTINUE_WAIT;
@@ -66,8 +65,8 @@ impl Forwarding {
         let (body, hold) = self.body(&head, body, received);
         let progress = body.progress();
         self.rewrite(permit, &mut head, protocol.clone());
-        let mut outgoing = Box::new(Request::from_parts(*head, body));
-        let interim = Interim::pass_on(&mut outgoing, received, client.control, hold);
+        let interim = Interim::pass_on(received, client.control, hold);
+        let outgoing = Carried { head, body: body.heard_by(Arc::clone(&interim) as Arc<_>) };
 
         let (origin, asker) = (&permit.target().origin, client.who.key());
         let mut sending = pin!(self.egress.send(origin, outgoing, &asker));
@@ -154,7 +153,7 @@ impl Forwarding {
         self.via.append(&mut parts.headers, received);
     }
 
-    fn answer(&self, response: Response<Arriving>) -> Response<Body> {
+    fn answer(&self, response: Response<Box<Arriving>>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         fields::remove_hop_by_hop(&mut parts.headers);
         fields::remove_forgeries(&mut parts.headers);

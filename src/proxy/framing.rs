@@ -3,6 +3,7 @@
 
 use super::chunks::Chunks;
 use super::head::{self, Content, Fields, RequestLine};
+use super::octets::{TOKEN, is};
 use super::refusal::Refusal;
 
 /// The octets of one client in their order.
@@ -98,7 +99,7 @@ impl Framing {
             count => return Ok(Admit::Drop(count)),
         }
         // A line that cannot be one is not waited for: who speaks TLS sends no line end.
-        if !head::is_token_octet(octets[0]) {
+        if !is(octets[0], TOKEN) {
             head::request_line(octets)?;
         }
         let (search, end) = self.search(octets, search)?;

@@ -4,6 +4,7 @@
 
 use http::StatusCode;
 
+use super::octets::{CAPITAL, HOST, PATH, SMALL, TOKEN, is};
 use super::refusal::Refusal;
 use crate::limits::{DETAIL_OCTETS_MAX, TARGET_OCTETS_MAX};
 
@@ -48,12 +49,13 @@ pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
     if target.len() > TARGET_OCTETS_MAX {
         return Err(target_too_long());
     }
-    if target.contains(&b'#') {
-        return Err(fault("has a fragment in its target, which is never sent (RFC 9110 §7.1)"));
-    }
-    let is_uri = || target.iter().all(u8::is_ascii_graphic) && http::Uri::try_from(target).is_ok();
-    if !is_plain_url(target) && !is_uri() {
-        return Err(fault("has no valid target"));
+    if !is_plain_url(target) {
+        if target.contains(&b'#') {
+            return Err(fault("has a fragment in its target, which is never sent (RFC 9110 §7.1)"));
+        }
+        if !target.iter().all(u8::is_ascii_graphic) || http::Uri::try_from(target).is_err() {
+            return Err(fault("has no valid target"));
+        }
     }
     let Some(&[minor @ b'0'..=b'9']) = version.strip_prefix(b"HTTP/1.") else {
         return Err(fault("does not end in HTTP/1.1 or HTTP/1.0"));
@@ -83,8 +85,8 @@ pub fn fields<'a>(
             return Err(too_large());
         }
         let fault = |fault| Refusal::bad_request(field_fault(field_line, fault));
-        let (name, value) = field(field_line).map_err(fault)?;
-        in_title_case &= is_title_case(name);
+        let Field { name, value, in_title_case: is_in_title_case } = field(field_line).map_err(fault)?;
+        in_title_case &= is_in_title_case;
         if name.eq_ignore_ascii_case(b"content-length") {
             // Equal ones could be folded into one (RFC 9110 §8.6); whoever sends two is not trusted to.
             let first = length.replace(number(value).map_err(fault)?).is_none();
@@ -117,31 +119,54 @@ fn content(line: RequestLine, length: Option<u64>, codings: bool) -> Result<Cont
     }
 }
 
-/// A field line's name and value (RFC 9112 §5), or the rule it breaks.
-pub fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
-    if line.starts_with(b" ") || line.starts_with(b"\t") {
-        return Err("begins with a blank: folded lines are obsolete (RFC 9112 §5.2)");
-    }
-    let colon = memchr::memchr(b':', line).ok_or("has no colon (RFC 9112 §5)")?;
-    let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
-    if name.last().is_some_and(u8::is_ascii_whitespace) {
-        Err("has a blank before the colon (RFC 9112 §5.1)")
-    } else if !is_token(name) {
-        Err("has a name that is no token (RFC 9110 §5.1)")
-    } else if has_control(value) {
-        Err("has a control character in its value (RFC 9110 §5.5)")
-    } else {
-        Ok((name, value))
-    }
+/// A field line (RFC 9112 §5).
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    /// Whether the name has a capital at its beginning and behind each hyphen, and no other.
+    pub in_title_case: bool,
 }
 
-/// A capital at the beginning and behind each hyphen, and no other.
-fn is_title_case(name: &[u8]) -> bool {
-    let mut before = b'-';
-    name.iter().all(|octet| {
-        let begins = std::mem::replace(&mut before, *octet) == b'-';
-        if begins { !octet.is_ascii_lowercase() } else { !octet.is_ascii_uppercase() }
-    })
+/// Reads a field line, or says the rule it breaks.
+pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
+    let (length, in_title_case) = name(line);
+    let (name, rest) = line.split_at(length);
+    let Some(value) = rest.strip_prefix(b":").filter(|_| !name.is_empty()) else {
+        return Err(name_fault(line));
+    };
+    let value = trim(value);
+    if has_control(value) {
+        return Err("has a control character in its value (RFC 9110 §5.5)");
+    }
+    Ok(Field { name, value, in_title_case })
+}
+
+/// How long the token is that `line` begins with, and whether it is in title case.
+fn name(line: &[u8]) -> (usize, bool) {
+    let (mut in_title_case, mut misplaced) = (true, SMALL);
+    for (at, octet) in line.iter().enumerate() {
+        if !is(*octet, TOKEN) {
+            return (at, in_title_case);
+        }
+        in_title_case &= !is(*octet, misplaced);
+        misplaced = if *octet == b'-' { SMALL } else { CAPITAL };
+    }
+    (line.len(), in_title_case)
+}
+
+/// Why a line does not begin with a field name and a colon.
+fn name_fault(line: &[u8]) -> &'static str {
+    if line.starts_with(b" ") || line.starts_with(b"\t") {
+        return "begins with a blank: folded lines are obsolete (RFC 9112 §5.2)";
+    }
+    match memchr::memchr(b':', line) {
+        None => "has no colon (RFC 9112 §5)",
+        Some(colon) if line[..colon].last().is_some_and(u8::is_ascii_whitespace) => {
+            "has a blank before the colon (RFC 9112 §5.1)"
+        }
+        Some(_) => "has a name that is no token (RFC 9110 §5.1)",
+    }
 }
 
 /// Without a way out before the end: so it is looked at in many octets at once.
@@ -176,7 +201,7 @@ fn is_without_path(target: &[u8]) -> bool {
 /// signs. That something else is a URL is for a parser to say.
 fn is_plain_url(target: &[u8]) -> bool {
     let Some(rest) = target.strip_prefix(b"http://") else { return false };
-    let host_end = rest.iter().position(|octet| !is_of_a_name(*octet)).unwrap_or(rest.len());
+    let host_end = rest.iter().position(|octet| !is(*octet, HOST)).unwrap_or(rest.len());
     let (host, rest) = rest.split_at(host_end);
     let digits = rest.strip_prefix(b":").map_or(&b""[..], |port| {
         let end = port.iter().position(|octet| !octet.is_ascii_digit()).unwrap_or(port.len());
@@ -186,13 +211,7 @@ fn is_plain_url(target: &[u8]) -> bool {
     !host.is_empty()
         && digits.len() <= 5
         && path.first() == Some(&b'/')
-        && path
-            .iter()
-            .all(|octet| is_of_a_name(*octet) || matches!(octet, b'/' | b'_' | b'?' | b'&' | b'=' | b'%'))
-}
-
-const fn is_of_a_name(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.')
+        && path.iter().all(|octet| is(*octet, PATH))
 }
 
 /// A TLS record of a handshake (RFC 8446 §5.1).
@@ -201,41 +220,8 @@ fn is_tls(octets: &[u8]) -> bool {
 }
 
 pub fn is_token(octets: &[u8]) -> bool {
-    !octets.is_empty() && octets.iter().copied().all(is_token_octet)
+    !octets.is_empty() && octets.iter().all(|octet| is(*octet, TOKEN))
 }
-
-/// RFC 9110 §5.6.2.
-pub fn is_token_octet(octet: u8) -> bool {
-    TOKEN_OCTETS[usize::from(octet)]
-}
-
-/// A table, for each octet of each name is looked up.
-const TOKEN_OCTETS: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut octet = 0;
-    while octet < 128 {
-        let is_sign = matches!(
-            octet as u8,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        );
-        table[octet] = is_sign || (octet as u8).is_ascii_alphanumeric();
-        octet += 1;
-    }
-    table
-};
 
 pub fn too_large() -> Refusal {
     Refusal::bad_request_as(
@@ -317,7 +303,7 @@ mod tests {
             ("ETag", false),
             ("X-1A", false),
         ] {
-            assert_eq!(is_title_case(name.as_bytes()), expected, "{name}");
+            assert_eq!(super::name(name.as_bytes()), (name.len(), expected), "{name}");
         }
     }
 

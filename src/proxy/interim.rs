@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http::header::HeaderMap;
-use http::{Request, StatusCode, Version};
+use http::{StatusCode, Version};
 use tokio::sync::oneshot;
 
 use super::control::Control;
 use super::fields;
-use crate::egress::Outgoing;
+use crate::egress::Listener;
 use crate::limits::{INTERIM_RESPONSES_MAX, INTERIM_RESPONSES_READ_MAX};
 
 /// What becomes of the interim responses to one request.
@@ -28,22 +28,18 @@ impl Interim {
     /// Has the interim responses to `request` passed on to the client whose connection drives the exchange.
     /// A 100 lets the held body `go`: the engine says 100 to the client itself when its body is asked for. A
     /// client of HTTP/1.0 gets none, and one of HTTP/2 neither: the engine cannot send them there.
-    pub fn pass_on(
-        request: &mut Request<Outgoing>,
-        received: Version,
-        control: &Arc<Control>,
-        go: Option<oneshot::Sender<()>>,
-    ) -> Arc<Self> {
+    pub fn pass_on(received: Version, control: &Arc<Control>, go: Option<oneshot::Sender<()>>) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let interim =
-            Arc::new(Self { received, control: Arc::clone(control), go: Mutex::new(go), read, passed });
-        let listener = Arc::clone(&interim);
-        hyper::ext::on_informational(request, move |response| {
-            listener.hear(response.status(), response.headers());
-        });
-        interim
+        Arc::new(Self { received, control: Arc::clone(control), go: Mutex::new(go), read, passed })
     }
 
+    /// Whether there were so many that none is read behind them.
+    pub fn is_flood(&self) -> bool {
+        self.read.load(Ordering::Relaxed) > INTERIM_RESPONSES_READ_MAX
+    }
+}
+
+impl Listener for Interim {
     fn hear(&self, status: StatusCode, fields: &HeaderMap) {
         self.read.fetch_add(1, Ordering::Relaxed);
         if self.is_flood() {
@@ -58,11 +54,6 @@ impl Interim {
         {
             self.control.send_interim(head(status, fields).as_bytes());
         }
-    }
-
-    /// Whether there were so many that none is read behind them.
-    pub fn is_flood(&self) -> bool {
-        self.read.load(Ordering::Relaxed) > INTERIM_RESPONSES_READ_MAX
     }
 }
 

@@ -25,12 +25,12 @@ mod inside;
 mod intercept;
 mod interim;
 mod multiplexed;
+mod octets;
 mod page;
 mod pipes;
 #[doc(hidden)]
 pub mod probe;
 mod problem;
-mod received;
 mod recorded;
 mod refusal;
 #[cfg(test)]
@@ -52,7 +52,7 @@ use std::time::Duration;
 
 use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
 use http::{HeaderValue, Method, Response, Version, request};
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
 pub use account::ACCESS;
@@ -72,7 +72,6 @@ pub use gate::Gate;
 use gate::{Admission, Ask, Subject};
 pub use pipes::Pipes;
 pub use problem::{OWN_NAME, Problem};
-use received::Received;
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
 pub use statements::Statements;
@@ -84,9 +83,13 @@ use tunnel::Silence;
 pub use wire::Deadlines;
 
 use crate::ca::Leaves;
+use crate::carried::Carried;
 use crate::clients::{self, Door, TurnedAway};
 use crate::clock;
 use crate::origin::Origin;
+
+/// A client's request.
+type Received = Carried<Incoming>;
 
 /// One worker's proxy.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! Where a request is for (RFC 9112 §3.2). What the target says counts, never the received `Host`;
 //! but a request that is ambiguous about it is refused, not interpreted.
 
+use std::cell::RefCell;
+
 use http::header::HOST;
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, Version, request};
@@ -8,7 +10,12 @@ use http::{Method, Version, request};
 use super::channel::Scope;
 use super::problem::OWN_NAME;
 use super::refusal::Refusal;
-use crate::origin::{Host, Origin, Scheme, UrlError};
+use crate::origin::{Host, Origin, Recent, Scheme, UrlError};
+
+thread_local! {
+    /// Those of this worker.
+    static RECENT: RefCell<Recent> = RefCell::default();
+}
 
 /// The path of a request that is for no resource, but for an origin as a whole (RFC 9112 §3.2.4).
 const WHOLE: &str = "*";
@@ -75,7 +82,8 @@ pub fn destination(
     if scheme == Scheme::Ftp {
         return Err(refuse_url(&UrlError::Scheme("ftp".into())));
     }
-    let origin = Origin::from_authority(scheme, authority.as_str()).map_err(|error| refuse_url(&error))?;
+    let origin = RECENT.with_borrow_mut(|recent| recent.origin(scheme, authority.as_str()));
+    let origin = origin.map_err(|error| refuse_url(&error))?;
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     if matches!(origin.host(), Host::Name(name) if **name == *OWN_NAME) {
         return Ok(Destination::OwnPage(path));

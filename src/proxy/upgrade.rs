@@ -20,7 +20,7 @@ use crate::egress::Arriving;
 
 /// Passes the 101 on, and then the octets.
 pub fn switch(
-    mut response: Response<Arriving>,
+    mut response: Response<Box<Arriving>>,
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,

@@ -45,7 +45,7 @@ async fn an_upgrade_goes_by_http1_on_a_connection_of_its_own() {
     let mut upgrade = request(Method::GET, &origin.origin(), "/");
     upgrade.headers_mut().insert("connection", "upgrade".parse().unwrap());
     upgrade.headers_mut().insert("upgrade", "websocket".parse().unwrap());
-    let response = egress.send(&origin.origin(), Box::new(upgrade), &Key::Proxy).await.unwrap();
+    let response = egress.send(&origin.origin(), upgrade.into(), &Key::Proxy).await.unwrap();
     assert_eq!(response.version(), Version::HTTP_11);
     assert!(text(response).await.contains("\"upgrade\": \"websocket\""));
     assert_eq!(origin.seen.connections(), 2);

@@ -56,7 +56,7 @@ async fn a_refused_stream_is_tried_again_when_that_is_safe() {
 
     let site = refusing(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
-    let error = way_out(&authority).send(&site.origin(), Box::new(post), &Key::Proxy).await.unwrap_err();
+    let error = way_out(&authority).send(&site.origin(), post.into(), &Key::Proxy).await.unwrap_err();
     assert_eq!(error.failure, Failure::ConnectionTerminated, "{error}");
     assert_eq!(site.seen.requests(), 1);
 }
@@ -70,7 +70,7 @@ async fn an_origin_that_leaves_a_connection_is_asked_on_a_new_one() {
 
     let site = leaving(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
-    assert!(way_out(&authority).send(&site.origin(), Box::new(post), &Key::Proxy).await.is_err());
+    assert!(way_out(&authority).send(&site.origin(), post.into(), &Key::Proxy).await.is_err());
     assert_eq!((site.seen.connections(), site.seen.requests()), (1, 0));
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use courtesy::clients::Key;
-use courtesy::egress::{Egress, Outgoing, Unstalled};
+use courtesy::egress::{Egress, Listener, Outgoing, Unstalled};
 use courtesy::origin::Origin;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt as _;
@@ -34,7 +34,7 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
         let (egress, origin) = (Arc::clone(&egress), origin.clone());
         async move {
             let request = sent_on(request);
-            let mut response = egress.send(&origin, Box::new(request), &Key::Proxy).await?;
+            let mut response = egress.send(&origin, request.into(), &Key::Proxy).await?;
             *response.version_mut() = Version::HTTP_11;
             Ok::<_, courtesy::egress::Error>(response)
         }
@@ -45,14 +45,22 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
     sender
 }
 
+struct Gate(Mutex<Option<oneshot::Sender<()>>>);
+
+impl Listener for Gate {
+    fn hear(&self, _: StatusCode, _: &HeaderMap) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
 /// With an expectation the body is held until an interim response lets it go.
 fn sent_on(request: Request<Incoming>) -> Request<Outgoing> {
     let mut request = request.map(|body| Outgoing::streamed(Unstalled::new(body, 5 * PAUSE)));
     if request.headers().contains_key("expect") {
         let (go, held) = oneshot::channel();
         request = request.map(|body| body.held_until(held, 5 * PAUSE));
-        let go = Mutex::new(Some(go));
-        hyper::ext::on_informational(&mut request, move |_| drop(go.lock().unwrap().take()));
+        let go = Arc::new(Gate(Mutex::new(Some(go))));
+        request = request.map(|body| body.heard_by(go));
     }
     request
 }

@@ -212,10 +212,10 @@ pub fn request(method: Method, origin: &Origin, path: &str) -> Request<Outgoing>
     Request::builder().method(method).uri(path).header("host", host).body(Outgoing::empty()).unwrap()
 }
 
-pub async fn get(egress: &Egress, origin: &Origin) -> Result<Response<Arriving>, egress::Error> {
-    egress.send(origin, Box::new(request(Method::GET, origin, "/")), &Key::Proxy).await
+pub async fn get(egress: &Egress, origin: &Origin) -> Result<Response<Box<Arriving>>, egress::Error> {
+    egress.send(origin, request(Method::GET, origin, "/").into(), &Key::Proxy).await
 }
 
-pub async fn text(response: Response<Arriving>) -> String {
+pub async fn text(response: Response<Box<Arriving>>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }

@@ -1,24 +1,23 @@
-//! A client's request while it is passed from hand to hand.
+//! A request while it is passed from hand to hand.
 
 use http::{Request, request};
-use hyper::body::Incoming;
 
 /// Its head is on the heap: heads are large, and each hand would have room of its own for one.
 #[derive(Debug)]
-pub struct Received {
+pub struct Carried<B> {
     pub head: Box<request::Parts>,
-    pub body: Incoming,
+    pub body: B,
 }
 
-impl From<Request<Incoming>> for Received {
-    fn from(request: Request<Incoming>) -> Self {
+impl<B> From<Request<B>> for Carried<B> {
+    fn from(request: Request<B>) -> Self {
         let (head, body) = request.into_parts();
         Self { head: Box::new(head), body }
     }
 }
 
-impl Received {
-    pub fn whole(self) -> Request<Incoming> {
+impl<B> Carried<B> {
+    pub fn whole(self) -> Request<B> {
         Request::from_parts(*self.head, self.body)
     }
 }
