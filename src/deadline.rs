@@ -3,7 +3,7 @@
 //! too early, for it then goes on for the rest.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use tokio::time::{Sleep, sleep_until};
@@ -17,12 +17,14 @@ pub struct Deadline {
     end: Option<Instant>,
     /// Runs out then, or sooner.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Whom it wakes then.
+    waker: Option<Waker>,
 }
 
 impl Deadline {
     /// One at which nobody waits.
     pub const fn new() -> Self {
-        Self { end: None, timer: None }
+        Self { end: None, timer: None, waker: None }
     }
 
     /// What was waited for is there.
@@ -48,6 +50,11 @@ impl Deadline {
         if timer.deadline() > end {
             timer.as_mut().reset(end);
         }
+        // Whoever is to be woken need not say so again each time that something else wakes him.
+        if !timer.is_elapsed() && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        self.waker = Some(cx.waker().clone());
         loop {
             ready!(timer.as_mut().poll(cx));
             if timer.deadline() >= end {
@@ -61,7 +68,6 @@ impl Deadline {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::task::Waker;
 
     use super::*;
 

@@ -11,6 +11,7 @@ use http_body::{Frame, SizeHint};
 
 use super::control::Control;
 use super::fields::remove_forgeries;
+use super::names::Names;
 use crate::clients::Place;
 use crate::egress::Arriving;
 
@@ -107,7 +108,7 @@ impl http_body::Body for Body {
             Content::Origin(body) => {
                 let mut frame = ready!(Pin::new(body.as_mut()).poll_frame(cx));
                 if let Some(trailers) = frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut()) {
-                    remove_forgeries(trailers);
+                    remove_forgeries(trailers, Names::of(trailers));
                 }
                 Poll::Ready(frame)
             }

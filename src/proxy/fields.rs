@@ -3,57 +3,27 @@
 use http::header::{CONNECTION, COOKIE, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE, VIA};
 use http::{Version, header};
 
-pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
-
-/// Hop-by-hop even when `Connection` does not name them (RFC 9110 §7.6.1), and the credentials
-/// and challenges of the hop (§11.7).
-static HOP_BY_HOP: [HeaderName; 10] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    TE,
-    header::TRANSFER_ENCODING,
-    UPGRADE,
-    header::PROXY_AUTHORIZATION,
-    header::PROXY_AUTHENTICATE,
-    HeaderName::from_static("proxy-authentication-info"),
-    HeaderName::from_static("http2-settings"),
-];
-
-/// Where a name stands among those. As text: to compare with ten names costs more than with ten lengths,
-/// and each field is asked.
-fn hop_by_hop(name: &HeaderName) -> Option<usize> {
-    Some(match name.as_str() {
-        "connection" => 0,
-        "keep-alive" => 1,
-        "proxy-connection" => 2,
-        "te" => 3,
-        "transfer-encoding" => 4,
-        "upgrade" => 5,
-        "proxy-authorization" => 6,
-        "proxy-authenticate" => 7,
-        "proxy-authentication-info" => 8,
-        "http2-settings" => 9,
-        _ => return None,
-    })
-}
+use super::names::{Names, PROXY_STATUS, is_ours};
 
 /// `Connection` cannot be used to strip what frames or routes the message.
 const NEVER_STRIPPED: [HeaderName; 2] = [header::HOST, header::CONTENT_LENGTH];
 
 /// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
-/// that are hop-by-hop by definition.
-pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
-    // One pass for all of them, and none is cloned: `Connection` is in most messages, the others in few. And
-    // what it says in most names a field that goes by definition.
-    let mut is_there = [false; HOP_BY_HOP.len()];
-    fields.keys().filter_map(hop_by_hop).for_each(|place| is_there[place] = true);
-    if is_there[0] && !fields.get_all(CONNECTION).iter().all(|options| options == "keep-alive") {
+/// that are hop-by-hop by definition. `names` are those of `fields`.
+pub fn remove_hop_by_hop(fields: &mut HeaderMap, names: Names) {
+    // What it says in most names a field that goes by definition.
+    let is_everyday = |options: &HeaderValue| options == "keep-alive";
+    if names.have(Names::CONNECTION) && !fields.get_all(CONNECTION).iter().all(is_everyday) {
         named_by_connection(fields).iter().for_each(|name| _ = fields.remove(name));
     }
-    for (name, _) in HOP_BY_HOP.iter().zip(is_there).filter(|(_, is_there)| *is_there) {
-        fields.remove(name);
-    }
+    names.hop_by_hop().for_each(|name| _ = fields.remove(name));
+}
+
+/// Leaves of an origin's fields those that reach a client.
+pub fn pass_back(fields: &mut HeaderMap) {
+    let names = Names::of(fields);
+    remove_hop_by_hop(fields, names);
+    remove_forgeries(fields, names);
 }
 
 fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
@@ -97,8 +67,7 @@ pub fn switches_to_one_of(asked: &HeaderValue, response: &HeaderMap) -> bool {
 
 /// HTTP/2 may carry one cookie a field; before HTTP/1.1 they are joined (RFC 9113 §8.2.3).
 pub fn join_cookies(fields: &mut HeaderMap) {
-    let mut cookies = fields.get_all(COOKIE).iter();
-    if cookies.next().is_none() || cookies.next().is_none() {
+    if fields.get_all(COOKIE).iter().nth(1).is_none() {
         return;
     }
     let all: Vec<&[u8]> = fields.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
@@ -151,30 +120,18 @@ impl Via {
     }
 }
 
-/// Removes from an origin's response what only we may say, so that a denial cannot be forged.
-pub fn remove_forgeries(fields: &mut HeaderMap) {
-    let (mut ours, mut has_status) = (Vec::new(), false);
-    for name in fields.keys() {
-        match name.as_str() {
-            "proxy-status" => has_status = true,
-            text if text.starts_with("courtesy-") => ours.push(name.clone()),
-            _ => {}
-        }
-    }
-    if has_status {
-        let others: Vec<HeaderValue> = fields
-            .get_all(PROXY_STATUS)
-            .iter()
-            .filter(|value| !names_us(value.as_bytes()))
-            .cloned()
-            .collect();
+/// Removes from an origin's response what only we may say, so that a denial cannot be forged. `names` are
+/// those of `fields`.
+pub fn remove_forgeries(fields: &mut HeaderMap, names: Names) {
+    if names.have(Names::PROXY_STATUS) {
+        let is_others = |value: &&HeaderValue| !names_us(value.as_bytes());
+        let others: Vec<_> = fields.get_all(PROXY_STATUS).iter().filter(is_others).cloned().collect();
         fields.remove(&PROXY_STATUS);
-        for value in others {
-            fields.append(PROXY_STATUS, value);
-        }
+        others.into_iter().for_each(|value| _ = fields.append(PROXY_STATUS, value));
     }
-    for name in ours {
-        fields.remove(&name);
+    if names.have(Names::OURS) {
+        let ours: Vec<_> = fields.keys().filter(|name| is_ours(name.as_str())).cloned().collect();
+        ours.iter().for_each(|name| _ = fields.remove(name));
     }
 }
 
@@ -214,19 +171,12 @@ mod tests {
             ("te", "trailers"),
             ("trailer", "x-sum"),
         ]);
-        remove_hop_by_hop(&mut map);
+        let names = Names::of(&map);
+        remove_hop_by_hop(&mut map, names);
         assert_eq!(
             map,
             fields(&[("x-three", "4"), ("host", "a"), ("content-length", "0"), ("trailer", "x-sum")])
         );
-    }
-
-    #[test]
-    fn every_name_of_one_hop_is_known_by_its_place() {
-        for (place, name) in HOP_BY_HOP.iter().enumerate() {
-            assert_eq!(hop_by_hop(name), Some(place), "{name}");
-        }
-        assert_eq!(HOP_BY_HOP[0], CONNECTION);
     }
 
     #[test]
@@ -246,7 +196,7 @@ mod tests {
             ("courtesy-record", "01J"),
             ("x", "y"),
         ]);
-        remove_forgeries(&mut map);
+        pass_back(&mut map);
         assert_eq!(map, fields(&[("proxy-status", "edge; received-status=200"), ("x", "y")]));
     }
 

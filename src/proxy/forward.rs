@@ -20,6 +20,7 @@ use super::control::Control;
 use super::fields::{self, Via};
 use super::gate::Permit;
 use super::interim::Interim;
+use super::names::Names;
 use super::pipes::Pipes;
 use super::refusal::Refusal;
 use super::{Received, closing, upgrade};
@@ -60,11 +61,14 @@ impl Forwarding {
     ) -> Result<Response<Body>, egress::Error> {
         let Received { mut head, body } = request;
         let received = head.version;
-        let protocol = fields::wanted_upgrade(&head.headers).filter(|_| received == Version::HTTP_11);
+        let names = Names::of(&head.headers);
+        let may_upgrade = names.have(Names::UPGRADE) && received == Version::HTTP_11;
+        let protocol = may_upgrade.then(|| fields::wanted_upgrade(&head.headers)).flatten();
         let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
-        let (body, hold) = self.body(&head, body, received);
+        let is_expected = names.have(Names::EXPECT) && received == Version::HTTP_11;
+        let (body, hold) = self.body(body, is_expected);
         let progress = body.progress();
-        self.rewrite(permit, &mut head, protocol.clone());
+        self.rewrite(permit, &mut head, names, protocol.clone());
         let interim = Interim::pass_on(received, client.control, hold);
         let outgoing = Carried { head, body: body.heard_by(Arc::clone(&interim) as Arc<_>) };
 
@@ -102,14 +106,8 @@ impl Forwarding {
 
     /// The client's body as it goes out. With `Expect: 100-continue` it is not asked for before the
     /// origin has said what it thinks of the head (RFC 9110 §10.1.1).
-    fn body(
-        &self,
-        parts: &request::Parts,
-        body: Incoming,
-        received: Version,
-    ) -> (Outgoing, Option<oneshot::Sender<()>>) {
-        let waits =
-            received == Version::HTTP_11 && parts.headers.contains_key(EXPECT) && !body.is_end_stream();
+    fn body(&self, body: Incoming, is_expected: bool) -> (Outgoing, Option<oneshot::Sender<()>>) {
+        let waits = is_expected && !body.is_end_stream();
         let body = Outgoing::streamed(Unstalled::new(body, self.body_idle_timeout));
         if !waits {
             return (body, None);
@@ -119,16 +117,24 @@ impl Forwarding {
     }
 
     /// From the request received to the request sent.
-    fn rewrite(&self, permit: &Permit, parts: &mut request::Parts, protocol: Option<HeaderValue>) {
+    fn rewrite(
+        &self,
+        permit: &Permit,
+        parts: &mut request::Parts,
+        names: Names,
+        protocol: Option<HeaderValue>,
+    ) {
         let target = permit.target();
         let received = parts.version;
-        let trailers = fields::takes_trailers(&parts.headers);
+        let trailers = names.have(Names::TE) && fields::takes_trailers(&parts.headers);
         if received < Version::HTTP_11 {
             // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored.
             parts.headers.remove(EXPECT);
         }
-        fields::remove_hop_by_hop(&mut parts.headers);
-        fields::join_cookies(&mut parts.headers);
+        fields::remove_hop_by_hop(&mut parts.headers, names);
+        if names.have(Names::COOKIE) {
+            fields::join_cookies(&mut parts.headers);
+        }
         parts.uri = Uri::from(target.path.clone());
         parts.version = Version::HTTP_11;
         let named = parts.headers.get(HOST).is_some_and(|host| target.origin.has_authority(host.as_bytes()));
@@ -155,8 +161,7 @@ impl Forwarding {
 
     fn answer(&self, response: Response<Box<Arriving>>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
-        fields::remove_hop_by_hop(&mut parts.headers);
-        fields::remove_forgeries(&mut parts.headers);
+        fields::pass_back(&mut parts.headers);
         self.via.append(&mut parts.headers, parts.version);
         parts.version = Version::HTTP_11;
         Response::from_parts(parts, Body::origin(body))

@@ -61,8 +61,7 @@ impl Listener for Interim {
 /// response is a hint, and the wire is written by hand here.
 fn head(status: StatusCode, received: &HeaderMap) -> String {
     let mut fields = received.clone();
-    fields::remove_hop_by_hop(&mut fields);
-    fields::remove_forgeries(&mut fields);
+    fields::pass_back(&mut fields);
     let mut head =
         format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
     for (name, value) in &fields {

@@ -25,6 +25,7 @@ mod inside;
 mod intercept;
 mod interim;
 mod multiplexed;
+mod names;
 mod octets;
 mod page;
 mod pipes;
@@ -70,6 +71,7 @@ use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
 use gate::{Admission, Ask, Subject};
+use names::Names;
 pub use pipes::Pipes;
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
@@ -156,8 +158,11 @@ impl Proxy {
             }
             Destination::Proxy => return Ok(respond::options()),
         };
-        forward::check_expectation(&request.head.headers, request.head.version)?;
-        if self.forwarding.via.is_looping(&request.head.headers) {
+        let names = Names::of(&request.head.headers);
+        if names.have(Names::EXPECT) {
+            forward::check_expectation(&request.head.headers, request.head.version)?;
+        }
+        if names.have(Names::VIA) && self.forwarding.via.is_looping(&request.head.headers) {
             return Err(Refusal::looping("the request has been through this proxy before (Via)").into());
         }
         if let Some(answer) = last_forward(&mut request.head) {

@@ -13,9 +13,9 @@ use http::{Response, StatusCode};
 
 use super::body::Body;
 use super::document::Document;
-use super::fields::PROXY_STATUS;
 use super::form::{Asked, Form};
 use super::gate::Denial;
+use super::names::PROXY_STATUS;
 use super::page;
 use super::problem::{Problem, Row};
 use super::refusal::Refusal;

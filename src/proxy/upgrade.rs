@@ -29,8 +29,7 @@ pub fn switch(
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
     let protocol = parts.headers.get(UPGRADE).cloned();
-    fields::remove_hop_by_hop(&mut parts.headers);
-    fields::remove_forgeries(&mut parts.headers);
+    fields::pass_back(&mut parts.headers);
     via.append(&mut parts.headers, parts.version);
     parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     if let Some(protocol) = protocol {
