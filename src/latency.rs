@@ -2,18 +2,22 @@
 //! additions, without a lock: the everyday case is quick, and the buckets are looked through from the
 //! quickest on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::numbers::Numbers;
 
 /// The buckets' upper ends, in milliseconds: from an answer of the same machine to the longest that
 /// anybody waits by default. What takes longer still is in a bucket without an end.
 const ENDS_MS: [u64; 15] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
 
-/// Shared by all who note. Each number is exact; together they are of about one moment.
+/// The place behind the last bucket.
+const NANOS: usize = ENDS_MS.len() + 1;
+
+/// Shared by all who note.
 #[derive(Debug, Default)]
 pub struct Latency {
-    buckets: [AtomicU64; ENDS_MS.len() + 1],
-    nanos: AtomicU64,
+    /// The buckets, and behind them the nanoseconds in all.
+    numbers: Numbers<{ NANOS + 1 }>,
 }
 
 /// The numbers at one moment.
@@ -29,16 +33,15 @@ impl Latency {
     pub fn note(&self, length: Duration) {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let bucket = ENDS_MS.iter().position(|end| nanos <= end * 1_000_000).unwrap_or(ENDS_MS.len());
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.numbers.add(bucket, 1);
+        self.numbers.add(NANOS, nanos);
     }
 
     /// What has been counted so far.
     pub fn counts(&self) -> Latencies {
-        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
         Latencies {
-            buckets: std::array::from_fn(|place| read(&self.buckets[place])),
-            nanos: read(&self.nanos),
+            buckets: std::array::from_fn(|place| self.numbers.value(place)),
+            nanos: self.numbers.value(NANOS),
         }
     }
 }

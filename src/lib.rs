@@ -10,8 +10,8 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  carried  latency  private  suites  clients  ca  egress  evidence
-//!              fetch  store  audit  review             one thing each
+//! 2  edges     clock  deadline  halt  carried  numbers  latency  private  suites  clients  ca  egress
+//!              evidence  fetch  store  audit  review   one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -27,7 +27,9 @@
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
 //! | `deadline` | an end of waiting that is put off again and again |
+//! | [`halt`] | the end of the proxy, as it is heard of |
 //! | [`carried`] | a request while it is passed from hand to hand |
+//! | `numbers` | what is counted, each worker for itself |
 //! | [`latency`] | how long things took, counted in buckets |
 //! | [`private`] | files that hold secrets |
 //! | [`suites`] | the cryptography of TLS, for both sides |
@@ -91,9 +93,11 @@ pub mod egress;
 pub mod evidence;
 pub mod fetch;
 pub mod glob;
+pub mod halt;
 pub mod latency;
 pub mod limits;
 pub mod moment;
+mod numbers;
 pub mod origin;
 pub mod policy;
 pub mod private;

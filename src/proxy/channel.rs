@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use tokio_util::sync::CancellationToken;
 
 use super::Proxy;
 use super::control::Control;
 use crate::clients::{Client, Place};
+use crate::halt::Halt;
 use crate::origin::Origin;
 
 /// A worker's proxy as it is now: each request takes the one that is there when it comes, so that
@@ -26,8 +26,8 @@ pub struct Channel {
     pub seat: Arc<Mutex<Option<Place>>>,
     pub scope: Scope,
     pub control: Arc<Control>,
-    /// Cancelled when the request under way is to be the last.
-    pub stop: CancellationToken,
+    /// Said when the request under way is to be the last.
+    pub stop: Halt,
     /// Who answers.
     pub proxy: Current,
 }
@@ -43,7 +43,7 @@ pub enum Scope {
 
 impl Channel {
     /// A client's own connection to the proxy.
-    pub fn of_client(client: SocketAddr, stop: CancellationToken, proxy: Current) -> Self {
+    pub fn of_client(client: SocketAddr, stop: Halt, proxy: Current) -> Self {
         Self {
             client: Client::at(client.ip().to_canonical()),
             port: client.port(),

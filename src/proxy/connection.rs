@@ -2,14 +2,10 @@
 //! runs inside a CONNECT of it. The HTTP engine is there only while it has something to do: a client
 //! that is silent for a moment costs the octets of this task, and no more.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::channel::Channel;
@@ -73,23 +69,8 @@ where
 /// Returns when the proxy stops, and the request under way is to be the last. Who has only just come
 /// has a first one on its way: it is waited for a little, for nobody may take it from us any more.
 pub(super) async fn stopped(channel: &Channel) {
-    cancelled(&channel.stop).await;
+    channel.stop.heard().await;
     Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&channel.control))).await.unwrap_or_default();
-}
-
-/// [`CancellationToken::cancelled`], but it is entered in the token's list once: the task is polled for each of its
-/// messages, and a look costs less than to be entered again.
-async fn cancelled(stop: &CancellationToken) {
-    let (mut cancelled, mut entered) = (pin!(stop.cancelled()), None::<Waker>);
-    poll_fn(|cx| {
-        let is_entered = entered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        if is_entered && !stop.is_cancelled() {
-            return Poll::Pending;
-        }
-        entered = Some(cx.waker().clone());
-        cancelled.as_mut().poll(cx)
-    })
-    .await;
 }
 
 async fn first_request(control: &Control) {

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::audit::{Event, Reason};
 use crate::egress::Failure;
+use crate::numbers::Numbers;
 use crate::policy::decision::Basis;
 
-/// Shared by all workers. Each counter is exact; together they are of about one moment.
-#[derive(Debug)]
+/// Shared by all workers.
+#[derive(Debug, Default)]
 pub struct Decisions {
     /// By outcome, basis and sight, in one row: an everyday decision is one addition.
-    table: [AtomicU64; OUTCOMES.len() * BASES.len() * SIGHTS],
-    failures: [AtomicU64; Failure::PROXY_ERRORS.len()],
+    table: Numbers<{ OUTCOMES.len() * BASES.len() * SIGHTS }>,
+    failures: Numbers<{ Failure::PROXY_ERRORS.len() }>,
     closed_ports: AtomicU64,
 }
 
@@ -73,16 +74,6 @@ pub struct DecisionCounts {
     pub denied: u64,
 }
 
-impl Default for Decisions {
-    fn default() -> Self {
-        Self {
-            table: [const { AtomicU64::new(0) }; OUTCOMES.len() * BASES.len() * SIGHTS],
-            failures: [const { AtomicU64::new(0) }; Failure::PROXY_ERRORS.len()],
-            closed_ports: AtomicU64::new(0),
-        }
-    }
-}
-
 impl Decisions {
     /// A request that robots.txt, or the lack of it, allows.
     pub(super) fn allowed(&self, basis: &Basis<'_>, path_seen: bool) {
@@ -95,7 +86,7 @@ impl Decisions {
             Basis::Unreachable(_) => 5,
             Basis::LongUnreachable(_) => 6,
         };
-        add_one(&self.table[place(0, basis, path_seen)]);
+        self.table.add(place(0, basis, path_seen), 1);
     }
 
     /// One that has left a record.
@@ -116,23 +107,22 @@ impl Decisions {
             Reason::TunnelNotHttp => 10,
             Reason::AgentRequired => 11,
         };
-        add_one(&self.table[place(outcome, basis, path_seen)]);
+        self.table.add(place(outcome, basis, path_seen), 1);
     }
 
     /// The way out was closed, or failed.
     pub(super) fn failed(&self, failure: Failure) {
-        add_one(&self.failures[failure.place()]);
+        self.failures.add(failure.place(), 1);
     }
 
     /// A CONNECT to a port that is not listed.
     pub(super) fn port_closed(&self) {
-        add_one(&self.closed_ports);
+        self.closed_ports.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn counts(&self) -> DecisionCounts {
         let mut counts = DecisionCounts::default();
-        for (place, number) in self.table.iter().enumerate() {
-            let number = value(number);
+        for (place, number) in self.table.values().into_iter().enumerate() {
             match place / (BASES.len() * SIGHTS) {
                 1 => counts.denied += number,
                 _ => counts.allowed += number,
@@ -150,7 +140,7 @@ impl Decisions {
         OUTCOMES.iter().enumerate().flat_map(move |(outcome, (word, bases))| {
             bases.iter().map(move |basis| {
                 let at = BASES.iter().position(|it| it == basis).expect("it is a basis");
-                let sights = [false, true].map(|seen| value(&self.table[place(outcome, at, seen)]));
+                let sights = [false, true].map(|seen| self.table.value(place(outcome, at, seen)));
                 (*word, *basis, sights.iter().sum())
             })
         })
@@ -158,33 +148,25 @@ impl Decisions {
 
     /// How often the way out was closed by the operator's word, by whose.
     pub fn refusals(&self) -> [(&'static str, u64); 4] {
-        let of = |failure: Failure| value(&self.failures[failure.place()]);
+        let of = |failure: Failure| self.failures.value(failure.place());
         [
             ("address", of(Failure::AddressProhibited)),
             ("host", of(Failure::HostProhibited)),
-            ("port", value(&self.closed_ports)),
+            ("port", self.closed_ports.load(Ordering::Relaxed)),
             ("loop", of(Failure::Loop)),
         ]
     }
 
     /// How often requests failed on the way to their origin, by the proxy error type of RFC 9209.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let told = Failure::PROXY_ERRORS.into_iter().zip(&self.failures).enumerate();
+        let told = Failure::PROXY_ERRORS.into_iter().zip(self.failures.values()).enumerate();
         let failed = told.filter(|(place, _)| !REFUSALS.iter().any(|refusal| refusal.place() == *place));
-        failed.map(|(_, (error, count))| (error, value(count)))
+        failed.map(|(_, told)| told)
     }
 }
 
 const fn place(outcome: usize, basis: usize, path_seen: bool) -> usize {
     (outcome * BASES.len() + basis) * SIGHTS + path_seen as usize
-}
-
-fn add_one(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-fn value(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub async fn answer(
             let may_say_so = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
             // On the heap: the engine keeps room for this future for as long as it is there.
             let response = Box::pin(proxy.handle(request, &channel)).await;
-            let is_last = channel.stop.is_cancelled() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+            let is_last = channel.stop.is_said() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             // RFC 9112 §9.6: the last answer says that it is the last.
             if is_last && may_say_so { closing(response) } else { response }
         }

@@ -13,7 +13,6 @@ use http::{Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
 use super::control::Control;
@@ -27,6 +26,7 @@ use super::{Received, closing, upgrade};
 use crate::carried::Carried;
 use crate::clients;
 use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
+use crate::halt::Halt;
 use crate::limits::CONTINUE_WAIT;
 
 /// What forwarding needs besides the permit.
@@ -47,8 +47,8 @@ pub struct Forwarding {
 pub struct Client<'a> {
     pub who: &'a clients::Client,
     pub control: &'a Arc<Control>,
-    /// Cancelled when the proxy stops.
-    pub stop: &'a CancellationToken,
+    /// Said when the proxy stops.
+    pub stop: &'a Halt,
 }
 
 impl Forwarding {

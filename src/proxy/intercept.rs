@@ -98,7 +98,7 @@ async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel) -> Option<I
         let read = tokio::select! {
             read = timeout(patience, stream.read(&mut first)) => read,
             // Nothing is under way yet that should be let end, but it may be about to begin.
-            () = async { channel.stop.cancelled().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
+            () = async { channel.stop.heard().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
         };
         let Ok(Ok(count @ 1..)) = read else { return None };
         first.truncate(count);

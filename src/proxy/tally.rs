@@ -2,7 +2,6 @@
 //! request for a resource is counted once when it is asked and once by how it ended.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -11,15 +10,14 @@ use crate::audit::Reason;
 use crate::clock;
 use crate::latency::{Latencies, Latency};
 use crate::limits::ORIGINS_COUNTED_MAX;
+use crate::numbers::Numbers;
 use crate::origin::Origin;
 
 /// Shared by all workers.
 #[derive(Debug, Default)]
 pub struct Tally {
-    requests: AtomicU64,
-    forwarded: AtomicU64,
-    copies: AtomicU64,
-    failed: AtomicU64,
+    /// By [`Counted`].
+    numbers: Numbers<4>,
     /// To the head of the answer.
     lengths: Latency,
     /// Of that, how long the origin took for its answer.
@@ -30,6 +28,15 @@ pub struct Tally {
     origins: Option<Mutex<HashSet<Origin>>>,
     /// What runs inside a CONNECT.
     pub inside: Inside,
+}
+
+/// What is counted of all requests.
+#[derive(Clone, Copy)]
+enum Counted {
+    Requests,
+    Forwarded,
+    Copies,
+    Failed,
 }
 
 /// The numbers at one moment.
@@ -83,8 +90,8 @@ impl Asked<'_> {
     pub(super) fn ended(mut self, end: End) {
         self.ended = true;
         match end {
-            End::Forwarded => add_one(&self.tally.forwarded),
-            End::Copy => add_one(&self.tally.copies),
+            End::Forwarded => self.tally.count(Counted::Forwarded),
+            End::Copy => self.tally.count(Counted::Copies),
             End::Denied(reason) => *locked(&self.tally.denied).entry(reason).or_default() += 1,
         }
     }
@@ -98,7 +105,7 @@ impl Drop for Asked<'_> {
             self.tally.upstream.note(now - asked_at);
         }
         if !self.ended {
-            add_one(&self.tally.failed);
+            self.tally.count(Counted::Failed);
         }
     }
 }
@@ -110,7 +117,7 @@ impl Tally {
     }
 
     pub(super) fn asked(&self, origin: &Origin) -> Asked<'_> {
-        add_one(&self.requests);
+        self.count(Counted::Requests);
         if let Some(origins) = &self.origins {
             let mut origins = locked(origins);
             if origins.len() < ORIGINS_COUNTED_MAX && !origins.contains(origin) {
@@ -118,6 +125,10 @@ impl Tally {
             }
         }
         Asked { tally: self, since: clock::monotonic(), asked_at: None, ended: false }
+    }
+
+    fn count(&self, counted: Counted) {
+        self.numbers.add(counted as usize, 1);
     }
 
     /// How long requests took to the head of their answer.
@@ -134,11 +145,12 @@ impl Tally {
         let mut denied: Vec<_> =
             locked(&self.denied).iter().map(|(reason, count)| (*reason, *count)).collect();
         denied.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let value = |counted| self.numbers.value(counted as usize);
         Counts {
-            requests: value(&self.requests),
-            forwarded: value(&self.forwarded),
-            copies: value(&self.copies),
-            failed: value(&self.failed),
+            requests: value(Counted::Requests),
+            forwarded: value(Counted::Forwarded),
+            copies: value(Counted::Copies),
+            failed: value(Counted::Failed),
             denied,
             origins: self.origins.as_ref().map_or(0, |origins| locked(origins).len()),
         }
@@ -154,14 +166,6 @@ impl Counts {
     pub fn under_way(&self) -> u64 {
         self.requests.saturating_sub(self.forwarded + self.copies + self.failed + self.denied_in_all())
     }
-}
-
-fn add_one(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-fn value(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
 }
 
 /// Counts stay right even if somebody panicked while holding them.

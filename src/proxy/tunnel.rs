@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::pipes::{self, Pipes};
 use crate::clock;
+use crate::halt::Halt;
 use crate::limits::{TUNNEL_BUFFER_OCTETS, TUNNEL_DRAIN_SILENCE};
 
 /// How long a tunnel may be silent. Traffic in one direction keeps the other open, too.
 #[derive(Debug)]
 pub struct Silence {
     limit: Duration,
-    stop: CancellationToken,
+    stop: Halt,
     since: Mutex<Instant>,
     /// Who said something last.
     spoke: AtomicU8,
@@ -36,7 +36,7 @@ pub enum Side {
 impl Silence {
     /// At most `limit`, and hardly at all once `stop` is cancelled: a tunnel may be kept open for hours
     /// without a word, and would hold the drain for all of its time.
-    pub fn new(limit: Duration, stop: CancellationToken) -> Self {
+    pub fn new(limit: Duration, stop: Halt) -> Self {
         Self { limit, stop, since: Mutex::new(clock::monotonic()), spoke: AtomicU8::new(Side::Client as u8) }
     }
 
@@ -55,7 +55,7 @@ impl Silence {
     async fn too_long(&self) {
         tokio::select! {
             () = self.lasted(self.limit) => debug!("a tunnel without data for {:?} is closed", self.limit),
-            () = async { self.stop.cancelled().await; self.lasted(TUNNEL_DRAIN_SILENCE).await } => {
+            () = async { self.stop.heard().await; self.lasted(TUNNEL_DRAIN_SILENCE).await } => {
                 debug!("a tunnel that nobody used is closed: the proxy stops");
             }
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_what_a_side_says_first_after_the_other() {
-        let silence = Silence::new(Duration::ZERO, CancellationToken::new());
+        let silence = Silence::new(Duration::ZERO, Halt::default());
         let said = [(Side::Client, false), (Side::Origin, true), (Side::Origin, false), (Side::Client, true)];
         for (side, is_reply) in said {
             assert_eq!(silence.is_reply(side), is_reply, "{side:?}");

@@ -12,12 +12,12 @@ use tokio::io::Interest;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Listeners;
 use super::worker::{Arrival, Sender};
 use crate::clients::Door;
+use crate::halt::Halt;
 use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX};
 
 /// What every listener's loop needs.
@@ -29,7 +29,7 @@ pub(super) struct Acceptor {
     /// How many of them one client may have.
     pub share: usize,
     pub workers: Vec<Sender>,
-    pub stop: CancellationToken,
+    pub stop: Halt,
 }
 
 impl Acceptor {
@@ -54,7 +54,7 @@ impl Acceptor {
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept(&listener) => accepted,
-                () = self.stop.cancelled() => return,
+                () = self.stop.heard() => return,
             };
             match accepted {
                 Ok((stream, client, place)) => {
@@ -72,7 +72,7 @@ impl Acceptor {
                     }
                     tokio::select! {
                         () = sleep(ACCEPT_PAUSE) => {}
-                        () = self.stop.cancelled() => return,
+                        () = self.stop.heard() => return,
                     }
                 }
             }

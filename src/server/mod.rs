@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
@@ -25,6 +24,8 @@ pub use change::Changed;
 pub use pulse::Pulse;
 use totals::Totals;
 use worker::Worker;
+
+use crate::halt::Halt;
 
 /// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Listeners {
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<SocketAddr>,
-    stop: CancellationToken,
+    stop: Halt,
     acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
     pulse: Pulse,
@@ -78,7 +79,7 @@ pub struct Server {
 impl Server {
     /// Starts the threads that serve `listeners`.
     pub fn start(listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
-        let stop = CancellationToken::new();
+        let stop = Halt::default();
         let addresses = listeners.addresses();
         // Each listener holds a place for whom it waits.
         let (settings, places) = (assembly.settings(), descriptors::places().max(listeners.0.len() + 1));
@@ -123,7 +124,7 @@ impl Server {
     }
 
     fn end(&mut self) {
-        self.stop.cancel();
+        self.stop.say();
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }

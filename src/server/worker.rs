@@ -12,13 +12,13 @@ use arc_swap::ArcSwap;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
 use super::assemble::Assembly;
 use crate::clients::Reception;
 use crate::egress::Egress;
+use crate::halt::Halt;
 use crate::limits::POOL_SWEEP_INTERVAL;
 use crate::proxy::{self, Channel, Current, Gate, Proxy};
 
@@ -51,7 +51,7 @@ impl Worker {
         number: usize,
         assembly: &Assembly,
         gate: &Arc<Gate>,
-        stop: CancellationToken,
+        stop: Halt,
         connections: TaskTracker,
     ) -> io::Result<(Self, Sender)> {
         let (sender, arrivals) = mpsc::unbounded_channel();
@@ -126,7 +126,7 @@ async fn drain(connections: &TaskTracker, patience: Duration) {
 
 /// Serves one client that has been let in. The place inside is kept until all is over, what runs
 /// inside a CONNECT included.
-async fn receive(arrival: Arrival, proxy: Current, stop: CancellationToken) {
+async fn receive(arrival: Arrival, proxy: Current, stop: Halt) {
     let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let channel = Arc::new(Channel::of_client(client, stop, proxy));

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::super::tunnel;
 use super::*;
+use crate::halt::Halt;
 
 /// More than sockets with small buffers and a pipe hold.
 const OCTETS: usize = 2 << 20;
@@ -34,7 +34,7 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
         let (pipes, mut may_read) = (Arc::clone(&pipes), go.subscribe());
         tunnels.spawn(async move {
             let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-            let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+            let silence = Silence::new(Duration::from_secs(60), Halt::default());
             let tunnel = tunnel::splice(&near, b"", &far, &silence, &pipes);
             let octets: Vec<u8> = (0..OCTETS).map(|place| (place / 7 + number) as u8).collect();
             let ends = async {
@@ -73,7 +73,7 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
 async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+    let silence = Silence::new(Duration::from_secs(60), Halt::default());
     let write = async { while client.write_all(&[1; 1 << 16]).await.is_ok() {} };
     let stuck = async {
         while pipes.places.available_permits() == PIPES_MAX {
@@ -94,7 +94,7 @@ async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
 async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), CancellationToken::new());
+    let silence = Silence::new(Duration::from_secs(60), Halt::default());
     client.write_all(b"then").await.unwrap();
     client.shutdown().await.unwrap();
     let read = async {
@@ -108,6 +108,6 @@ async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
 
     // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_millis(50), CancellationToken::new());
+    let silence = Silence::new(Duration::from_millis(50), Halt::default());
     tunnel::splice(&near, &vec![0; OCTETS], &far, &silence, &pipes).await;
 }
