@@ -2,9 +2,8 @@
 //! while it is driven: the exchange drives it in its own task, and no other task has to be woken for it.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::ptr;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -129,16 +128,17 @@ impl Alone {
         self.is_idle()
     }
 
-    /// One exchange. The request comes back when nothing of it was sent.
-    pub async fn send(
+    /// Gives the engine a request. The answer is to be polled by [`Self::poll_driven`]; the request comes back
+    /// when nothing of it was sent.
+    pub fn begin(
         &mut self,
         request: Carried<Outgoing>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
         self.bell.silence();
         // With a budget, it might wait for more of that, and not be woken by the bell.
-        let mut answer = pin!(unconstrained(self.sender.try_send_request(heard(request))));
+        let answer = unconstrained(self.sender.try_send_request(heard(request)));
         self.bell.end_silence();
-        poll_fn(|cx| self.poll_driven(cx, |cx| answer.as_mut().poll(cx))).await
+        answer
     }
 
     /// What `poll` gives, which the engine brings about.

@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::bulk::Bulk;
-use super::dial::Link;
 use super::pool::Lease;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
@@ -192,9 +191,10 @@ impl Body for Leased {
             return Poll::Ready(Some(Err(fault)));
         }
         let Self { body, lease, .. } = &mut *self;
-        let frame = match lease.as_mut().map(|lease| &mut lease.link) {
-            Some(Link::Http1(alone)) => alone.poll_driven(cx, |cx| Pin::new(&mut *body).poll_frame(cx)),
-            Some(Link::Http2(_)) | None => Pin::new(body).poll_frame(cx),
+        let mut poll = |cx: &mut Context<'_>| Pin::new(&mut *body).poll_frame(cx);
+        let frame = match lease {
+            Some(lease) => lease.link.poll_driven(cx, poll),
+            None => poll(cx),
         };
         match frame {
             // An error ends the client's connection as it stands: first it is given the time to be flushed.

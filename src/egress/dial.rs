@@ -5,6 +5,7 @@ use std::mem;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -14,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_util::either::Either;
 
 use super::alone::Alone;
 use super::body::Outgoing;
@@ -90,25 +92,42 @@ impl Link {
         }
     }
 
-    /// One exchange. The request comes back when nothing of it was sent.
-    pub async fn send(
+    /// Sends a request. The answer is to be polled by [`Self::poll_driven`]; the request comes back when
+    /// nothing of it was sent.
+    pub fn begin(
         &mut self,
         origin: &Origin,
         mut request: Carried<Outgoing>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
         match self {
             Self::Http1(alone) => {
                 http2::to_http1(&mut request.head);
                 exchange::keep_content(&mut request);
-                alone.send(request).await
+                Either::Left(alone.begin(request))
             }
             Self::Http2(stream) => {
-                // Interim responses do not come through here. Whoever waits for a 100 must not take
-                // the loss of its listener for the final answer.
-                let _listener = request.body.take_listener();
+                let listener = request.body.take_listener();
                 http2::to_http2(&mut request.head, origin);
-                stream.sender.try_send_request(request.whole()).await
+                let answer = stream.sender.try_send_request(request.whole());
+                Either::Right(async move {
+                    // Interim responses do not come through here. Whoever waits for a 100 must not take
+                    // the loss of its listener for the final answer.
+                    let _listener = listener;
+                    answer.await
+                })
             }
+        }
+    }
+
+    /// What `poll` gives of what comes over it.
+    pub fn poll_driven<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        match self {
+            Self::Http1(alone) => alone.poll_driven(cx, poll),
+            Self::Http2(_) => poll(cx),
         }
     }
 }

@@ -101,8 +101,8 @@ impl Egress {
     ) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
         let mut deadline = link.take_deadline(&self.pool);
         let answered = {
-            let mut sending = pin!(link.send(origin, request));
-            poll_fn(|cx| match sending.as_mut().poll(cx) {
+            let mut answer = pin!(link.begin(origin, request));
+            poll_fn(|cx| match link.poll_driven(cx, |cx| answer.as_mut().poll(cx)) {
                 Poll::Ready(answered) => Poll::Ready(Some(answered)),
                 Poll::Pending => progress.poll_overdue(limit, &mut deadline, cx).map(|()| None),
             })
