@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use tokio::task::coop::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
 use crate::clock;
@@ -50,13 +51,14 @@ impl Deadline {
         if timer.deadline() > end {
             timer.as_mut().reset(end);
         }
-        // Whoever is to be woken need not say so again each time that something else wakes him.
+        // Whoever is to be woken need not say so again each time that something else wakes him. Without a
+        // budget: where that is used up, the timer would not note whom it is to wake.
         if !timer.is_elapsed() && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             return Poll::Pending;
         }
         self.waker = Some(cx.waker().clone());
         loop {
-            ready!(timer.as_mut().poll(cx));
+            ready!(Pin::new(&mut unconstrained(timer.as_mut())).poll(cx));
             if timer.deadline() >= end {
                 return Poll::Ready(());
             }
@@ -68,6 +70,10 @@ impl Deadline {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::pin;
+
+    use tokio::task::coop::consume_budget;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -102,6 +108,19 @@ mod tests {
             let waited = waited(|cx| deadline.poll(limit, cx)).await;
             assert!(limit <= waited && waited < NEVER / 2, "{waited:?} for {limit:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn it_ends_also_where_it_was_asked_without_a_budget_first() {
+        let mut deadline = Deadline::new();
+        let mut is_first = true;
+        let waited = waited(|cx| {
+            if std::mem::take(&mut is_first) {
+                while pin!(consume_budget()).poll(cx).is_ready() {}
+            }
+            deadline.poll(SOON, cx)
+        });
+        timeout(NEVER / 2, waited).await.expect("it ends");
     }
 
     #[tokio::test]

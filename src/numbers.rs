@@ -1,10 +1,10 @@
-//! Numbers that only grow, a row of them for each worker: to add to one that another worker's processor
-//! has just added to means to fetch it from there first, with each request.
+//! Numbers that only grow, in several rows, one for each of the first threads that count: to add to one that
+//! another worker's processor has just added to means to fetch it from there first, with each request.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Workers beyond share a row.
+/// Threads beyond share them.
 const ROWS: usize = 8;
 
 /// `N` numbers. Each is exact; together they are of about one moment.

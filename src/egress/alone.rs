@@ -25,7 +25,6 @@ use super::exchange::connection_error;
 use super::pool::Pool;
 use super::portions::Portions;
 use super::terms::{Standing, Terms};
-use crate::carried::Carried;
 use crate::deadline::Deadline;
 use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
 use crate::origin::Origin;
@@ -132,11 +131,11 @@ impl Alone {
     /// when nothing of it was sent.
     pub fn begin(
         &mut self,
-        request: Carried<Outgoing>,
+        request: Request<Outgoing>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
         self.bell.silence();
         // With a budget, it might wait for more of that, and not be woken by the bell.
-        let answer = unconstrained(self.sender.try_send_request(heard(request)));
+        let answer = unconstrained(self.sender.try_send_request(request));
         self.bell.end_silence();
         answer
     }
@@ -182,18 +181,6 @@ impl Alone {
             tokio::spawn(engine);
         }
     }
-}
-
-/// The request, with whoever hears the interim responses to it.
-fn heard(mut request: Carried<Outgoing>) -> Request<Outgoing> {
-    let listener = request.body.take_listener();
-    let mut request = request.whole();
-    if let Some(listener) = listener {
-        hyper::ext::on_informational(&mut request, move |response| {
-            listener.hear(response.status(), response.headers());
-        });
-    }
-    request
 }
 
 /// The engine ends by itself when nobody can ask it for anything: what it has taken of an upload goes out, and

@@ -103,15 +103,16 @@ impl Link {
             Self::Http1(alone) => {
                 http2::to_http1(&mut request.head);
                 exchange::keep_content(&mut request);
-                Either::Left(alone.begin(request))
+                Either::Left(alone.begin(heard(request)))
             }
             Self::Http2(stream) => {
-                let listener = request.body.take_listener();
                 http2::to_http2(&mut request.head, origin);
-                let answer = stream.sender.try_send_request(request.whole());
+                let request = heard(request);
+                // Interim responses do not come through here. Whoever waits for a 100 must not take
+                // the loss of its listener for the final answer.
+                let listener = request.extensions().clone();
+                let answer = stream.sender.try_send_request(request);
                 Either::Right(async move {
-                    // Interim responses do not come through here. Whoever waits for a 100 must not take
-                    // the loss of its listener for the final answer.
                     let _listener = listener;
                     answer.await
                 })
@@ -130,6 +131,19 @@ impl Link {
             Self::Http2(_) => poll(cx),
         }
     }
+}
+
+/// The request with whoever hears the interim responses to it, as the engine knows him: he is still there in one
+/// that comes back.
+fn heard(mut request: Carried<Outgoing>) -> Request<Outgoing> {
+    let listener = request.body.take_listener();
+    let mut request = request.whole();
+    if let Some(listener) = listener {
+        hyper::ext::on_informational(&mut request, move |response| {
+            listener.hear(response.status(), response.headers());
+        });
+    }
+    request
 }
 
 impl Connection {

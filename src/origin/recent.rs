@@ -4,7 +4,10 @@ use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
 use super::{Origin, Scheme, UrlError};
-use crate::limits::RECENT_ORIGINS;
+use crate::limits::{HOST_OCTETS_MAX, RECENT_ORIGINS};
+
+/// A host with a dot at its end, a colon and a port.
+const AUTHORITY_OCTETS_MAX: usize = HOST_OCTETS_MAX + 7;
 
 /// Reads authorities, and knows the last ones again. Two that share a place take turns in it.
 #[derive(Debug)]
@@ -39,7 +42,10 @@ impl Recent {
             return Ok(read.origin.clone());
         }
         let origin = Origin::from_authority(scheme, authority)?;
-        *place = Some(Read { scheme, authority: authority.into(), origin: origin.clone() });
+        // A port may have any number of zeros before it.
+        if authority.len() <= AUTHORITY_OCTETS_MAX {
+            *place = Some(Read { scheme, authority: authority.into(), origin: origin.clone() });
+        }
         Ok(origin)
     }
 }
@@ -47,6 +53,17 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_known_is_short() {
+        let mut recent = Recent::default();
+        let authority = format!("a.example:{}80", "0".repeat(10_000));
+        assert_eq!(
+            recent.origin(Scheme::Http, &authority),
+            Origin::from_authority(Scheme::Http, "a.example")
+        );
+        assert!(recent.places.iter().all(Option::is_none));
+    }
 
     #[test]
     fn what_was_read_before_is_the_same_again() {

@@ -25,9 +25,9 @@ pub struct Interim {
 }
 
 impl Interim {
-    /// Has the interim responses to `request` passed on to the client whose connection drives the exchange.
-    /// A 100 lets the held body `go`: the engine says 100 to the client itself when its body is asked for. A
-    /// client of HTTP/1.0 gets none, and one of HTTP/2 neither: the engine cannot send them there.
+    /// For those that are passed on to the client whose connection drives the exchange. A 100 lets the held
+    /// body `go`: the engine says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets
+    /// none, and one of HTTP/2 neither: the engine cannot send them there.
     pub fn pass_on(received: Version, control: &Arc<Control>, go: Option<oneshot::Sender<()>>) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Arc::new(Self { received, control: Arc::clone(control), go: Mutex::new(go), read, passed })

@@ -34,7 +34,7 @@ pub enum Side {
 }
 
 impl Silence {
-    /// At most `limit`, and hardly at all once `stop` is cancelled: a tunnel may be kept open for hours
+    /// At most `limit`, and hardly at all once `stop` is said: a tunnel may be kept open for hours
     /// without a word, and would hold the drain for all of its time.
     pub fn new(limit: Duration, stop: Halt) -> Self {
         Self { limit, stop, since: Mutex::new(clock::monotonic()), spoke: AtomicU8::new(Side::Client as u8) }

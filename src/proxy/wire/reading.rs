@@ -80,11 +80,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.held.advance(count);
         self.granted -= count;
         if self.held.is_empty() {
-            // What one request takes up is kept for the next, what a body took up is not.
-            self.held.clear();
-            if self.held.try_reclaim(SCRATCH_OCTETS + 1) {
-                self.held = BytesMut::new();
-            }
+            // An idle connection takes up no room.
+            self.held = BytesMut::new();
         }
         count > 0
     }
@@ -171,8 +168,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Phase::Head => self.refuse(head::too_slow()),
             Phase::Between if has_engine => {
                 self.rests = true;
-                // An idle connection takes up no room.
-                self.held = BytesMut::new();
                 self.reading.begin(idle - limit);
             }
             Phase::Between | Phase::Content => self.end(),
