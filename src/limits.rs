@@ -10,6 +10,9 @@ pub const HOST_OCTETS_MAX: usize = 253;
 /// Origins that a worker knows again by the words they were asked for in.
 pub const RECENT_ORIGINS: usize = 1024;
 
+/// Octets of those words: a host with a dot at its end, a colon and a port.
+pub const RECENT_AUTHORITY_OCTETS_MAX: usize = HOST_OCTETS_MAX + 7;
+
 /// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL, so
 /// short enough to follow a change, long enough that a crawl does not ask for each connection.
 pub const DNS_TTL: Duration = Duration::from_secs(30);

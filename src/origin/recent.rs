@@ -1,13 +1,11 @@
 //! The origins of late: most requests are for one that was asked for before, in the same words.
 
-use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
 
-use super::{Origin, Scheme, UrlError};
-use crate::limits::{HOST_OCTETS_MAX, RECENT_ORIGINS};
+use foldhash::fast::RandomState;
 
-/// A host with a dot at its end, a colon and a port.
-const AUTHORITY_OCTETS_MAX: usize = HOST_OCTETS_MAX + 7;
+use super::{Origin, Scheme, UrlError};
+use crate::limits::{RECENT_AUTHORITY_OCTETS_MAX, RECENT_ORIGINS};
 
 /// Reads authorities, and knows the last ones again. Two that share a place take turns in it.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ impl Recent {
         }
         let origin = Origin::from_authority(scheme, authority)?;
         // A port may have any number of zeros before it.
-        if authority.len() <= AUTHORITY_OCTETS_MAX {
+        if authority.len() <= RECENT_AUTHORITY_OCTETS_MAX {
             *place = Some(Read { scheme, authority: authority.into(), origin: origin.clone() });
         }
         Ok(origin)
