@@ -129,8 +129,8 @@ def reference(*more):
     return command
 
 
-HUDSUCKER = ("--ca", "{run}/proxy-ca.pem", "--ca-key", "{run}/proxy-ca.key",
-             "--origin-ca", "{run}/origin-ca.pem")
+INTERCEPTS = ("--ca", "{run}/proxy-ca.pem", "--ca-key", "{run}/proxy-ca.key",
+              "--origin-ca", "{run}/origin-ca.pem")
 
 
 def courtesy(world, peer):
@@ -152,8 +152,10 @@ def peers(tools, binary, beside):
         Peer("squid", (ONE_ORIGIN, PLAIN, TUNNEL), "squid", squid),
         Peer("hyper", (ONE_ORIGIN, PLAIN, TUNNEL), str(tools / "hyper_proxy"), reference("--nodelay")),
         Peer("hudsucker", (ONE_ORIGIN, PLAIN, INTERCEPT), str(tools / "hudsucker_proxy"),
-             reference(*HUDSUCKER)),
+             reference(*INTERCEPTS)),
         Peer("hudsucker-nodelay", (INTERCEPT,), str(tools / "hudsucker_proxy"),
-             reference("--nodelay", *HUDSUCKER)),
+             reference("--nodelay", *INTERCEPTS)),
+        Peer("engine", (ONE_ORIGIN, PLAIN, INTERCEPT), str(tools / "engine_proxy"),
+             reference("--nodelay", *INTERCEPTS)),
     ]
     return {peer.name: peer for peer in others + ours}
