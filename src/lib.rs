@@ -44,7 +44,7 @@
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
 //! | [`config`] | the settings, and every complaint about them |
 //! | [`admin`] | health, readiness, metrics and settings, told on a listener of their own; panics; the control socket |
-//! | [`server`] | listeners, the acceptor, workers, other settings while it runs, drain |
+//! | [`server`] | listeners, who accepts, workers, other settings while it runs, drain |
 //! | [`cli`] | one file for each subcommand |
 //!
 //! # The path of one request

@@ -344,6 +344,10 @@ pub const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Octets of a file below which the store is never compacted at start.
 pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
 
+/// So many workers accept clients, for themselves and for the others. The system wakes all of them for each client
+/// that comes; one alone would keep everybody out while it is busy.
+pub const ACCEPTORS_MAX: usize = 2;
+
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -1,6 +1,6 @@
-//! The acceptor: one thread that lets clients in and hands each to a worker, the next one in turn.
-//! Where descriptors are short it pauses: who comes then waits in the system's queue, and who is in
-//! finds descriptors for the origins he asks for.
+//! The acceptor: it lets clients in on a worker's thread, and the worker keeps them, but where another has clearly
+//! fewer. Where descriptors are short it pauses: who comes then waits in the system's queue, and who is
+//! in finds descriptors for the origins he asks for.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,13 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::io::Interest;
-use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::Listeners;
-use super::worker::{Arrival, Sender};
+use super::worker::{Arrival, Post};
 use crate::clients::Door;
 use crate::halt::Halt;
 use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX};
@@ -28,29 +27,24 @@ pub(super) struct Acceptor {
     pub places: Arc<Semaphore>,
     /// How many of them one client may have.
     pub share: usize,
-    pub workers: Vec<Sender>,
+    /// The one on whose thread this is, first.
+    pub workers: Vec<Post<Arrival>>,
     pub stop: Halt,
 }
 
 impl Acceptor {
     /// Until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
-    pub fn run(self, runtime: &Runtime, listeners: Listeners) {
-        runtime.block_on(async {
-            let mut loops = tokio::task::JoinSet::new();
-            for listener in listeners.0 {
-                match Listener::new(listener) {
-                    Ok(listener) => {
-                        loops.spawn(self.clone().accept_all(listener));
-                    }
-                    Err(error) => warn!("a listener cannot be served: {error}"),
-                }
+    pub fn start(self, listeners: Listeners) {
+        for listener in listeners.0 {
+            match Listener::new(listener) {
+                Ok(listener) => drop(tokio::spawn(self.clone().accept_all(listener))),
+                Err(error) => warn!("a listener cannot be served: {error}"),
             }
-            while loops.join_next().await.is_some() {}
-        });
+        }
     }
 
     async fn accept_all(self, listener: Listener) {
-        let (mut turn, mut is_short) = (0, false);
+        let mut is_short = false;
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept(&listener) => accepted,
@@ -61,7 +55,7 @@ impl Acceptor {
                     if std::mem::take(&mut is_short) {
                         info!("connections are accepted again");
                     }
-                    self.let_in(stream, client, place, &mut turn);
+                    self.let_in(stream, client, place);
                 }
                 // It was the client who left, or an interruption: nothing that waiting would mend.
                 Err(error) if is_passing(&error) => {}
@@ -86,23 +80,31 @@ impl Acceptor {
         Ok((stream, client, place))
     }
 
-    /// Hands a client to the next worker that is there. What goes wrong costs this client alone.
-    fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit, turn: &mut usize) {
+    /// Hands a client to a worker that is there. What goes wrong costs this client alone.
+    fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit) {
         let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Who is turned away has a place among those, and leaves this one to others.
         let place = reception.turned_away.is_none().then_some(place);
         let mut arrival = Arrival { stream, client, reception, place };
-        for _ in 0..self.workers.len() {
-            *turn = (*turn + 1) % self.workers.len();
-            match self.workers[*turn].send(arrival) {
+        let chosen = choose(self.workers.iter().map(Post::connections));
+        for at in chosen.into_iter().chain(0..self.workers.len()) {
+            match self.workers[at].send(arrival) {
                 Ok(()) => return,
                 // That worker is gone.
-                Err(returned) => arrival = returned.0,
+                Err(returned) => arrival = returned,
             }
         }
         warn!("no worker is left to serve a connection");
     }
+}
+
+/// The first, for to wake another thread costs more than an accept; but where it has an eighth more connections
+/// than the one with the fewest, that one. A few long-lived ones are spread evenly.
+fn choose(connections: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+    let first = connections.clone().next()?;
+    let (fewest, at) = connections.zip(0..).min()?;
+    Some(if first <= fewest + fewest / 8 { 0 } else { at })
 }
 
 fn is_passing(error: &io::Error) -> bool {
@@ -142,6 +144,24 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+
+    #[test]
+    fn a_worker_keeps_whom_it_accepts_unless_another_has_clearly_fewer() {
+        for (connections, expected) in [
+            (&[][..], None),
+            (&[7], Some(0)),
+            (&[0, 0], Some(0)),
+            (&[1, 0], Some(1)),
+            (&[7, 6], Some(1)),
+            (&[9, 8], Some(0)),
+            (&[10, 8], Some(1)),
+            (&[36, 40, 32], Some(0)),
+            (&[37, 40, 32], Some(2)),
+            (&[3, 1, 2, 1], Some(1)),
+        ] {
+            assert_eq!(choose(connections.iter().copied()), expected, "{connections:?}");
+        }
+    }
 
     #[tokio::test]
     async fn what_is_set_of_a_listener_holds_of_what_it_accepts() {

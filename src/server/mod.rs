@@ -1,5 +1,5 @@
-//! The running proxy: listeners, one acceptor that hands connections to the workers, and the drain
-//! at the end. Each worker is a thread with a runtime of its own; a connection lives and dies there.
+//! The running proxy: listeners, workers that accept what comes by them, and the drain at the end. Each
+//! worker is a thread with a runtime of its own; a connection lives and dies there.
 
 mod accept;
 mod assemble;
@@ -12,7 +12,6 @@ mod worker;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -23,9 +22,10 @@ pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use change::Changed;
 pub use pulse::Pulse;
 use totals::Totals;
-use worker::Worker;
+use worker::{Post, Worker};
 
 use crate::halt::Halt;
+use crate::limits::ACCEPTORS_MAX;
 
 /// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
 #[derive(Debug)]
@@ -57,6 +57,11 @@ impl Listeners {
         Ok(Self(listeners))
     }
 
+    /// The same ones: who comes by them is accepted once, by whoever is first.
+    fn again(&self) -> io::Result<Self> {
+        self.0.iter().map(TcpListener::try_clone).collect::<Result<_, _>>().map(Self)
+    }
+
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
@@ -67,7 +72,6 @@ impl Listeners {
 pub struct Server {
     addresses: Vec<SocketAddr>,
     stop: Halt,
-    acceptor: Option<JoinHandle<()>>,
     workers: Vec<Worker>,
     pulse: Pulse,
     totals: Totals,
@@ -80,31 +84,39 @@ impl Server {
     /// Starts the threads that serve `listeners`.
     pub fn start(listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
         let stop = Halt::default();
+        let started = Self::serve(listeners, assembly, &stop);
+        started.inspect_err(|_| stop.say())
+    }
+
+    fn serve(listeners: Listeners, assembly: &Assembly, stop: &Halt) -> io::Result<Self> {
         let addresses = listeners.addresses();
-        // Each listener holds a place for whom it waits.
-        let (settings, places) = (assembly.settings(), descriptors::places().max(listeners.0.len() + 1));
+        let acceptors = assembly.workers.min(ACCEPTORS_MAX);
+        // Each acceptor holds a place for whom it waits.
+        let waiting = acceptors * listeners.0.len();
+        let (settings, places) = (assembly.settings(), descriptors::places().max(waiting + 1));
         descriptors::say_if_short(settings.clients.max_connections, places);
         let gate = assembly.gate(&settings);
         let connections = TaskTracker::new();
-        let started = (0..assembly.workers)
-            .map(|number| Worker::start(number, assembly, &gate, stop.clone(), connections.clone()));
-        let (workers, senders): (Vec<_>, Vec<_>) =
-            started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        let acceptor = Acceptor {
-            door: Arc::clone(&assembly.door),
-            places: Arc::new(Semaphore::new(places)),
-            share: descriptors::share(places),
-            workers: senders,
-            stop: stop.clone(),
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let accepting = ("accept".to_owned(), runtime.handle().clone());
-        let pulse = Pulse::of(workers.iter().map(Worker::named).chain([accepting]));
-        let accept = move || acceptor.run(&runtime, listeners);
-        let acceptor = std::thread::Builder::new().name("accept".into()).spawn(accept)?;
-        let totals = Totals::start(assembly)?;
-        let (acceptor, assembly) = (Some(acceptor), assembly.clone());
-        Ok(Self { addresses, stop, acceptor, workers, pulse, totals, places, assembly })
+        let (mut posts, arrivals): (Vec<_>, Vec<_>) = (0..assembly.workers).map(|_| Post::new()).unzip();
+        let vacant = Arc::new(Semaphore::new(places));
+        let mut workers = Vec::with_capacity(assembly.workers);
+        for (number, arrivals) in arrivals.into_iter().enumerate() {
+            let acceptor = Acceptor {
+                door: Arc::clone(&assembly.door),
+                places: Arc::clone(&vacant),
+                share: descriptors::share(places),
+                workers: posts.clone(),
+                stop: stop.clone(),
+            };
+            posts.rotate_left(1);
+            let listeners = (number < acceptors).then(|| listeners.again()).transpose()?;
+            let begin = move || listeners.map_or((), |listeners| acceptor.start(listeners));
+            let (stop, connections) = (stop.clone(), connections.clone());
+            workers.push(Worker::start(number, assembly, &gate, stop, connections, arrivals, begin)?);
+        }
+        let pulse = Pulse::of(workers.iter().map(Worker::named));
+        let (totals, stop, assembly) = (Totals::start(assembly)?, stop.clone(), assembly.clone());
+        Ok(Self { addresses, stop, workers, pulse, totals, places, assembly })
     }
 
     /// Where it listens.
@@ -125,9 +137,6 @@ impl Server {
 
     fn end(&mut self) {
         self.stop.say();
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
         for worker in &mut self.workers {
             worker.join();
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,8 +33,50 @@ pub struct Arrival {
     pub place: Option<OwnedSemaphorePermit>,
 }
 
-/// Unbounded, and yet bounded: the door counts every connection until it is over.
-pub type Sender = mpsc::UnboundedSender<Arrival>;
+/// The way to a worker. Unbounded, and yet bounded: the door counts every connection until it is over.
+#[derive(Debug)]
+pub struct Post<T> {
+    sender: mpsc::UnboundedSender<(T, Held)>,
+    connections: Arc<AtomicUsize>,
+}
+
+/// What comes by it.
+pub type Arrivals<T> = mpsc::UnboundedReceiver<(T, Held)>;
+
+/// One connection more, until it is dropped.
+#[derive(Debug)]
+pub struct Held(Arc<AtomicUsize>);
+
+impl<T> Post<T> {
+    pub fn new() -> (Self, Arrivals<T>) {
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        (Self { sender, connections: Arc::default() }, arrivals)
+    }
+
+    /// How many connections the worker has, those included that are on their way.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Gives `arrival` back when the worker is gone.
+    pub fn send(&self, arrival: T) -> Result<(), T> {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        let held = Held(Arc::clone(&self.connections));
+        self.sender.send((arrival, held)).map_err(|returned| returned.0.0)
+    }
+}
+
+impl<T> Clone for Post<T> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), connections: Arc::clone(&self.connections) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 #[derive(Debug)]
 pub struct Worker {
@@ -44,17 +87,18 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Serves what is sent, until nobody can send any more: then what is under way may end, within the
+    /// Serves what arrives, until nobody can send any more: then what is under way may end, within the
     /// drain timeout. `connections` are those of all workers: each goes on until the last has ended, for
-    /// its connections to origins may be lent, and all wait for what it fetches.
+    /// its connections to origins may be lent, and all wait for what it fetches. `begin` is done first, there.
     pub fn start(
         number: usize,
         assembly: &Assembly,
         gate: &Arc<Gate>,
         stop: Halt,
         connections: TaskTracker,
-    ) -> io::Result<(Self, Sender)> {
-        let (sender, arrivals) = mpsc::unbounded_channel();
+        arrivals: Arrivals<Arrival>,
+        begin: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let egress = Arc::new(Egress::new(Arc::clone(&assembly.egress)));
         let proxy = assembly.proxy(&assembly.settings(), gate, egress);
@@ -62,17 +106,18 @@ impl Worker {
         let (served, settings) = (Arc::clone(&current), Arc::clone(&assembly.settings));
         let (name, handle) = (format!("worker-{number}"), runtime.handle().clone());
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
-            let receive = |arrival| receive(arrival, Arc::clone(&served), stop.clone());
+            let receive = |(arrival, held)| receive(arrival, held, Arc::clone(&served), stop.clone());
             let tend = || served.load().forwarding.egress.sweep();
             served.load().forwarding.egress.settle();
             runtime.block_on(async {
+                begin();
                 serve(arrivals, &connections, receive, tend).await;
                 drain(&connections, settings.load().limits.drain_timeout).await;
             });
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
-        Ok((Self { name, handle, current, thread: Some(thread) }, sender))
+        Ok(Self { name, handle, current, thread: Some(thread) })
     }
 
     /// Its thread's name, and what runs there.
@@ -126,19 +171,29 @@ async fn drain(connections: &TaskTracker, patience: Duration) {
 
 /// Serves one client that has been let in. The place inside is kept until all is over, what runs
 /// inside a CONNECT included.
-async fn receive(arrival: Arrival, proxy: Current, stop: Halt) {
+async fn receive(arrival: Arrival, held: Held, proxy: Current, stop: Halt) {
     let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let channel = Arc::new(Channel::of_client(client, stop, proxy));
     proxy::serve(stream, channel, reception.turned_away.map(Into::into)).await;
-    drop((reception, place));
+    drop((reception, place, held));
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
+
+    #[test]
+    fn a_connection_counts_from_when_it_is_sent_until_it_is_over() {
+        let (post, mut arrivals) = Post::new();
+        assert_eq!((post.send('a'), post.send('b'), post.connections()), (Ok(()), Ok(()), 2));
+        let first = arrivals.try_recv().unwrap();
+        assert_eq!((first.0, post.connections()), ('a', 2));
+        drop(first);
+        assert_eq!(post.connections(), 1);
+        drop(arrivals);
+        assert_eq!((post.send('c'), post.connections()), (Err('c'), 0), "the worker is gone");
+    }
 
     #[tokio::test]
     async fn a_panic_ends_its_own_connection_and_nothing_else() {
