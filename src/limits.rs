@@ -348,6 +348,9 @@ pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
 /// that comes; one alone would keep everybody out while it is busy.
 pub const ACCEPTORS_MAX: usize = 2;
 
+/// So many connections more than another a worker may have, and keep what it accepts all the same.
+pub const KEPT_AHEAD_MAX: usize = 4;
+
 /// How long accepting pauses after it failed, as it does when no descriptors are left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -7,6 +7,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::io::Interest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -17,7 +19,7 @@ use super::Listeners;
 use super::worker::{Arrival, Post};
 use crate::clients::Door;
 use crate::halt::Halt;
-use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX};
+use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX, KEPT_AHEAD_MAX};
 
 /// What every listener's loop needs.
 #[derive(Clone)]
@@ -30,11 +32,13 @@ pub(super) struct Acceptor {
     /// The one on whose thread this is, first.
     pub workers: Vec<Post<Arrival>>,
     pub stop: Halt,
+    /// Accepting has failed, and has not gone well since; the same for all, for it is said once.
+    pub is_short: Arc<AtomicBool>,
 }
 
 impl Acceptor {
-    /// Until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
-    pub fn start(self, listeners: Listeners) {
+    /// From now on, until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
+    pub fn begin(self, listeners: Listeners) {
         for listener in listeners.0 {
             match Listener::new(listener) {
                 Ok(listener) => drop(tokio::spawn(self.clone().accept_all(listener))),
@@ -44,7 +48,6 @@ impl Acceptor {
     }
 
     async fn accept_all(self, listener: Listener) {
-        let mut is_short = false;
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept(&listener) => accepted,
@@ -52,7 +55,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, client, place)) => {
-                    if std::mem::take(&mut is_short) {
+                    if self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
                     self.let_in(stream, client, place);
@@ -61,7 +64,7 @@ impl Acceptor {
                 Err(error) if is_passing(&error) => {}
                 Err(error) => {
                     // Most often no descriptors are left: waiting helps, trying at once does not.
-                    if !std::mem::replace(&mut is_short, true) {
+                    if !self.is_short.swap(true, Relaxed) {
                         warn!("cannot accept connections, tried again every {ACCEPT_PAUSE:?}: {error}");
                     }
                     tokio::select! {
@@ -99,20 +102,20 @@ impl Acceptor {
     }
 }
 
-/// The first, for to wake another thread costs more than an accept; but where it has an eighth more connections
-/// than the one with the fewest, that one. A few long-lived ones are spread evenly.
+/// The first, for to wake another thread costs more than an accept; but where it has an eighth more connections than
+/// the one with the fewest, or [`KEPT_AHEAD_MAX`] more, that one. A few long-lived ones are spread evenly.
 fn choose(connections: impl Iterator<Item = usize> + Clone) -> Option<usize> {
     let first = connections.clone().next()?;
     let (fewest, at) = connections.zip(0..).min()?;
-    Some(if first <= fewest + fewest / 8 { 0 } else { at })
+    Some(if first <= fewest + (fewest / 8).min(KEPT_AHEAD_MAX) { 0 } else { at })
 }
 
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-/// What it accepts belongs to no runtime yet: the runtime's own listener would take each connection on, only
-/// for it to be taken away again and handed to a worker.
+/// What it accepts belongs to no runtime yet: the runtime's own listener would take each connection on, also one that
+/// is handed to another worker.
 struct Listener {
     socket: TcpListener,
     /// The same socket. Of a stream the runtime tells when it is readable, and of this one when a client waits.
@@ -157,6 +160,9 @@ mod tests {
             (&[10, 8], Some(1)),
             (&[36, 40, 32], Some(0)),
             (&[37, 40, 32], Some(2)),
+            // Connections that idle do not keep new ones here.
+            (&[2504, 2500, 2600], Some(0)),
+            (&[2505, 2500, 2600], Some(1)),
             (&[3, 1, 2, 1], Some(1)),
         ] {
             assert_eq!(choose(connections.iter().copied()), expected, "{connections:?}");

@@ -22,7 +22,7 @@ pub use assemble::{Assembly, SetupError, assemble, store, way_out};
 pub use change::Changed;
 pub use pulse::Pulse;
 use totals::Totals;
-use worker::{Post, Worker};
+use worker::Worker;
 
 use crate::halt::Halt;
 use crate::limits::ACCEPTORS_MAX;
@@ -84,38 +84,33 @@ impl Server {
     /// Starts the threads that serve `listeners`.
     pub fn start(listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
         let stop = Halt::default();
-        let started = Self::serve(listeners, assembly, &stop);
-        started.inspect_err(|_| stop.say())
-    }
-
-    fn serve(listeners: Listeners, assembly: &Assembly, stop: &Halt) -> io::Result<Self> {
         let addresses = listeners.addresses();
         let acceptors = assembly.workers.min(ACCEPTORS_MAX);
-        // Each acceptor holds a place for whom it waits.
+        let accepting = (0..acceptors).map(|_| listeners.again()).collect::<io::Result<Vec<_>>>()?;
+        // Each of them holds a place for whom it waits, at each listener.
         let waiting = acceptors * listeners.0.len();
         let (settings, places) = (assembly.settings(), descriptors::places().max(waiting + 1));
         descriptors::say_if_short(settings.clients.max_connections, places);
         let gate = assembly.gate(&settings);
         let connections = TaskTracker::new();
-        let (mut posts, arrivals): (Vec<_>, Vec<_>) = (0..assembly.workers).map(|_| Post::new()).unzip();
-        let vacant = Arc::new(Semaphore::new(places));
-        let mut workers = Vec::with_capacity(assembly.workers);
-        for (number, arrivals) in arrivals.into_iter().enumerate() {
-            let acceptor = Acceptor {
-                door: Arc::clone(&assembly.door),
-                places: Arc::clone(&vacant),
-                share: descriptors::share(places),
-                workers: posts.clone(),
-                stop: stop.clone(),
-            };
-            posts.rotate_left(1);
-            let listeners = (number < acceptors).then(|| listeners.again()).transpose()?;
-            let begin = move || listeners.map_or((), |listeners| acceptor.start(listeners));
-            let (stop, connections) = (stop.clone(), connections.clone());
-            workers.push(Worker::start(number, assembly, &gate, stop, connections, arrivals, begin)?);
-        }
+        let started = (0..assembly.workers)
+            .map(|number| Worker::start(number, assembly, &gate, stop.clone(), connections.clone()));
+        let (workers, posts): (Vec<_>, Vec<_>) = started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let pulse = Pulse::of(workers.iter().map(Worker::named));
-        let (totals, stop, assembly) = (Totals::start(assembly)?, stop.clone(), assembly.clone());
+        let (totals, assembly) = (Totals::start(assembly)?, assembly.clone());
+        let mut acceptor = Acceptor {
+            door: Arc::clone(&assembly.door),
+            places: Arc::new(Semaphore::new(places)),
+            share: descriptors::share(places - waiting),
+            workers: posts,
+            stop: stop.clone(),
+            is_short: Arc::default(),
+        };
+        // Nobody is let in before all is there.
+        for (worker, listeners) in workers.iter().zip(accepting) {
+            worker.accept(acceptor.clone(), listeners);
+            acceptor.workers.rotate_left(1);
+        }
         Ok(Self { addresses, stop, workers, pulse, totals, places, assembly })
     }
 

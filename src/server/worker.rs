@@ -16,6 +16,8 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
+use super::Listeners;
+use super::accept::Acceptor;
 use super::assemble::Assembly;
 use crate::clients::Reception;
 use crate::egress::Egress;
@@ -40,15 +42,12 @@ pub struct Post<T> {
     connections: Arc<AtomicUsize>,
 }
 
-/// What comes by it.
-pub type Arrivals<T> = mpsc::UnboundedReceiver<(T, Held)>;
-
 /// One connection more, until it is dropped.
 #[derive(Debug)]
-pub struct Held(Arc<AtomicUsize>);
+struct Held(Arc<AtomicUsize>);
 
 impl<T> Post<T> {
-    pub fn new() -> (Self, Arrivals<T>) {
+    fn new() -> (Self, mpsc::UnboundedReceiver<(T, Held)>) {
         let (sender, arrivals) = mpsc::unbounded_channel();
         (Self { sender, connections: Arc::default() }, arrivals)
     }
@@ -87,18 +86,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Serves what arrives, until nobody can send any more: then what is under way may end, within the
+    /// Serves what is sent, until nobody can send any more: then what is under way may end, within the
     /// drain timeout. `connections` are those of all workers: each goes on until the last has ended, for
-    /// its connections to origins may be lent, and all wait for what it fetches. `begin` is done first, there.
+    /// its connections to origins may be lent, and all wait for what it fetches.
     pub fn start(
         number: usize,
         assembly: &Assembly,
         gate: &Arc<Gate>,
         stop: Halt,
         connections: TaskTracker,
-        arrivals: Arrivals<Arrival>,
-        begin: impl FnOnce() + Send + 'static,
-    ) -> io::Result<Self> {
+    ) -> io::Result<(Self, Post<Arrival>)> {
+        let (post, arrivals) = Post::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let egress = Arc::new(Egress::new(Arc::clone(&assembly.egress)));
         let proxy = assembly.proxy(&assembly.settings(), gate, egress);
@@ -110,14 +108,18 @@ impl Worker {
             let tend = || served.load().forwarding.egress.sweep();
             served.load().forwarding.egress.settle();
             runtime.block_on(async {
-                begin();
                 serve(arrivals, &connections, receive, tend).await;
                 drain(&connections, settings.load().limits.drain_timeout).await;
             });
             // What still runs (tunnels, a fetch) does not keep the process.
             runtime.shutdown_background();
         })?;
-        Ok(Self { name, handle, current, thread: Some(thread) })
+        Ok((Self { name, handle, current, thread: Some(thread) }, post))
+    }
+
+    /// Has `acceptor` accept on its thread what comes by `listeners`.
+    pub fn accept(&self, acceptor: Acceptor, listeners: Listeners) {
+        self.handle.spawn(async move { acceptor.begin(listeners) });
     }
 
     /// Its thread's name, and what runs there.

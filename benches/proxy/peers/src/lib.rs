@@ -15,7 +15,6 @@ use rustls::{ClientConfig, RootCertStore};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
-use tokio::task::LocalSet;
 
 /// As many leaf certificates as any workload needs.
 const LEAVES: u64 = 20_000;
@@ -51,7 +50,7 @@ impl Serving {
     pub fn run_each<F: Future<Output = ()>>(&self, proxy: impl Fn(TcpListener) -> F + Sync) {
         let run = || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-            LocalSet::new().block_on(&runtime, async { proxy(self.listener(true)).await });
+            runtime.block_on(async { proxy(self.listener(true)).await });
         };
         thread::scope(|threads| (0..self.threads).for_each(|_| _ = threads.spawn(run)));
     }

@@ -1,21 +1,20 @@
 //! What the HTTP engine takes by itself: hyper on both sides, a runtime and kept connections of their own for each
 //! thread, and an origin's connection driven by whoever waits for its answer, as courtesy has it. It
-//! decides, checks, counts, bounds and records nothing, and gives nobody a second try: no proxy, but the
-//! least that one of this engine can cost.
+//! decides, checks, counts, bounds and records nothing, and gives nobody a second try: no proxy, but about the
+//! least that one of this engine can cost for a request, once its connections stand. What courtesy does to
+//! make handshakes and idle connections cheap, it does not.
 
 #![forbid(unsafe_code)]
 
 #[path = "../../../../../src/egress/bell.rs"]
 mod bell;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
 use bell::Bell;
@@ -34,9 +33,11 @@ use peers::{Certificates, Serving};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::coop::unconstrained;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-type Engine = Pin<Box<dyn Future<Output = hyper::Result<()>>>>;
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Engine = Boxed<hyper::Result<()>>;
 type Failure = Box<dyn Error + Send + Sync>;
 type Answer = Response<Either<Arriving, Empty<Bytes>>>;
 
@@ -50,7 +51,7 @@ struct Args {
 
 /// One thread's way out, and what it needs to stand for origins.
 struct Worker {
-    kept: RefCell<HashMap<Authority, Vec<Kept>>>,
+    kept: Mutex<HashMap<Authority, Vec<Kept>>>,
     connector: TlsConnector,
     authority: Arc<RcgenAuthority>,
 }
@@ -65,7 +66,7 @@ struct Kept {
 /// The body of an answer, and the connection by which it comes.
 struct Arriving {
     body: Incoming,
-    from: Option<(Rc<Worker>, Authority, Kept)>,
+    from: Option<(Arc<Worker>, Authority, Kept)>,
 }
 
 fn main() {
@@ -74,39 +75,39 @@ fn main() {
     let towards_origins = Arc::new(args.certificates.towards_origins());
     args.serving.run_each(|listener| {
         let worker = Worker {
-            kept: RefCell::default(),
+            kept: Mutex::default(),
             connector: Arc::clone(&towards_origins).into(),
             authority: Arc::clone(&authority),
         };
-        accept(listener, Rc::new(worker))
+        accept(listener, Arc::new(worker))
     });
 }
 
-async fn accept(listener: TcpListener, worker: Rc<Worker>) {
+async fn accept(listener: TcpListener, worker: Arc<Worker>) {
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
         // How a connection ends is the client's business; the generator counts what it lacks.
-        tokio::task::spawn_local(serve(client, Rc::clone(&worker), None));
+        tokio::spawn(serve(client, Arc::clone(&worker), None));
     }
 }
 
 /// Serves what comes by `stream`: for any origin, or for the one `within` which it is.
-async fn serve<S>(stream: S, worker: Rc<Worker>, within: Option<Authority>)
+async fn serve<S>(stream: S, worker: Arc<Worker>, within: Option<Authority>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request| handle(request, Rc::clone(&worker), within.clone()));
+    let service = service_fn(move |request| handle(request, Arc::clone(&worker), within.clone()));
     let connection = server::Builder::new().serve_connection(TokioIo::new(stream), service);
     let _ = connection.with_upgrades().await;
 }
 
 async fn handle(
     request: Request<Incoming>,
-    worker: Rc<Worker>,
+    worker: Arc<Worker>,
     within: Option<Authority>,
 ) -> Result<Answer, Infallible> {
     if request.method() == Method::CONNECT {
-        tokio::task::spawn_local(intercept(request, worker));
+        tokio::spawn(intercept(request, worker));
         return Ok(Response::new(Either::Right(Empty::new())));
     }
     Ok(forward(request, worker, within).await.unwrap_or_else(|_| {
@@ -116,19 +117,22 @@ async fn handle(
     }))
 }
 
-async fn intercept(request: Request<Incoming>, worker: Rc<Worker>) -> Result<(), Failure> {
-    let authority = request.uri().authority().cloned().ok_or("a CONNECT without an authority")?;
-    let upgraded = hyper::upgrade::on(request).await?;
-    let client = upgraded.downcast::<TokioIo<TcpStream>>().map_err(|_| "not our stream")?.io.into_inner();
-    let config = worker.authority.gen_server_config(&authority).await;
-    let stream = TlsAcceptor::from(config).accept(client).await?;
-    serve(stream, worker, Some(authority)).await;
-    Ok(())
+/// Boxed, for it serves what may ask for it again.
+fn intercept(request: Request<Incoming>, worker: Arc<Worker>) -> Boxed<Result<(), Failure>> {
+    Box::pin(async move {
+        let authority = request.uri().authority().cloned().ok_or("a CONNECT without an authority")?;
+        let upgraded = hyper::upgrade::on(request).await?;
+        let client = upgraded.downcast::<TokioIo<TcpStream>>().map_err(|_| "not our stream")?.io.into_inner();
+        let config = worker.authority.gen_server_config(&authority).await;
+        let stream = TlsAcceptor::from(config).accept(client).await?;
+        serve(stream, worker, Some(authority)).await;
+        Ok(())
+    })
 }
 
 async fn forward(
     mut request: Request<Incoming>,
-    worker: Rc<Worker>,
+    worker: Arc<Worker>,
     within: Option<Authority>,
 ) -> Result<Answer, Failure> {
     let is_tls = within.is_some();
@@ -136,7 +140,7 @@ async fn forward(
     let path = request.uri().path_and_query().cloned();
     *request.uri_mut() = Uri::from(path.unwrap_or(PathAndQuery::from_static("/")));
     strip(request.headers_mut());
-    let idle = worker.kept.borrow_mut().get_mut(&origin).and_then(Vec::pop);
+    let idle = worker.kept().get_mut(&origin).and_then(Vec::pop);
     let mut kept = match idle {
         Some(kept) => kept,
         None => worker.connect(&origin, is_tls).await?,
@@ -147,6 +151,10 @@ async fn forward(
 }
 
 impl Worker {
+    fn kept(&self) -> MutexGuard<'_, HashMap<Authority, Vec<Kept>>> {
+        self.kept.lock().expect("nobody panics")
+    }
+
     async fn connect(&self, origin: &Authority, is_tls: bool) -> Result<Kept, Failure> {
         let port = origin.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let stream = TcpStream::connect((origin.host(), port)).await?;
@@ -167,7 +175,8 @@ impl Kept {
 
     async fn send(&mut self, request: Request<Incoming>) -> hyper::Result<Response<Incoming>> {
         self.bell.silence();
-        let mut answer = pin!(self.sender.send_request(request));
+        // With a budget it might wait for more of that, and nobody would be woken.
+        let mut answer = pin!(unconstrained(self.sender.send_request(request)));
         let (engine, bell) = (&mut self.engine, &self.bell);
         poll_fn(|cx| drive(engine, bell, cx, |cx| answer.as_mut().poll(cx))).await
     }
@@ -217,7 +226,7 @@ impl Body for Arriving {
             && kept.sender.is_ready()
         {
             kept.bell.silence();
-            worker.kept.borrow_mut().entry(origin).or_default().push(kept);
+            worker.kept().entry(origin).or_default().push(kept);
         }
         Poll::Ready(frame)
     }
