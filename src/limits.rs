@@ -113,9 +113,8 @@ pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
 /// Octets for a client that wait in the system to be sent, beside those on their way (Linux:
 /// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Half of it
 /// is what a client must read within `limits.body_idle_timeout`; left to itself, the system would take
-/// megabytes, and who reads a kilobyte a second would seem to read nothing. As much as the system sends as one
-/// piece: with less, large answers take a fifth more of the processor.
-pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 64 << 10;
+/// megabytes, and who reads a kilobyte a second would seem to read nothing.
+pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 32 << 10;
 
 /// Octets of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
 /// out, one that follows and one being read, are what a slow client makes us hold. One less than the

@@ -19,8 +19,8 @@ const RATE: usize = 1000;
 
 /// How long they are watched, and how long one may read nothing at all. They do read: whoever is cut off
 /// was judged by what the system holds for him.
-const WATCHED: Duration = Duration::from_secs(45);
-const PATIENCE: Duration = Duration::from_secs(40);
+const WATCHED: Duration = Duration::from_secs(35);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a stream may take of the proxy's memory (safety row L8), and what everything else may meanwhile.
 const OCTETS_EACH: usize = 64 << 10;
