@@ -1,4 +1,4 @@
-//! What the reference proxies share: options, listener, runtime, certificates.
+//! What the reference proxies share: options, listener, runtime, certificates, fields.
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ use std::thread;
 
 use hudsucker::certificate_authority::RcgenAuthority;
 use hudsucker::rcgen::{Issuer, KeyPair};
+use hyper::header::{CONNECTION, HeaderMap, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
@@ -69,6 +70,15 @@ impl Serving {
     }
 }
 
+/// The options of those who intercept.
+#[derive(Debug, clap::Parser)]
+pub struct Interception {
+    #[command(flatten)]
+    pub serving: Serving,
+    #[command(flatten)]
+    pub certificates: Certificates,
+}
+
 /// For whom those who intercept stand, and whom they believe.
 #[derive(Debug, clap::Args)]
 pub struct Certificates {
@@ -110,6 +120,15 @@ impl Certificates {
             .with_root_certificates(roots)
             .with_no_client_auth()
     }
+}
+
+/// Takes out the fields of one connection (RFC 9110 §7.6.1).
+pub fn strip(fields: &mut HeaderMap) {
+    for name in [CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE] {
+        fields.remove(name);
+    }
+    fields.remove("keep-alive");
+    fields.remove("proxy-connection");
 }
 
 fn read(path: &Path) -> String {

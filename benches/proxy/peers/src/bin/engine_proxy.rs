@@ -23,13 +23,12 @@ use http_body_util::{Either, Empty};
 use hudsucker::certificate_authority::{CertificateAuthority, RcgenAuthority};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1 as client;
-use hyper::header::{CONNECTION, HeaderMap, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE};
 use hyper::http::uri::{Authority, PathAndQuery};
 use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use peers::{Certificates, Serving};
+use peers::{Interception, strip};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,14 +39,6 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Engine = Boxed<hyper::Result<()>>;
 type Failure = Box<dyn Error + Send + Sync>;
 type Answer = Response<Either<Arriving, Empty<Bytes>>>;
-
-#[derive(Parser)]
-struct Args {
-    #[command(flatten)]
-    serving: Serving,
-    #[command(flatten)]
-    certificates: Certificates,
-}
 
 /// One thread's way out, and what it needs to stand for origins.
 struct Worker {
@@ -70,7 +61,7 @@ struct Arriving {
 }
 
 fn main() {
-    let args = Args::parse();
+    let args = Interception::parse();
     let authority = Arc::new(args.certificates.authority());
     let towards_origins = Arc::new(args.certificates.towards_origins());
     args.serving.run_each(|listener| {
@@ -238,13 +229,4 @@ impl Body for Arriving {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-/// Takes out the fields of one connection (RFC 9110 §7.6.1).
-fn strip(fields: &mut HeaderMap) {
-    for name in [CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE] {
-        fields.remove(name);
-    }
-    fields.remove("keep-alive");
-    fields.remove("proxy-connection");
 }

@@ -5,15 +5,7 @@
 use clap::Parser;
 use hudsucker::{HttpHandler, Proxy};
 use hyper_util::client::legacy::connect::HttpConnector;
-use peers::{Certificates, Serving};
-
-#[derive(Parser)]
-struct Args {
-    #[command(flatten)]
-    serving: Serving,
-    #[command(flatten)]
-    certificates: Certificates,
-}
+use peers::Interception;
 
 #[derive(Clone)]
 struct Nothing;
@@ -21,7 +13,7 @@ struct Nothing;
 impl HttpHandler for Nothing {}
 
 fn main() {
-    let args = Args::parse();
+    let args = Interception::parse();
     let authority = args.certificates.authority();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);

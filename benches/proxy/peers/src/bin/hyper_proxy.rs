@@ -7,14 +7,13 @@ use clap::Parser;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderMap, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use peers::Serving;
+use peers::{Serving, strip};
 use tokio::net::{TcpListener, TcpStream};
 
 type Origins = Client<HttpConnector, Incoming>;
@@ -74,15 +73,6 @@ async fn tunnel(request: Request<Incoming>) -> Response<Body> {
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     });
     empty(StatusCode::OK)
-}
-
-/// Takes out the fields of one connection (RFC 9110 §7.6.1).
-fn strip(fields: &mut HeaderMap) {
-    for name in [CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE] {
-        fields.remove(name);
-    }
-    fields.remove("keep-alive");
-    fields.remove("proxy-connection");
 }
 
 fn empty(status: StatusCode) -> Response<Body> {
