@@ -55,7 +55,7 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, client, place)) => {
-                    if self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed) {
+                    if self.is_short.swap(false, Relaxed) {
                         info!("connections are accepted again");
                     }
                     self.let_in(stream, client, place);
