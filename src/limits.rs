@@ -111,10 +111,14 @@ pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
 
 /// Octets for a client that wait in the system to be sent, beside those on their way (Linux:
-/// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Half of it
-/// is what a client must read within `limits.body_idle_timeout`; left to itself, the system would take
-/// megabytes, and who reads a kilobyte a second would seem to read nothing.
-pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 32 << 10;
+/// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Left to itself,
+/// the system would take megabytes. As many as it sends as one piece: with half as many a large answer costs
+/// an eighth more, with more it costs no less.
+pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 64 << 10;
+
+/// Octets fewer of them by which it is seen that a client reads: so many it must within
+/// `limits.body_idle_timeout`.
+pub const UNSENT_OCTETS_SEEN: u32 = 4 << 10;
 
 /// Octets of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
 /// out, one that follows and one being read, are what a slow client makes us hold. One less than the

@@ -52,6 +52,11 @@ impl<S> Plaintext<S> {
     pub const fn new(stream: S) -> Self {
         Self(stream)
     }
+
+    /// The stream of TLS itself.
+    pub const fn get_ref(&self) -> &S {
+        &self.0
+    }
 }
 
 impl<S: AsyncBufRead + Readable + Unpin> AsyncRead for Plaintext<S> {

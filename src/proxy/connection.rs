@@ -14,6 +14,7 @@ use super::engine::{self, Outcome};
 use super::framing::Framing;
 use super::refusal::Refusal;
 use super::respond::raw_refusal;
+use super::unsent::Unsent;
 use super::wire::{Deadlines, Wire};
 use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_OCTETS_MAX};
 
@@ -32,7 +33,7 @@ pub struct Limits {
 /// Whatever is not needed by a client that does nothing is on the heap, and comes and goes.
 pub async fn serve<S>(stream: S, channel: Arc<Channel>, turned_away: Option<Refusal>)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unsent + Unpin + Send + 'static,
 {
     let turned_away = turned_away.map(Arc::new);
     let mut wire = wire(stream, &channel);
@@ -60,7 +61,7 @@ where
 
 fn wire<S>(stream: S, channel: &Channel) -> Wire<S>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unsent + Unpin,
 {
     let Limits { deadlines, head_max, fields_max } = channel.proxy.load().limits;
     Wire::new(stream, Arc::clone(&channel.control), deadlines, Framing::new(head_max, fields_max))
@@ -82,7 +83,7 @@ async fn first_request(control: &Control) {
 /// Says what is still to be said, and closes in stages, so that the last answer survives (RFC 9112 §9.6).
 async fn end<S, E: std::fmt::Display>(wire: Wire<S>, ended: Result<(), E>, channel: &Channel)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unsent + Unpin,
 {
     let (client, control) = (channel.client.address, &channel.control);
     if let Err(error) = &ended {

@@ -17,6 +17,7 @@ use super::channel::Channel;
 use super::connection::stopped;
 use super::control::Sequel;
 use super::refusal::Refusal;
+use super::unsent::Unsent;
 use super::wire::Wire;
 use super::{Received, closing, turn_away};
 use crate::limits::ENGINES_FIELDS_MAX;
@@ -40,7 +41,7 @@ pub async fn run<S>(
     turned_away: Option<Arc<Refusal>>,
 ) -> Outcome<S>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Unsent + Unpin + Send + 'static,
 {
     let limits = channel.proxy.load().limits;
     let asked_by = Arc::clone(channel);

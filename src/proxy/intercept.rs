@@ -22,6 +22,7 @@ use super::connection;
 use super::inside::alert;
 use super::multiplexed;
 use super::rewind::Rewind;
+use super::unsent::Unsent;
 use super::wire::Wire;
 use crate::egress::Plaintext;
 use crate::limits::FIRST_REQUEST_GRACE;
@@ -30,6 +31,18 @@ use crate::origin::{Host, Origin, Scheme};
 type Stream = Rewind<TcpStream>;
 /// Its TLS on the heap: it would be moved with each change of hands.
 type Secured = Plaintext<Box<TlsStream<Stream>>>;
+
+impl Unsent for Stream {
+    fn has_fewer(&self, octets: u32) -> bool {
+        self.get_ref().has_fewer(octets)
+    }
+}
+
+impl Unsent for Secured {
+    fn has_fewer(&self, octets: u32) -> bool {
+        self.get_ref().get_ref().0.has_fewer(octets)
+    }
+}
 
 /// Octets that are read before it is decided what they are. The first alone would tell, but the
 /// HTTP engine, once it has part of a head, does not look at it again before the empty line: it

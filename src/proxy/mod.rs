@@ -44,6 +44,7 @@ mod stop;
 mod tally;
 mod target;
 mod tunnel;
+mod unsent;
 mod upgrade;
 mod watch;
 mod wire;

@@ -20,6 +20,11 @@ impl<S> Rewind<S> {
     pub const fn new(first: Vec<u8>, stream: S) -> Self {
         Self { first, read: 0, stream }
     }
+
+    /// The stream itself, which may not know of the first octets.
+    pub const fn get_ref(&self) -> &S {
+        &self.stream
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {

@@ -20,6 +20,7 @@ use tokio::time::Sleep;
 
 use super::control::Control;
 use super::framing::Framing;
+use super::unsent::{Taking, Unsent};
 use crate::deadline::Deadline;
 
 /// How long a client may take.
@@ -62,7 +63,7 @@ pub struct Wire<S> {
     /// How many requests had been read when the current phase began.
     exchanges: usize,
     reading: Deadline,
-    writing: Deadline,
+    writing: Taking,
     /// The next probe of a client that has ended its side, and how long it was waited for.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
 }
@@ -78,7 +79,7 @@ enum Phase {
     Content,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     pub fn new(stream: S, control: Arc<Control>, deadlines: Deadlines, framing: Framing) -> Self {
         Self {
             stream,
@@ -95,7 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             between_messages: true,
             exchanges: 0,
             reading: Deadline::new(),
-            writing: Deadline::new(),
+            writing: Taking::new(),
             probe: None,
         }
     }
@@ -144,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return poll;
         }
         let limit = self.deadlines.write;
-        ready!(self.writing.poll(limit, cx));
+        ready!(self.writing.poll(&self.stream, limit, cx));
         let reason = format!("the client has read nothing for {limit:?}");
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
@@ -183,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);

@@ -8,13 +8,14 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 
+use super::super::unsent::Unsent;
 use super::{SCRATCH_OCTETS, Wire};
 use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_OCTETS_MAX};
 
 /// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// Looks after the client while it waits for its answer: the engine reads nothing then. A client
     /// that has reset the connection is gone, and with it goes the exchange (RFC 9112 §9.5). One
     /// that has only ended its own side may still want the answer (§9.6).

@@ -14,10 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::super::framing::{Admit, Fault};
 use super::super::head;
 use super::super::refusal::Refusal;
+use super::super::unsent::Unsent;
 use super::{Phase, SCRATCH_OCTETS, Wire};
 use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncRead for Wire<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -36,7 +37,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// Waits, while there is no engine, for a request that one may have, and says whether there is one:
     /// nothing may come any more.
     pub async fn request(&mut self) -> io::Result<bool> {
