@@ -130,13 +130,14 @@ pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
 /// them, as above.
 pub const ORIGIN_READ_LARGE_OCTETS: usize = (128 << 10) - 1;
 
-/// The same of a few long answers ([`ORIGIN_BULKS_MAX`]): a fifth less of the processor's time for each octet.
-/// The engine knows one bound for both directions (left to itself, it has one a little larger): so much of a
-/// request's content may wait for an origin that does not read it, too.
-pub const ORIGIN_READ_BULK_OCTETS: usize = 384 << 10;
+/// The same of a few long answers ([`ORIGIN_BULKS_MAX`]): two fifths less of the processor's time for each octet.
+pub const ORIGIN_READ_BULK_OCTETS: usize = 768 << 10;
+
+/// Octets of a request's content that are still taken from its client when the origin takes no more of it.
+pub const ORIGIN_WAITING_OCTETS_MAX: usize = 128 << 10;
 
 /// How many answers are read so at a time: where all their clients stop, 72 MiB are held.
-pub const ORIGIN_BULKS_MAX: usize = 64;
+pub const ORIGIN_BULKS_MAX: usize = 32;
 
 /// An answer is long from so many octets on.
 pub const ORIGIN_BULK_OCTETS_MIN: u64 = 8 << 20;

@@ -17,13 +17,12 @@ use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
 use super::bell::Bell;
-use super::body::Outgoing;
-use super::bulk::Sign;
 use super::dial::Io;
 use super::error::Error;
 use super::exchange::connection_error;
+use super::outgoing::Outgoing;
 use super::pool::Pool;
-use super::portions::Portions;
+use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
 use crate::deadline::Deadline;
 use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
@@ -43,7 +42,7 @@ pub struct Alone {
     standing: Standing,
     /// Where it is kept: with the worker whose runtime has its socket.
     home: Weak<Pool>,
-    sign: Sign,
+    signs: Arc<Signs>,
     /// Kept from answer to answer.
     pub(super) overdue: Deadline,
 }
@@ -56,7 +55,7 @@ impl Alone {
         standing: Standing,
         home: Weak<Pool>,
     ) -> Result<Box<Self>, Error> {
-        let (config, sign) = (standing.config(), Sign::default());
+        let (config, signs) = (standing.config(), Arc::<Signs>::default());
         let mut builder = http1::Builder::new();
         if config.max_headers != ENGINES_FIELDS_MAX {
             builder.max_headers(config.max_headers);
@@ -67,7 +66,7 @@ impl Alone {
             .title_case_headers(true)
             .max_header_size(config.max_header_bytes)
             .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_OCTETS))
-            .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&sign))))
+            .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&signs))))
             .await
             .map_err(|error| connection_error(origin, &error))?;
         let engine: Engine = Box::pin(connection.with_upgrades());
@@ -77,7 +76,7 @@ impl Alone {
             bell: Bell::new(),
             standing,
             home,
-            sign,
+            signs,
             overdue: Deadline::new(),
         }))
     }
@@ -102,9 +101,9 @@ impl Alone {
         ptr::eq(self.home.as_ptr(), Arc::as_ptr(pool))
     }
 
-    /// Says how large the portions are that it is read in.
-    pub const fn sign(&self) -> &Sign {
-        &self.sign
+    /// By which its answer says how large the portions are that it is read in.
+    pub const fn signs(&self) -> &Arc<Signs> {
+        &self.signs
     }
 
     /// Whether it is there for another exchange: both messages of the last one have been read and written
@@ -131,8 +130,9 @@ impl Alone {
     /// when nothing of it was sent.
     pub fn begin(
         &mut self,
-        request: Request<Outgoing>,
+        mut request: Request<Outgoing>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
+        request.body_mut().goes_by(&self.signs);
         self.bell.silence();
         // With a budget, it might wait for more of that, and not be woken by the bell.
         let answer = unconstrained(self.sender.try_send_request(request));

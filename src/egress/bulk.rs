@@ -3,31 +3,29 @@
 //! held for clients that stop than there are such answers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::portions::Signs;
 use crate::limits::{ORIGIN_BULK_OCTETS_MIN, ORIGIN_BULK_REST_OCTETS};
-
-/// Whether what a connection brings is read so; its reader and its answer both see it.
-pub type Sign = Arc<AtomicBool>;
 
 /// The right of one answer to be read so. Given back when dropped.
 #[derive(Debug)]
 pub struct Bulk {
-    sign: Sign,
+    signs: Arc<Signs>,
     _right: OwnedSemaphorePermit,
 }
 
 impl Bulk {
     /// For an answer that is known to be long, if one more may.
-    pub fn begin(rights: &Arc<Semaphore>, sign: &Sign, to_come: Option<u64>) -> Option<Self> {
+    pub fn begin(rights: &Arc<Semaphore>, signs: &Arc<Signs>, to_come: Option<u64>) -> Option<Self> {
         if to_come? < ORIGIN_BULK_OCTETS_MIN {
             return None;
         }
         let right = Arc::clone(rights).try_acquire_owned().ok()?;
-        sign.store(true, Ordering::Relaxed);
-        Some(Self { sign: Arc::clone(sign), _right: right })
+        signs.in_bulk.store(true, Ordering::Relaxed);
+        Some(Self { signs: Arc::clone(signs), _right: right })
     }
 
     /// Whether enough is still to come.
@@ -38,7 +36,7 @@ impl Bulk {
 
 impl Drop for Bulk {
     fn drop(&mut self) {
-        self.sign.store(false, Ordering::Relaxed);
+        self.signs.in_bulk.store(false, Ordering::Relaxed);
     }
 }
 
@@ -48,8 +46,8 @@ mod tests {
 
     #[test]
     fn few_long_answers_have_it_until_little_is_to_come() {
-        let (rights, signs) = (Arc::new(Semaphore::new(1)), [Sign::default(), Sign::default()]);
-        let is_set = |at: usize| signs[at].load(Ordering::Relaxed);
+        let (rights, signs) = (Arc::new(Semaphore::new(1)), [(); 2].map(|()| Arc::<Signs>::default()));
+        let is_set = |at: usize| signs[at].in_bulk.load(Ordering::Relaxed);
         for short in [None, Some(0), Some(ORIGIN_BULK_OCTETS_MIN - 1)] {
             assert!(Bulk::begin(&rights, &signs[0], short).is_none() && !is_set(0), "{short:?}");
         }

@@ -18,12 +18,12 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 
 use super::alone::Alone;
-use super::body::Outgoing;
 use super::bulk::Bulk;
 use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
 use super::multiplexed::{Multiplexed, Opening, Stream};
+use super::outgoing::Outgoing;
 use super::plaintext::Plaintext;
 use super::pool::Pool;
 use super::terms::{Standing, Terms};
@@ -63,7 +63,7 @@ impl Link {
     /// For an answer that comes over it, of so many octets: the right to be read in the largest portions.
     pub fn bulk(&self, rights: &Arc<Semaphore>, to_come: Option<u64>) -> Option<Bulk> {
         match self {
-            Self::Http1(alone) => Bulk::begin(rights, alone.sign(), to_come),
+            Self::Http1(alone) => Bulk::begin(rights, alone.signs(), to_come),
             Self::Http2(_) => None,
         }
     }

@@ -16,9 +16,10 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 
 use super::Egress;
-use super::body::{Arriving, Outgoing};
+use super::arriving::Arriving;
 use super::dial::{Connection, Link};
 use super::error::{Error, Failure};
+use super::outgoing::Outgoing;
 use super::pool::Lease;
 use super::progress::Progress;
 use super::slots::Slot;

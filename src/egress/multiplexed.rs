@@ -12,8 +12,8 @@ use hyper::client::conn::http2::SendRequest;
 use lru::LruCache;
 use tokio::sync::OnceCell;
 
-use super::body::Outgoing;
 use super::error::Error;
+use super::outgoing::Outgoing;
 use super::terms::{Standing, Terms};
 use crate::clock;
 use crate::limits::{HTTP1_ORIGINS_MAX, HTTP2_STREAMS_MAX};

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 
 use super::alone::Alone;
-use super::body::Answered;
 use super::dial::Link;
 use super::multiplexed::{Multiplexed, Table};
+use super::outgoing::Answered;
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clock;

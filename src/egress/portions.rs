@@ -1,18 +1,27 @@
 //! A stream that is read in small portions at first: until it shows that its client reads, no more is
 //! taken at once of what an origin has sent than is to be held for one that does not. Then they are larger,
-//! and largest where a sign says so.
+//! and largest where a sign says so. In the other direction it says when the origin takes no more.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
-use super::bulk::Sign;
 use crate::limits::{
     ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS, ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS,
 };
+
+/// What those above the HTTP engine and the stream below it let each other know.
+#[derive(Debug, Default)]
+pub struct Signs {
+    /// What comes is to be read in the largest portions.
+    pub in_bulk: AtomicBool,
+    /// The system takes nothing more for the origin: what there is to be sent waits.
+    pub is_full: AtomicBool,
+}
 
 /// A connection to an origin, below the HTTP engine.
 #[derive(Debug)]
@@ -20,23 +29,36 @@ pub struct Portions<S> {
     stream: Take<S>,
     /// Octets read since something was written: since the request.
     taken: usize,
-    in_bulk: Sign,
+    signs: Arc<Signs>,
 }
 
 impl<S: AsyncRead> Portions<S> {
-    pub fn new(stream: S, in_bulk: Sign) -> Self {
-        Self { stream: stream.take(0), taken: 0, in_bulk }
+    pub fn new(stream: S, signs: Arc<Signs>) -> Self {
+        Self { stream: stream.take(0), taken: 0, signs }
     }
 
     /// Octets that may be read at once.
     fn portion(&self) -> usize {
         if self.taken < ORIGIN_READ_SMALL_OCTETS {
             ORIGIN_READ_OCTETS
-        } else if self.in_bulk.load(Ordering::Relaxed) {
+        } else if self.signs.in_bulk.load(Ordering::Relaxed) {
             ORIGIN_READ_BULK_OCTETS
         } else {
             ORIGIN_READ_LARGE_OCTETS
         }
+    }
+
+    /// Passes on what became of a write. The engine does not ask for more of a request by itself once the origin
+    /// takes it again.
+    fn wrote(&self, cx: &Context<'_>, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let was_full = self.signs.is_full.load(Ordering::Relaxed);
+        if was_full != poll.is_pending() {
+            self.signs.is_full.store(!was_full, Ordering::Relaxed);
+            if was_full {
+                cx.waker().wake_by_ref();
+            }
+        }
+        poll
     }
 }
 
@@ -57,7 +79,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.taken = 0;
-        Pin::new(self.stream.get_mut()).poll_write(cx, buf)
+        let poll = Pin::new(self.stream.get_mut()).poll_write(cx, buf);
+        self.wrote(cx, poll)
     }
 
     fn poll_write_vectored(
@@ -67,11 +90,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
     ) -> Poll<io::Result<usize>> {
         self.taken = 0;
         let stream = Pin::new(self.stream.get_mut());
-        match bufs {
+        let poll = match bufs {
             // Requests without a body are written so, and to the system a list of one is dearer than the one.
             [one] => stream.poll_write(cx, one),
             several => stream.poll_write_vectored(cx, several),
-        }
+        };
+        self.wrote(cx, poll)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -89,20 +113,52 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::{Wake, Waker};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
     #[tokio::test]
+    async fn it_says_when_nothing_more_is_taken_and_asks_for_more_when_it_is() {
+        let (near, mut far) = tokio::io::duplex(8);
+        let signs = Arc::<Signs>::default();
+        let mut portions = Portions::new(near, Arc::clone(&signs));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut write = || Pin::new(&mut portions).poll_write(&mut Context::from_waker(&waker), b"12345");
+        for taken in [5, 3] {
+            assert!(matches!(write(), Poll::Ready(Ok(octets)) if octets == taken));
+        }
+        assert!(!signs.is_full.load(Ordering::Relaxed));
+        assert!(write().is_pending() && write().is_pending() && signs.is_full.load(Ordering::Relaxed));
+        far.read_exact(&mut [0; 8]).await.unwrap();
+        let before = woken.0.load(Ordering::Relaxed);
+        assert!(write().is_ready() && !signs.is_full.load(Ordering::Relaxed));
+        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "the engine asks for more of the request");
+        assert!(write().is_ready());
+        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "it does so by itself");
+    }
+
+    /// How often.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
     async fn portions_are_small_until_much_has_been_read_and_again_after_the_next_request() {
         const OCTETS: usize = ORIGIN_READ_SMALL_OCTETS + 2 * ORIGIN_READ_BULK_OCTETS;
         let (near, mut far) = tokio::io::duplex(OCTETS);
-        let sign = Sign::default();
-        let mut portions = Portions::new(near, Arc::clone(&sign));
+        let signs = Arc::<Signs>::default();
+        let mut portions = Portions::new(near, Arc::clone(&signs));
         for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)] {
-            sign.store(in_bulk, Ordering::Relaxed);
+            signs.in_bulk.store(in_bulk, Ordering::Relaxed);
             portions.write_all(b"request").await.unwrap();
             far.read_exact(&mut [0; 7]).await.unwrap();
             far.write_all(&vec![b'x'; OCTETS]).await.unwrap();

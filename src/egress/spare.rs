@@ -4,7 +4,7 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::{Extensions, Method, Request, Uri, Version};
 
-use super::body::Outgoing;
+use super::outgoing::Outgoing;
 use crate::carried::Carried;
 
 /// A request that may be sent again when it was not answered: idempotent (RFC 9110 §9.2.2), without

@@ -1,27 +1,24 @@
-//! The bodies of both directions: what goes out to an origin, and what comes back with the
-//! connection that brings it.
+//! A request's body on its way out to an origin.
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::bulk::Bulk;
-use super::pool::Lease;
+use super::portions::Signs;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
-use crate::limits::ORIGIN_READ_OCTETS;
+use crate::limits::ORIGIN_WAITING_OCTETS_MAX;
 
 /// Waits until the origin wants the body, or has answered without it.
 type Hold = Pin<Box<dyn Future<Output = Wanted> + Send>>;
@@ -56,6 +53,10 @@ struct Streamed {
     /// Not wanted: the request stays incomplete while its answer is read, and ends with it.
     unwanted: bool,
     answered: Option<oneshot::Receiver<Infallible>>,
+    /// Of the connection of its own by which it goes.
+    signs: Option<Arc<Signs>>,
+    /// Octets taken of it since that takes no more.
+    waiting: usize,
 }
 
 impl Outgoing {
@@ -74,7 +75,8 @@ impl Outgoing {
         if body.is_end_stream() {
             return Self::empty();
         }
-        let streamed = Streamed { body, hold: None, unwanted: false, answered: None };
+        let streamed =
+            Streamed { body, hold: None, unwanted: false, answered: None, signs: None, waiting: 0 };
         Self { streamed: Some(Box::new(streamed)), progress: Arc::new(Progress::new(false)), listener: None }
     }
 
@@ -91,6 +93,14 @@ impl Outgoing {
             }));
         }
         self
+    }
+
+    /// Little of it is taken from its client while the connection to the origin takes no more: the engine alone
+    /// would take as much as it may read of an answer at once.
+    pub(super) fn goes_by(&mut self, signs: &Arc<Signs>) {
+        if let Some(streamed) = &mut self.streamed {
+            streamed.signs = Some(Arc::clone(signs));
+        }
     }
 
     /// Has `listener` hear the interim responses.
@@ -138,7 +148,7 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let Self { streamed: Some(streamed), progress, .. } = &mut *self else { return Poll::Ready(None) };
-        let Streamed { body, hold, unwanted, answered } = &mut **streamed;
+        let Streamed { body, hold, unwanted, answered, signs, waiting } = &mut **streamed;
         if let Some(go) = hold {
             *unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
             *hold = None;
@@ -149,11 +159,17 @@ impl Body for Outgoing {
             }
             return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
         }
+        if !signs.as_ref().is_some_and(|signs| signs.is_full.load(Ordering::Relaxed)) {
+            *waiting = 0;
+        } else if *waiting >= ORIGIN_WAITING_OCTETS_MAX {
+            return Poll::Pending;
+        }
         let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
             progress.is_clients();
             return Poll::Pending;
         };
         progress.is_origins();
+        *waiting += frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
         if frame.is_none() || body.is_end_stream() {
             progress.completed();
         }
@@ -169,125 +185,45 @@ impl Body for Outgoing {
     }
 }
 
-/// A response body, with the lease on the connection it comes from: read to its end, the
-/// connection goes back to the pool; dropped before, it is closed (RFC 9112 §9.5).
-#[derive(Debug)]
-struct Leased {
-    body: Incoming,
-    lease: Option<Lease>,
-    /// How it ended too soon, until what came before is with the client.
-    fault: Option<hyper::Error>,
-}
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
 
-impl Body for Leased {
-    type Data = Bytes;
-    type Error = hyper::Error;
+    use http_body_util::BodyExt;
+    use hyper::body::Incoming;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response};
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncWriteExt;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Some(fault) = self.fault.take() {
-            return Poll::Ready(Some(Err(fault)));
-        }
-        let Self { body, lease, .. } = &mut *self;
-        let mut poll = |cx: &mut Context<'_>| Pin::new(&mut *body).poll_frame(cx);
-        let frame = match lease {
-            Some(lease) => lease.link.poll_driven(cx, poll),
-            None => poll(cx),
-        };
-        match frame {
-            // An error ends the client's connection as it stands: first it is given the time to be flushed.
-            Poll::Ready(Some(Err(fault))) => {
-                self.fault = Some(fault);
-                cx.waker().wake_by_ref();
-                Poll::Pending
+    use super::*;
+
+    #[tokio::test]
+    async fn little_is_taken_of_a_body_while_the_origin_takes_none_and_all_of_it_afterwards() {
+        const OCTETS: usize = 8 * ORIGIN_WAITING_OCTETS_MAX;
+        let (near, mut far) = tokio::io::duplex(OCTETS + 1024);
+        let head = format!("POST / HTTP/1.1\r\nContent-Length: {OCTETS}\r\nConnection: close\r\n\r\n");
+        far.write_all(head.as_bytes()).await.unwrap();
+        far.write_all(&vec![b'x'; OCTETS]).await.unwrap();
+        let service = service_fn(|request: Request<Incoming>| async {
+            let body = Unstalled::new(request.into_body(), Duration::from_secs(60));
+            let (mut outgoing, signs) = (Outgoing::streamed(body), Arc::<Signs>::default());
+            outgoing.goes_by(&signs);
+            signs.is_full.store(true, Ordering::Relaxed);
+            let mut waiting = 0;
+            while waiting < ORIGIN_WAITING_OCTETS_MAX {
+                let frame = outgoing.frame().await.unwrap().unwrap();
+                waiting += frame.into_data().unwrap().len();
             }
-            frame => frame,
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.fault.is_none() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Leased {
-    fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            lease.give_back();
-        }
-    }
-}
-
-/// What comes back from an origin.
-#[derive(Debug)]
-pub struct Arriving {
-    body: Unstalled<Leased>,
-    /// Octets given since whoever reads was last made to wait.
-    given: usize,
-    bulk: Option<Bulk>,
-    asked_at: Option<Instant>,
-}
-
-impl Arriving {
-    /// On the heap, as it is passed on from hand to hand.
-    pub(super) fn boxed(
-        body: Incoming,
-        limit: Duration,
-        lease: Lease,
-        bulk: Option<Bulk>,
-        asked_at: Option<Instant>,
-    ) -> Box<Self> {
-        let body = Leased { body, lease: Some(lease), fault: None };
-        Box::new(Self { body: Unstalled::new(body, limit), given: 0, bulk, asked_at })
-    }
-
-    /// When the origin had all that there was; none where it answered before.
-    pub const fn asked_at(&self) -> Option<Instant> {
-        self.asked_at
-    }
-
-    /// The address that it comes from.
-    pub fn peer(&self) -> Option<IpAddr> {
-        self.body.get_ref().lease.as_ref()?.link.peer()
-    }
-}
-
-impl Body for Arriving {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if self.given >= ORIGIN_READ_OCTETS {
-            // What has been given is written, and everybody else has a turn, before there is more.
-            self.given = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        let poll = Pin::new(&mut self.body).poll_frame(cx);
-        self.given = match &poll {
-            Poll::Ready(Some(Ok(frame))) => self.given + frame.data_ref().map_or(0, Bytes::len),
-            _ => 0,
-        };
-        if self.bulk.as_ref().is_some_and(|bulk| !bulk.goes_on(self.body.size_hint().exact())) {
-            self.bulk = None;
-        }
-        poll
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+            let asked = Pin::new(&mut outgoing).poll_frame(&mut Context::from_waker(Waker::noop()));
+            assert!(asked.is_pending(), "{waiting} octets wait already");
+            signs.is_full.store(false, Ordering::Relaxed);
+            let rest = outgoing.collect().await.unwrap().to_bytes().len();
+            assert_eq!(waiting + rest, OCTETS);
+            Ok::<_, Infallible>(Response::new(String::new()))
+        });
+        let serving =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(near), service);
+        timeout(Duration::from_secs(20), serving).await.expect("it goes on").unwrap();
     }
 }
