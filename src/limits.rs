@@ -113,7 +113,7 @@ pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
 /// Octets for a client that wait in the system to be sent, beside those on their way (Linux:
 /// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Left to itself,
 /// the system would take megabytes. As many as it sends as one piece: with half as many a large answer costs
-/// an eighth more, with more it costs no less.
+/// a tenth more, with more it costs no less.
 pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 64 << 10;
 
 /// Octets fewer of them by which it is seen that a client reads: so many it must within

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::config::Mode;
 
-use crate::support::{Origin, Proxy, Script, answer, refusing, request};
+use crate::support::{Origin, Proxy, Script, answer, endless, refusing, request};
 
 #[test]
 fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
@@ -248,6 +248,22 @@ fn an_answer_that_stalls_ends_visibly() {
     assert_eq!(cut.body, b"begin");
     assert_ne!(cut.error.kind(), std::io::ErrorKind::WouldBlock, "the connection was left open");
     origin.wait_until("the origin sees the end", |log| log.abandoned == 1);
+}
+
+/// It goes on to hold its end. One that reads slowly is not cut off (`l8_…` of the load plan).
+#[test]
+fn a_client_that_reads_nothing_of_an_answer_is_cut_off() {
+    for is_secure in [false, true] {
+        let origin = if is_secure { Origin::secure() } else { Origin::start() }.on("/large", endless());
+        let proxy = Proxy::before(&[&origin], |settings| {
+            settings.limits.body_idle_timeout = Duration::from_millis(200);
+        });
+        let mut client = if is_secure { proxy.https(&origin.authority()) } else { proxy.client() };
+        let target = if is_secure { "/large".to_owned() } else { origin.url("/large") };
+        client.ask("GET", &target, "");
+        origin.wait_until("the transfer has ended", |log| log.abandoned == 1);
+        drop(client);
+    }
 }
 
 /// Seen in observe mode: enforced, an origin whose robots.txt cannot be had gets no request at all.
