@@ -284,6 +284,10 @@ pub const EVIDENCE_WRITERS_MAX: usize = 8;
 /// that names them.
 pub const EVIDENCE_WAITING_MAX: usize = 64;
 
+/// Closed files of which the writer has told what they have, beside the one that is put away: others are read
+/// to know it.
+pub const CLOSINGS_WAITING_MAX: usize = 1;
+
 /// How long closed files of the log are left alone at most: some grow too old without another being
 /// closed.
 pub const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -7,8 +7,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use lru::LruCache;
+use serde::Deserialize;
 
-use super::record::Record;
+use super::record::{Record, Robots};
 use crate::evidence::{Exhibit, Kind, Shelf};
 use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_WAITING_MAX, EVIDENCE_WRITERS_MAX};
 use crate::text;
@@ -84,9 +85,9 @@ impl Exhibits {
         self.in_use.extend(names);
     }
 
-    /// Another file is being written, which names `in_use`.
-    pub fn begin_file(&mut self, in_use: HashSet<ExhibitName>) {
-        self.in_use = in_use;
+    /// Another file is being written, which names `in_use`. Gives what the one before names.
+    pub fn begin_file(&mut self, in_use: HashSet<ExhibitName>) -> HashSet<ExhibitName> {
+        std::mem::replace(&mut self.in_use, in_use)
     }
 
     /// Removes what the file does not name, and tells how many pieces that were. One that is needed
@@ -127,16 +128,32 @@ fn put_all(shelf: &Shelf, exhibits: &[Exhibit]) -> Vec<io::Result<()>> {
     })
 }
 
+/// What of a record names its evidence: members of its `robots`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Naming<'a> {
+    capture: Option<&'a str>,
+    failed_capture: Option<&'a str>,
+    sha256: Option<&'a str>,
+}
+
+impl<'a> Naming<'a> {
+    /// What it names.
+    pub fn exhibits(self) -> impl Iterator<Item = ExhibitName> + use<'a> {
+        let Self { capture, failed_capture, sha256 } = self;
+        [(Kind::File, sha256), (Kind::Capture, capture), (Kind::Capture, failed_capture)]
+            .into_iter()
+            .filter_map(|(kind, sha256)| Some((kind, text::digest(sha256?)?)))
+    }
+}
+
 impl Record {
     /// The evidence that it can be checked against.
     pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
-        let robots = self.robots.as_ref();
-        let file = robots.and_then(|robots| robots.sha256.as_deref());
-        let captures = robots.map(|robots| [robots.capture.as_deref(), robots.failed_capture.as_deref()]);
-        let captures = captures.into_iter().flatten().flatten().map(|capture| (Kind::Capture, capture));
-        file.map(|file| (Kind::File, file))
-            .into_iter()
-            .chain(captures)
-            .filter_map(|(kind, sha256)| Some((kind, text::digest(sha256)?)))
+        self.robots.iter().flat_map(|robots| {
+            let Robots { capture, failed_capture, sha256, .. } = &**robots;
+            let [capture, failed_capture, sha256] =
+                [capture, failed_capture, sha256].map(|digest| digest.as_deref());
+            Naming { capture, failed_capture, sha256 }.exhibits()
+        })
     }
 }

@@ -6,6 +6,7 @@ use super::notice::Notice;
 use super::record::Record;
 use super::start::First;
 use super::writer::{Done, WriteError, Written};
+use crate::moment::Moment;
 
 #[derive(Debug)]
 pub(super) struct Page {
@@ -13,6 +14,8 @@ pub(super) struct Page {
     pub head: Head,
     pub lines: Vec<u8>,
     pub first: Option<First>,
+    /// When the last of them was written.
+    pub last: Option<Moment>,
     /// The first record's.
     pub id: Option<String>,
     pub records: u64,
@@ -27,6 +30,7 @@ impl Page {
             head: head.clone(),
             lines: Vec::new(),
             first: None,
+            last: None,
             id: None,
             records: 0,
             names: Vec::new(),
@@ -51,6 +55,7 @@ impl Page {
         let time = content.time();
         self.head.push(content, &mut self.lines);
         self.first.get_or_insert(First { seq: self.head.seq, time });
+        self.last = Some(time);
     }
 
     /// Tells everybody how it went.

@@ -13,6 +13,7 @@ use super::config::{Current, Sync};
 use super::exhibits::{ExhibitName, Exhibits};
 use super::health::{Status, Trouble};
 use super::journal::Journal;
+use super::keeper::Closing;
 use super::line::Head;
 use super::notice::{Gap, GapEvent, Notice};
 use super::page::Page;
@@ -32,14 +33,23 @@ pub(super) struct Scribe {
     pub(super) head: Head,
     /// The first line of the file.
     pub(super) first: Option<First>,
+    /// The time of the last line, once one has been written to the file that is open.
+    pub(super) last: Option<Moment>,
     pub(super) exhibits: Exhibits,
     pub(super) status: Arc<Status>,
-    /// How many files have been begun.
-    pub(super) files: watch::Sender<u64>,
+    pub(super) news: News,
     /// Lines to be written before any record: what was found at the end of a file.
     pub(super) found: Vec<Notice>,
     loss: Option<Loss>,
     pub(super) due: Due,
+}
+
+/// What others hear of the files.
+pub(super) struct News {
+    /// How many have been begun.
+    pub files: watch::Sender<u64>,
+    /// What each had that has been closed.
+    pub closed: mpsc::Sender<Closing>,
 }
 
 /// What could not be written.
@@ -86,7 +96,7 @@ impl Scribe {
         head: Head,
         lock: File,
         status: Arc<Status>,
-        files: watch::Sender<u64>,
+        news: News,
     ) -> Self {
         status.update(|health| health.head = head.clone());
         let exhibits = {
@@ -101,8 +111,9 @@ impl Scribe {
             _lock: lock,
             head,
             first: active.first,
+            last: None,
             status,
-            files,
+            news,
             found: active.torn.map(Notice::Torn).into_iter().collect(),
             loss: None,
             due: Due::default(),
@@ -180,12 +191,13 @@ impl Scribe {
     fn change(&mut self) {
         self.exhibits.set_durable(self.config.load().sync != Sync::None);
         // Files may be kept for less long: the keeper looks again, though none was closed.
-        self.files.send_modify(|_| ());
+        self.news.files.send_modify(|_| ());
     }
 
     fn has_written(&mut self, page: &Page) {
         self.head = page.head.clone();
         self.first = self.first.or(page.first);
+        self.last = page.last;
         self.exhibits.use_all(page.names.iter().copied());
         self.found.clear();
         self.loss = None;
@@ -220,7 +232,7 @@ impl Scribe {
     }
 
     fn forget(&mut self, names: &[ExhibitName], files: u64, done: oneshot::Sender<Result<u64, ForgetError>>) {
-        let outcome = if files == *self.files.borrow() {
+        let outcome = if files == *self.news.files.borrow() {
             self.exhibits.forget(names).map_err(ForgetError::Io)
         } else {
             Err(ForgetError::Outdated)

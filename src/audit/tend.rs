@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::config::Sync;
 use super::head::write_head;
 use super::health::Trouble;
+use super::keeper::Inventory;
 use super::notice::Notice;
 use super::scribe::Scribe;
 use super::segment::closed_name;
@@ -122,14 +123,19 @@ impl Scribe {
         }
         tracing::info!(file = %closed.display(), last_seq = self.head.seq, "a segment of the denial log is closed");
         self.first = None;
-        self.exhibits.begin_file(HashSet::new());
+        let names = self.exhibits.begin_file(HashSet::new());
+        if let Some(time) = self.last.take() {
+            let inventory = Inventory { time, last: self.head.clone(), names };
+            // Whoever puts it away has not kept up: then it is read.
+            let _ = self.news.closed.try_send((first.seq, inventory));
+        }
         self.status.update(|health| health.segments_closed += 1);
         if let Err(error) = self.journal.sync_names() {
             let why = format!("in {}: {error}", self.config.load().dir.display());
             self.trouble(Trouble::Disk, &why, None);
         }
         self.flush();
-        self.files.send_modify(|files| *files += 1);
+        self.news.files.send_modify(|files| *files += 1);
     }
 
     fn cannot_rotate(&mut self, error: &io::Error) {
@@ -175,9 +181,10 @@ impl Scribe {
         );
         self.journal = active.journal;
         self.first = active.first;
+        self.last = None;
         self.found.extend(active.torn.map(Notice::Torn));
         self.exhibits.begin_file(active.in_use);
-        self.files.send_modify(|files| *files += 1);
+        self.news.files.send_modify(|files| *files += 1);
         Ok(())
     }
 }

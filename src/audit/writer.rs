@@ -21,11 +21,11 @@ use super::lock;
 use super::notice::Notice;
 use super::record::Record;
 use super::redact::Redactor;
-use super::scribe::{Bells, Scribe};
+use super::scribe::{Bells, News, Scribe};
 use super::start::{find_head, open_active};
 use crate::clock::Clock;
 use crate::evidence::Exhibit;
-use crate::limits::RECORDS_WAITING_MAX;
+use crate::limits::{CLOSINGS_WAITING_MAX, RECORDS_WAITING_MAX};
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
 /// brings it to the disk, and ends the thread.
@@ -109,6 +109,7 @@ impl Writer {
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
         let (status, bells) = (Arc::new(Status::new(set.on_failure)), Arc::new(Bells::default()));
         let (begun, files) = watch::channel(0);
+        let (closed, closings) = mpsc::channel(CLOSINGS_WAITING_MAX);
         let keepers_lock = lock.try_clone().map_err(failed)?;
         let scribe = Scribe::new(
             Arc::clone(&config),
@@ -117,7 +118,7 @@ impl Writer {
             head,
             lock,
             Arc::clone(&status),
-            begun,
+            News { files: begun, closed },
         );
         let thread = {
             let bells = Arc::clone(&bells);
@@ -127,7 +128,8 @@ impl Writer {
         let (queue, thread) = (Some(queue), Some(thread));
         let kept = Arc::clone(&config);
         let mut writer = Self { queue, bells, files, config, status, thread, keeper: None, redactor };
-        writer.keeper = Some(Keeper::start(kept, clock, writer.desk(), keepers_lock).map_err(failed)?);
+        writer.keeper =
+            Some(Keeper::start(kept, clock, writer.desk(), closings, keepers_lock).map_err(failed)?);
         Ok(writer)
     }
 

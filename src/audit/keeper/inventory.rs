@@ -1,39 +1,41 @@
 //! `denials-000000000001.evidence`: the evidence that the records of a closed file name, so that the
-//! file need not be read again to know. At its top stands its last line: time, number and hash.
+//! file need not be read again to know. At its top stands its last line: time, number and hash. The
+//! writer knows all this of a file that it has written; only where it was not told is the file read.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use serde::Deserialize;
+
 use super::closed::over;
-use crate::audit::exhibits::ExhibitName;
-use crate::audit::line::{Content, Head, split};
+use crate::audit::exhibits::{ExhibitName, Naming};
+use crate::audit::line::{Head, checked_seq, split};
 use crate::audit::segment::{Found, Lines};
 use crate::audit::{parse_time, print_time};
 use crate::evidence::Kind;
 use crate::moment::Moment;
 use crate::text;
 
+/// What a closed file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Inventory {
+pub struct Inventory {
     /// Of the last line.
     pub time: Moment,
     pub last: Head,
-    pub names: BTreeSet<ExhibitName>,
+    pub names: HashSet<ExhibitName>,
 }
 
 impl Inventory {
     /// Of the lines in the file at `path`. Those that are damaged are for who verifies to find.
     pub fn take(path: &Path, is_over: &dyn Fn() -> bool) -> io::Result<Self> {
-        let mut names = BTreeSet::new();
+        let mut names = HashSet::new();
         let mut last = None;
-        each_line(path, is_over, &mut |content, hash| {
-            if let Content::Record(record) = &content {
-                names.extend(record.exhibits());
-            }
-            last = Some((content.time(), Head { hash: hash.to_owned(), seq: content.seq() }));
+        each_line(path, is_over, &mut |told, hash| {
+            names.extend(told.exhibits());
+            last = Some((told.time, Head { hash: hash.to_owned(), seq: told.seq }));
         })?;
         let (time, last) = last.ok_or_else(|| malformed("it has no line that can be read"))?;
         Ok(Self { time, last, names })
@@ -60,10 +62,34 @@ impl Inventory {
 impl fmt::Display for Inventory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {} {}", print_time(self.time), self.last.seq, self.last.hash)?;
-        for (kind, sha256) in &self.names {
+        let mut names: Vec<_> = self.names.iter().collect();
+        names.sort();
+        for (kind, sha256) in names {
             writeln!(f, "{}.{}", text::hex(sha256), extension(*kind))?;
         }
         Ok(())
+    }
+}
+
+/// What is kept of a line. A file has very many: the rest of each is passed over.
+#[derive(Deserialize)]
+pub(super) struct Told<'a> {
+    #[serde(borrow)]
+    robots: Option<Naming<'a>>,
+    seq: u64,
+    #[serde(with = "crate::audit::time")]
+    time: Moment,
+}
+
+impl<'a> Told<'a> {
+    fn of(line: &'a [u8]) -> Option<Self> {
+        let told: Self = serde_json::from_slice(line).ok()?;
+        checked_seq(told.seq).ok().map(|_| told)
+    }
+
+    /// The evidence that it names.
+    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> + use<'a> {
+        self.robots.into_iter().flat_map(Naming::exhibits)
     }
 }
 
@@ -71,7 +97,7 @@ impl fmt::Display for Inventory {
 pub(super) fn each_line(
     path: &Path,
     is_over: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(Content, &str),
+    tell: &mut dyn FnMut(Told<'_>, &str),
 ) -> io::Result<()> {
     let mut lines = Lines::open(path)?;
     loop {
@@ -80,8 +106,8 @@ pub(super) fn each_line(
         }
         match lines.next()? {
             Found::Line(line) => {
-                if let (Ok(content), Some((_, hash))) = (Content::parse(line), split(line)) {
-                    tell(content, hash);
+                if let (Some(told), Some((_, hash))) = (Told::of(line), split(line)) {
+                    tell(told, hash);
                 }
             }
             Found::Rest(_) => {}

@@ -10,6 +10,7 @@ mod closed;
 mod inventory;
 mod prune;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,19 +18,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::config::Current;
 use super::writer::Desk;
 use crate::clock::Clock;
 use crate::limits::KEEPER_INTERVAL;
-use closed::Survey;
+use closed::{Closed, Survey};
+pub use inventory::Inventory;
+
+/// A file that has been closed, by the number of its first line, and what it has.
+pub type Closing = (u64, Inventory);
 
 pub(super) struct Keeper {
     dir: PathBuf,
     config: Current,
     clock: Arc<dyn Clock>,
     desk: Desk,
+    closings: mpsc::Receiver<Closing>,
     /// Changes when a file is closed or the settings are others, and ends with the writer.
     files: watch::Receiver<u64>,
     /// Held as long as files may be changed.
@@ -42,10 +48,11 @@ impl Keeper {
         config: Current,
         clock: Arc<dyn Clock>,
         mut desk: Desk,
+        closings: mpsc::Receiver<Closing>,
         lock: File,
     ) -> io::Result<JoinHandle<()>> {
         let (dir, files) = (config.load().dir.clone(), desk.files().clone());
-        let keeper = Self { dir, config, clock, desk, files, _lock: lock };
+        let keeper = Self { dir, config, clock, desk, closings, files, _lock: lock };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new().name("audit-keeper".into()).spawn(move || keeper.run(&runtime))
     }
@@ -71,8 +78,10 @@ impl Keeper {
         let files = *self.files.borrow_and_update();
         let survey = Survey::of(&self.dir)?;
         let tidied = survey.remove_unfinished();
+        let known: HashMap<_, _> = std::iter::from_fn(|| self.closings.try_recv().ok()).collect();
+        let put_away = |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
         let closed = survey.closed.iter().filter(|closed| closed.is_there());
-        let kept = closed.map(|closed| closed.put_away(&|| self.is_over())).fold(tidied, io::Result::and);
+        let kept = closed.map(put_away).fold(tidied, io::Result::and);
         let pruned = self.prune().await;
         let forgotten = self.forget(files).await;
         kept.and(pruned).and(forgotten)

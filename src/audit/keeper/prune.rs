@@ -1,14 +1,13 @@
 //! What is older than it is kept goes: lines from the beginning of the log, and the evidence that
 //! only they named.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::io;
 
 use super::closed::{Closed, Survey};
 use super::inventory::each_line;
 use super::{Keeper, at};
 use crate::audit::exhibits::ExhibitName;
-use crate::audit::line::Content;
 use crate::audit::notice::{Notice, Pruned, PrunedEvent};
 use crate::audit::writer::ForgetError;
 use crate::limits::EVIDENCE_FORGOTTEN_AT_ONCE;
@@ -64,7 +63,7 @@ impl Keeper {
 
     /// Takes out what a file that is still there names. One file after the other, so that memory
     /// holds the names of two files at most, however long the log.
-    fn spare(&self, survey: &Survey, names: &mut BTreeSet<ExhibitName>) -> io::Result<()> {
+    fn spare(&self, survey: &Survey, names: &mut HashSet<ExhibitName>) -> io::Result<()> {
         for kept in survey.closed.iter().filter(|closed| closed.is_there()) {
             if names.is_empty() {
                 return Ok(());
@@ -74,12 +73,10 @@ impl Keeper {
             });
         }
         for (other, _) in &survey.others {
-            each_line(other, &|| self.is_over(), &mut |content, _| {
-                if let Content::Record(record) = content {
-                    record.exhibits().for_each(|name| {
-                        names.remove(&name);
-                    });
-                }
+            each_line(other, &|| self.is_over(), &mut |told, _| {
+                told.exhibits().for_each(|name| {
+                    names.remove(&name);
+                });
             })
             .map_err(at(other))?;
         }

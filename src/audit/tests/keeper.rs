@@ -1,5 +1,7 @@
 //! Closed files: compressed, listed, removed in time; and the crashes between.
 
+mod pruning;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -27,16 +29,32 @@ fn exhibit(content: &str) -> Exhibit {
     Exhibit { sha256, kind: Kind::File, content: content.as_bytes().to_vec().into() }
 }
 
-/// Writes a record of now that names `content`, in a file of its own.
-#[track_caller]
+/// Writes a record of now that names `content`.
 fn write_naming(writer: &Writer, clock: &ManualClock, content: &str) {
     let mut record = Record { time: clock.wall(), ..full() };
     let robots = record.robots.as_mut().unwrap();
     (robots.sha256, robots.capture) = (Some(sha256_hex(content.as_bytes())), None);
-    let closed = writer.health().segments_closed;
-    // A notice of the keeper's may be closed beside it.
     block_on(writer.write(record, vec![exhibit(content)])).unwrap();
+}
+
+/// Does `act`, by which at least one file is closed: a notice of the keeper's may be closed beside it.
+#[track_caller]
+fn until_closed(writer: &Writer, act: impl FnOnce()) {
+    let closed = writer.health().segments_closed;
+    act();
     until("it is closed", || writer.health().segments_closed > closed);
+}
+
+/// In a file of its own.
+#[track_caller]
+fn write_alone(writer: &Writer, clock: &ManualClock, content: &str) {
+    until_closed(writer, || write_naming(writer, clock, content));
+}
+
+/// Closes the file that is written.
+#[track_caller]
+fn close(writer: &Writer, dir: &Path) {
+    until_closed(writer, || writer.change(Config { rotate_size: 1, ..Config::new(dir.to_owned()) }).unwrap());
 }
 
 fn is_kept(dir: &Path, content: &str) -> bool {
@@ -69,7 +87,7 @@ fn unpacked(path: &Path) -> Vec<u8> {
 fn three(dir: &Path) -> Vec<Content> {
     let clock = ManualClock::starting_at(NOON);
     let writer = open_at(dir, clock.clone(), |config| config.rotate_size = 1).unwrap();
-    ["one", "two", "one"].iter().for_each(|content| write_naming(&writer, &clock, content));
+    ["one", "two", "one"].iter().for_each(|content| write_alone(&writer, &clock, content));
     until_put_away(dir, 1..=3);
     chain(dir)
 }
@@ -83,6 +101,43 @@ fn a_closed_file_is_compressed_and_says_beside_it_what_it_names() {
     let lines = unpacked(&dir.path().join("denials-000000000002.jsonl.gz"));
     let hash = checked_hash(lines.trim_ascii_end()).unwrap();
     assert_eq!(list, format!("2026-11-20T12:00:00.123000Z 2 {hash}\n{}.txt\n", sha256_hex(b"two")));
+}
+
+#[test]
+fn the_list_is_the_same_whether_the_writer_tells_it_or_the_file_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(NOON);
+    write_naming(&open_at(dir.path(), clock.clone(), |_| {}).unwrap(), &clock, "one");
+    let writer = open_at(dir.path(), clock.clone(), |_| {}).unwrap();
+    ["two", "one", "three"].iter().for_each(|content| write_naming(&writer, &clock, content));
+    let (event, prev, sha256) = (TornEvent::It, String::new(), "0".repeat(64));
+    let torn = Torn { event, octets: 1, prev, seq: 0, sha256, time: clock.wall() };
+    block_on(writer.note(Notice::Torn(torn))).unwrap();
+    close(&writer, dir.path());
+    until_put_away(dir.path(), [1]);
+    drop(writer);
+    let list = dir.path().join("denials-000000000001.evidence");
+    let told = fs::read_to_string(&list).unwrap();
+    assert_eq!(told.lines().count(), 4, "{told}");
+    fs::remove_file(&list).unwrap();
+    let _writer = open(dir.path()).unwrap();
+    until_put_away(dir.path(), [1]);
+    assert_eq!(fs::read_to_string(&list).unwrap(), told);
+}
+
+#[test]
+fn what_was_written_is_listed_though_somebody_has_damaged_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(NOON);
+    let writer = open_at(dir.path(), clock.clone(), |_| {}).unwrap();
+    write_naming(&writer, &clock, "one");
+    let path = dir.path().join(FILE_NAME);
+    let length = fs::metadata(&path).unwrap().len().try_into().unwrap();
+    fs::write(&path, vec![b'x'; length]).unwrap();
+    close(&writer, dir.path());
+    until_put_away(dir.path(), [1]);
+    let list = fs::read_to_string(dir.path().join("denials-000000000001.evidence")).unwrap();
+    assert!(list.ends_with(&format!("\n{}.txt\n", sha256_hex(b"one"))), "{list}");
 }
 
 #[test]
@@ -156,97 +211,6 @@ fn two_files_that_should_be_the_same_and_are_not_are_both_kept() {
 }
 
 #[test]
-fn lines_go_when_they_are_old_enough_and_the_log_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let clock = ManualClock::starting_at(NOON);
-    let writer = open_at(dir.path(), clock.clone(), month).unwrap();
-    for day in 0..40 {
-        if day > 0 {
-            clock.advance(DAY);
-        }
-        write_naming(&writer, &clock, &format!("day {day}"));
-        until("all that is old is gone", || {
-            let first = segment::list(dir.path()).unwrap().remove(0);
-            // Gone since it was listed, perhaps.
-            let Ok(mut lines) = first.lines() else { return false };
-            let Ok(segment::Found::Line(line)) = lines.next() else { return false };
-            let age = clock.wall().since(Content::parse(line).unwrap().time());
-            first.first_seq == 1 && day < 30 || day >= 30 && age < 30 * DAY
-        });
-    }
-    until("the evidence has followed", || (0..10).all(|day| !is_kept(dir.path(), &format!("day {day}"))));
-    drop(writer);
-    let contents = rest_of_chain(dir.path());
-    let mut pruned = contents.iter().filter_map(|content| match content {
-        Content::Notice(Notice::Pruned(pruned)) => Some(pruned),
-        _ => None,
-    });
-    let last = pruned.next_back().unwrap();
-    assert_eq!(last.last_seq, contents[0].seq() - 1, "the log begins where it says that it was cut");
-    assert!((10..40).all(|day| is_kept(dir.path(), &format!("day {day}"))));
-}
-
-#[test]
-fn evidence_stays_as_long_as_any_file_names_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let clock = ManualClock::starting_at(NOON);
-    let writer = open_at(dir.path(), clock.clone(), month).unwrap();
-    ["old", "closed", "rotated", "written"].iter().for_each(|content| {
-        write_naming(&writer, &clock, content);
-    });
-    clock.advance(20 * DAY);
-    write_naming(&writer, &clock, "rotated");
-    write_naming(&writer, &clock, "closed");
-    until_put_away(dir.path(), 1..=6);
-    drop(writer);
-    // As another program rotates, which keeps files for longer.
-    fs::rename(file_of(dir.path(), 5), dir.path().join("denials.jsonl.1.gz")).unwrap();
-    fs::remove_file(dir.path().join("denials-000000000005.evidence")).unwrap();
-    clock.advance(15 * DAY);
-    let writer = open_at(dir.path(), clock.clone(), |config| config.retain = Some(30 * DAY)).unwrap();
-    let mut record = Record { time: clock.wall(), ..full() };
-    let robots = record.robots.as_mut().unwrap();
-    (robots.sha256, robots.capture) = (Some(sha256_hex(b"written")), None);
-    block_on(writer.write(record, vec![exhibit("written")])).unwrap();
-    until("the old files and what only they named are gone", || {
-        names(dir.path()) == put_away([6]) && !is_kept(dir.path(), "old")
-    });
-    for content in ["closed", "rotated", "written"] {
-        assert!(is_kept(dir.path(), content), "{content}");
-    }
-    assert!(dir.path().join("denials.jsonl.1.gz").exists());
-}
-
-#[test]
-fn the_evidence_of_lines_that_somebody_else_has_moved_away_stays() {
-    let (dir, archive) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let clock = ManualClock::starting_at(NOON);
-    let writer = open_at(dir.path(), clock.clone(), month).unwrap();
-    write_naming(&writer, &clock, "moved");
-    write_naming(&writer, &clock, "removed");
-    until_put_away(dir.path(), 1..=2);
-    fs::rename(file_of(dir.path(), 1), archive.path().join("a.gz")).unwrap();
-    clock.advance(31 * DAY);
-    write_naming(&writer, &clock, "new");
-    until("the old one is removed", || !is_kept(dir.path(), "removed"));
-    assert!(is_kept(dir.path(), "moved") && is_kept(dir.path(), "new"));
-}
-
-#[test]
-fn without_a_time_to_keep_nothing_is_removed() {
-    let dir = tempfile::tempdir().unwrap();
-    let clock = ManualClock::starting_at(NOON);
-    let writer = open_at(dir.path(), clock.clone(), |config| config.rotate_size = 1).unwrap();
-    write_naming(&writer, &clock, "old");
-    clock.advance(10_000 * DAY);
-    write_naming(&writer, &clock, "new");
-    until_put_away(dir.path(), 1..=2);
-    drop(writer);
-    assert_eq!(chain(dir.path()).len(), 2);
-    assert!(is_kept(dir.path(), "old"));
-}
-
-#[test]
 fn who_reads_while_files_are_put_away_misses_none() {
     const FILES: u64 = 40;
     let dir = tempfile::tempdir().unwrap();
@@ -265,7 +229,7 @@ fn who_reads_while_files_are_put_away_misses_none() {
                 }
             }
         });
-        (0..FILES).for_each(|_| write_naming(&writer, &clock, "one"));
+        (0..FILES).for_each(|_| write_alone(&writer, &clock, "one"));
         reader.join().unwrap();
     });
     until_put_away(dir.path(), 1..=FILES);
@@ -275,20 +239,4 @@ fn who_reads_while_files_are_put_away_misses_none() {
 /// The file with line `seq`, which is closed and put away.
 fn file_of(dir: &Path, seq: u64) -> PathBuf {
     dir.join(format!("denials-{seq:012}.jsonl.gz"))
-}
-
-/// All lines that are left, found to follow one another.
-#[track_caller]
-fn rest_of_chain(dir: &Path) -> Vec<Content> {
-    let mut contents: Vec<Content> = Vec::new();
-    for segment in segment::list(dir).unwrap() {
-        let mut lines = segment.lines().unwrap();
-        while let segment::Found::Line(line) = lines.next().unwrap() {
-            checked_hash(line).unwrap();
-            let content = Content::parse(line).unwrap();
-            assert!(contents.last().is_none_or(|last| content.seq() == last.seq() + 1));
-            contents.push(content);
-        }
-    }
-    contents
 }
