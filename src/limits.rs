@@ -117,7 +117,7 @@ pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
 pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 64 << 10;
 
 /// Octets fewer of them by which it is seen that a client reads: so many it must within
-/// `limits.body_idle_timeout`.
+/// `limits.body_idle_timeout`, and those of a segment or of a step of its window more, where these are larger.
 pub const UNSENT_OCTETS_SEEN: u32 = 4 << 10;
 
 /// Octets of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
@@ -130,19 +130,22 @@ pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
 /// them, as above.
 pub const ORIGIN_READ_LARGE_OCTETS: usize = (128 << 10) - 1;
 
-/// The same of a few long answers ([`ORIGIN_BULKS_MAX`]): two fifths less of the processor's time for each octet.
+/// The same of long answers over a few connections ([`ORIGIN_BULKS_MAX`]): two fifths less of the processor's time for
+/// each octet.
 pub const ORIGIN_READ_BULK_OCTETS: usize = 768 << 10;
 
-/// Octets of a request's content that are still taken from its client when the origin takes no more of it.
+/// Octets of a request's content that wait for the origin to take them: with as many, no more are taken from the
+/// client. There is one piece more at most, of what its connection may read at once.
 pub const ORIGIN_WAITING_OCTETS_MAX: usize = 128 << 10;
 
-/// How many answers are read so at a time: where all their clients stop, 72 MiB are held.
+/// How many connections read so at a time: where all their clients stop, 72 MiB are held. Each that idles keeps the
+/// room for one piece; half of them may.
 pub const ORIGIN_BULKS_MAX: usize = 32;
 
 /// An answer is long from so many octets on.
 pub const ORIGIN_BULK_OCTETS_MIN: u64 = 8 << 20;
 
-/// So much of it is read in smaller pieces at its end: when another answer is read so, none of the largest
+/// So much of it is read in smaller pieces at its end: when its connection brings another, none of the largest
 /// is held of this one.
 pub const ORIGIN_BULK_REST_OCTETS: u64 = 4 * ORIGIN_READ_BULK_OCTETS as u64;
 

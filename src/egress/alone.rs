@@ -13,10 +13,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
 use super::bell::Bell;
+use super::bulk::{Bulk, Room};
 use super::dial::Io;
 use super::error::Error;
 use super::exchange::connection_error;
@@ -43,6 +45,8 @@ pub struct Alone {
     /// Where it is kept: with the worker whose runtime has its socket.
     home: Weak<Pool>,
     signs: Arc<Signs>,
+    /// The engine gives none of it back.
+    room: Option<Room>,
     /// Kept from answer to answer.
     pub(super) overdue: Deadline,
 }
@@ -77,6 +81,7 @@ impl Alone {
             standing,
             home,
             signs,
+            room: None,
             overdue: Deadline::new(),
         }))
     }
@@ -101,9 +106,17 @@ impl Alone {
         ptr::eq(self.home.as_ptr(), Arc::as_ptr(pool))
     }
 
-    /// By which its answer says how large the portions are that it is read in.
-    pub const fn signs(&self) -> &Arc<Signs> {
-        &self.signs
+    /// For an answer that comes over it, of so many octets: to be read in the largest pieces, if there is room.
+    pub fn bulk(&mut self, rights: &Arc<Semaphore>, to_come: u64) -> Option<Bulk> {
+        if self.room.is_none() {
+            self.room = Some(Room::take(rights, to_come)?);
+        }
+        Bulk::begin(&self.signs, to_come)
+    }
+
+    /// Whether it would keep, while it idles, what others want.
+    pub fn is_in_the_way(&self) -> bool {
+        self.room.as_ref().is_some_and(Room::is_wanted)
     }
 
     /// Whether it is there for another exchange: both messages of the last one have been read and written
@@ -190,7 +203,11 @@ impl Drop for Alone {
         if let Some(engine) = self.engine.take()
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(timeout(self.standing.config().body_idle_timeout, engine));
+            let (limit, room) = (self.standing.config().body_idle_timeout, self.room.take());
+            runtime.spawn(async move {
+                let _ = timeout(limit, engine).await;
+                drop(room);
+            });
         }
     }
 }

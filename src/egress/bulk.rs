@@ -1,6 +1,6 @@
-//! Answers that are read in the largest portions: a few at a time, each as long as much of it is still to
-//! come. What is left of it when it gives this up is read in smaller ones, so that no more of those are ever
-//! held for clients that stop than there are such answers.
+//! Answers that are read in the largest pieces: those of a few connections, as each keeps the room for them for
+//! good; and each as long as much of it is still to come. What is left is read in smaller ones: it may still be
+//! held for a client that has stopped when the connection brings the next.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,24 +8,37 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::portions::Signs;
-use crate::limits::{ORIGIN_BULK_OCTETS_MIN, ORIGIN_BULK_REST_OCTETS};
+use crate::limits::{ORIGIN_BULK_OCTETS_MIN, ORIGIN_BULK_REST_OCTETS, ORIGIN_BULKS_MAX};
 
-/// The right of one answer to be read so. Given back when dropped.
+/// The right of one connection to have the room for them.
 #[derive(Debug)]
-pub struct Bulk {
-    signs: Arc<Signs>,
-    _right: OwnedSemaphorePermit,
-}
+pub struct Room(OwnedSemaphorePermit);
 
-impl Bulk {
-    /// For an answer that is known to be long, if one more may.
-    pub fn begin(rights: &Arc<Semaphore>, signs: &Arc<Signs>, to_come: Option<u64>) -> Option<Self> {
-        if to_come? < ORIGIN_BULK_OCTETS_MIN {
+impl Room {
+    /// For an answer of so many octets, if one more may have it.
+    pub fn take(rights: &Arc<Semaphore>, to_come: u64) -> Option<Self> {
+        if to_come < ORIGIN_BULK_OCTETS_MIN {
             return None;
         }
-        let right = Arc::clone(rights).try_acquire_owned().ok()?;
-        signs.in_bulk.store(true, Ordering::Relaxed);
-        Some(Self { signs: Arc::clone(signs), _right: right })
+        Arc::clone(rights).try_acquire_owned().ok().map(Self)
+    }
+
+    /// Whether there is little of it left for others.
+    pub fn is_wanted(&self) -> bool {
+        self.0.semaphore().available_permits() < ORIGIN_BULKS_MAX / 2
+    }
+}
+
+/// An answer that is read so, until this is dropped.
+#[derive(Debug)]
+pub struct Bulk(Arc<Signs>);
+
+impl Bulk {
+    /// One of so many octets, which comes over the connection of `signs`.
+    pub fn begin(signs: &Arc<Signs>, to_come: u64) -> Option<Self> {
+        let bulk = Self(Arc::clone(signs));
+        bulk.0.in_bulk.store(true, Ordering::Relaxed);
+        Some(bulk).filter(|bulk| bulk.goes_on(Some(to_come)))
     }
 
     /// Whether enough is still to come.
@@ -36,7 +49,7 @@ impl Bulk {
 
 impl Drop for Bulk {
     fn drop(&mut self) {
-        self.signs.in_bulk.store(false, Ordering::Relaxed);
+        self.0.in_bulk.store(false, Ordering::Relaxed);
     }
 }
 
@@ -45,19 +58,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_long_answers_have_it_until_little_is_to_come() {
-        let (rights, signs) = (Arc::new(Semaphore::new(1)), [(); 2].map(|()| Arc::<Signs>::default()));
-        let is_set = |at: usize| signs[at].in_bulk.load(Ordering::Relaxed);
-        for short in [None, Some(0), Some(ORIGIN_BULK_OCTETS_MIN - 1)] {
-            assert!(Bulk::begin(&rights, &signs[0], short).is_none() && !is_set(0), "{short:?}");
-        }
-        let long = Some(ORIGIN_BULK_OCTETS_MIN);
-        let first = Bulk::begin(&rights, &signs[0], long).unwrap();
-        assert!(is_set(0) && first.goes_on(Some(ORIGIN_BULK_REST_OCTETS)));
-        assert!(!first.goes_on(Some(ORIGIN_BULK_REST_OCTETS - 1)) && !first.goes_on(None));
-        assert!(Bulk::begin(&rights, &signs[1], long).is_none() && !is_set(1));
-        drop(first);
-        let next = Bulk::begin(&rights, &signs[1], long);
-        assert!(next.is_some() && is_set(1) && !is_set(0));
+    fn few_connections_have_the_room_and_those_that_rest_leave_half_of_it() {
+        let rights = Arc::new(Semaphore::new(ORIGIN_BULKS_MAX));
+        assert!(Room::take(&rights, ORIGIN_BULK_OCTETS_MIN - 1).is_none(), "no long answer");
+        let mut rooms: Vec<_> = std::iter::from_fn(|| Room::take(&rights, ORIGIN_BULK_OCTETS_MIN)).collect();
+        assert_eq!(rooms.len(), ORIGIN_BULKS_MAX);
+        rooms.truncate(ORIGIN_BULKS_MAX / 2 + 1);
+        assert!(rooms[0].is_wanted());
+        rooms.pop();
+        assert!(!rooms[0].is_wanted());
+    }
+
+    #[test]
+    fn an_answer_is_read_so_until_little_is_to_come() {
+        let signs = Arc::<Signs>::default();
+        let is_set = || signs.in_bulk.load(Ordering::Relaxed);
+        assert!(Bulk::begin(&signs, ORIGIN_BULK_REST_OCTETS - 1).is_none() && !is_set());
+        let bulk = Bulk::begin(&signs, ORIGIN_BULK_REST_OCTETS).unwrap();
+        assert!(is_set() && bulk.goes_on(Some(ORIGIN_BULK_REST_OCTETS)));
+        assert!(!bulk.goes_on(Some(ORIGIN_BULK_REST_OCTETS - 1)) && !bulk.goes_on(None));
+        drop(bulk);
+        assert!(!is_set());
     }
 }

@@ -60,10 +60,10 @@ impl Link {
         }
     }
 
-    /// For an answer that comes over it, of so many octets: the right to be read in the largest portions.
-    pub fn bulk(&self, rights: &Arc<Semaphore>, to_come: Option<u64>) -> Option<Bulk> {
+    /// For an answer that comes over it, of so many octets: to be read in the largest pieces.
+    pub fn bulk(&mut self, rights: &Arc<Semaphore>, to_come: Option<u64>) -> Option<Bulk> {
         match self {
-            Self::Http1(alone) => Bulk::begin(rights, alone.signs(), to_come),
+            Self::Http1(alone) => alone.bulk(rights, to_come?),
             Self::Http2(_) => None,
         }
     }

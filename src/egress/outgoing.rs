@@ -53,10 +53,35 @@ struct Streamed {
     /// Not wanted: the request stays incomplete while its answer is read, and ends with it.
     unwanted: bool,
     answered: Option<oneshot::Receiver<Infallible>>,
-    /// Of the connection of its own by which it goes.
-    signs: Option<Arc<Signs>>,
-    /// Octets taken of it since that takes no more.
+    way: Option<Way>,
+}
+
+/// The connection of its own by which a body goes.
+struct Way {
+    signs: Arc<Signs>,
+    /// What it had taken at the last look.
+    written: usize,
+    /// Octets of the body that wait for it. What is not content is taken for such, so they may be a few more.
     waiting: usize,
+}
+
+impl Way {
+    /// Whether it has taken any since the last look.
+    fn has_taken(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.written, self.signs.written.load(Ordering::Relaxed));
+        let taken = self.written.wrapping_sub(before);
+        self.waiting = self.waiting.saturating_sub(taken);
+        taken > 0
+    }
+
+    /// Whether as much waits for it as may. Then the body is asked for when it takes any.
+    fn is_full(&self) -> bool {
+        let is_full = self.waiting >= ORIGIN_WAITING_OCTETS_MAX;
+        if is_full {
+            self.signs.is_awaited.store(true, Ordering::Relaxed);
+        }
+        is_full
+    }
 }
 
 impl Outgoing {
@@ -75,8 +100,7 @@ impl Outgoing {
         if body.is_end_stream() {
             return Self::empty();
         }
-        let streamed =
-            Streamed { body, hold: None, unwanted: false, answered: None, signs: None, waiting: 0 };
+        let streamed = Streamed { body, hold: None, unwanted: false, answered: None, way: None };
         Self { streamed: Some(Box::new(streamed)), progress: Arc::new(Progress::new(false)), listener: None }
     }
 
@@ -95,11 +119,12 @@ impl Outgoing {
         self
     }
 
-    /// Little of it is taken from its client while the connection to the origin takes no more: the engine alone
+    /// Little of it is taken from its client beyond what the connection to the origin takes: the engine alone
     /// would take as much as it may read of an answer at once.
     pub(super) fn goes_by(&mut self, signs: &Arc<Signs>) {
         if let Some(streamed) = &mut self.streamed {
-            streamed.signs = Some(Arc::clone(signs));
+            let written = signs.written.load(Ordering::Relaxed);
+            streamed.way = Some(Way { signs: Arc::clone(signs), written, waiting: 0 });
         }
     }
 
@@ -148,7 +173,7 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let Self { streamed: Some(streamed), progress, .. } = &mut *self else { return Poll::Ready(None) };
-        let Streamed { body, hold, unwanted, answered, signs, waiting } = &mut **streamed;
+        let Streamed { body, hold, unwanted, answered, way } = &mut **streamed;
         if let Some(go) = hold {
             *unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
             *hold = None;
@@ -159,17 +184,23 @@ impl Body for Outgoing {
             }
             return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
         }
-        if !signs.as_ref().is_some_and(|signs| signs.is_full.load(Ordering::Relaxed)) {
-            *waiting = 0;
-        } else if *waiting >= ORIGIN_WAITING_OCTETS_MAX {
-            return Poll::Pending;
+        if let Some(way) = way {
+            if way.has_taken() {
+                progress.is_origins();
+            }
+            if way.is_full() {
+                return Poll::Pending;
+            }
         }
         let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) else {
             progress.is_clients();
             return Poll::Pending;
         };
         progress.is_origins();
-        *waiting += frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        if let Some(way) = way {
+            way.waiting +=
+                frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        }
         if frame.is_none() || body.is_end_stream() {
             progress.completed();
         }
@@ -189,7 +220,6 @@ impl Body for Outgoing {
 mod tests {
     use std::task::Waker;
 
-    use http_body_util::BodyExt;
     use hyper::body::Incoming;
     use hyper::service::service_fn;
     use hyper::{Request, Response};
@@ -198,32 +228,78 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn little_is_taken_of_a_body_while_the_origin_takes_none_and_all_of_it_afterwards() {
-        const OCTETS: usize = 8 * ORIGIN_WAITING_OCTETS_MAX;
+    const OCTETS: usize = 8 * ORIGIN_WAITING_OCTETS_MAX;
+
+    /// Has `service` see to a request with so many octets that have all come.
+    async fn with_upload<F: Future<Output = ()>>(service: impl Fn(Outgoing, Arc<Signs>) -> F) {
         let (near, mut far) = tokio::io::duplex(OCTETS + 1024);
         let head = format!("POST / HTTP/1.1\r\nContent-Length: {OCTETS}\r\nConnection: close\r\n\r\n");
         far.write_all(head.as_bytes()).await.unwrap();
         far.write_all(&vec![b'x'; OCTETS]).await.unwrap();
-        let service = service_fn(|request: Request<Incoming>| async {
+        let service = service_fn(|request: Request<Incoming>| {
             let body = Unstalled::new(request.into_body(), Duration::from_secs(60));
             let (mut outgoing, signs) = (Outgoing::streamed(body), Arc::<Signs>::default());
+            signs.written.store(usize::MAX - 10, Ordering::Relaxed);
             outgoing.goes_by(&signs);
-            signs.is_full.store(true, Ordering::Relaxed);
-            let mut waiting = 0;
-            while waiting < ORIGIN_WAITING_OCTETS_MAX {
-                let frame = outgoing.frame().await.unwrap().unwrap();
-                waiting += frame.into_data().unwrap().len();
+            let served = service(outgoing, signs);
+            async move {
+                served.await;
+                Ok::<_, Infallible>(Response::new(String::new()))
             }
-            let asked = Pin::new(&mut outgoing).poll_frame(&mut Context::from_waker(Waker::noop()));
-            assert!(asked.is_pending(), "{waiting} octets wait already");
-            signs.is_full.store(false, Ordering::Relaxed);
-            let rest = outgoing.collect().await.unwrap().to_bytes().len();
-            assert_eq!(waiting + rest, OCTETS);
-            Ok::<_, Infallible>(Response::new(String::new()))
         });
         let serving =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(near), service);
         timeout(Duration::from_secs(20), serving).await.expect("it goes on").unwrap();
+    }
+
+    /// What it gives, when its connection has had its turn to bring more.
+    async fn asked(outgoing: &mut Outgoing) -> Option<usize> {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        match Pin::new(outgoing).poll_frame(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(frame) => Some(frame?.unwrap().into_data().unwrap().len()),
+            Poll::Pending => None,
+        }
+    }
+
+    fn take(signs: &Signs, octets: usize) {
+        signs.written.store(signs.written.load(Ordering::Relaxed).wrapping_add(octets), Ordering::Relaxed);
+    }
+
+    #[tokio::test]
+    async fn no_more_is_taken_of_a_body_than_may_wait_for_an_origin_that_takes_none() {
+        with_upload(|mut outgoing, signs| async move {
+            let (mut given, mut written) = (0, 0);
+            while given < OCTETS {
+                while let Some(octets) = asked(&mut outgoing).await {
+                    assert!(given - written < ORIGIN_WAITING_OCTETS_MAX, "{given} {written}");
+                    given += octets;
+                }
+                let is_awaited = signs.is_awaited.swap(false, Ordering::Relaxed);
+                assert!(is_awaited || given == OCTETS, "{given}");
+                let octets = if written == 0 { given - ORIGIN_WAITING_OCTETS_MAX + 1 } else { 50_000 };
+                written += octets;
+                take(&signs, octets);
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn an_origin_that_takes_a_little_is_not_waited_for_in_vain() {
+        with_upload(|mut outgoing, signs| async move {
+            let progress = outgoing.progress();
+            while asked(&mut outgoing).await.is_some() {}
+            let asked_at = progress.asked_at().expect("it is the origin's turn");
+            assert_eq!(asked(&mut outgoing).await, None);
+            assert_eq!(progress.asked_at(), Some(asked_at), "it has taken nothing");
+            take(&signs, 1);
+            assert_eq!(asked(&mut outgoing).await, None, "as much waits as may");
+            assert!(progress.asked_at().unwrap() > asked_at);
+            take(&signs, ORIGIN_WAITING_OCTETS_MAX);
+            assert!(asked(&mut outgoing).await.is_some(), "there is room");
+        })
+        .await;
     }
 }

@@ -53,6 +53,7 @@ impl Lease {
         if let Link::Http1(alone) = self.link
             && self.lasts
             && alone.is_idle()
+            && !alone.is_in_the_way()
             && let Some(home) = alone.home()
         {
             alone.rest();

@@ -1,11 +1,11 @@
 //! A stream that is read in small portions at first: until it shows that its client reads, no more is
 //! taken at once of what an origin has sent than is to be held for one that does not. Then they are larger,
-//! and largest where a sign says so. In the other direction it says when the origin takes no more.
+//! and largest where a sign says so. In the other direction it says how much the origin takes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
@@ -14,13 +14,15 @@ use crate::limits::{
     ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS, ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS,
 };
 
-/// What those above the HTTP engine and the stream below it let each other know.
+/// What those above the HTTP engine and the stream below it let each other know. They take turns on one task.
 #[derive(Debug, Default)]
 pub struct Signs {
     /// What comes is to be read in the largest portions.
     pub in_bulk: AtomicBool,
-    /// The system takes nothing more for the origin: what there is to be sent waits.
-    pub is_full: AtomicBool,
+    /// Octets that the system has taken for the origin. The count begins again after the largest number.
+    pub written: AtomicUsize,
+    /// More of a request is to be asked for when there are more of them.
+    pub is_awaited: AtomicBool,
 }
 
 /// A connection to an origin, below the HTTP engine.
@@ -48,13 +50,14 @@ impl<S: AsyncRead> Portions<S> {
         }
     }
 
-    /// Passes on what became of a write. The engine does not ask for more of a request by itself once the origin
-    /// takes it again.
+    /// Passes on what became of a write. When it has written a part of what it has, the engine does not ask for
+    /// more of a request by itself.
     fn wrote(&self, cx: &Context<'_>, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        let was_full = self.signs.is_full.load(Ordering::Relaxed);
-        if was_full != poll.is_pending() {
-            self.signs.is_full.store(!was_full, Ordering::Relaxed);
-            if was_full {
+        if let Poll::Ready(Ok(octets)) = poll {
+            let Signs { written, is_awaited, .. } = &*self.signs;
+            written.store(written.load(Ordering::Relaxed).wrapping_add(octets), Ordering::Relaxed);
+            if is_awaited.load(Ordering::Relaxed) {
+                is_awaited.store(false, Ordering::Relaxed);
                 cx.waker().wake_by_ref();
             }
         }
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_says_when_nothing_more_is_taken_and_asks_for_more_when_it_is() {
+    async fn it_says_how_much_is_taken_and_wakes_who_waits_for_that() {
         let (near, mut far) = tokio::io::duplex(8);
         let signs = Arc::<Signs>::default();
         let mut portions = Portions::new(near, Arc::clone(&signs));
@@ -131,14 +134,18 @@ mod tests {
         for taken in [5, 3] {
             assert!(matches!(write(), Poll::Ready(Ok(octets)) if octets == taken));
         }
-        assert!(!signs.is_full.load(Ordering::Relaxed));
-        assert!(write().is_pending() && write().is_pending() && signs.is_full.load(Ordering::Relaxed));
+        assert_eq!(signs.written.load(Ordering::Relaxed), 8);
+        signs.is_awaited.store(true, Ordering::Relaxed);
+        assert!(write().is_pending() && signs.is_awaited.load(Ordering::Relaxed), "nothing is taken");
+        far.read_exact(&mut [0; 1]).await.unwrap();
+        let before = woken.0.load(Ordering::Relaxed);
+        assert!(write().is_ready() && !signs.is_awaited.load(Ordering::Relaxed));
+        assert_eq!(signs.written.load(Ordering::Relaxed), 9);
+        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "more of the request can be asked for");
         far.read_exact(&mut [0; 8]).await.unwrap();
         let before = woken.0.load(Ordering::Relaxed);
-        assert!(write().is_ready() && !signs.is_full.load(Ordering::Relaxed));
-        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "the engine asks for more of the request");
         assert!(write().is_ready());
-        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "it does so by itself");
+        assert_eq!(woken.0.load(Ordering::Relaxed), before, "nobody waits for it");
     }
 
     /// How often.

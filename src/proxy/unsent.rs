@@ -39,7 +39,8 @@ mod linux {
     use crate::limits::CLIENT_UNSENT_OCTETS_MAX;
 
     /// The system says how many wait (SIOCOUTQNSD), but none of our crates asks it. It has room where they are fewer
-    /// than half of the bound: so another bound is tried, and nobody is woken by it who would not have been.
+    /// than half of the bound: so another bound is tried. Whoever waits for room may be woken by that, and
+    /// waits again; it loses no waking, for to wait is to look first.
     pub(super) fn has_fewer(stream: &TcpStream, octets: u32) -> io::Result<bool> {
         let options = SockRef::from(stream);
         options.set_tcp_notsent_lowat(octets.saturating_mul(2))?;
