@@ -52,7 +52,8 @@ class Compile(Case):
 
     def test_it_warns_of_what_is_another_than_when_the_profile_was_recorded(self):
         recorded = self.profile.read_text().splitlines()
-        self.assertEqual([line.split()[0] for line in recorded], ["courtesy", "rustc", "target", "Cargo.lock"])
+        kinds = [line.split()[0] for line in recorded]
+        self.assertEqual(kinds, ["courtesy", "rustc", "target", "Cargo.lock", "dependencies"])
         for line in recorded:
             self.profile.write_text("\n".join(it for it in recorded if it != line) + f"\n{line} once\n")
             said = self.compile()[3]
@@ -62,6 +63,17 @@ class Compile(Case):
     def test_it_warns_after_a_change_of_what_is_linked(self):
         (self.root / "Cargo.lock").write_text(read("Cargo.lock") + "\n")
         self.assertIn("    Cargo.lock ", self.compile()[3])
+
+    def test_it_warns_after_a_change_of_what_is_asked_of_a_crate(self):
+        before = read("Cargo.toml")
+        after = before.replace('features = ["event", "fs",', 'features = ["event", "net", "fs",')
+        self.assertNotEqual(before, after)
+        (self.root / "Cargo.toml").write_text(after)
+        self.assertIn("    dependencies ", self.compile()[3])
+
+    def test_it_says_nothing_of_a_change_of_what_only_tests_need(self):
+        (self.root / "Cargo.toml").write_text(read("Cargo.toml") + '\n[dev-dependencies.other]\nversion = "1"\n')
+        self.assertEqual(self.compile()[3], "")
 
 
 class Record(Case):
