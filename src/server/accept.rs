@@ -136,10 +136,25 @@ impl Listener {
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, client) = self.readiness.async_io(Interest::READABLE, || self.socket.accept()).await?;
-        stream.set_nonblocking(true)?;
-        Ok((stream, client))
+        self.readiness.async_io(Interest::READABLE, || accept(&self.socket)).await
     }
+}
+
+/// A connection as a runtime takes it on, which the standard library's has to be made with one more call.
+#[cfg(target_os = "linux")]
+fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    use rustix::net::{SocketFlags, acceptfrom_with};
+
+    let (stream, client) = acceptfrom_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+    let client = client.ok_or_else(|| io::Error::other("a client without an address"))?;
+    Ok((stream.into(), client.try_into()?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, client) = socket.accept()?;
+    stream.set_nonblocking(true)?;
+    Ok((stream, client))
 }
 
 #[cfg(test)]
