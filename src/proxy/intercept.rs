@@ -42,6 +42,10 @@ impl Unsent for Secured {
     fn has_fewer(&self, octets: u32) -> bool {
         self.get_ref().get_ref().0.has_fewer(octets)
     }
+
+    fn has_last_words(&self) -> bool {
+        true
+    }
 }
 
 /// Octets that are read before it is decided what they are. The first alone would tell, but the

@@ -14,6 +14,11 @@ use crate::limits::{CLIENT_UNSENT_OCTETS_MAX, UNSENT_OCTETS_SEEN};
 pub trait Unsent {
     /// Whether fewer octets than so many wait to be sent. It is not so where nobody can tell.
     fn has_fewer(&self, octets: u32) -> bool;
+
+    /// Whether it says something of its own before it is closed, as TLS does (RFC 8446 §6.1).
+    fn has_last_words(&self) -> bool {
+        false
+    }
 }
 
 impl Unsent for TcpStream {

@@ -50,6 +50,8 @@ pub struct Wire<S> {
     granted: usize,
     /// Nothing more comes from the client, or nothing more is wanted of it.
     ended: bool,
+    /// The client has ended its side, and whatever it sent before has been read.
+    has_left: bool,
     phase: Phase,
     /// Nothing is asked, or not of this engine: it sees an end, and whoever serves the connection goes on
     /// without it.
@@ -89,6 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             held: BytesMut::new(),
             granted: 0,
             ended: false,
+            has_left: false,
             phase: Phase::Between,
             rests: true,
             keeps_case: false,
@@ -123,9 +126,10 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         self.rests
     }
 
-    /// Whether the engine has closed our side.
-    pub const fn is_shut(&self) -> bool {
-        self.is_shut
+    /// Whether our side is closed already, or best with the connection: once the client has ended its own, there is
+    /// nothing that could be lost by that, and to close our side first is one call more.
+    pub fn is_shut(&self) -> bool {
+        self.is_shut || self.has_left && !self.stream.has_last_words()
     }
 
     /// The stream itself, when the engine is done with it.
@@ -222,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Wire<S> {
     /// When there is something to be said yet, closing is left to whoever says it; and the engine's end
     /// may not be that of the connection.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.rests || self.control.has_refusal() {
+        if self.rests || self.control.has_refusal() || self.is_shut() {
             return Poll::Ready(Ok(()));
         }
         ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;

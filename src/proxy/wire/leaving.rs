@@ -32,7 +32,8 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
                 Poll::Ready(read) => read?,
                 Poll::Pending => break,
             }
-            self.ended = scratch.filled().is_empty();
+            self.has_left = scratch.filled().is_empty();
+            self.ended = self.has_left;
             self.held.extend_from_slice(scratch.filled());
         }
         if self.ended {

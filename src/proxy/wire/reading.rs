@@ -145,7 +145,8 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         let before = scratch.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, scratch))?;
         let came = &scratch.filled()[before..];
-        self.ended = came.is_empty();
+        self.has_left = came.is_empty();
+        self.ended = self.has_left;
         self.held.extend_from_slice(came);
         scratch.set_filled(before);
         Poll::Ready(Ok(()))

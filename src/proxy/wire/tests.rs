@@ -5,7 +5,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 
 use super::*;
 use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
@@ -145,6 +145,60 @@ async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
     let mut wire = tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
     assert!(wire.rests() && wire.request().await.unwrap() && wire.choose_case());
+}
+
+/// It has something to say before it is closed.
+impl Unsent for BufStream<DuplexStream> {
+    fn has_fewer(&self, _: u32) -> bool {
+        false
+    }
+
+    fn has_last_words(&self) -> bool {
+        true
+    }
+}
+
+/// What it comes to without waiting.
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = std::future::ready(()) => None,
+    }
+}
+
+/// Whether our side was closed by itself, before the stream is.
+async fn is_closed_first<S>(stream: S, mut client: DuplexStream, has_left: bool) -> bool
+where
+    S: AsyncRead + AsyncWrite + Unsent + Unpin,
+{
+    let long = Duration::from_secs(60);
+    let deadlines = Deadlines { idle: long, head: long, write: long };
+    let mut wire = Wire::new(stream, Arc::<Control>::default(), deadlines, Framing::new(8192, 100));
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    if has_left {
+        client.shutdown().await.unwrap();
+    }
+    assert!(wire.request().await.unwrap());
+    let mut octets = [0; 64];
+    while let Some(Ok(1..)) = at_once(wire.read(&mut octets)).await {}
+    wire.shutdown().await.unwrap();
+    at_once(client.read(&mut octets)).await.is_some()
+}
+
+/// What closes the connection closes it too then: one call of the system less for each client with one request.
+#[tokio::test]
+async fn our_side_is_closed_by_itself_unless_the_client_has_left_and_nothing_is_to_be_said() {
+    for (has_left, has_last_words, expected) in
+        [(false, false, true), (true, false, false), (false, true, true), (true, true, true)]
+    {
+        let (stream, client) = duplex(1024);
+        let is_first = match has_last_words {
+            true => is_closed_first(BufStream::new(stream), client, has_left).await,
+            false => is_closed_first(stream, client, has_left).await,
+        };
+        assert_eq!(is_first, expected, "has left: {has_left}, has last words: {has_last_words}");
+    }
 }
 
 #[test]
