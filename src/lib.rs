@@ -10,8 +10,8 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  halt  carried  numbers  latency  private  suites  clients  ca  egress
-//!              evidence  fetch  store  audit  review   one thing each
+//! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  private  suites  clients  ca
+//!              egress  evidence  fetch  store  audit  review   one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -94,6 +94,7 @@ pub mod evidence;
 pub mod fetch;
 pub mod glob;
 pub mod halt;
+mod heap;
 pub mod latency;
 pub mod limits;
 pub mod moment;

@@ -32,6 +32,7 @@ use super::{Egress, exchange, http2};
 use crate::carried::Carried;
 use crate::clock;
 use crate::deadline::Deadline;
+use crate::heap;
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -185,7 +186,7 @@ impl Egress {
 
     /// A connection that was not idle: one that is in use and can be shared, or a new one.
     pub(super) fn fresh<'a>(&'a self, origin: &'a Origin, versions: Versions) -> Dialled<'a> {
-        Box::pin(self.share_or_dial(origin, versions))
+        heap::pinned(|| self.share_or_dial(origin, versions))
     }
 
     async fn share_or_dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {

@@ -45,6 +45,7 @@ use http::header::UPGRADE;
 
 use crate::carried::Carried;
 use crate::clients::Key;
+use crate::heap;
 use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use arriving::Arriving;
@@ -140,7 +141,7 @@ impl Egress {
             _ => return Err(unanswered.error),
         };
         let connection = self.fresh(origin, versions).await?;
-        let answer = Box::pin(self.exchange(connection, origin, request, unanswered.slot)).await;
+        let answer = heap::pinned(|| self.exchange(connection, origin, request, unanswered.slot)).await;
         answer.map_err(|unanswered| unanswered.error)
     }
 

@@ -26,6 +26,7 @@ use http_body::Body as HttpBody;
 use crate::clients::Key;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure, Outgoing};
+use crate::heap;
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::origin::{Origin, Scheme};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
@@ -106,7 +107,7 @@ impl FetchRobots for RobotsFetcher {
                 Ok((response, peer))
             }
         };
-        Box::pin(fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
+        heap::pinned(|| fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
     }
 }
 

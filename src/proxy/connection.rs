@@ -16,6 +16,7 @@ use super::refusal::Refusal;
 use super::respond::raw_refusal;
 use super::unsent::Unsent;
 use super::wire::{Deadlines, Wire};
+use crate::heap;
 use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_OCTETS_MAX};
 
 /// The bounds of a connection.
@@ -45,11 +46,11 @@ where
             () = stopped(&channel) => Ok(false),
         };
         if !matches!(came, Ok(true)) {
-            return Box::pin(end(wire, came.map(drop), &channel)).await;
+            return heap::pinned(|| end(wire, came.map(drop), &channel)).await;
         }
-        match Box::pin(engine::run(wire, &channel, turned_away.clone())).await {
+        match heap::pinned(|| engine::run(wire, &channel, turned_away.clone())).await {
             Outcome::Rests(resting) => wire = resting,
-            Outcome::Ended(wire, ended) => return Box::pin(end(wire, ended, &channel)).await,
+            Outcome::Ended(wire, ended) => return heap::pinned(|| end(wire, ended, &channel)).await,
             Outcome::Left(sequel) => {
                 drop((channel, turned_away));
                 return sequel.await;
@@ -59,12 +60,14 @@ where
     }
 }
 
-fn wire<S>(stream: S, channel: &Channel) -> Wire<S>
+/// It goes from hand to hand, and is large.
+fn wire<S>(stream: S, channel: &Channel) -> Box<Wire<S>>
 where
     S: AsyncRead + AsyncWrite + Unsent + Unpin,
 {
     let Limits { deadlines, head_max, fields_max } = channel.proxy.load().limits;
-    Wire::new(stream, Arc::clone(&channel.control), deadlines, Framing::new(head_max, fields_max))
+    let framing = Framing::new(head_max, fields_max);
+    Box::new(Wire::new(stream, Arc::clone(&channel.control), deadlines, framing))
 }
 
 /// Returns when the proxy stops, and the request under way is to be the last. Who has only just come
@@ -81,7 +84,7 @@ async fn first_request(control: &Control) {
 }
 
 /// Says what is still to be said, and closes in stages, so that the last answer survives (RFC 9112 §9.6).
-async fn end<S, E: std::fmt::Display>(wire: Wire<S>, ended: Result<(), E>, channel: &Channel)
+async fn end<S, E: std::fmt::Display>(wire: Box<Wire<S>>, ended: Result<(), E>, channel: &Channel)
 where
     S: AsyncRead + AsyncWrite + Unsent + Unpin,
 {

@@ -20,14 +20,15 @@ use super::refusal::Refusal;
 use super::unsent::Unsent;
 use super::wire::Wire;
 use super::{Received, closing, turn_away};
+use crate::heap;
 use crate::limits::ENGINES_FIELDS_MAX;
 
 /// How the engine has let go of a connection.
 pub enum Outcome<S> {
     /// Nothing is asked at the moment: the wire waits without an engine.
-    Rests(Wire<S>),
+    Rests(Box<Wire<S>>),
     /// The connection is to be closed.
-    Ended(Wire<S>, hyper::Result<()>),
+    Ended(Box<Wire<S>>, hyper::Result<()>),
     /// The connection has left HTTP: what goes on is a tunnel, or what runs inside a CONNECT.
     Left(Sequel),
     /// Nobody has it any more.
@@ -36,7 +37,7 @@ pub enum Outcome<S> {
 
 /// Serves what comes by `wire`. With `turned_away`, that is the answer.
 pub async fn run<S>(
-    mut wire: Wire<S>,
+    mut wire: Box<Wire<S>>,
     channel: &Arc<Channel>,
     turned_away: Option<Arc<Refusal>>,
 ) -> Outcome<S>
@@ -89,7 +90,7 @@ where
     let unused = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(unused) = unused
         && let Ok(unused) = unused.await
-        && let Ok(parts) = unused.downcast::<TokioIo<Wire<S>>>()
+        && let Ok(parts) = unused.downcast::<TokioIo<Box<Wire<S>>>>()
     {
         return Outcome::Ended(parts.io.into_inner(), ended);
     }
@@ -108,7 +109,7 @@ pub async fn answer(
             let head = &request.head;
             let may_say_so = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
             // On the heap: the engine keeps room for this future for as long as it is there.
-            let response = Box::pin(proxy.handle(request, &channel)).await;
+            let response = heap::pinned(|| proxy.handle(request, &channel)).await;
             let is_last = channel.stop.is_said() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             // RFC 9112 §9.6: the last answer says that it is the last.
             if is_last && may_say_so { closing(response) } else { response }

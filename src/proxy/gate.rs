@@ -21,6 +21,7 @@ use crate::audit::{Event, Reason, Writer};
 use crate::clients::Client;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure};
+use crate::heap;
 use crate::moment::Moment;
 use crate::origin::Origin;
 use crate::policy::access::Snapshot;
@@ -115,7 +116,7 @@ impl Gate {
                 ask.account.allowed(&decision, &known, now);
             }
             Verdict::Disallow => {
-                Box::pin(self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
+                heap::pinned(|| self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
             }
         }
         if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, now) {
@@ -211,16 +212,16 @@ impl Gate {
         let Draft { agent, subject, rules, .. } = draft;
         if rules.agent_required && agent.identification.is_none() {
             let denial = draft.denial(Reason::AgentRequired, Problem::AgentRequired);
-            return Err(Box::pin(self.deny(denial)).await);
+            return Err(heap::pinned(|| self.deny(denial)).await);
         }
         let profile = rules.profile(agent, subject.origin());
         match self.store.known(subject.origin(), profile, agent.identification).await {
             Ok(known) => Ok(known),
             Err(Undecided::Refused(error)) => {
-                Err(Box::pin(self.no_way_out(*subject, draft.ask, error)).await)
+                Err(heap::pinned(|| self.no_way_out(*subject, draft.ask, error)).await)
             }
             Err(Undecided::TimedOut | Undecided::Busy | Undecided::Aborted) => {
-                Err(Box::pin(self.deny(draft.denial(Reason::Undecided, Problem::Undecided))).await)
+                Err(heap::pinned(|| self.deny(draft.denial(Reason::Undecided, Problem::Undecided))).await)
             }
         }
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::TokioIo;
 use rustls::AlertDescription;
 use rustls::server::Acceptor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,8 +22,9 @@ use super::inside::alert;
 use super::multiplexed;
 use super::rewind::Rewind;
 use super::unsent::Unsent;
-use super::wire::Wire;
+use super::upgrade::own_stream;
 use crate::egress::Plaintext;
+use crate::heap;
 use crate::limits::FIRST_REQUEST_GRACE;
 use crate::origin::{Host, Origin, Scheme};
 
@@ -87,7 +87,7 @@ pub fn sequel(
     origin: Origin,
     channel: Channel,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(run(upgrade, origin, channel))
+    heap::pinned(|| run(upgrade, origin, channel))
 }
 
 /// What is known of a client once it is clear what it speaks.
@@ -99,16 +99,16 @@ enum Inside {
 
 /// What it takes to get there is given back before the rest.
 async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
-    match Box::pin(begin(upgrade, origin, channel)).await {
+    match heap::pinned(|| begin(upgrade, origin, channel)).await {
         Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
         Some(Inside::Http1(stream, within)) => connection::serve(stream, within, None).await,
-        Some(Inside::Http2(stream, within)) => Box::pin(multiplexed::serve(stream, within)).await,
+        Some(Inside::Http2(stream, within)) => heap::pinned(|| multiplexed::serve(stream, within)).await,
         None => {}
     }
 }
 
 async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel) -> Option<Inside> {
-    let (mut first, mut stream) = released(upgrade).await?;
+    let (mut first, mut stream) = own_stream(upgrade.await.ok()?).ok()?;
     let patience = channel.proxy.load().handshake_timeout;
     if first.is_empty() {
         first = vec![0; FIRST_OCTETS_MAX];
@@ -135,13 +135,6 @@ async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel) -> Option<I
             None
         }
     }
-}
-
-/// The client's own stream, and what of it has been read behind the CONNECT.
-async fn released(upgrade: OnUpgrade) -> Option<(Vec<u8>, TcpStream)> {
-    let parts = upgrade.await.ok()?.downcast::<TokioIo<Wire<TcpStream>>>().ok()?;
-    let (stream, held) = parts.io.into_inner().into_parts();
-    Some(([&parts.read_buf[..], &held[..]].concat(), stream))
 }
 
 async fn tls(stream: Stream, origin: Origin, channel: &Channel, patience: Duration) -> Option<Inside> {

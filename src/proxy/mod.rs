@@ -89,6 +89,7 @@ use crate::ca::Leaves;
 use crate::carried::Carried;
 use crate::clients::{self, Door, TurnedAway};
 use crate::clock;
+use crate::heap;
 use crate::origin::Origin;
 
 /// A client's request.
@@ -153,7 +154,9 @@ impl Proxy {
         exchange.occupies(self.door.request(&client)?);
         let target = match destination {
             Destination::Resource(target) => target,
-            Destination::Connect => return Box::pin(self.connect(request, &client, channel, account)).await,
+            Destination::Connect => {
+                return heap::pinned(|| self.connect(request, &client, channel, account)).await;
+            }
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
@@ -221,7 +224,7 @@ impl Proxy {
             Ok(response) => Ok((End::Forwarded, response)),
             Err(error) => {
                 let subject = Subject::Resource(permit.target());
-                Err(Box::pin(self.gate.no_way_out(subject, ask, error)).await.into())
+                Err(heap::pinned(|| self.gate.no_way_out(subject, ask, error)).await.into())
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Response;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
@@ -48,13 +48,15 @@ pub fn switch(
 /// A tunnel to an origin that is connected already, once the client has its 200.
 pub async fn blind(client: OnUpgrade, origin: TcpStream, silence: Silence, pipes: Arc<Pipes>) {
     let Ok(client) = client.await else { return };
-    match client.downcast::<TokioIo<Wire<TcpStream>>>() {
-        Ok(parts) => {
-            let (client, held) = parts.io.into_inner().into_parts();
-            // What the client sent right behind its CONNECT.
-            let early = [&parts.read_buf[..], &held[..]].concat();
-            tunnel::splice(&client, &early, &origin, &silence, &pipes).await;
-        }
+    match own_stream(client) {
+        Ok((early, client)) => tunnel::splice(&client, &early, &origin, &silence, &pipes).await,
         Err(client) => tunnel::copy(TokioIo::new(client), origin, &silence).await,
     }
+}
+
+/// What the client sent right behind its CONNECT, and its own stream, if that is what was there before.
+pub fn own_stream(left: Upgraded) -> Result<(Vec<u8>, TcpStream), Upgraded> {
+    let parts = left.downcast::<TokioIo<Box<Wire<TcpStream>>>>()?;
+    let (stream, held) = parts.io.into_inner().into_parts();
+    Ok(([&parts.read_buf[..], &held[..]].concat(), stream))
 }
