@@ -131,6 +131,12 @@ impl Listener {
         // Elsewhere a slow reader costs more of the system's memory, and nothing else.
         #[cfg(target_os = "linux")]
         options.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
+        // Between programs of one machine there is no path to be gentle to. Where the system's own algorithm paces (bbr),
+        // its timers would cost more than what they delay; this one is always there, and paces nothing.
+        #[cfg(target_os = "linux")]
+        if socket.local_addr()?.ip().is_loopback() {
+            let _ = options.set_tcp_congestion(b"reno");
+        }
         let same = OwnedFd::from(socket.try_clone()?);
         Ok(Self { readiness: tokio::net::TcpStream::from_std(same.into())?, socket })
     }
@@ -186,15 +192,23 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_set_of_a_listener_holds_of_what_it_accepts() {
-        let Listeners(mut bound) = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).unwrap();
-        let listener = Listener::new(bound.remove(0)).unwrap();
-        let address = listener.socket.local_addr().unwrap();
-        let (_client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
-        let (stream, _) = accepted.unwrap();
-        assert!(stream.nodelay().unwrap());
-        let nothing_to_read = stream.peek(&mut [0]).unwrap_err();
-        assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
-        #[cfg(target_os = "linux")]
-        assert_eq!(socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
+        for (listening, is_paced) in [(Ipv4Addr::LOCALHOST, false), (Ipv4Addr::UNSPECIFIED, true)] {
+            let Listeners(mut bound) = Listeners::bind(&[(listening, 0).into()]).unwrap();
+            let listener = Listener::new(bound.remove(0)).unwrap();
+            let address = (Ipv4Addr::LOCALHOST, listener.socket.local_addr().unwrap().port());
+            let (client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
+            let (client, (stream, _)) = (client.unwrap(), accepted.unwrap());
+            assert!(stream.nodelay().unwrap());
+            let nothing_to_read = stream.peek(&mut [0]).unwrap_err();
+            assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
+            #[cfg(target_os = "linux")]
+            {
+                let (ours, systems) = (socket2::SockRef::from(&stream), socket2::SockRef::from(&client));
+                assert_eq!(ours.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
+                let systems = if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
+                let name = ours.tcp_congestion().unwrap();
+                assert!(name.starts_with(&systems), "{}", name.escape_ascii());
+            }
+        }
     }
 }
