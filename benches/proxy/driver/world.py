@@ -1,5 +1,6 @@
 """The bench's own world: a network with nothing but loopback in it, names, certificates, an origin."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -127,6 +128,18 @@ def network(run):
     subprocess.run(["mount", "--bind", resolver, "/etc/resolv.conf"], check=True)
     # A closed connection keeps its port for a minute: there must be enough of them.
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("20000 65535")
+    unpaced()
+
+
+def unpaced():
+    """Where the machine's congestion control paces what is sent (bbr), a timer for each piece of it would be measured,
+    though between neighbours there is nothing to be gentle to. Linux's own is cubic; but a namespace may only have
+    what the machine lets anybody have, and that is always reno."""
+    setting = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+    for name in ("cubic", "reno"):
+        with contextlib.suppress(PermissionError):
+            setting.write_text(name)
+            return
 
 
 def url(what, host=f"h0.{ZONE}", tls=False):
