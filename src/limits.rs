@@ -179,6 +179,9 @@ pub const STREAM_OCTETS_MIN: usize = 1 << 20;
 /// In pieces of so many octets, at the least: what comes more slowly is moved as it comes.
 pub const STREAM_PIECE_OCTETS_MIN: usize = 16 << 10;
 
+/// Where fewer octets of a stream are there, it is let gather: half of what a turn moves.
+pub const STREAM_GATHERED_OCTETS: u64 = PIPE_OCTETS as u64 / 2;
+
 /// How long a stream gathers: a moment beside the way there and back through most networks. What follows the
 /// end of one in the same direction waits no longer than that, rounded up by the timer.
 pub const STREAM_GATHERS: Duration = Duration::from_millis(1);

@@ -8,7 +8,7 @@ use crate::limits::{STREAM_OCTETS_MIN, STREAM_PIECE_OCTETS_MIN};
 /// What comes in one direction.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// Octets since nothing was there.
+    /// Octets since little was there.
     piece: usize,
     /// Octets of the pieces before it, as long as they made a stream.
     stream: usize,
@@ -23,12 +23,17 @@ impl Gathering {
         self.piece += octets;
     }
 
-    /// Nothing more is there: whether it is to gather before it is looked for again.
+    /// Whether it is to gather where little more is there.
+    pub const fn is_stream(&self) -> bool {
+        self.piece >= STREAM_PIECE_OCTETS_MIN && self.stream + self.piece >= STREAM_OCTETS_MIN
+    }
+
+    /// Little more is there, or nothing: whether it is to gather before it is looked for again.
     pub const fn is_drained(&mut self) -> bool {
-        let is_stream = self.piece >= STREAM_PIECE_OCTETS_MIN;
-        self.stream = if is_stream { self.stream + self.piece } else { 0 };
+        let gathers = self.is_stream();
+        self.stream = if self.piece >= STREAM_PIECE_OCTETS_MIN { self.stream + self.piece } else { 0 };
         self.piece = 0;
-        self.stream >= STREAM_OCTETS_MIN
+        gathers
     }
 }
 

@@ -13,6 +13,7 @@ mod control;
 mod decisions;
 mod denial;
 mod document;
+mod end;
 mod engine;
 mod fields;
 mod form;

@@ -5,21 +5,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, ErrorKind};
-use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with};
 use socket2::SockRef;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::sleep;
 
+use super::end::End;
 use super::gather::Gathering;
 use super::tunnel::{Side, Silence};
-use crate::limits::{PIPE_OCTETS, PIPES_MAX, STREAM_GATHERS, TUNNEL_BUFFER_OCTETS};
+use crate::limits::{PIPE_OCTETS, PIPES_MAX, STREAM_GATHERED_OCTETS, STREAM_GATHERS, TUNNEL_BUFFER_OCTETS};
 
 /// The pipes of all workers.
 #[derive(Debug)]
@@ -42,25 +39,26 @@ impl Default for Pipes {
 
 impl Pipes {
     /// Passes on what `side` says until it ends, then ends the other's.
-    pub async fn pump(
-        &self,
-        side: Side,
-        from: &TcpStream,
-        to: &TcpStream,
-        silence: &Silence,
-    ) -> io::Result<()> {
+    pub async fn pump(&self, side: Side, from: &End, to: &End, silence: &Silence) -> io::Result<()> {
         let mut gathering = Gathering::default();
+        from.readable().await?;
         loop {
-            from.readable().await?;
             let moved = match self.take() {
                 Some((pipe, _place)) => self.splice(pipe, from, to, silence).await?,
                 None => copy(from, to, silence).await?,
             };
             match moved {
-                Some(0) => return SockRef::from(to).shutdown(Shutdown::Write),
+                Some(0) => return to.shut(),
                 Some(octets) => gathering.came(octets, silence.is_reply(side)),
-                None if gathering.is_drained() => sleep(STREAM_GATHERS).await,
                 None => {}
+            }
+            // Who takes at once what has just come of a stream takes little, again and again.
+            let is_little =
+                moved.is_none() || gathering.is_stream() && from.waiting()? < STREAM_GATHERED_OCTETS;
+            match is_little && gathering.is_drained() {
+                true => from.gather(STREAM_GATHERS).await?,
+                false if moved.is_none() => from.readable().await?,
+                false => {}
             }
         }
     }
@@ -73,22 +71,15 @@ impl Pipes {
     }
 
     /// What there is to read now, however long `to` takes for it. `None`: there was nothing.
-    async fn splice(
-        &self,
-        pipe: Pipe,
-        from: &TcpStream,
-        to: &TcpStream,
-        silence: &Silence,
-    ) -> io::Result<Option<usize>> {
-        let filled = from.try_io(Interest::READABLE, || splice(from, &pipe.into, PIPE_OCTETS));
-        let Some(count) = unless_blocked(filled)? else {
+    async fn splice(&self, pipe: Pipe, from: &End, to: &End, silence: &Silence) -> io::Result<Option<usize>> {
+        let Some(count) = from.read(|from| splice(from, &pipe.into, PIPE_OCTETS))? else {
             self.put(pipe);
             return Ok(None);
         };
         silence.broken();
         let mut left = count;
         while left > 0 {
-            left -= to.async_io(Interest::WRITABLE, || splice(&pipe.out, to, left)).await?;
+            left -= to.write(|to| splice(&pipe.out, to, left)).await?;
             silence.broken();
         }
         // One that was left before, with something in it, was closed.
@@ -110,38 +101,27 @@ impl Pipe {
     }
 }
 
-fn splice(from: impl std::os::fd::AsFd, to: impl std::os::fd::AsFd, count: usize) -> io::Result<usize> {
+fn splice(from: impl AsFd, to: impl AsFd, count: usize) -> io::Result<usize> {
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
     Ok(rustix::pipe::splice(from, None, to, None, count, flags)?)
 }
 
 /// [`Pipes::splice`], through this process.
-async fn copy(from: &TcpStream, to: &TcpStream, silence: &Silence) -> io::Result<Option<usize>> {
+async fn copy(from: &End, to: &End, silence: &Silence) -> io::Result<Option<usize>> {
     let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
-    let Some(count) = unless_blocked(from.try_read(&mut buffer))? else { return Ok(None) };
+    let Some(count) = from.read(|from| Ok(rustix::io::read(from, &mut buffer)?))? else { return Ok(None) };
     silence.broken();
     write_all(to, &buffer[..count], silence).await?;
     Ok(Some(count))
 }
 
 /// Writes all of `octets`, each piece that goes breaking the silence.
-pub async fn write_all(to: &TcpStream, octets: &[u8], silence: &Silence) -> io::Result<()> {
+pub async fn write_all(to: &End, octets: &[u8], silence: &Silence) -> io::Result<()> {
     let mut left = octets;
     while !left.is_empty() {
-        to.writable().await?;
-        let written = unless_blocked(to.try_write(left))?.unwrap_or_default();
+        let written = to.write(|to| SockRef::from(&to).send(left)).await?;
         left = &left[written..];
-        if written > 0 {
-            silence.broken();
-        }
+        silence.broken();
     }
     Ok(())
-}
-
-fn unless_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
-    match moved {
-        Ok(count) => Ok(Some(count)),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::debug;
 
+use super::end::End;
 use super::pipes::{self, Pipes};
 use crate::clock;
 use crate::halt::Halt;
@@ -73,7 +74,8 @@ impl Silence {
 }
 
 /// Between two sockets, by way of the system alone but for what has been read of the client already.
-pub async fn splice(client: &TcpStream, early: &[u8], origin: &TcpStream, silence: &Silence, pipes: &Pipes) {
+pub async fn splice(client: TcpStream, early: &[u8], origin: TcpStream, silence: &Silence, pipes: &Pipes) {
+    let (client, origin) = (&End::from(client), &End::from(origin));
     let out = async {
         pipes::write_all(origin, early, silence).await?;
         pipes.pump(Side::Client, client, origin, silence).await

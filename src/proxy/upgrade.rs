@@ -49,7 +49,7 @@ pub fn switch(
 pub async fn blind(client: OnUpgrade, origin: TcpStream, silence: Silence, pipes: Arc<Pipes>) {
     let Ok(client) = client.await else { return };
     match own_stream(client) {
-        Ok((early, client)) => tunnel::splice(&client, &early, &origin, &silence, &pipes).await,
+        Ok((early, client)) => tunnel::splice(client, &early, origin, &silence, &pipes).await,
         Err(client) => tunnel::copy(TokioIo::new(client), origin, &silence).await,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::super::tunnel;
@@ -35,7 +35,7 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
         tunnels.spawn(async move {
             let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
             let silence = Silence::new(Duration::from_secs(60), Halt::default());
-            let tunnel = tunnel::splice(&near, b"", &far, &silence, &pipes);
+            let tunnel = tunnel::splice(near, b"", far, &silence, &pipes);
             let octets: Vec<u8> = (0..OCTETS).map(|place| (place / 7 + number) as u8).collect();
             let ends = async {
                 let sent = async {
@@ -81,7 +81,7 @@ async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
         }
     };
     tokio::select! {
-        () = tunnel::splice(&near, b"", &far, &silence, &pipes) => panic!("nobody has ended it"),
+        () = tunnel::splice(near, b"", far, &silence, &pipes) => panic!("nobody has ended it"),
         () = write => panic!("nobody has ended it"),
         () = stuck => {}
     }
@@ -103,11 +103,11 @@ async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
         origin.shutdown().await.unwrap();
         received
     };
-    let (received, ()) = tokio::join!(read, tunnel::splice(&near, b"first, ", &far, &silence, &pipes));
+    let (received, ()) = tokio::join!(read, tunnel::splice(near, b"first, ", far, &silence, &pipes));
     assert_eq!(received, "first, then");
 
     // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
     let silence = Silence::new(Duration::from_millis(50), Halt::default());
-    tunnel::splice(&near, &vec![0; OCTETS], &far, &silence, &pipes).await;
+    tunnel::splice(near, &vec![0; OCTETS], far, &silence, &pipes).await;
 }
