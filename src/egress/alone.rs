@@ -5,7 +5,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -14,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::coop::unconstrained;
 use tokio::time::timeout;
 
@@ -48,8 +47,6 @@ pub struct Alone {
     signs: Arc<Signs>,
     /// The engine gives none of it back.
     room: Option<Room>,
-    /// The right to idle with more room than that for small pieces.
-    grown: Option<OwnedSemaphorePermit>,
     /// Kept from answer to answer.
     pub(super) overdue: Deadline,
 }
@@ -85,7 +82,6 @@ impl Alone {
             home,
             signs,
             room: None,
-            grown: None,
             overdue: Deadline::new(),
         }))
     }
@@ -118,16 +114,9 @@ impl Alone {
         Bulk::begin(&self.signs, to_come)
     }
 
-    /// Whether it may be kept, with the room that its engine has by now: unless others want that, or so many are kept
-    /// already that none of `rights` is left.
-    pub fn may_idle(&mut self, rights: &Arc<Semaphore>) -> bool {
-        if self.grown.is_none() && self.signs.has_grown.load(Ordering::Relaxed) {
-            self.grown = Arc::clone(rights).try_acquire_owned().ok();
-            if self.grown.is_none() {
-                return false;
-            }
-        }
-        !self.room.as_ref().is_some_and(Room::is_wanted)
+    /// Whether it would keep, while it idles, what others want.
+    pub fn is_in_the_way(&self) -> bool {
+        self.room.as_ref().is_some_and(Room::is_wanted)
     }
 
     /// Whether it is there for another exchange: both messages of the last one have been read and written
@@ -214,11 +203,10 @@ impl Drop for Alone {
         if let Some(engine) = self.engine.take()
             && let Ok(runtime) = Handle::try_current()
         {
-            let limit = self.standing.config().body_idle_timeout;
-            let rights = (self.room.take(), self.grown.take());
+            let (limit, room) = (self.standing.config().body_idle_timeout, self.room.take());
             runtime.spawn(async move {
                 let _ = timeout(limit, engine).await;
-                drop(rights);
+                drop(room);
             });
         }
     }

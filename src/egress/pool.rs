@@ -50,11 +50,11 @@ pub struct Lease {
 impl Lease {
     /// Back to the pool when the connection can serve another exchange. A shared one is there.
     pub fn give_back(self) {
-        if let Link::Http1(mut alone) = self.link
+        if let Link::Http1(alone) = self.link
             && self.lasts
             && alone.is_idle()
+            && !alone.is_in_the_way()
             && let Some(home) = alone.home()
-            && alone.may_idle(&home.shared.grown)
         {
             alone.rest();
             home.put(self.slot.origin(), alone);

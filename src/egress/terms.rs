@@ -16,7 +16,7 @@ use super::pool::Pool;
 use super::resolve::Resolver;
 use super::slots::Slots;
 use super::tls::Tls;
-use crate::limits::{ORIGIN_BULKS_MAX, ORIGIN_GROWN_MAX};
+use crate::limits::ORIGIN_BULKS_MAX;
 use crate::origin::{Origin, Scheme};
 
 /// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.
@@ -41,8 +41,6 @@ pub struct Shared {
     pub(super) counters: Counters,
     /// For answers that are read in the largest portions.
     pub(super) bulks: Arc<Semaphore>,
-    /// To idle with room for large ones.
-    pub(super) grown: Arc<Semaphore>,
     /// Those of the workers, each with the connections that its runtime drives.
     pools: Mutex<Vec<Weak<Pool>>>,
 }
@@ -70,7 +68,6 @@ impl Shared {
             slots,
             counters: Counters::default(),
             bulks: Arc::new(Semaphore::new(ORIGIN_BULKS_MAX)),
-            grown: Arc::new(Semaphore::new(ORIGIN_GROWN_MAX)),
             pools: Mutex::default(),
         })
     }

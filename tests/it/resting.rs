@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use courtesy::clock::monotonic;
-use courtesy::limits::{ENGINE_REST, ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_OCTETS};
+use courtesy::limits::ENGINE_REST;
 
-use crate::support::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
+use crate::support::{Client, Origin, Proxy, Script, connect, request, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -194,29 +194,4 @@ fn whoever_ends_its_side_while_at_rest_is_let_go() {
         client.finish_sending();
         client.assert_closed();
     });
-}
-
-/// The engine gives no room back: an origin's connection that a large answer came by keeps what that took.
-#[test]
-fn of_connections_to_origins_that_large_answers_came_by_a_bounded_number_is_kept() {
-    let origin = Origin::start()
-        .on("/large", ok(vec![b'x'; ORIGIN_READ_SMALL_OCTETS + 1]))
-        .on("/small", ok(vec![b'x'; ORIGIN_READ_SMALL_OCTETS - 1024]));
-    let proxy = Proxy::start();
-    let mut client = proxy.client();
-    for (path, expected) in [("/small", ORIGIN_GROWN_MAX + 8), ("/large", ORIGIN_GROWN_MAX)] {
-        // Which connections brought it, the first time and the second.
-        let [first, second] = [1, 2].map(|_| {
-            let before = origin.log().requests.len();
-            for number in 0..ORIGIN_GROWN_MAX + 8 {
-                let url = origin.named(&format!("{}{number}", &path[1..]), path);
-                assert_eq!(client.get(&url).status(), 200);
-            }
-            let log = origin.log();
-            let pages = log.requests[before..].iter().filter(|request| request.path() == path);
-            pages.map(|request| request.connection).collect::<Vec<_>>()
-        });
-        let kept = first.iter().zip(&second).filter(|(first, second)| first == second).count();
-        assert_eq!(kept, expected, "{path}");
-    }
 }
