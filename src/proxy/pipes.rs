@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with};
 use socket2::SockRef;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::coop::consume_budget;
 
 use super::end::End;
 use super::gather::Gathering;
@@ -43,6 +44,8 @@ impl Pipes {
         let mut gathering = Gathering::default();
         from.readable().await?;
         loop {
+            // A stream that never ends, to a side that always takes it, would have the worker for itself.
+            consume_budget().await;
             let moved = match self.take() {
                 Some((pipe, _place)) => self.splice(pipe, from, to, silence).await?,
                 None => copy(from, to, silence).await?,

@@ -1,11 +1,16 @@
 //! Tunnels over real sockets that hold little.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::coop::has_budget_remaining;
+use tokio::task::yield_now;
 
 use super::super::tunnel;
 use super::*;
@@ -110,4 +115,31 @@ async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
     let silence = Silence::new(Duration::from_millis(50), Halt::default());
     tunnel::splice(near, &vec![0; OCTETS], far, &silence, &pipes).await;
+}
+
+#[tokio::test]
+async fn a_tunnel_that_always_has_something_to_move_leaves_their_turns_to_others() {
+    let pipes = Pipes::default();
+    let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
+    let (near, far) = (End::from(near), End::from(far));
+    let silence = Silence::new(Duration::from_secs(60), Halt::default());
+    let mut pump = pin!(pipes.pump(Side::Client, &near, &far, &silence));
+    client.write_all(b"octets").await.unwrap();
+    near.readable().await.unwrap();
+    // What a task may do before it is the others' turn.
+    yield_now().await;
+    let mut budget = 0;
+    while has_budget_remaining() {
+        consume_budget().await;
+        budget += 1;
+    }
+    yield_now().await;
+    for _ in 1..budget {
+        consume_budget().await;
+    }
+    // One is left, and goes for the look whether there is something to read.
+    let mut turn = async || poll_fn(|cx| Poll::Ready(pump.as_mut().poll(cx).is_pending())).await;
+    assert!(turn().await && near.waiting().unwrap() == 6, "it is the others' turn");
+    yield_now().await;
+    assert!(turn().await && near.waiting().unwrap() == 0, "and now its own");
 }
