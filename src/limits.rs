@@ -142,6 +142,10 @@ pub const ORIGIN_WAITING_OCTETS_MAX: usize = 128 << 10;
 /// room for one piece; half of them may.
 pub const ORIGIN_BULKS_MAX: usize = 32;
 
+/// How many connections idle with each worker that were once read in large pieces ([`ORIGIN_READ_LARGE_OCTETS`]): each
+/// keeps the room for two, 32 MiB in all. For one more, the one that has idled longest is closed.
+pub const ORIGIN_GROWN_MAX: usize = 128;
+
 /// An answer is long from so many octets on.
 pub const ORIGIN_BULK_OCTETS_MIN: u64 = 8 << 20;
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::ptr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
@@ -112,6 +113,11 @@ impl Alone {
             self.room = Some(Room::take(rights, to_come)?);
         }
         Bulk::begin(&self.signs, to_come)
+    }
+
+    /// Whether a large answer has come by it: the engine has made room for its pieces, and gives none of it back.
+    pub fn has_grown(&self) -> bool {
+        self.signs.has_grown.load(Ordering::Relaxed)
     }
 
     /// Whether it would keep, while it idles, what others want.

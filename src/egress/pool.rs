@@ -16,7 +16,7 @@ use super::outgoing::Answered;
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clock;
-use crate::limits::BORROWED_MAX;
+use crate::limits::{BORROWED_MAX, ORIGIN_GROWN_MAX};
 use crate::origin::{Origin, Scheme};
 
 #[derive(Debug)]
@@ -31,10 +31,19 @@ pub struct Pool {
 #[derive(Debug, Default)]
 struct Idle {
     /// An origin stays for a while when its last connection is taken: whoever had one will again.
-    by_origin: HashMap<Origin, VecDeque<(Box<Alone>, Instant)>>,
+    by_origin: HashMap<Origin, VecDeque<Resting>>,
     /// How often one was borrowed since the last sweep.
     borrowed: HashMap<Origin, u32>,
     count: usize,
+    /// How many of them have grown.
+    grown: usize,
+}
+
+/// A connection, and since when it is idle.
+#[derive(Debug)]
+struct Resting {
+    alone: Box<Alone>,
+    since: Instant,
 }
 
 /// A connection, or a stream of one, in use for one exchange, and the slot that permits it.
@@ -97,17 +106,19 @@ impl Pool {
         let terms = self.shared.look();
         let mut idle = self.state();
         let connections = idle.by_origin.get_mut(origin)?;
-        let (before, now) = (connections.len(), clock::monotonic());
-        let mut taken = None;
-        while let Some((mut alone, since)) = connections.pop_back() {
+        let now = clock::monotonic();
+        let (mut taken, mut gone, mut grown) = (None, 0, 0);
+        while let Some(Resting { mut alone, since }) = connections.pop_back() {
+            gone += 1;
+            grown += usize::from(alone.has_grown());
             let in_time = now.duration_since(since) < terms.config.idle_timeout;
             if in_time && alone.holds(origin, &terms) && alone.is_still_idle() {
                 taken = Some(alone);
                 break;
             }
         }
-        let gone = before - connections.len();
         idle.count -= gone;
+        idle.grown -= grown;
         taken
     }
 
@@ -115,13 +126,17 @@ impl Pool {
         if !self.has_room() {
             return;
         }
-        let now = clock::monotonic();
         let mut idle = self.state();
+        if alone.has_grown() {
+            idle.make_room_for_grown();
+            idle.grown += 1;
+        }
         idle.count += 1;
+        let resting = Resting { alone, since: clock::monotonic() };
         match idle.by_origin.get_mut(origin) {
-            Some(connections) => connections.push_back((alone, now)),
+            Some(connections) => connections.push_back(resting),
             None => {
-                idle.by_origin.insert(origin.clone(), VecDeque::from([(alone, now)]));
+                idle.by_origin.insert(origin.clone(), VecDeque::from([resting]));
             }
         }
     }
@@ -174,13 +189,34 @@ impl Idle {
         !self.by_origin.contains_key(origin) && !self.borrowed.get(origin).is_some_and(has_enough)
     }
 
+    /// Where as many as may have grown: closes the one of them that has idled longest.
+    fn make_room_for_grown(&mut self) {
+        if self.grown < ORIGIN_GROWN_MAX {
+            return;
+        }
+        let longest_of_each = self.by_origin.values_mut().filter_map(|connections| {
+            let at = connections.iter().position(|resting| resting.alone.has_grown())?;
+            Some((connections, at))
+        });
+        if let Some((connections, at)) =
+            longest_of_each.min_by_key(|(connections, at)| connections[*at].since)
+        {
+            connections.remove(at);
+            self.count -= 1;
+            self.grown -= 1;
+        }
+    }
+
     fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
-            connections
-                .retain_mut(|(alone, since)| now.duration_since(*since) < timeout && alone.is_still_idle());
+            connections.retain_mut(|Resting { alone, since }| {
+                now.duration_since(*since) < timeout && alone.is_still_idle()
+            });
             !connections.is_empty()
         });
         self.borrowed = HashMap::default();
-        self.count = self.by_origin.values().map(VecDeque::len).sum();
+        let kept = || self.by_origin.values().flatten();
+        self.count = kept().count();
+        self.grown = kept().filter(|resting| resting.alone.has_grown()).count();
     }
 }

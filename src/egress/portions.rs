@@ -19,6 +19,8 @@ use crate::limits::{
 pub struct Signs {
     /// What comes is to be read in the largest portions.
     pub in_bulk: AtomicBool,
+    /// One larger than those of the beginning was read: the engine makes room for more then, and gives none of it back.
+    pub has_grown: AtomicBool,
     /// Octets that the system has taken for the origin. The count begins again after the largest number.
     pub written: AtomicUsize,
     /// More of a request is to be asked for when there are more of them.
@@ -74,7 +76,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
         let (before, portion) = (buf.filled().len(), self.portion());
         self.stream.set_limit(portion as u64);
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.taken += buf.filled().len() - before;
+        let octets = buf.filled().len() - before;
+        self.taken += octets;
+        if octets > ORIGIN_READ_OCTETS {
+            self.signs.has_grown.store(true, Ordering::Relaxed);
+        }
         Poll::Ready(Ok(()))
     }
 }
@@ -164,6 +170,11 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(OCTETS);
         let signs = Arc::<Signs>::default();
         let mut portions = Portions::new(near, Arc::clone(&signs));
+        portions.write_all(b"request").await.unwrap();
+        far.read_exact(&mut [0; 7]).await.unwrap();
+        far.write_all(&[b'x'; ORIGIN_READ_SMALL_OCTETS]).await.unwrap();
+        portions.read_exact(&mut [0; ORIGIN_READ_SMALL_OCTETS]).await.unwrap();
+        assert!(!signs.has_grown.load(Ordering::Relaxed), "all of them were small");
         for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)] {
             signs.in_bulk.store(in_bulk, Ordering::Relaxed);
             portions.write_all(b"request").await.unwrap();
@@ -176,6 +187,7 @@ mod tests {
             let small = ORIGIN_READ_SMALL_OCTETS.div_ceil(ORIGIN_READ_OCTETS);
             assert!(pieces[..small].iter().all(|octets| *octets == ORIGIN_READ_OCTETS), "{pieces:?}");
             assert!(pieces[small..pieces.len() - 1].iter().all(|octets| *octets == then), "{pieces:?}");
+            assert!(signs.has_grown.load(Ordering::Relaxed));
         }
     }
 }

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use courtesy::clock::monotonic;
-use courtesy::limits::ENGINE_REST;
+use courtesy::limits::{ENGINE_REST, ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_OCTETS};
 
-use crate::support::{Client, Origin, Proxy, Script, connect, request, tls, until};
+use crate::support::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -194,4 +194,31 @@ fn whoever_ends_its_side_while_at_rest_is_let_go() {
         client.finish_sending();
         client.assert_closed();
     });
+}
+
+/// The engine gives no room back: an origin's connection that a large answer came by keeps what that took.
+#[test]
+fn of_connections_that_large_answers_came_by_those_that_idled_longest_are_closed() {
+    const BEYOND: usize = 8;
+    let origin = Origin::start()
+        .on("/large", ok(vec![b'x'; 2 * ORIGIN_READ_SMALL_OCTETS]))
+        .on("/small", ok(vec![b'x'; ORIGIN_READ_SMALL_OCTETS - 1024]));
+    let proxy = Proxy::start();
+    let mut client = proxy.client();
+    for (path, expected) in [("/small", ORIGIN_GROWN_MAX + BEYOND), ("/large", ORIGIN_GROWN_MAX - 1)] {
+        let mut connection_of = |name: &str| {
+            let url = origin.named(&format!("{}-{name}", &path[1..]), path);
+            assert_eq!(client.get(&url).status(), 200);
+            origin.log().requests.last().unwrap().connection
+        };
+        let often = connection_of("often");
+        let mut first = Vec::new();
+        for number in 0..ORIGIN_GROWN_MAX + BEYOND {
+            first.push(connection_of(&number.to_string()));
+            assert_eq!(connection_of("often"), often, "{path}: this one never idles for long");
+        }
+        let again = (0..first.len()).rev().map(|number| (number, connection_of(&number.to_string())));
+        let kept = again.take_while(|(number, connection)| first[*number] == *connection).count();
+        assert_eq!(kept, expected, "{path}");
+    }
 }
