@@ -16,12 +16,13 @@ use tokio::sync::oneshot;
 
 use super::body::Body;
 use super::control::Control;
-use super::fields::{self, Via};
+use super::fields;
 use super::gate::Permit;
 use super::interim::Interim;
 use super::names::Names;
 use super::pipes::Pipes;
 use super::refusal::Refusal;
+use super::via::Via;
 use super::{Received, closing, upgrade};
 use crate::carried::Carried;
 use crate::clients;

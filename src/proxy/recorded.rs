@@ -3,7 +3,8 @@
 
 use tracing::{debug, info};
 
-use super::denial::{Denial, Draft, Subject};
+use super::denial::Denial;
+use super::draft::{Draft, Subject};
 use super::gate::{Ask, Gate, No};
 use super::rules::Mode;
 use crate::audit::{Event, Record};

@@ -11,10 +11,11 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::body::Body;
-use super::fields::{self, Via};
+use super::fields;
 use super::forward::Client;
 use super::pipes::Pipes;
 use super::tunnel::{self, Silence};
+use super::via::Via;
 use super::wire::Wire;
 use crate::egress::Arriving;
 

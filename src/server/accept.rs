@@ -205,9 +205,9 @@ mod tests {
             {
                 let (ours, systems) = (socket2::SockRef::from(&stream), socket2::SockRef::from(&client));
                 assert_eq!(ours.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
-                let systems = if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
+                let expected = if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
                 let name = ours.tcp_congestion().unwrap();
-                assert!(name.starts_with(&systems), "{}", name.escape_ascii());
+                assert!(name.starts_with(&expected), "{}", name.escape_ascii());
             }
         }
     }

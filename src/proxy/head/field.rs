@@ -1,0 +1,87 @@
+//! One field line, of a head or behind chunks (RFC 9112 §5, §7.1.2).
+
+use super::super::octets::{CAPITAL, SMALL, TOKEN, is};
+
+/// A field line (RFC 9112 §5).
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+    /// Whether the name has a capital at its beginning and behind each hyphen, and no other.
+    pub in_title_case: bool,
+}
+
+/// Reads a field line, or says the rule it breaks.
+pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
+    let (length, in_title_case) = name(line);
+    let (name, rest) = line.split_at(length);
+    let Some(value) = rest.strip_prefix(b":").filter(|_| !name.is_empty()) else {
+        return Err(name_fault(line));
+    };
+    let value = trim(value);
+    if has_control(value) {
+        return Err("has a control character in its value (RFC 9110 §5.5)");
+    }
+    Ok(Field { name, value, in_title_case })
+}
+
+/// How long the token is that `line` begins with, and whether it is in title case.
+fn name(line: &[u8]) -> (usize, bool) {
+    let (mut in_title_case, mut misplaced) = (true, SMALL);
+    for (at, octet) in line.iter().enumerate() {
+        if !is(*octet, TOKEN) {
+            return (at, in_title_case);
+        }
+        in_title_case &= !is(*octet, misplaced);
+        misplaced = if *octet == b'-' { SMALL } else { CAPITAL };
+    }
+    (line.len(), in_title_case)
+}
+
+/// Why a line does not begin with a field name and a colon.
+fn name_fault(line: &[u8]) -> &'static str {
+    if line.starts_with(b" ") || line.starts_with(b"\t") {
+        return "begins with a blank: folded lines are obsolete (RFC 9112 §5.2)";
+    }
+    match memchr::memchr(b':', line) {
+        None => "has no colon (RFC 9112 §5)",
+        Some(colon) if line[..colon].last().is_some_and(u8::is_ascii_whitespace) => {
+            "has a blank before the colon (RFC 9112 §5.1)"
+        }
+        Some(_) => "has a name that is no token (RFC 9110 §5.1)",
+    }
+}
+
+/// Without a way out before the end: so it is looked at in many octets at once.
+fn has_control(value: &[u8]) -> bool {
+    value.iter().fold(false, |found, octet| found | (octet.is_ascii_control() & (*octet != b'\t')))
+}
+
+/// Optional whitespace around a value (RFC 9110 §5.6.3): a carriage return is none.
+fn trim(value: &[u8]) -> &[u8] {
+    let blank = |octet: &u8| matches!(octet, b' ' | b'\t');
+    let begin = value.iter().position(|octet| !blank(octet)).unwrap_or(value.len());
+    let end = value.iter().rposition(|octet| !blank(octet)).map_or(begin, |last| last + 1);
+    &value[begin..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn title_case_is_what_the_engine_writes_by_itself() {
+        for (field, expected) in [
+            ("User-Agent", true),
+            ("Te", true),
+            ("X-1a-_b--C", true),
+            ("user-agent", false),
+            ("User-agent", false),
+            ("DNT", false),
+            ("ETag", false),
+            ("X-1A", false),
+        ] {
+            assert_eq!(name(field.as_bytes()), (field.len(), expected), "{field}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The request line (RFC 9112 §3).
+
+use super::super::octets::{HOST, PATH, TOKEN, is};
+use super::super::refusal::Refusal;
+use super::{quoted, target_too_long};
+use crate::limits::TARGET_OCTETS_MAX;
+
+/// What a request line says beside what the engine makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLine {
+    /// The digit behind `HTTP/1.`.
+    pub minor: u8,
+    pub is_connect: bool,
+    /// `OPTIONS` of an absolute URL without path and query, which is one of `*` at the origin
+    /// (RFC 9112 §3.2.4). The engine's URI type has a path all the same.
+    pub is_pathless: bool,
+}
+
+/// Reads a request line, without its line end.
+pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
+    if is_tls(line) {
+        return Err(Refusal::bad_request(
+            "this is a TLS handshake, but the proxy is spoken to in plain HTTP: write http:// instead of \
+             https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128)",
+        ));
+    }
+    let fault = |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
+    let mut parts = line.split(|octet| *octet == b' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(fault(
+            "is not a method, a target and a version with one blank between each (RFC 9112 §3)",
+        ));
+    };
+    if !is_token(method) {
+        return Err(fault("does not begin with a method"));
+    }
+    if target.len() > TARGET_OCTETS_MAX {
+        return Err(target_too_long());
+    }
+    if !is_plain_url(target) {
+        if target.contains(&b'#') {
+            return Err(fault("has a fragment in its target, which is never sent (RFC 9110 §7.1)"));
+        }
+        if !target.iter().all(u8::is_ascii_graphic) || http::Uri::try_from(target).is_err() {
+            return Err(fault("has no valid target"));
+        }
+    }
+    let Some(&[minor @ b'0'..=b'9']) = version.strip_prefix(b"HTTP/1.") else {
+        return Err(fault("does not end in HTTP/1.1 or HTTP/1.0"));
+    };
+    let is_pathless = method == b"OPTIONS" && is_without_path(target);
+    Ok(RequestLine { minor, is_connect: method == b"CONNECT", is_pathless })
+}
+
+/// A path may have "://" in it, too.
+fn is_without_path(target: &[u8]) -> bool {
+    !target.starts_with(b"/")
+        && memchr::memmem::find(target, b"://")
+            .is_some_and(|at| memchr::memchr2(b'/', b'?', &target[at + 3..]).is_none())
+}
+
+/// A URL as most are, of which nothing has to be parsed to know that it is one: letters, digits and few
+/// signs. That something else is a URL is for a parser to say.
+fn is_plain_url(target: &[u8]) -> bool {
+    let Some(rest) = target.strip_prefix(b"http://") else { return false };
+    let host_end = rest.iter().position(|octet| !is(*octet, HOST)).unwrap_or(rest.len());
+    let (host, rest) = rest.split_at(host_end);
+    let digits = rest.strip_prefix(b":").map_or(&b""[..], |port| {
+        let end = port.iter().position(|octet| !octet.is_ascii_digit()).unwrap_or(port.len());
+        &port[..end]
+    });
+    let path = if digits.is_empty() { rest } else { &rest[1 + digits.len()..] };
+    !host.is_empty()
+        && digits.len() <= 5
+        && path.first() == Some(&b'/')
+        && path.iter().all(|octet| is(*octet, PATH))
+}
+
+/// A TLS record of a handshake (RFC 8446 §5.1).
+fn is_tls(octets: &[u8]) -> bool {
+    octets.starts_with(&[0x16, 0x03])
+}
+
+fn is_token(octets: &[u8]) -> bool {
+    !octets.is_empty() && octets.iter().all(|octet| is(*octet, TOKEN))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_passes_for_a_plain_url_is_one_for_the_engine(
+            target in "http://[-.a-zA-Z0-9]{0,12}(:[0-9]{0,6})?/?[-._/?&=%a-zA-Z0-9@:\"]{0,20}"
+        ) {
+            prop_assert!(!is_plain_url(target.as_bytes()) || http::Uri::try_from(&target).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_target_needs_no_parser_where_it_is_plain() {
+        for (target, plain) in [
+            ("http://a.example/", true),
+            ("http://a.example:8080/b/c?d=%20&e=f", true),
+            ("http://a.example", false),
+            ("http:///a", false),
+            ("http://a.example:/", false),
+            ("http://a.example:123456/", false),
+            ("http://u@a.example/", false),
+            ("http://a.example/\"", false),
+            ("/a", false),
+        ] {
+            assert_eq!(is_plain_url(target.as_bytes()), plain, "{target}");
+        }
+    }
+
+    #[test]
+    fn a9_an_options_without_a_path_is_known() {
+        for (line, expected) in [
+            ("OPTIONS http://a HTTP/1.1", true),
+            ("OPTIONS http://a:80 HTTP/1.1", true),
+            ("OPTIONS http://a/ HTTP/1.1", false),
+            ("OPTIONS http://a?b HTTP/1.1", false),
+            ("OPTIONS * HTTP/1.1", false),
+            ("OPTIONS /http://a HTTP/1.1", false),
+            ("GET http://a HTTP/1.1", false),
+        ] {
+            assert_eq!(request_line(line.as_bytes()).map(|it| it.is_pathless), Ok(expected), "{line}");
+        }
+    }
+}
