@@ -43,6 +43,7 @@ fn every_field_of_the_record_is_in_the_readme() {
         robots: None,
         rule: None,
         seq: 0,
+        sni: Some(String::new()),
         time: Moment::from_millis(0),
         trace_id: Some(String::new()),
         url: String::new(),

@@ -172,6 +172,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         robots: Some(robots.into()),
         rule: decision.basis.rule().map(Rule::of),
         seq: 0,
+        sni: None,
         time: NOON,
         trace_id: None,
         url: Record::url(format!("{ORIGIN}{path}").as_bytes()),

@@ -41,6 +41,7 @@ pub fn record(n: u64) -> Record {
             pattern: format!("/private/{}/", pick(4, 40)),
         }),
         seq: 0,
+        sni: None,
         time,
         trace_id: None,
         url: format!("{origin}/private/{}/page-{n}.html?colour=blue&size=9", pick(4, 40)),

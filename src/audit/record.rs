@@ -41,6 +41,10 @@ pub struct Record {
     pub rule: Option<Rule>,
     /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it in.
     pub seq: u64,
+    /// The name in the client's TLS handshake (RFC 6066 §3), where it is why a tunnel was refused; left out
+    /// where the handshake had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
     #[serde(with = "super::time")]
     pub time: Moment,
     /// Of the trace that the request belongs to, as its `traceparent` field says; left out where it has

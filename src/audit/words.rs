@@ -40,6 +40,8 @@ pub enum Reason {
     TunnelNotHttp,
     /// The request has no User-Agent and `agents.require` is set.
     AgentRequired,
+    /// The name in a client's TLS handshake (SNI) is not the host of its CONNECT.
+    SniMismatch,
 }
 
 impl Event {
@@ -50,7 +52,7 @@ impl Event {
 }
 
 impl Reason {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::DisallowRule,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -59,6 +61,7 @@ impl Reason {
         Self::PathNotSeen,
         Self::TunnelNotHttp,
         Self::AgentRequired,
+        Self::SniMismatch,
     ];
 
     /// As records have it.
@@ -83,7 +86,11 @@ impl Reason {
             Self::DisallowRule | Self::RobotsUnreachable | Self::RobotsAccessDenied | Self::PathNotSeen => {
                 true
             }
-            Self::OriginRefused | Self::Undecided | Self::TunnelNotHttp | Self::AgentRequired => false,
+            Self::OriginRefused
+            | Self::Undecided
+            | Self::TunnelNotHttp
+            | Self::AgentRequired
+            | Self::SniMismatch => false,
         }
     }
 }

@@ -69,6 +69,11 @@ impl Account {
         Self { trace_id, line }
     }
 
+    /// For what goes on in the same trace when the request has been answered, and is told in no line.
+    pub fn of_same_trace(&self) -> Self {
+        Self { trace_id: self.trace_id.clone(), line: None }
+    }
+
     /// It is allowed, by `decision`.
     pub fn allowed(&self, decision: &Decision<'_>, known: &Known, now: Moment) {
         let Some(line) = &self.line else { return };

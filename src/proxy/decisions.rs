@@ -32,6 +32,7 @@ const OUTCOMES: [(&str, &[&str]); 5] = [
             "undecided",
             "tunnel_not_http",
             "agent_required",
+            "sni_mismatch",
         ],
     ),
     ("would_deny", &["rule", "unavailable", "unreachable", "path_not_seen"]),
@@ -43,7 +44,7 @@ const OUTCOMES: [(&str, &[&str]); 5] = [
 const DECIDED: usize = 7;
 
 /// What a decision rests on: its basis, or where it has none, the reason in its record.
-const BASES: [&str; 12] = [
+const BASES: [&str; 13] = [
     "robots_txt_itself",
     "no_group",
     "no_rule",
@@ -56,6 +57,7 @@ const BASES: [&str; 12] = [
     "undecided",
     "tunnel_not_http",
     "agent_required",
+    "sni_mismatch",
 ];
 
 /// What of a way out that fails is a refusal of ours.
@@ -106,6 +108,7 @@ impl Decisions {
             Reason::Undecided => 9,
             Reason::TunnelNotHttp => 10,
             Reason::AgentRequired => 11,
+            Reason::SniMismatch => 12,
         };
         self.table.add(place(outcome, basis, path_seen), 1);
     }

@@ -173,6 +173,7 @@ impl Draft<'_> {
             robots: None,
             rule: None,
             seq: 0,
+            sni: None,
             time: now,
             trace_id: self.ask.account.trace_id.clone(),
             url: Record::url(url.as_bytes()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::{HeaderValue, Method, StatusCode};
 
 use super::account::Account;
+use super::asker::Asker;
 use super::connect::Mixed;
 use super::decisions::Decisions;
 pub use super::denial::Denial;
@@ -17,7 +18,7 @@ use super::problem::Problem;
 use super::rules::Rules;
 use super::statements::Statements;
 use super::target::Target;
-use crate::audit::{Event, Reason, Writer};
+use crate::audit::{Event, Reason, Record, Writer};
 use crate::clients::Client;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure};
@@ -186,11 +187,11 @@ impl Gate {
         }
     }
 
-    /// Records that what a client sent inside a CONNECT was neither TLS nor HTTP, and went nowhere.
-    pub async fn record_unknown_speech(&self, origin: &Origin, client: &Client) {
-        let account = Account::default();
-        let ask = Ask { client, method: &Method::CONNECT, user_agent: None, account: &account };
-        let denial = self.draft(Subject::Host(origin), ask).denial(Reason::TunnelNotHttp, Problem::NotServed);
+    /// Records that what a client sent inside its CONNECT to `origin` went nowhere, for `reason`; `sni` is the
+    /// name in its TLS, where that is the reason.
+    pub async fn record_inside(&self, origin: &Origin, asker: &Asker, reason: Reason, sni: Option<&str>) {
+        let mut denial = self.draft(Subject::Host(origin), asker.ask()).denial(reason, Problem::NotServed);
+        denial.record.sni = sni.map(|name| Record::text(name.as_bytes()));
         self.record(&denial).await;
     }
 

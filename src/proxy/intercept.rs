@@ -16,17 +16,20 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
+use super::asker::Asker;
 use super::channel::Channel;
 use super::connection;
 use super::inside::alert;
 use super::multiplexed;
 use super::rewind::Rewind;
+use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use super::unsent::Unsent;
 use super::upgrade::own_stream;
+use crate::audit::Reason;
 use crate::egress::Plaintext;
 use crate::heap;
 use crate::limits::FIRST_REQUEST_GRACE;
-use crate::origin::{Host, Origin, Scheme};
+use crate::origin::{Origin, Scheme};
 
 type Stream = Rewind<TcpStream>;
 /// Its TLS on the heap: it would be moved with each change of hands.
@@ -52,9 +55,6 @@ impl Unsent for Secured {
 /// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
 /// would wait for an end that other protocols never send.
 const FIRST_OCTETS_MAX: usize = 4096;
-
-/// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
-const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
 /// What a client speaks after its CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +86,9 @@ pub fn sequel(
     upgrade: OnUpgrade,
     origin: Origin,
     channel: Channel,
+    asker: Asker,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    heap::pinned(|| run(upgrade, origin, channel))
+    heap::pinned(|| run(upgrade, origin, channel, asker))
 }
 
 /// What is known of a client once it is clear what it speaks.
@@ -98,8 +99,8 @@ enum Inside {
 }
 
 /// What it takes to get there is given back before the rest.
-async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
-    match heap::pinned(|| begin(upgrade, origin, channel)).await {
+async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker) {
+    match heap::pinned(|| begin(upgrade, origin, channel, asker)).await {
         Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
         Some(Inside::Http1(stream, within)) => connection::serve(stream, within, None).await,
         Some(Inside::Http2(stream, within)) => heap::pinned(|| multiplexed::serve(stream, within)).await,
@@ -107,7 +108,7 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel) {
     }
 }
 
-async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel) -> Option<Inside> {
+async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker) -> Option<Inside> {
     let (mut first, mut stream) = own_stream(upgrade.await.ok()?).ok()?;
     let patience = channel.proxy.load().handshake_timeout;
     if first.is_empty() {
@@ -124,20 +125,26 @@ async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel) -> Option<I
     channel.proxy.load().tally.inside.spoke(speech);
     let stream = Rewind::new(first, stream);
     match speech {
-        Speech::Tls => tls(stream, origin, &channel, patience).await,
+        Speech::Tls => tls(stream, origin, &channel, &asker, patience).await,
         Speech::Http => {
             let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
             Some(Inside::Plain(stream, Arc::new(channel.within(plain))))
         }
         Speech::Other => {
             let proxy = channel.proxy.load_full();
-            proxy.gate.record_unknown_speech(&origin, &channel.client).await;
+            proxy.gate.record_inside(&origin, &asker, Reason::TunnelNotHttp, None).await;
             None
         }
     }
 }
 
-async fn tls(stream: Stream, origin: Origin, channel: &Channel, patience: Duration) -> Option<Inside> {
+async fn tls(
+    stream: Stream,
+    origin: Origin,
+    channel: &Channel,
+    asker: &Asker,
+    patience: Duration,
+) -> Option<Inside> {
     let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
     let start = match timeout(patience, acceptor).await {
         Ok(Ok(start)) => start,
@@ -151,11 +158,9 @@ async fn tls(stream: Stream, origin: Origin, channel: &Channel, patience: Durati
             return None;
         }
     };
-    if let Some(name) = start.client_hello().server_name()
-        && !names(origin.host(), name)
-    {
-        // Whoever asks for one host at CONNECT and another in TLS means to go around somebody.
-        warn!(client = %channel.client.address, %origin, sni = name, "the name in TLS is not the one of CONNECT: refused");
+    if let Err(mismatch) = check_intercepted(origin.host(), start.client_hello().server_name()) {
+        let gate = Arc::clone(&channel.proxy.load().gate);
+        gate.record_inside(&origin, asker, Reason::SniMismatch, mismatch.name()).await;
         let mut stream = start.io;
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
         return None;
@@ -183,12 +188,6 @@ async fn tls(stream: Stream, origin: Origin, channel: &Channel, patience: Durati
     let stream = Plaintext::new(Box::new(stream));
     let within = Arc::new(channel.within(origin));
     Some(if is_h2 { Inside::Http2(stream, within) } else { Inside::Http1(stream, within) })
-}
-
-/// Whether `sni` is the host of CONNECT. An address has no name in TLS (RFC 6066 §3).
-fn names(host: &Host, sni: &str) -> bool {
-    let sni = sni.strip_suffix('.').unwrap_or(sni);
-    matches!(host, Host::Name(name) if name.eq_ignore_ascii_case(sni))
 }
 
 /// The commonest trouble of a first run is a client that does not trust our CA. It says so in an
@@ -242,13 +241,5 @@ mod tests {
         ] {
             assert_eq!(Speech::by(other.as_bytes()), Speech::Other, "{other:?}");
         }
-    }
-
-    #[test]
-    fn the_name_in_tls_is_that_of_connect() {
-        let host = Host::Name("example.com".into());
-        assert!(names(&host, "Example.com") && names(&host, "example.com."));
-        assert!(!names(&host, "www.example.com"));
-        assert!(!names(&Host::V4([127, 0, 0, 1].into()), "127.0.0.1"));
     }
 }

@@ -4,6 +4,7 @@
 //! and no other, and without a `Permit` nothing of it leaves.
 
 mod account;
+mod asker;
 mod body;
 mod channel;
 mod chunks;
@@ -29,6 +30,7 @@ mod interim;
 mod multiplexed;
 mod names;
 mod octets;
+mod opening;
 mod page;
 mod pipes;
 #[doc(hidden)]
@@ -41,6 +43,7 @@ mod replayed;
 mod respond;
 mod rewind;
 mod rules;
+mod sni;
 mod statements;
 mod stop;
 mod tally;
@@ -252,7 +255,7 @@ impl Proxy {
                     // What is asked inside counts for itself; without an inside, this was the request.
                     return count(self.tally.asked(&origin).since(since), Err(no.into()));
                 }
-                let inside = intercept::sequel(upgrade, origin, channel.of(client));
+                let inside = intercept::sequel(upgrade, origin, channel.of(client), ask.into());
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
             }
@@ -285,9 +288,15 @@ impl Proxy {
                 return Err(self.gate.no_way_out(subject, ask, error).await.into());
             }
         };
-        let silence = Silence::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone());
-        let pipes = Arc::clone(&self.forwarding.pipes);
-        channel.control.follow_with(upgrade::blind(upgrade, stream, silence, pipes));
+        let tunnel = upgrade::Tunnel {
+            permit,
+            asker: ask.into(),
+            gate: Arc::clone(&self.gate),
+            silence: Silence::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone()),
+            pipes: Arc::clone(&self.forwarding.pipes),
+            handshake_timeout: self.handshake_timeout,
+        };
+        channel.control.follow_with(tunnel.run(upgrade, stream));
         Ok(())
     }
 }

@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::debug;
 
 use super::end::End;
+use super::opening::Opening;
 use super::pipes::{self, Pipes};
 use crate::clock;
 use crate::halt::Halt;
@@ -73,39 +73,47 @@ impl Silence {
     }
 }
 
-/// Between two sockets, by way of the system alone but for what has been read of the client already.
-pub async fn splice(client: TcpStream, early: &[u8], origin: TcpStream, silence: &Silence, pipes: &Pipes) {
-    let (client, origin) = (&End::from(client), &End::from(origin));
+/// Between two sockets, by way of the system alone but for the client's first octets: of those, `first` have
+/// been read already, and `opening` says whether they may go to the origin.
+pub async fn splice(
+    client: &End,
+    first: Vec<u8>,
+    origin: &End,
+    opening: &Opening<'_>,
+    silence: &Silence,
+    pipes: &Pipes,
+) -> io::Result<()> {
     let out = async {
-        pipes::write_all(origin, early, silence).await?;
+        // It is given back before the rest.
+        let first = Box::pin(opening.read(client, first)).await?;
+        pipes::write_all(origin, &first, silence).await?;
+        drop(first);
         pipes.pump(Side::Client, client, origin, silence).await
     };
     let back = pipes.pump(Side::Origin, origin, client, silence);
-    both(out, back, silence).await;
+    both(out, back, silence).await
 }
 
 /// Between two streams of any kind.
-pub async fn copy<C, O>(client: C, origin: O, silence: &Silence)
+pub async fn copy<C, O>(client: C, origin: O, silence: &Silence) -> io::Result<()>
 where
     C: AsyncRead + AsyncWrite,
     O: AsyncRead + AsyncWrite,
 {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_origin, to_origin) = tokio::io::split(origin);
-    both(pump(from_client, to_origin, silence), pump(from_origin, to_client, silence), silence).await;
+    both(pump(from_client, to_origin, silence), pump(from_origin, to_client, silence), silence).await
 }
 
 async fn both(
     out: impl Future<Output = io::Result<()>>,
     back: impl Future<Output = io::Result<()>>,
     silence: &Silence,
-) {
-    let both = async { tokio::try_join!(out, back) };
+) -> io::Result<()> {
+    let both = async { tokio::try_join!(out, back).map(drop) };
     tokio::select! {
-        ended = both => if let Err(error) = ended {
-            debug!("a tunnel ended: {error}");
-        },
-        () = silence.too_long() => {}
+        ended = both => ended,
+        () = silence.too_long() => Ok(()),
     }
 }
 

@@ -9,15 +9,24 @@ use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tracing::debug;
 
+use super::asker::Asker;
 use super::body::Body;
+use super::end::End;
 use super::fields;
 use super::forward::Client;
-use super::pipes::Pipes;
+use super::gate::{Gate, HostPermit};
+use super::opening::{self, Opening};
+use super::pipes::{self, Pipes};
+use super::sni::UNRECOGNIZED_NAME;
 use super::tunnel::{self, Silence};
 use super::via::Via;
 use super::wire::Wire;
+use crate::audit::Reason;
 use crate::egress::Arriving;
+use crate::limits::LINGER;
 
 /// Passes the 101 on, and then the octets.
 pub fn switch(
@@ -40,18 +49,44 @@ pub fn switch(
     client.control.follow_with(async move {
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let silence = Silence::new(idle_timeout, stop);
-            tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &silence).await;
+            if let Err(error) = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &silence).await {
+                debug!("an upgraded connection ended: {error}");
+            }
         }
     });
     Response::from_parts(parts, Body::empty())
 }
 
-/// A tunnel to an origin that is connected already, once the client has its 200.
-pub async fn blind(client: OnUpgrade, origin: TcpStream, silence: Silence, pipes: Arc<Pipes>) {
-    let Ok(client) = client.await else { return };
-    match own_stream(client) {
-        Ok((early, client)) => tunnel::splice(client, &early, origin, &silence, &pipes).await,
-        Err(client) => tunnel::copy(TokioIo::new(client), origin, &silence).await,
+/// A tunnel that a CONNECT has been granted.
+#[derive(Debug)]
+pub struct Tunnel {
+    pub permit: HostPermit,
+    pub asker: Asker,
+    pub gate: Arc<Gate>,
+    pub silence: Silence,
+    pub pipes: Arc<Pipes>,
+    pub handshake_timeout: Duration,
+}
+
+impl Tunnel {
+    /// Carries octets between a client that has its 200 and `origin`, which is connected already.
+    pub async fn run(self, client: OnUpgrade, origin: TcpStream) {
+        let Ok(client) = client.await else { return };
+        let Ok((first, client)) = own_stream(client) else { return };
+        let (client, server) = (End::from(client), End::from(origin));
+        let origin = self.permit.origin();
+        let opening = Opening { host: origin.host(), handshake_timeout: self.handshake_timeout };
+        let ended = tunnel::splice(&client, first, &server, &opening, &self.silence, &self.pipes).await;
+        match ended.map_err(opening::mismatch) {
+            Ok(()) => {}
+            Err(Ok(mismatch)) => {
+                drop(server);
+                self.gate.record_inside(origin, &self.asker, Reason::SniMismatch, mismatch.name()).await;
+                let alert = pipes::write_all(&client, &UNRECOGNIZED_NAME, &self.silence);
+                let _ = timeout(LINGER, alert).await;
+            }
+            Err(Err(error)) => debug!(%origin, "a tunnel ended: {error}"),
+        }
     }
 }
 

@@ -92,6 +92,7 @@ pub fn record(n: u64) -> Record {
         robots: Some(robots(&origin).into()),
         rule: Some(Rule { directive: "disallow".into(), line: 12, pattern: "/private/".into() }),
         seq: 0,
+        sni: None,
         time: Moment::from_millis(NOON + n * MINUTE),
         trace_id: None,
         url: format!("{origin}/private/{n}"),

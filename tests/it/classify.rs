@@ -1,7 +1,6 @@
 //! HTTPS that is not looked into: whole hosts are judged at CONNECT, and tunnelled or refused. In the
 //! mode `classify` all are treated so, else those that are listed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use courtesy::config::{Exemption, HttpsMode, Mixed, Mode, Settings};
@@ -263,18 +262,4 @@ fn a_tunnel_in_which_nothing_moves_is_closed() {
     let cut = client.try_read("GET").expect_err("it is closed");
     assert_eq!(cut.error.kind(), std::io::ErrorKind::UnexpectedEof, "{cut:?}");
     origin.wait_until("the origin is told", |log| log.abandoned == 1);
-}
-
-#[test]
-fn a_tunnel_carries_whatever_the_two_agree_on() {
-    let origin = Origin::secure();
-    let proxy = Proxy::before(&[&origin], classify);
-    let port = origin.address().port();
-    // The name in TLS is none of our business here: the certificate is the origin's.
-    let config = tls::trusting(tls::origins_ca(), &[]);
-    let tunnel = proxy.client().tunnel(&format!("a.localhost:{port}"));
-    let mut client = tunnel.secured(Arc::clone(&config), "b.localhost").expect("a handshake");
-    assert_eq!(client.exchange("GET", "/", &format!("Host: b.localhost:{port}\r\n")).status(), 200);
-    let tunnel = proxy.client().tunnel_in_hope(&origin.authority(), config);
-    assert_eq!(tunnel.expect("a handshake").get("/").status(), 200);
 }

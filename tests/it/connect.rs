@@ -134,6 +134,9 @@ fn d14_the_name_in_tls_is_that_of_connect() {
         let tunnel = proxy.client().tunnel(&format!("{target}:{port}"));
         let error = tunnel.secured(proxy.trusted(&[]), "b.localhost").expect_err("refused");
         assert_eq!(tls::alert(&error), Some(AlertDescription::UnrecognisedName), "{target}: {error}");
+        let record = proxy.records().pop().expect("a record");
+        assert_eq!((&record["reason"], &record["sni"]), (&"sni_mismatch".into(), &"b.localhost".into()));
+        assert_eq!(record["url"], format!("{target}:{port}"));
     }
     assert_untouched(&origin);
 

@@ -24,4 +24,5 @@ mod mint;
 mod policy;
 mod reload;
 mod resting;
+mod sni;
 mod tls;

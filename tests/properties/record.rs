@@ -73,6 +73,7 @@ fn record(input: &mut Input<'_>) -> Record {
         robots: input.some(robots).map(Into::into),
         rule: input.some(rule),
         seq: 0,
+        sni: None,
         time: moment(input),
         trace_id: None,
         url: input.text(),

@@ -21,6 +21,7 @@ fn minimal() -> Record {
     Record {
         prev: String::new(),
         seq: 0,
+        sni: None,
         id: "01J9ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         time: NOON,
         event: Event::Denied,

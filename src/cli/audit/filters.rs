@@ -140,6 +140,6 @@ mod tests {
             word::<Event>("would-deny").unwrap_err(),
             "it is one of denied, would_deny, exempted, tunnelled; did you mean would_deny?"
         );
-        assert!(word::<Reason>("foo").unwrap_err().ends_with("agent_required"));
+        assert!(word::<Reason>("foo").unwrap_err().ends_with("sni_mismatch"));
     }
 }

@@ -79,6 +79,7 @@ prop_compose! {
             robots: None,
             rule: rule.map(|(pattern, line)| AuditRule { directive: "disallow".into(), line, pattern }),
             seq: 0,
+            sni: None,
             time: Moment::from_millis(millis),
             trace_id: None,
             url,

@@ -132,6 +132,7 @@ fn record(seq: u64) -> Record {
         robots: Some(robots(which).into()),
         rule: None,
         seq: 0,
+        sni: None,
         time,
         trace_id: None,
         url: format!("http://example.com/{which}"),

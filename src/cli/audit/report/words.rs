@@ -15,6 +15,7 @@ pub const fn reason(reason: Reason) -> &'static str {
         Reason::PathNotSeen => "path not seen",
         Reason::TunnelNotHttp => "tunnel is not HTTP",
         Reason::AgentRequired => "no User-Agent",
+        Reason::SniMismatch => "another name in TLS",
     }
 }
 

@@ -54,6 +54,12 @@ fn why(record: &Record) -> String {
             format!("some paths of {origin} are disallowed for {agent}, and only the host was known")
         }
         (Reason::TunnelNotHttp, _) => "what ran inside the CONNECT was neither TLS nor HTTP".into(),
+        (Reason::SniMismatch, _) => match &record.sni {
+            Some(name) => {
+                format!("the client asked for {name} in TLS, and by its CONNECT for {}", record.url)
+            }
+            None => format!("the client's TLS does not name the host of its CONNECT, {}", record.url),
+        },
         (Reason::AgentRequired, _) => "the request had no User-Agent, and agents.require is set".into(),
     }
 }

@@ -125,6 +125,7 @@ pub fn record(time: Moment, origin: &str, agent: Option<&str>, reason: Reason) -
         robots: None,
         rule: None,
         seq: 0,
+        sni: None,
         time,
         trace_id: None,
         url: Record::url(format!("{origin}/private/a").as_bytes()),

@@ -19,7 +19,7 @@ const BOTTOM: f64 = 28.0;
 const TICKS: usize = 6;
 
 /// Every reason with the class that gives it its colour, from below to above.
-const REASONS: [(Reason, &str); 8] = [
+const REASONS: [(Reason, &str); 9] = [
     (Reason::DisallowRule, "r1"),
     (Reason::RobotsUnreachable, "r2"),
     (Reason::RobotsAccessDenied, "r3"),
@@ -28,6 +28,7 @@ const REASONS: [(Reason, &str); 8] = [
     (Reason::Undecided, "r6"),
     (Reason::TunnelNotHttp, "r7"),
     (Reason::AgentRequired, "r8"),
+    (Reason::SniMismatch, "r9"),
 ];
 
 pub fn print(page: &mut String, report: &Report) {
