@@ -229,5 +229,6 @@ fn capture(url: &str, body: &[u8], sha256: [u8; 32], at: Moment, number: usize) 
         body: Some(body),
         failure: None,
         fetched_at: at.millis(),
+        user_agent: None,
     }
 }

@@ -97,6 +97,11 @@ fn is_of_token(octet: &u8) -> bool {
     octet.is_ascii_alphanumeric() || b"-_.".contains(octet)
 }
 
+/// Whether `text` is a product token as [`product_token`] finds them.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.as_bytes().iter().all(is_of_token)
+}
+
 /// A product token that somebody wrote down: the part of a User-Agent by which a robots.txt group is
 /// found (RFC 9309 §2.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +117,7 @@ impl FromStr for Token {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if !text.is_empty() && text.as_bytes().iter().all(is_of_token) {
+        if is_token(text) {
             Ok(Self(text.into()))
         } else {
             Err(format!(

@@ -127,6 +127,7 @@ fn exhibits(body: &[u8]) -> Vec<Exhibit> {
         body: Some(Body { cut: false, octets: body.len() as u64, sha256: name.clone() }),
         failure: None,
         fetched_at: NOON.millis(),
+        user_agent: None,
     };
     let capture = capture.seal();
     let sha256 = courtesy::text::digest(&name).unwrap();

@@ -39,7 +39,8 @@ impl Default for Robots {
         Self {
             profile: ProfileName::Rfc9309,
             mode: Mode::Enforce,
-            fetch_as: FetchAs::Client,
+            fetch_as: FetchAs::Agent,
+            contact: None,
             fetch_timeout: Duration::from_secs(10),
             max_size: 500 * KIB,
             max_redirects: 5,

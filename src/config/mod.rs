@@ -32,7 +32,7 @@ pub use settings::{
     Tls,
 };
 pub use show::Effective;
-pub use values::{AdminAddress, FetchAs, Via};
+pub use values::{AdminAddress, ContactUrl, FetchAs, Via};
 pub use words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
 };

@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
-
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use super::values::{FetchAs, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
+use crate::fetch::FetchIdentity;
 use crate::limits::{STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN};
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
@@ -26,10 +25,15 @@ impl Settings {
     /// How a robots.txt is fetched.
     pub fn fetch(&self) -> fetch::Config {
         let fetch_as = match &self.robots.fetch_as {
-            FetchAs::Client => None,
-            FetchAs::Agent(agent) => Some(HeaderValue::from_str(agent).expect("a User-Agent was checked")),
+            FetchAs::Agent => None,
+            FetchAs::Text(text) => Some(FetchIdentity::fixed(text)),
         };
-        fetch::Config { fetch_as, timeout: self.robots.fetch_timeout, max_size: octets(self.robots.max_size) }
+        fetch::Config {
+            fetch_as,
+            contact: self.robots.contact.as_ref().map(ToString::to_string),
+            timeout: self.robots.fetch_timeout,
+            max_size: octets(self.robots.max_size),
+        }
     }
 
     /// How much is known of how many origins.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
-use super::values::{AdminAddress, FetchAs, Retain, Via};
+use super::values::{AdminAddress, ContactUrl, FetchAs, Retain, Via};
 use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Sync,
@@ -100,6 +100,8 @@ pub struct Robots {
     pub profile: ProfileName,
     pub mode: Mode,
     pub fetch_as: FetchAs,
+    /// By which a site finds the operator; sent with `fetch_as = "agent"`.
+    pub contact: Option<ContactUrl>,
     /// For a whole fetch of a robots.txt, redirects included.
     #[serde(with = "units::duration")]
     pub fetch_timeout: Duration,

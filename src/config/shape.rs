@@ -166,6 +166,7 @@ fn example() -> Settings {
     settings.admin.token_file = Some("admin.token".into());
     settings.clients.allow = vec![IpNet::from(IpAddr::from([127, 0, 0, 1]))];
     settings.clients.users_file = Some("users.toml".into());
+    settings.robots.contact = Some("https://example.com".parse().expect("it is a URL"));
     settings.egress.allow = vec!["10.0.0.0/8".parse().expect("a block")];
     settings.egress.deny = settings.egress.allow.clone();
     settings.https.tunnel = vec!["example.com".parse().expect("a host")];

@@ -110,6 +110,16 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: robots.fetch_timeout: must be longer than nothing",
         ),
         (
+            "[robots]\nfetch_as = \"client\"",
+            "courtesy.toml:2: robots.fetch_as: the field of a client is not sent any more; write \"agent\" or a \
+             User-Agent",
+        ),
+        (
+            "[robots]\ncontact = \"example.com (us)\"",
+            "courtesy.toml:2: robots.contact: \"example.com (us)\" is no URL for a User-Agent; write one such as \
+             \"https://example.com/bot\"",
+        ),
+        (
             "[robots]\nmax_size = \"5 pounds\"",
             "courtesy.toml:2: robots.max_size: \"5 pounds\" is not a size; write it as \"500KiB\" or \"256MiB\"",
         ),

@@ -16,10 +16,48 @@ use crate::origin::HostPattern;
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchAs {
-    /// That of the request that caused the fetch: a site must see who comes.
-    Client,
+    /// The product token of the agent that is judged, and this program.
+    Agent,
     /// Always this one.
-    Agent(String),
+    Text(String),
+}
+
+/// A URL of the operator's, for those who want to know who runs a crawler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContactUrl(String);
+
+/// Octets. It goes out with each fetch.
+const CONTACT_OCTETS_MAX: usize = 200;
+
+impl ContactUrl {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ContactUrl {
+    type Err = String;
+
+    /// It stands in a comment (RFC 9110 §5.6.5), so it has no parentheses.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_of_comment = |octet: u8| octet.is_ascii_graphic() && !b"()\\".contains(&octet);
+        let is_web = matches!(url::Url::parse(text), Ok(url) if matches!(url.scheme(), "http" | "https"));
+        if text.len() > CONTACT_OCTETS_MAX {
+            Err(format!("a contact URL has at most {CONTACT_OCTETS_MAX} characters"))
+        } else if !is_web || !text.bytes().all(is_of_comment) {
+            Err(format!(
+                "\"{text}\" is no URL for a User-Agent; write one such as \"https://example.com/bot\""
+            ))
+        } else {
+            Ok(Self(text.into()))
+        }
+    }
+}
+
+impl fmt::Display for ContactUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// The name of this proxy in `Via`.
@@ -54,9 +92,12 @@ impl FromStr for FetchAs {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "client" => Ok(Self::Client),
-            "" => Err("is empty; write \"client\" or a User-Agent".into()),
-            _ if text.bytes().all(|octet| (0x20..0x7f).contains(&octet)) => Ok(Self::Agent(text.into())),
+            "agent" => Ok(Self::Agent),
+            "client" => {
+                Err("the field of a client is not sent any more; write \"agent\" or a User-Agent".into())
+            }
+            "" => Err("is empty; write \"agent\" or a User-Agent".into()),
+            _ if text.bytes().all(|octet| (0x20..0x7f).contains(&octet)) => Ok(Self::Text(text.into())),
             _ => Err("a User-Agent is printable ASCII".into()),
         }
     }
@@ -65,8 +106,8 @@ impl FromStr for FetchAs {
 impl fmt::Display for FetchAs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Client => "client",
-            Self::Agent(agent) => agent,
+            Self::Agent => "agent",
+            Self::Text(text) => text,
         })
     }
 }
@@ -175,4 +216,4 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, Via, AdminAddress, Retain, Token, Glob, HostPattern, Endpoints);
+serde_as_text!(FetchAs, ContactUrl, Via, AdminAddress, Retain, Token, Glob, HostPattern, Endpoints);

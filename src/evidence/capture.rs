@@ -21,6 +21,9 @@ pub struct CaptureRecord {
     pub failure: Option<Failure>,
     /// When the attempt ended: milliseconds since 1970-01-01T00:00:00Z.
     pub fetched_at: u64,
+    /// What was sent as User-Agent. Captures of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ mod answer;
 mod decode;
 mod freshness;
 mod head;
+mod identity;
 #[doc(hidden)]
 pub mod probe;
 mod redirect;
@@ -30,20 +31,26 @@ use crate::heap;
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::origin::{Origin, Scheme};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
+pub use identity::FetchIdentity;
 use redirect::{Chain, Hop};
 
 /// The seam that tests replace.
 pub trait FetchRobots: Send + Sync + 'static {
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
+
+    /// As whom it is fetched for the agent with this product token.
+    fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        FetchIdentity::of_agent(agent)
+    }
 }
 
 /// What to ask for, and as whom.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub origin: Origin,
-    /// The crawler's own: a site must see who comes, and a wall's answer must be the one that the
-    /// crawler would get.
-    pub user_agent: Option<HeaderValue>,
+    /// The agent that is judged: a site must see who comes, and its answer must be the one that each
+    /// client which goes by that name would get.
+    pub identity: FetchIdentity,
     /// Of the copy that is already here, where the question may be conditional.
     pub validators: Option<Validators>,
     pub redirects_max: u8,
@@ -64,8 +71,10 @@ pub struct Refused(pub egress::Error);
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// A User-Agent to use in place of the crawler's.
-    pub fetch_as: Option<HeaderValue>,
+    /// A text that is sent as User-Agent whichever agent is judged.
+    pub fetch_as: Option<FetchIdentity>,
+    /// A URL by which the site finds the operator; printable ASCII.
+    pub contact: Option<String>,
     /// For the whole chain of redirects, bodies included.
     pub timeout: Duration,
     /// Octets of the decoded file (RFC 9309 §2.5: at least 500 KiB).
@@ -74,7 +83,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { fetch_as: None, timeout: Duration::from_secs(10), max_size: ROBOTS_TXT_OCTETS }
+        Self { fetch_as: None, contact: None, timeout: Duration::from_secs(10), max_size: ROBOTS_TXT_OCTETS }
     }
 }
 
@@ -109,6 +118,10 @@ impl FetchRobots for RobotsFetcher {
         };
         heap::pinned(|| fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
     }
+
+    fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        self.config.fetch_as.clone().unwrap_or_else(|| FetchIdentity::of_agent(agent))
+    }
 }
 
 /// The whole fetch, over any way to send one request and to be told who answered.
@@ -134,7 +147,7 @@ where
         }),
     };
     let (at, mut result) = (clock.wall(), result);
-    let capture = chain.capture(at, &result);
+    let capture = chain.capture(at, &result, &user_agent(&ask, &config));
     if let AccessResult::Successful { snapshot, .. } = &mut result {
         Arc::make_mut(snapshot).capture = capture.clone();
     }
@@ -184,15 +197,17 @@ fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
     headers.insert(HOST, hop.host.clone());
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.1"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, identity"));
-    if let Some(user_agent) = config.fetch_as.as_ref().or(ask.user_agent.as_ref()) {
-        headers.insert(USER_AGENT, user_agent.clone());
-    }
+    headers.insert(USER_AGENT, user_agent(ask, config));
     // Validators are of one URL: elsewhere the same tag may name another file.
     if let Some(validators) = ask.validators.as_ref().filter(|validators| validators.url == hop.url) {
         headers.extend(validators.etag.clone().map(|etag| (IF_NONE_MATCH, etag)));
         headers.extend(validators.last_modified.clone().map(|date| (IF_MODIFIED_SINCE, date)));
     }
     request
+}
+
+fn user_agent(ask: &Ask, config: &Config) -> HeaderValue {
+    ask.identity.user_agent(config.fetch_as.as_ref(), config.contact.as_deref())
 }
 
 fn is_conditional(request: &Request<Outgoing>) -> bool {

@@ -65,7 +65,7 @@ impl Chain {
     }
 
     /// The attempt, written down.
-    pub(super) fn capture(&self, at: Moment, result: &AccessResult) -> Capture {
+    pub(super) fn capture(&self, at: Moment, result: &AccessResult, user_agent: &HeaderValue) -> Capture {
         let (body, failure) = match result {
             AccessResult::Successful { snapshot, .. } => {
                 let octets = snapshot.body.len() as u64;
@@ -77,7 +77,9 @@ impl Chain {
             }
         };
         let asked = self.hops[0].url.clone();
-        CaptureRecord { answers: self.answers.clone(), asked, body, failure, fetched_at: at.millis() }.seal()
+        let user_agent = user_agent.to_str().ok().map(str::to_owned);
+        let answers = self.answers.clone();
+        CaptureRecord { answers, asked, body, failure, fetched_at: at.millis(), user_agent }.seal()
     }
 
     /// Goes where `headers` say, or says why not.

@@ -71,7 +71,7 @@ fn refused(failure: Failure) -> Answer {
 fn ask() -> Ask {
     Ask {
         origin: split_url(b"http://example.com").expect("a URL").0,
-        user_agent: Some(HeaderValue::from_static("ExampleBot/1.0")),
+        identity: FetchIdentity::of_agent(Some("ExampleBot")),
         validators: None,
         redirects_max: 5,
     }
@@ -134,7 +134,7 @@ async fn the_request_says_who_comes_and_carries_nothing_else() {
             ("host", "example.com"),
             ("accept", "text/plain, */*;q=0.1"),
             ("accept-encoding", "gzip, identity"),
-            ("user-agent", "ExampleBot/1.0"),
+            ("user-agent", concat!("ExampleBot courtesy/", env!("CARGO_PKG_VERSION"))),
         ]
     );
 }

@@ -216,7 +216,7 @@ impl Gate {
             return Err(heap::pinned(|| self.deny(denial)).await);
         }
         let profile = rules.profile(agent, subject.origin());
-        match self.store.known(subject.origin(), profile, agent.identification).await {
+        match self.store.known(subject.origin(), profile, agent.token).await {
             Ok(known) => Ok(known),
             Err(Undecided::Refused(error)) => {
                 Err(heap::pinned(|| self.no_way_out(*subject, draft.ask, error)).await)

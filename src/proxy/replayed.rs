@@ -65,6 +65,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Moment) -> Fetched {
         body: None,
         failure: None,
         fetched_at: at.millis(),
+        user_agent: None,
     };
     let answered = |status| evidence::Answer {
         head: String::new(),

@@ -134,7 +134,7 @@ impl Store {
         let previous = shelf.cache.get(question.origin).cloned();
         let ask = Ask {
             origin: question.origin.clone(),
-            user_agent: question.user_agent.cloned(),
+            identity: self.terms.load().fetcher.identity(question.agent),
             validators: None,
             redirects_max: question.profile.redirects_max,
         };

@@ -30,7 +30,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::HeaderValue;
 use tokio::sync::Semaphore;
 
 use crate::clock::{self, Clock};
@@ -142,15 +141,15 @@ impl Store {
         self.terms.store(Arc::new(Terms { config, fetcher }));
     }
 
-    /// What is known of `origin` under `profile`; current at the time of return. `user_agent` is
-    /// whom the fetch is made as, should it take one.
+    /// What is known of `origin` under `profile`; current at the time of return. `agent` is the product
+    /// token that is judged, which a fetch is made for, should it take one.
     pub async fn known(
         self: &Arc<Self>,
         origin: &Origin,
         profile: &Arc<Profile>,
-        user_agent: Option<&HeaderValue>,
+        agent: Option<&str>,
     ) -> Result<Known, Undecided> {
-        let question = Question { origin, profile, user_agent };
+        let question = Question { origin, profile, agent };
         let look = self.look(&question)?;
         if let Look::Current(known) = look {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);

@@ -3,8 +3,6 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use http::HeaderValue;
-
 use super::entry::Entry;
 use super::flight::Landed;
 use super::{Known, Store, Undecided};
@@ -15,7 +13,8 @@ use crate::policy::profile::Profile;
 pub(super) struct Question<'a> {
     pub origin: &'a Origin,
     pub profile: &'a Arc<Profile>,
-    pub user_agent: Option<&'a HeaderValue>,
+    /// The product token of the agent that is judged.
+    pub agent: Option<&'a str>,
 }
 
 /// How a question stands.

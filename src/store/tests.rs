@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::mpsc;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::clock::ManualClock;
 use crate::egress::{self, Failure};
-use crate::fetch::{Ask, Refused};
+use crate::fetch::{Ask, FetchIdentity, Refused};
 use crate::moment::Moment;
 use crate::origin::split_url;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};

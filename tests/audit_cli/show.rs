@@ -42,6 +42,7 @@ fn log() -> Log {
         body: Some(Body { cut: false, octets: file().len() as u64, sha256: sha256.clone() }),
         failure: None,
         fetched_at: NOON,
+        user_agent: None,
     };
     let failed = CaptureRecord {
         answers: vec![answer(
@@ -53,6 +54,7 @@ fn log() -> Log {
         body: None,
         failure: Some(Failure { text: "status 503".into(), word: "status".into() }),
         fetched_at: NOON,
+        user_agent: None,
     };
     let capture = put(&shelf, Kind::Capture, &came.seal().json);
     let failed_capture = put(&shelf, Kind::Capture, &failed.seal().json);

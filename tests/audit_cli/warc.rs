@@ -30,6 +30,7 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
         }),
         failure: file.is_none().then(|| Failure { text: "status 503".into(), word: "status".into() }),
         fetched_at: NOON,
+        user_agent: None,
     };
     let (shelf, capture) = (Shelf::of(log.dir.path()), capture.seal());
     if let Some(file) = file {

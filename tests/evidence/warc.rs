@@ -29,6 +29,7 @@ fn capture(
         body: body.map(|(file, cut)| Body { cut, octets: file.len() as u64, sha256: sha256_hex(file) }),
         failure: failure.map(|(word, text)| Failure { text: text.into(), word: word.into() }),
         fetched_at: NOON,
+        user_agent: None,
     }
 }
 

@@ -216,7 +216,7 @@ fn a_method_that_writes_to_the_robots_txt_goes_to_the_origin() {
 }
 
 #[test]
-fn c7_the_robots_txt_is_fetched_as_the_crawler_and_without_its_secrets() {
+fn c7_the_robots_txt_is_fetched_for_the_crawler_and_without_its_secrets() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
     let fields =
@@ -225,7 +225,7 @@ fn c7_the_robots_txt_is_fetched_as_the_crawler_and_without_its_secrets() {
     let fetch = origin.received("/robots.txt");
     let authority = origin.address().to_string();
     assert_eq!(fetch.field("host"), Some(authority.as_str()));
-    assert_eq!(fetch.field("user-agent"), Some(crate::support::AGENT));
+    assert_eq!(fetch.field("user-agent"), Some(concat!("ExampleBot courtesy/", env!("CARGO_PKG_VERSION"))));
     for name in ["cookie", "authorization", "proxy-authorization", "referer"] {
         assert_eq!(fetch.field(name), None, "{name}");
     }

@@ -116,7 +116,7 @@ fn robots_txt_is_fetched_as_it_is_set_now() {
     let (before, after) = (Origin::with_robots(RULES), Origin::with_robots(RULES));
     let proxy = Proxy::start();
     proxy.get(&before.url("/"));
-    proxy.change(|settings| settings.robots.fetch_as = FetchAs::Agent("Fetcher/2".into()));
+    proxy.change(|settings| settings.robots.fetch_as = FetchAs::Text("Fetcher/2".into()));
     proxy.get(&after.url("/"));
     let asked_as = |origin: &Origin| origin.received("/robots.txt").field("user-agent").map(str::to_owned);
     assert_ne!(asked_as(&before).as_deref(), Some("Fetcher/2"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use courtesy::clock::SystemClock;
 use courtesy::egress::Egress;
 use courtesy::evidence::CaptureRecord;
-use courtesy::fetch::{self, Ask, FetchRobots as _, RobotsFetcher};
+use courtesy::fetch::{self, Ask, FetchIdentity, FetchRobots as _, RobotsFetcher};
 use courtesy::origin::{Origin, split_url};
 use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use http::Response;
@@ -18,7 +18,7 @@ use crate::support::{Served, full, origin, shared, speak};
 async fn fetch(authority: &Authority, origin: Origin) -> Fetched {
     let egress = Arc::new(Egress::without_pool(shared(authority, |_| ())));
     let fetcher = RobotsFetcher::new(egress, fetch::Config::default(), Arc::new(SystemClock));
-    let ask = Ask { origin, user_agent: None, validators: None, redirects_max: 5 };
+    let ask = Ask { origin, identity: FetchIdentity::of_agent(None), validators: None, redirects_max: 5 };
     fetcher.fetch(ask).await.unwrap()
 }
 

@@ -110,7 +110,7 @@ impl Question {
             AgentKind::Header => agent.token,
         };
         let profile = self.profile.as_ref().unwrap_or_else(|| rules.profile(&agent, &self.origin));
-        let known = store.known(&self.origin, profile, identification.as_ref()).await;
+        let known = store.known(&self.origin, profile, token).await;
         let now = SystemClock.wall();
         let (ruling, robots) = match &known {
             Ok(known) => self.decided(known, token, now),

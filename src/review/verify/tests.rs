@@ -107,6 +107,7 @@ fn capture(which: u64) -> Exhibit {
         body: Some(body),
         failure: None,
         fetched_at: NOON.millis() + which,
+        user_agent: None,
     };
     let sealed = record.seal();
     Exhibit { sha256: sealed.sha256, kind: Kind::Capture, content: sealed.json }

@@ -86,7 +86,15 @@ fn capture(head: &str, sha256: &str, octets: usize) -> Capture {
     let body = Body { cut: false, octets: octets as u64, sha256: sha256.into() };
     let asked = "http://example.com/robots.txt".into();
     let at = AT.millis();
-    CaptureRecord { answers: vec![answer], asked, body: Some(body), failure: None, fetched_at: at }.seal()
+    CaptureRecord {
+        answers: vec![answer],
+        asked,
+        body: Some(body),
+        failure: None,
+        fetched_at: at,
+        user_agent: None,
+    }
+    .seal()
 }
 
 /// What one attempt after the other makes of an origin that all profiles ask about.

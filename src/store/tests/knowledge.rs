@@ -117,12 +117,11 @@ async fn a_refused_origin_is_remembered_by_nobody() {
 }
 
 #[tokio::test]
-async fn the_fetch_is_made_as_the_client_that_caused_it() {
+async fn the_fetch_is_made_for_the_agent_that_is_judged() {
     let house = House::new(vec![rules()]);
-    let agent = HeaderValue::from_static("ExampleBot/1.0");
-    let known = house.store.known(&origin("example.com"), &rfc9309(), Some(&agent)).await;
+    let known = house.store.known(&origin("example.com"), &rfc9309(), Some("ExampleBot")).await;
     assert!(known.is_ok());
-    assert_eq!(lock(&house.origins.asked)[0].user_agent, Some(agent));
+    assert_eq!(lock(&house.origins.asked)[0].identity, FetchIdentity::of_agent(Some("ExampleBot")));
 }
 
 #[test]

@@ -21,7 +21,9 @@ pub fn of(title: &str, found: &Found, paint: Paint) -> String {
 
 fn describe(capture: &CaptureRecord, paint: Paint) -> String {
     let when = print_time(Moment::from_millis(capture.fetched_at));
-    let mut text = format!("  {} was asked; done {when}\n", printable(&capture.asked));
+    let asked_as = capture.user_agent.as_deref().map(|name| format!(" as {}", printable(name)));
+    let asked_as = asked_as.unwrap_or_default();
+    let mut text = format!("  {} was asked{asked_as}; done {when}\n", printable(&capture.asked));
     for answer in &capture.answers {
         let peer = answer.peer.map(|peer| format!(" by {peer}")).unwrap_or_default();
         text.push_str(&format!("  {} answered {}{peer}\n", printable(&answer.url), answer.status));
