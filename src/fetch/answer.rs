@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
 use http::response::Parts;
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
@@ -29,11 +29,14 @@ where
 {
     let (head, body) = response.into_parts();
     match head.status {
-        // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules.
-        status if status.is_success() => match read_body(&head, body, max_size).await {
-            Ok(decoded) => successful(&head, decoded, chain, now),
-            Err(cause) => AccessResult::Without(cause),
-        },
+        // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules. RFC 9110 §15.3.7: a 206 has
+        // a part of it, which nothing here asks for: taken for the whole it would widen access.
+        status if status.is_success() && status != StatusCode::PARTIAL_CONTENT => {
+            match read_body(&head, body, max_size).await {
+                Ok(decoded) => successful(&head, decoded, chain, now),
+                Err(cause) => AccessResult::Without(cause),
+            }
+        }
         status => AccessResult::Without(Cause::Status {
             code: status.as_u16(),
             retry_after: retry_after(&head.headers, now),

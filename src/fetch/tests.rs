@@ -158,8 +158,20 @@ async fn a_file_is_kept_with_its_evidence() {
 
 #[tokio::test]
 async fn section_2_3_1_1_any_2xx_is_a_file_if_an_empty_one() {
-    for status in [200, 203, 204, 206] {
+    for status in [200, 203, 204, 299] {
         assert_eq!(word(vec![answer(status, &[], &[], End::Complete)]).await, "successful", "{status}");
+    }
+}
+
+/// RFC 9110 §15.3.7: no `Range` was sent, and what came is a part.
+#[tokio::test]
+async fn a_part_of_a_file_is_not_the_file() {
+    for range in ["bytes 0-13/40", "bytes */40", "bytes 0-39/40"] {
+        let part = answer(206, &[("content-range", range)], &[b"user-agent: *\n"], End::Complete);
+        let (fetched, asked) = run(ask(), vec![part]).await;
+        let result = fetched.expect("it was not refused").result;
+        assert_eq!(result, AccessResult::Without(Cause::Status { code: 206, retry_after: None }), "{range}");
+        assert!(!asked[0].1.headers().contains_key("range"));
     }
 }
 

@@ -49,7 +49,7 @@ impl fmt::Debug for Capture {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccessResult {
-    /// RFC 9309 §2.3.1.1: a 2xx answer, its body complete.
+    /// RFC 9309 §2.3.1.1: a 2xx answer, not 206, its body complete.
     Successful { snapshot: Arc<Snapshot>, freshness: Freshness },
     /// RFC 9110 §15.4.5: the copy we told of is still the file.
     NotModified { freshness: Freshness },
@@ -93,7 +93,7 @@ pub struct Freshness {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A final status that is not 2xx.
+    /// A final status that is not 2xx, or 206.
     Status {
         code: u16,
         retry_after: Option<Duration>,

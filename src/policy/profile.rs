@@ -52,7 +52,7 @@ pub struct Meanings {
     pub other_4xx: Meaning,
     /// 5xx, and everything between us and an answer.
     pub server_error: Meaning,
-    /// 1xx, 304 unasked, 3xx that cannot be followed, 600 and above.
+    /// 1xx, 206 and 304 unasked, 3xx that cannot be followed, 600 and above.
     pub other_status: Meaning,
     pub too_many_redirects: Meaning,
     pub redirect_loop: Meaning,

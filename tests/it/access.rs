@@ -99,6 +99,7 @@ fn every_status_means_what_the_table_of_rfc_9309_says() {
             101 => Unreachable,
             100..=199 => Rules,
             204 => Unavailable,
+            206 => Unreachable,
             200..=299 => Rules,
             300..=399 => Unreachable,
             429 => Unreachable,
@@ -122,6 +123,7 @@ fn the_redirects_are_followed_and_no_other_status_with_a_location() {
         let expected = match code {
             301 | 302 | 303 | 307 | 308 => Rules,
             204 => Unavailable,
+            206 => Unreachable,
             200..=299 => Rules,
             429 => Unreachable,
             400..=499 => Unavailable,
