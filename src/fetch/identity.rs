@@ -54,11 +54,6 @@ impl FetchIdentity {
         };
         HeaderValue::try_from(text).expect("tokens and settings are printable ASCII")
     }
-
-    /// Octets in memory.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 impl From<String> for FetchIdentity {
