@@ -8,6 +8,7 @@ use http::StatusCode;
 use super::settings::{Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls};
 use super::values::{AdminAddress, FetchAs, Retain, Via};
 use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync};
+use crate::proxy::Protocol;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -90,6 +91,7 @@ impl Default for Egress {
             max_per_origin: 256,
             max_idle: 1024,
             connect_ports: vec![80, 443],
+            upgrades: vec![Protocol::websocket()],
             via: Via::As("courtesy".into()),
         }
     }

@@ -19,6 +19,7 @@ use super::words::{
 };
 use crate::egress::Endpoints;
 use crate::origin::{Host, HostPattern};
+use crate::proxy::Protocol;
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -212,6 +213,8 @@ pub struct Egress {
     pub max_idle: usize,
     /// Where CONNECT may go.
     pub connect_ports: Vec<u16>,
+    /// What a request may upgrade its connection to.
+    pub upgrades: Vec<Protocol>,
     pub via: Via,
 }
 

@@ -86,6 +86,14 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
              \"draft-rep-00\", \"koster-1996\", \"conservative\", \"archival\"",
         ),
         (
+            "[egress]\nupgrades = [\"websocket\", \"h2c\"]",
+            "courtesy.toml:2: egress.upgrades[1]: \"h2c\" carries HTTP requests, and nobody would judge them",
+        ),
+        (
+            "[egress]\nupgrades = [\"a b\"]",
+            "courtesy.toml:2: egress.upgrades[0]: \"a b\" is no protocol as Upgrade names one; write \"websocket\"",
+        ),
+        (
             "[robots]\nmax_redirects = \"5\"",
             "courtesy.toml:2: robots.max_redirects: expected a whole number, found the text \"5\"",
         ),

@@ -12,6 +12,7 @@ use crate::agent::Token;
 use crate::egress::Endpoints;
 use crate::glob::Glob;
 use crate::origin::HostPattern;
+use crate::proxy::Protocol;
 
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,4 +217,4 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, ContactUrl, Via, AdminAddress, Retain, Token, Glob, HostPattern, Endpoints);
+serde_as_text!(FetchAs, ContactUrl, Via, AdminAddress, Retain, Token, Glob, HostPattern, Endpoints, Protocol);

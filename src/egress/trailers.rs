@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{self, Entry, HeaderName};
 use http_body::Frame;
 
-const NEVER_TRAILERS: [HeaderName; 27] = [
+const NEVER_TRAILERS: [HeaderName; 28] = [
     // framing
     header::CONTENT_LENGTH,
     header::TRANSFER_ENCODING,
@@ -21,6 +21,7 @@ const NEVER_TRAILERS: [HeaderName; 27] = [
     header::VIA,
     header::LOCATION,
     // request modifiers and response controls
+    header::USER_AGENT,
     header::EXPECT,
     header::MAX_FORWARDS,
     header::RANGE,

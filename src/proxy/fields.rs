@@ -1,12 +1,19 @@
 //! What an intermediary does to the fields of a message that passes through (RFC 9110 §7.6).
 
 use http::header;
-use http::header::{CONNECTION, COOKIE, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE};
+use http::header::{CONNECTION, COOKIE, HeaderMap, HeaderName, HeaderValue, TE};
 
 use super::names::{Names, PROXY_STATUS, is_ours};
 
-/// `Connection` cannot be used to strip what frames or routes the message.
-const NEVER_STRIPPED: [HeaderName; 2] = [header::HOST, header::CONTENT_LENGTH];
+/// `Connection` cannot be used to strip what frames or routes the message, nor what it was judged by.
+const NEVER_STRIPPED: [HeaderName; 6] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::MAX_FORWARDS,
+    header::USER_AGENT,
+    header::VIA,
+];
 
 /// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
 /// that are hop-by-hop by definition. `names` are those of `fields`.
@@ -35,34 +42,12 @@ fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Whether a `Connection` field names `option` (RFC 9110 §7.6.1: a list, in any case).
-pub fn connection_names(fields: &HeaderMap, option: &str) -> bool {
-    fields.get_all(CONNECTION).iter().any(|value| list_has(value, option))
-}
-
 /// Whether a comma-separated list field has `item`, in any case.
 fn list_has(value: &HeaderValue, item: &str) -> bool {
     value
         .as_bytes()
         .split(|octet| *octet == b',')
         .any(|it| it.trim_ascii().eq_ignore_ascii_case(item.as_bytes()))
-}
-
-/// The protocols a request asks to switch to, when it really asks (both fields, RFC 9110 §7.8).
-/// `h2c` is never passed on: it would turn the connection into one that nobody judges.
-pub fn wanted_upgrade(fields: &HeaderMap) -> Option<HeaderValue> {
-    let protocol = fields.get(UPGRADE).filter(|_| connection_names(fields, "upgrade"))?;
-    (!list_has(protocol, "h2c")).then(|| protocol.clone())
-}
-
-/// Whether the protocols in a 101 are among those `asked` for.
-pub fn switches_to_one_of(asked: &HeaderValue, response: &HeaderMap) -> bool {
-    let mut switched =
-        response.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|it| *it == b','));
-    let is_asked_for = |protocol: &[u8]| {
-        std::str::from_utf8(protocol).is_ok_and(|protocol| list_has(asked, protocol.trim()))
-    };
-    response.contains_key(UPGRADE) && switched.all(is_asked_for)
 }
 
 /// HTTP/2 may carry one cookie a field; before HTTP/1.1 they are joined (RFC 9113 §8.2.3).
@@ -121,12 +106,17 @@ mod tests {
         let mut map = fields(&[
             ("connection", "close, X-One ,"),
             ("connection", "x-two,host, content-length"),
+            ("connection", "User-Agent, via,expect,MAX-FORWARDS"),
             ("x-one", "1"),
             ("x-one", "2"),
             ("x-two", "3"),
             ("x-three", "4"),
             ("host", "a"),
             ("content-length", "0"),
+            ("user-agent", "b"),
+            ("via", "1.1 c"),
+            ("expect", "100-continue"),
+            ("max-forwards", "1"),
             ("proxy-authorization", "Basic x"),
             ("keep-alive", "5"),
             ("te", "trailers"),
@@ -136,16 +126,17 @@ mod tests {
         remove_hop_by_hop(&mut map, names);
         assert_eq!(
             map,
-            fields(&[("x-three", "4"), ("host", "a"), ("content-length", "0"), ("trailer", "x-sum")])
+            fields(&[
+                ("x-three", "4"),
+                ("host", "a"),
+                ("content-length", "0"),
+                ("user-agent", "b"),
+                ("via", "1.1 c"),
+                ("expect", "100-continue"),
+                ("max-forwards", "1"),
+                ("trailer", "x-sum"),
+            ])
         );
-    }
-
-    #[test]
-    fn an_upgrade_needs_both_fields_and_is_never_h2c() {
-        let asks = |pairs: &[(&str, &str)]| wanted_upgrade(&fields(pairs)).is_some();
-        assert!(asks(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]));
-        assert!(!asks(&[("upgrade", "websocket")]));
-        assert!(!asks(&[("connection", "upgrade"), ("upgrade", "h2c")]));
     }
 
     #[test]

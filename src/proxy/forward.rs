@@ -22,6 +22,7 @@ use super::interim::Interim;
 use super::names::Names;
 use super::pipes::Pipes;
 use super::refusal::Refusal;
+use super::upgrades::{self, Protocol};
 use super::via::Via;
 use super::{Received, closing, upgrade};
 use crate::carried::Carried;
@@ -37,6 +38,8 @@ pub struct Forwarding {
     /// For tunnels.
     pub pipes: Arc<Pipes>,
     pub via: Via,
+    /// What a request may upgrade to.
+    pub upgrades: Arc<[Protocol]>,
     /// Between two pieces of a client's body.
     pub body_idle_timeout: Duration,
     /// Without data in either direction of an upgraded connection.
@@ -64,7 +67,7 @@ impl Forwarding {
         let received = head.version;
         let names = Names::of(&head.headers);
         let may_upgrade = names.have(Names::UPGRADE) && received == Version::HTTP_11;
-        let protocol = may_upgrade.then(|| fields::wanted_upgrade(&head.headers)).flatten();
+        let protocol = may_upgrade.then(|| upgrades::wanted(&head.headers, &self.upgrades)).flatten();
         let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         let is_expected = names.have(Names::EXPECT) && received == Version::HTTP_11;
         let (body, hold) = self.body(body, is_expected);
@@ -88,7 +91,7 @@ impl Forwarding {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Only a 101 that was asked for switches, and only to what was asked for (RFC 9110 §7.8).
             let is_asked_for =
-                protocol.is_some_and(|asked| fields::switches_to_one_of(&asked, response.headers()));
+                protocol.is_some_and(|asked| upgrades::switches_to_one_of(&asked, response.headers()));
             let Some(client_side) = client_side.filter(|_| is_asked_for) else {
                 return Err(breach("the origin switched to a protocol that nobody asked for"));
             };

@@ -51,6 +51,7 @@ mod target;
 mod tunnel;
 mod unsent;
 mod upgrade;
+mod upgrades;
 mod via;
 mod watch;
 mod wire;
@@ -88,6 +89,7 @@ use tally::{Asked as Counted, End};
 pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
 use tunnel::Silence;
+pub use upgrades::Protocol;
 pub use via::Via;
 pub use wire::Deadlines;
 

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use http::header::HOST;
+use http::header::{HOST, USER_AGENT};
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, Version, request};
 
@@ -68,6 +68,7 @@ pub fn destination(
     is_pathless: bool,
 ) -> Result<Destination, Refusal> {
     check_host(request, scope)?;
+    check_agent(request)?;
     if request.method == Method::CONNECT {
         return Ok(Destination::Connect);
     }
@@ -156,6 +157,17 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
             } else {
                 Err(Refusal::bad_request("the Host field is not valid (RFC 9112 §3.2)"))
             }
+        }
+    }
+}
+
+/// The agent that is judged is the one that the origin sees. `User-Agent` is no list (RFC 9110 §5.3, §10.1.5):
+/// of two, this proxy and an origin may each take another.
+fn check_agent(request: &request::Parts) -> Result<(), Refusal> {
+    match request.headers.get_all(USER_AGENT).iter().nth(1) {
+        None => Ok(()),
+        Some(_) => {
+            Err(Refusal::bad_request("the request has more than one User-Agent field (RFC 9110 §5.3)"))
         }
     }
 }
@@ -271,6 +283,25 @@ mod tests {
             ("https://example.com/x", Some("other.example"), h2),
         ] {
             assert_eq!(of(uri, host, version), Err(400), "{uri} {host:?}");
+        }
+    }
+
+    #[test]
+    fn one_agent_is_judged_and_no_other_is_sent() {
+        let of = |method: &str, uri: &str, agents: &[&str]| {
+            let mut request = Request::builder().method(method).uri(uri).header(HOST, "a");
+            for agent in agents {
+                request = request.header(USER_AGENT, *agent);
+            }
+            let parts = request.body(()).unwrap().into_parts().0;
+            destination(&parts, &Scope::Proxy, false).map(drop).map_err(|refusal| refusal.status().as_u16())
+        };
+        for (method, uri) in [("GET", "http://a/"), ("CONNECT", "a:443"), ("OPTIONS", "*")] {
+            assert_eq!(of(method, uri, &[]), Ok(()), "{method}");
+            assert_eq!(of(method, uri, &["OneBot"]), Ok(()), "{method}");
+            for two in [&["OneBot", "TwoBot"][..], &["OneBot", "OneBot"], &["", "OneBot"], &["a", "b", "c"]] {
+                assert_eq!(of(method, uri, two), Err(400), "{method} {two:?}");
+            }
         }
     }
 

@@ -144,6 +144,7 @@ impl Assembly {
             egress,
             pipes: Arc::clone(&self.pipes),
             via: settings.via(&self.mark),
+            upgrades: settings.egress.upgrades.clone().into(),
             body_idle_timeout: limits.body_idle_timeout,
             tunnel_idle_timeout: limits.tunnel_idle_timeout,
         };

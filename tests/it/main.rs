@@ -5,6 +5,7 @@ mod support;
 
 mod access;
 mod admin;
+mod agents;
 mod audit;
 mod bodies;
 mod classify;
@@ -26,3 +27,4 @@ mod reload;
 mod resting;
 mod sni;
 mod tls;
+mod upgrades;
