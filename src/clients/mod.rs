@@ -12,7 +12,9 @@ mod door;
 mod file;
 mod password;
 mod places;
+mod semaphore;
 mod turned_away;
+mod turns;
 mod users;
 mod verifier;
 
@@ -26,7 +28,9 @@ pub use door::{Door, Reception};
 pub use file::{Change, UsersError};
 pub use password::{Hash, Password};
 pub use places::{Key, Place};
+pub use semaphore::{FairSemaphore, Permit};
 pub use turned_away::TurnedAway;
+pub use turns::Turns;
 pub use users::{User, Users, check_name};
 
 /// The settings of the door.

@@ -107,5 +107,5 @@ async fn another_bound_holds_at_once_also_for_an_origin_in_use() {
 }
 
 fn waiting(slots: &Arc<Slots>) -> usize {
-    slots.table().origins.values().flat_map(|queue| &queue.waiting).map(|(_, waiters)| waiters.len()).sum()
+    slots.table().origins.values().map(|queue| queue.waiting().count()).sum()
 }

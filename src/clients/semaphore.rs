@@ -1,0 +1,146 @@
+//! A semaphore whose permits clients take in turns; no client can have all of them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::Key;
+use super::turns::Turns;
+
+/// So many permits, for clients that take turns ([`Turns`]).
+#[derive(Debug)]
+pub struct FairSemaphore(Mutex<Table>);
+
+#[derive(Debug)]
+struct Table {
+    max: usize,
+    turns: Turns<oneshot::Sender<Permit>>,
+}
+
+/// One of its permits; given back when dropped.
+#[derive(Debug)]
+pub struct Permit {
+    client: Key,
+    semaphore: Arc<FairSemaphore>,
+}
+
+impl FairSemaphore {
+    /// With `max` permits.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Table { max, turns: Turns::default() })))
+    }
+
+    /// A permit, if `client` may have one without waiting.
+    pub fn try_acquire(self: &Arc<Self>, client: &Key) -> Option<Permit> {
+        let mut table = self.table();
+        let Table { max, turns } = &mut *table;
+        turns.take(client, *max).then(|| self.permit(client.clone()))
+    }
+
+    /// Waits for a permit, as long as it takes. A future that is dropped waits no longer.
+    pub async fn acquire(self: &Arc<Self>, client: &Key) -> Permit {
+        loop {
+            if let Some(permit) = self.try_acquire(client) {
+                return permit;
+            }
+            let (sender, receiver) = oneshot::channel();
+            self.table().turns.enter(client, sender, oneshot::Sender::is_closed);
+            // One may have come back in between.
+            self.grant();
+            if let Ok(permit) = receiver.await {
+                return permit;
+            }
+        }
+    }
+
+    /// Another number of permits, from now on: those that are held stay.
+    pub fn resize(self: &Arc<Self>, max: usize) {
+        self.table().max = max;
+        self.grant();
+    }
+
+    /// How many permits are held.
+    pub fn in_use(&self) -> usize {
+        self.table().turns.in_use()
+    }
+
+    /// Gives out what is free. Without the lock: a permit that is no longer waited for comes back at once.
+    fn grant(self: &Arc<Self>) {
+        let mut granted = Vec::new();
+        {
+            let mut table = self.table();
+            let Table { max, turns } = &mut *table;
+            granted.extend(std::iter::from_fn(|| turns.next(*max, oneshot::Sender::is_closed)));
+        }
+        for (client, waiter) in granted {
+            let _ = waiter.send(self.permit(client));
+        }
+    }
+
+    fn permit(self: &Arc<Self>, client: Key) -> Permit {
+        Permit { client, semaphore: Arc::clone(self) }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Also taken while dropping, where a panic would be a second one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let is_contended = {
+            let mut table = self.semaphore.table();
+            table.turns.release(&self.client);
+            table.turns.is_contended()
+        };
+        if is_contended {
+            self.semaphore.grant();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(number: u8) -> Key {
+        Key::of([192, 0, 2, number].into())
+    }
+
+    #[tokio::test]
+    async fn clients_take_turns_and_who_left_is_passed_over() {
+        let semaphore = FairSemaphore::new(1);
+        let held = semaphore.try_acquire(&client(1)).unwrap();
+        let mut waiting = tokio::task::JoinSet::new();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for (number, leaves) in [(1, false), (1, false), (2, true), (2, false)] {
+            let (semaphore, order) = (Arc::clone(&semaphore), Arc::clone(&order));
+            let task = waiting.spawn(async move {
+                let _permit = semaphore.acquire(&client(number)).await;
+                order.lock().unwrap().push(number);
+            });
+            tokio::task::yield_now().await;
+            if leaves {
+                task.abort();
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(held);
+        while waiting.join_next().await.is_some() {}
+        assert_eq!(*order.lock().unwrap(), [1, 2, 1]);
+        assert_eq!(semaphore.in_use(), 0);
+    }
+
+    #[tokio::test]
+    async fn more_permits_wake_who_waits() {
+        let semaphore = FairSemaphore::new(0);
+        assert!(semaphore.try_acquire(&client(1)).is_none());
+        let other = Arc::clone(&semaphore);
+        let waiting = tokio::spawn(async move { other.acquire(&client(1)).await });
+        tokio::task::yield_now().await;
+        semaphore.resize(1);
+        drop(waiting.await.unwrap());
+        assert_eq!(semaphore.in_use(), 0);
+    }
+}

@@ -1,0 +1,184 @@
+//! Fair use of something of which there is only so much at a time: clients that wait take turns,
+//! however many requests each has waiting, and no client can take all of it.
+
+use std::collections::VecDeque;
+
+use super::Key;
+
+/// A client may take one more while it holds less than this many times what is free. One client alone
+/// leaves an eighth, several clients together leave less, and the first one of a client is never refused
+/// while anything is free.
+const HELD_PER_FREE: usize = 7;
+
+/// Who holds some of it, and who waits for some: in each case by client. It knows no lock, and
+/// nothing of what a waiter `W` is.
+#[derive(Debug)]
+pub struct Turns<W> {
+    /// Few clients hold some at a time: a list is quicker than a table, and no client stays in it
+    /// that holds none.
+    held: Vec<(Key, usize)>,
+    in_use: usize,
+    /// The clients that wait, in the order of their turns, each with its waiters. None is empty.
+    waiting: VecDeque<(Key, VecDeque<W>)>,
+}
+
+impl<W> Default for Turns<W> {
+    fn default() -> Self {
+        Self { held: Vec::new(), in_use: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl<W> Turns<W> {
+    /// Takes one of `max` for `client`, where no other client waits longer for it then.
+    pub fn take(&mut self, client: &Key, max: usize) -> bool {
+        let is_free = self.waiting.is_empty() && self.may_take(client, max);
+        if is_free {
+            self.hold(client);
+        }
+        is_free
+    }
+
+    /// Has `waiter` wait for its turn. Those at the head of its client's queue that have left go.
+    pub fn enter(&mut self, client: &Key, waiter: W, has_left: impl Fn(&W) -> bool) {
+        match self.waiting.iter_mut().find(|(key, _)| key == client) {
+            Some((_, waiters)) => {
+                // Who came first gives up first: what is left are those who still wait.
+                while waiters.pop_front_if(|waiter| has_left(waiter)).is_some() {}
+                waiters.push_back(waiter);
+            }
+            None => self.waiting.push_back((client.clone(), VecDeque::from([waiter]))),
+        }
+    }
+
+    /// The next waiter of the next client that may take one of `max`, which it holds from now on.
+    pub fn next(&mut self, max: usize, has_left: impl Fn(&W) -> bool) -> Option<(Key, W)> {
+        loop {
+            let place = self.waiting.iter().position(|(key, _)| self.may_take(key, max))?;
+            let (key, mut waiters) = self.waiting.remove(place)?;
+            let waiter = std::iter::from_fn(|| waiters.pop_front()).find(|waiter| !has_left(waiter));
+            if !waiters.is_empty() {
+                self.waiting.push_back((key.clone(), waiters));
+            }
+            if let Some(waiter) = waiter {
+                self.hold(&key);
+                return Some((key, waiter));
+            }
+        }
+    }
+
+    /// Gives back one that `client` holds.
+    pub fn release(&mut self, client: &Key) {
+        self.in_use -= 1;
+        if let Some(place) = self.held.iter().position(|(key, _)| key == client) {
+            self.held[place].1 -= 1;
+            if self.held[place].1 == 0 {
+                self.held.swap_remove(place);
+            }
+        }
+    }
+
+    /// The client with the most waiters, and its newest one, which no longer waits.
+    pub fn drop_newest_of_most(&mut self) -> Option<(Key, W)> {
+        let place = (0..self.waiting.len()).max_by_key(|place| self.waiting[*place].1.len())?;
+        let (key, waiters) = &mut self.waiting[place];
+        let dropped = (key.clone(), waiters.pop_back()?);
+        if waiters.is_empty() {
+            self.waiting.remove(place);
+        }
+        Some(dropped)
+    }
+
+    /// Forgets the waiters that have left.
+    pub fn sweep(&mut self, has_left: impl Fn(&W) -> bool) {
+        self.waiting.iter_mut().for_each(|(_, waiters)| waiters.retain(|waiter| !has_left(waiter)));
+        self.waiting.retain(|(_, waiters)| !waiters.is_empty());
+    }
+
+    /// How many are held.
+    pub const fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// How many of them `client` holds.
+    pub fn held_by(&self, client: &Key) -> usize {
+        self.held.iter().find(|(key, _)| key == client).map_or(0, |(_, count)| *count)
+    }
+
+    /// Whether any waiter is queued, those included that have left.
+    pub fn is_contended(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// The waiters, those included that have left, each with its client; in the order of turns.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Key, &W)> {
+        self.waiting.iter().flat_map(|(key, waiters)| waiters.iter().map(move |waiter| (key, waiter)))
+    }
+
+    /// The proxy's own doing is for all clients, so no part is kept from it.
+    fn may_take(&self, client: &Key, max: usize) -> bool {
+        let free = max.saturating_sub(self.in_use);
+        free > 0 && (*client == Key::Proxy || self.held_by(client) < free.saturating_mul(HELD_PER_FREE))
+    }
+
+    fn hold(&mut self, client: &Key) {
+        self.in_use += 1;
+        match self.held.iter_mut().find(|(key, _)| key == client) {
+            Some((_, count)) => *count += 1,
+            None => self.held.push((client.clone(), 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(number: u8) -> Key {
+        Key::of([192, 0, 2, number].into())
+    }
+
+    fn taken(turns: &mut Turns<u8>, client: &Key, max: usize) -> usize {
+        std::iter::repeat_with(|| turns.take(client, max)).take_while(|taken| *taken).count()
+    }
+
+    #[test]
+    fn one_client_leaves_an_eighth_and_two_leave_an_eighth_of_that() {
+        for (max, most) in [(1, 1), (2, 2), (8, 7), (9, 8), (16, 14), (17, 15), (256, 224), (4096, 3584)] {
+            assert_eq!(taken(&mut Turns::default(), &client(1), max), most, "{max}");
+        }
+        let mut turns = Turns::default();
+        let counts = [1, 2, 3, 4].map(|number| taken(&mut turns, &client(number), 256));
+        assert_eq!(counts, [224, 28, 4, 0], "three clients that take all they may");
+    }
+
+    #[test]
+    fn the_proxy_itself_may_take_what_is_left() {
+        let mut turns = Turns::default();
+        taken(&mut turns, &client(1), 16);
+        assert_eq!(taken(&mut turns, &Key::Proxy, 16), 2);
+        assert!(!turns.take(&client(2), 16));
+    }
+
+    #[test]
+    fn the_newest_waiter_of_the_client_with_most_of_them_goes_first() {
+        let mut turns = Turns::default();
+        for (number, waiter) in [(1, 10), (2, 20), (1, 11), (1, 12), (2, 21)] {
+            turns.enter(&client(number), waiter, |_| false);
+        }
+        let dropped = || turns.drop_newest_of_most().map(|(_, waiter)| waiter);
+        let dropped: Vec<u8> = std::iter::from_fn(dropped).collect();
+        assert_eq!(dropped, [12, 21, 11, 20, 10]);
+        assert!(!turns.is_contended());
+    }
+
+    #[test]
+    fn waiters_that_have_left_are_forgotten() {
+        let mut turns = Turns::default();
+        for waiter in 0..10 {
+            turns.enter(&client(waiter % 2), waiter, |_| false);
+        }
+        turns.sweep(|waiter| waiter % 2 == 0);
+        assert_eq!(turns.waiting().map(|(_, waiter)| *waiter).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
+        assert_eq!(turns.next(1, |waiter| *waiter < 7).map(|(_, waiter)| waiter), Some(7));
+    }
+}
