@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use courtesy::clients::Client;
 use courtesy::clock::{Clock, ManualClock, monotonic};
 use courtesy::evidence::{Answer, Body, CaptureRecord};
 use courtesy::fetch::{Ask, FetchRobots, Refused};
@@ -126,7 +127,8 @@ impl Asker {
 
     fn ask(&self, number: usize) {
         let origin = Origin::from_authority(Scheme::Https, &host(number)).expect("an authority");
-        self.runtime.block_on(self.store.known(&origin, &self.profile, None)).expect("it is known");
+        let client = Client::at(std::net::Ipv4Addr::LOCALHOST.into());
+        self.runtime.block_on(self.store.known(&origin, &self.profile, None, &client)).expect("it is known");
     }
 
     fn time(&self, found: &str, numbers: impl Iterator<Item = usize>) {

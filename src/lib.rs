@@ -72,7 +72,7 @@
 //! 3. A decision is data, verdict and basis; the response, the record and the terminal print it.
 //! 4. Parsing and matching never fail and take time in proportion to the file and the path.
 //! 5. At most one fetch of a robots.txt per origin is under way; it outlives the client that caused
-//!    it, and it never goes through the proxy itself.
+//!    it, unless others wait for its place, and it never goes through the proxy itself.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, in [`limits`] or by a setting.
 //! 7. Only `proxy/respond.rs` makes the proxy's responses, only [`config`] knows the file format, only
 //!    [`clock`] reads the clock.

@@ -26,10 +26,6 @@ pub const DNS_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names kept by the resolver's cache.
 pub const DNS_CACHE_ENTRIES: usize = 10_000;
 
-/// Look-ups under way at once, one for each name: each occupies a thread of the blocking pool until
-/// the system's resolver gives up, however long ago whoever asked has left.
-pub const DNS_LOOKUPS_MAX: usize = 64;
-
 /// Addresses used of one answer.
 pub const DNS_ADDRESSES_MAX: usize = 16;
 

@@ -20,26 +20,46 @@ pub struct Turns<W> {
     in_use: usize,
     /// The clients that wait, in the order of their turns, each with its waiters. None is empty.
     waiting: VecDeque<(Key, VecDeque<W>)>,
+    /// How many waiters were queued since those that have left were last looked for, and after how many
+    /// that is done again.
+    entered: usize,
+    sweep_after: usize,
 }
+
+/// So many waiters are queued, at least, before those that have left are looked for.
+const SWEEP_AFTER_MIN: usize = 1024;
 
 impl<W> Default for Turns<W> {
     fn default() -> Self {
-        Self { held: Vec::new(), in_use: 0, waiting: VecDeque::new() }
+        let (entered, sweep_after) = (0, SWEEP_AFTER_MIN);
+        Self { held: Vec::new(), in_use: 0, waiting: VecDeque::new(), entered, sweep_after }
     }
 }
 
 impl<W> Turns<W> {
     /// Takes one of `max` for `client`, where no other client waits longer for it then.
     pub fn take(&mut self, client: &Key, max: usize) -> bool {
-        let is_free = self.waiting.is_empty() && self.may_take(client, max);
+        let is_free = self.has_free(client, max);
         if is_free {
             self.hold(client);
         }
         is_free
     }
 
-    /// Has `waiter` wait for its turn. Those at the head of its client's queue that have left go.
+    /// Whether `client` could take one of `max` so.
+    pub fn has_free(&self, client: &Key, max: usize) -> bool {
+        self.waiting.is_empty() && self.may_take(client, max)
+    }
+
+    /// Has `waiter` wait for its turn. Those that have left are forgotten meanwhile: at once where they
+    /// are first in their client's queue, else some time.
     pub fn enter(&mut self, client: &Key, waiter: W, has_left: impl Fn(&W) -> bool) {
+        self.entered += 1;
+        if self.entered > self.sweep_after {
+            self.sweep(&has_left);
+            // Not before as many have come again as there are: each waiter is looked at once or twice.
+            (self.entered, self.sweep_after) = (0, SWEEP_AFTER_MIN.max(self.waiting().count()));
+        }
         match self.waiting.iter_mut().find(|(key, _)| key == client) {
             Some((_, waiters)) => {
                 // Who came first gives up first: what is left are those who still wait.
@@ -109,9 +129,14 @@ impl<W> Turns<W> {
         !self.waiting.is_empty()
     }
 
-    /// The waiters, those included that have left, each with its client; in the order of turns.
-    pub fn waiting(&self) -> impl Iterator<Item = (&Key, &W)> {
-        self.waiting.iter().flat_map(|(key, waiters)| waiters.iter().map(move |waiter| (key, waiter)))
+    /// The waiters, those included that have left.
+    pub fn waiting(&self) -> impl Iterator<Item = &W> {
+        self.waiting.iter().flat_map(|(_, waiters)| waiters)
+    }
+
+    /// The clients that wait, in the order of their turns, each with its waiters.
+    pub fn clients(&self) -> impl Iterator<Item = (&Key, impl Iterator<Item = &W>)> {
+        self.waiting.iter().map(|(client, waiters)| (client, waiters.iter()))
     }
 
     /// The proxy's own doing is for all clients, so no part is kept from it.
@@ -178,7 +203,7 @@ mod tests {
             turns.enter(&client(waiter % 2), waiter, |_| false);
         }
         turns.sweep(|waiter| waiter % 2 == 0);
-        assert_eq!(turns.waiting().map(|(_, waiter)| *waiter).collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
+        assert_eq!(turns.waiting().copied().collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
         assert_eq!(turns.next(1, |waiter| *waiter < 7).map(|(_, waiter)| waiter), Some(7));
     }
 }

@@ -41,8 +41,11 @@ impl Settings {
         store::Config {
             entries_max: NonZeroUsize::new(self.robots.cache_entries).expect("a count was checked"),
             bytes_max: octets(self.robots.cache_size),
+            fetches_max: self.robots.max_fetches,
+            queue_max: self.robots.max_queued_fetches,
+            waiters_max: self.robots.max_waiting,
             wait: self.robots.fetch_timeout + FETCH_GRACE,
-            ..store::Config::default()
+            busy_wait: self.robots.busy_fetch_timeout,
         }
     }
 
@@ -103,6 +106,7 @@ impl Settings {
             idle_timeout: self.egress.idle_timeout,
             max_per_origin: self.egress.max_per_origin,
             max_idle: self.egress.max_idle,
+            max_lookups: self.egress.max_lookups,
             max_header_bytes: octets(self.limits.max_header_bytes),
             max_headers: self.limits.max_headers,
             hosts: egress::HostRules {

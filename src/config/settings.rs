@@ -106,6 +106,18 @@ pub struct Robots {
     /// For a whole fetch of a robots.txt, redirects included.
     #[serde(with = "units::duration")]
     pub fetch_timeout: Duration,
+    /// How long a fetch has at the least, where others wait for its place.
+    #[serde(with = "units::duration")]
+    pub busy_fetch_timeout: Duration,
+    /// Fetches under way at one time.
+    #[serde(with = "units::count")]
+    pub max_fetches: usize,
+    /// Fetches that wait for their turn.
+    #[serde(with = "units::count")]
+    pub max_queued_fetches: usize,
+    /// Requests that wait for a fetch.
+    #[serde(with = "units::count")]
+    pub max_waiting: usize,
     /// Octets of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
@@ -211,6 +223,9 @@ pub struct Egress {
     pub max_per_origin: usize,
     /// Unused connections kept, in all.
     pub max_idle: usize,
+    /// Look-ups of names under way at one time.
+    #[serde(with = "units::count")]
+    pub max_lookups: usize,
     /// Where CONNECT may go.
     pub connect_ports: Vec<u16>,
     /// What a request may upgrade its connection to.

@@ -20,6 +20,15 @@ const SEGMENT_SIZE_MIN: u64 = 16 << 10;
 /// An empty database, and room to write it anew beside itself.
 const STORE_SIZE_MIN: u64 = 4 << 20;
 
+/// Fetches under way, each with a connection, and fetches that wait.
+const FETCHES_MAX: usize = 65_536;
+
+/// Requests that wait for fetches: as many as clients could have under way.
+const WAITING_MAX: usize = 1 << 20;
+
+/// Look-ups of names, each a thread: of the runtime's pool of 512, others are for files.
+const LOOKUPS_MAX: usize = 448;
+
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
     let place = &place;
@@ -41,6 +50,7 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     check_outage(settings, &mut complain);
     check_rules(settings, &mut complain);
     check_exemptions(settings, &mut complain);
+    check_bounds(settings, &mut complain);
     if settings.robots.max_size < ROBOTS_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.robots.max_size));
         complain("robots.max_size", problem, Some("RFC 9309 §2.5 asks for at least 500KiB".into()));
@@ -57,6 +67,27 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if settings.limits.max_header_bytes < HEADER_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.limits.max_header_bytes));
         complain("limits.max_header_bytes", problem, Some("it takes at least 8KiB".into()));
+    }
+}
+
+/// What costs memory, threads or descriptors each: so many at most.
+fn check_bounds(settings: &Settings, complain: Complain<'_>) {
+    let robots = &settings.robots;
+    for (key, value, most) in [
+        ("robots.max_fetches", robots.max_fetches, FETCHES_MAX),
+        ("robots.max_queued_fetches", robots.max_queued_fetches, FETCHES_MAX),
+        ("robots.max_waiting", robots.max_waiting, WAITING_MAX),
+        ("egress.max_lookups", settings.egress.max_lookups, LOOKUPS_MAX),
+    ] {
+        if value > most {
+            complain(key, format!("{value} is too many"), Some(format!("it takes at most {most}")));
+        }
+    }
+    if robots.busy_fetch_timeout > robots.fetch_timeout {
+        let problem =
+            format!("{} is longer than a fetch may take", print_duration(&robots.busy_fetch_timeout));
+        let hint = format!("robots.fetch_timeout is {}", print_duration(&robots.fetch_timeout));
+        complain("robots.busy_fetch_timeout", problem, Some(hint));
     }
 }
 

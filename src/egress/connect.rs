@@ -9,8 +9,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::address::Prohibited;
+use super::asker::Asker;
 use super::error::{Error, Failure};
 use super::resolve::Resolver;
+use super::shortage;
 use super::terms::Terms;
 use crate::limits::CONNECTION_ATTEMPT_DELAY;
 use crate::origin::{Host, Origin};
@@ -21,6 +23,7 @@ pub async fn permitted_addresses(
     origin: &Origin,
     resolver: &Resolver,
     terms: &Terms,
+    asker: Asker<'_>,
 ) -> Result<Vec<SocketAddr>, Error> {
     terms.config.hosts.judge(origin.host())?;
     let ips = match origin.host() {
@@ -30,7 +33,7 @@ pub async fn permitted_addresses(
         Host::Name(name) if is_localhost(name) => {
             vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(LOOPBACK_V6)]
         }
-        Host::Name(name) => resolver.resolve(name).await?,
+        Host::Name(name) => resolver.resolve(name, asker).await?,
     };
     let mut refused = None;
     let mut permitted = Vec::new();
@@ -119,19 +122,14 @@ async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
 }
 
 fn connect_error(address: SocketAddr, error: &std::io::Error) -> Error {
-    use std::io::ErrorKind;
-    let failure = match error.kind() {
-        ErrorKind::ConnectionRefused => Failure::ConnectionRefused,
-        ErrorKind::TimedOut => Failure::ConnectionTimeout,
-        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::ConnectionTerminated,
-        _ => Failure::Unroutable,
-    };
+    let failure = shortage::connect_failure(address, error);
     Error::new(failure, format!("cannot connect to {address}: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clients::Key;
     use crate::egress::address::AddressPolicy;
     use crate::egress::hosts::HostRules;
     use crate::egress::terms::Config;
@@ -147,6 +145,7 @@ mod tests {
             idle_timeout: second,
             max_per_origin: 1,
             max_idle: 1,
+            max_lookups: 1,
             max_header_bytes: 1 << 14,
             max_headers: 10,
             hosts: HostRules::default(),
@@ -160,7 +159,7 @@ mod tests {
         let resolver = Resolver::over(move |_| Ok(answer.clone()), 1, Duration::from_secs(10));
         let origin = split_url(url.as_bytes()).unwrap().0;
         let own = ["8.8.4.4:8080".parse().unwrap()];
-        let found = permitted_addresses(&origin, &resolver, &terms(&own)).await;
+        let found = permitted_addresses(&origin, &resolver, &terms(&own), Asker::Client(&Key::Proxy)).await;
         found.map(|found| found.iter().map(ToString::to_string).collect()).map_err(|error| error.failure)
     }
 

@@ -2,10 +2,11 @@
 //! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
 
 use std::mem;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 
 use super::alone::Alone;
+use super::asker::Asker;
 use super::bulk::Bulk;
 use super::connect;
 use super::error::{Error, Failure};
@@ -177,56 +179,80 @@ type Dialled<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send
 
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
-    pub(super) async fn connection(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+    pub(super) async fn connection(
+        &self,
+        origin: &Origin,
+        versions: Versions,
+        asker: Asker<'_>,
+    ) -> Result<Connection, Error> {
         match self.pool.take_any(origin) {
             Some(alone) => Ok(Connection::idle(alone)),
-            None => self.fresh(origin, versions).await,
+            None => self.fresh(origin, versions, asker).await,
         }
     }
 
     /// A connection that was not idle: one that is in use and can be shared, or a new one.
-    pub(super) fn fresh<'a>(&'a self, origin: &'a Origin, versions: Versions) -> Dialled<'a> {
-        heap::pinned(|| self.share_or_dial(origin, versions))
+    pub(super) fn fresh<'a>(
+        &'a self,
+        origin: &'a Origin,
+        versions: Versions,
+        asker: Asker<'a>,
+    ) -> Dialled<'a> {
+        heap::pinned(move || self.share_or_dial(origin, versions, asker))
     }
 
-    async fn share_or_dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
+    async fn share_or_dial(
+        &self,
+        origin: &Origin,
+        versions: Versions,
+        asker: Asker<'_>,
+    ) -> Result<Connection, Error> {
         if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
-            return self.dial(origin, versions).await;
+            let route = self.route(origin, asker).await?;
+            return self.dial(origin, versions, route).await;
         }
         if let Some(stream) = self.pool.multiplexed.stream(origin, &self.shared.look()) {
             return Ok(Connection::shared(stream));
         }
+        // Before it waits for the connection of another client, whose look-up may have to wait longer.
+        let route = self.route(origin, asker).await?;
         match self.pool.multiplexed.opening(origin) {
-            Some(opening) => self.open_together(origin, &opening).await,
-            None => self.open(origin).await,
+            Some(opening) => self.open_together(origin, &opening, route).await,
+            None => self.open(origin, route).await,
         }
     }
 
     /// One opens a connection, the others wait for it and share it if they can. When that one's
     /// client leaves, the next takes over.
-    async fn open_together(&self, origin: &Origin, opening: &Opening) -> Result<Connection, Error> {
-        let mut own = None;
+    async fn open_together(
+        &self,
+        origin: &Origin,
+        opening: &Opening,
+        route: Route,
+    ) -> Result<Connection, Error> {
+        let (mut own, mut route) = (None, Some(route));
         let opened = opening
             .get_or_init(async || {
-                let opened = self.open(origin).await;
+                let opened = self.open(origin, route.take().expect("it is called once")).await;
                 let shared = opened.as_ref().map(Connection::multiplexed).map_err(Clone::clone);
                 own = Some(opened);
                 shared
             })
             .await;
-        match (own, opened) {
-            (Some(own), _) => own,
-            (None, Ok(Some(connection))) if connection.holds(origin, &self.shared.look()) => {
+        match (own, opened, route) {
+            (Some(own), _, _) => own,
+            (_, Ok(Some(connection)), _) if connection.holds(origin, &self.shared.look()) => {
                 Ok(Connection::shared(connection.stream()))
             }
-            (None, Ok(_)) => self.open(origin).await,
-            (None, Err(error)) => Err(error.clone()),
+            (_, Ok(_), Some(route)) => self.open(origin, route).await,
+            (_, Err(error), _) => Err(error.clone()),
+            (None, Ok(_), None) => unreachable!("who has opened it has it"),
         }
     }
 
     /// A new connection, known to the pool when it can be shared.
-    async fn open(&self, origin: &Origin) -> Result<Connection, Error> {
-        let opened = self.dial(origin, Versions::Any).await;
+    async fn open(&self, origin: &Origin, route: Route) -> Result<Connection, Error> {
+        let opened = self.dial(origin, Versions::Any, route).await;
         match opened.as_ref().map(Connection::multiplexed) {
             Ok(Some(connection)) => self.pool.share(origin, &connection),
             Ok(None) => self.pool.multiplexed.opened(origin, None),
@@ -235,18 +261,23 @@ impl Egress {
         opened
     }
 
-    async fn dial(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
-        let since = clock::monotonic();
-        let dialled = self.dial_untimed(origin, versions).await;
+    async fn dial(&self, origin: &Origin, versions: Versions, route: Route) -> Result<Connection, Error> {
+        let since = route.since;
+        let dialled = self.dial_untimed(origin, versions, route).await;
         if dialled.is_ok() {
             self.shared.counters.connect.note(clock::monotonic() - since);
         }
         dialled
     }
 
-    async fn dial_untimed(&self, origin: &Origin, versions: Versions) -> Result<Connection, Error> {
-        let terms = self.shared.terms();
-        let stream = self.connect(origin, &terms).await?;
+    async fn dial_untimed(
+        &self,
+        origin: &Origin,
+        versions: Versions,
+        route: Route,
+    ) -> Result<Connection, Error> {
+        let Route { addresses, terms, .. } = route;
+        let stream = connect::connect(addresses, terms.config.connect_timeout).await?;
         let home = Arc::downgrade(&self.pool);
         match origin.scheme() {
             Scheme::Https => secure(origin, stream, versions, terms, home).await,
@@ -260,14 +291,29 @@ impl Egress {
     }
 
     /// A connection to a permitted address, on which nothing has been said: also for a tunnel.
-    pub async fn connect_plain(&self, origin: &Origin) -> Result<TcpStream, Error> {
-        self.connect(origin, &self.shared.terms()).await
-    }
-
-    async fn connect(&self, origin: &Origin, terms: &Terms) -> Result<TcpStream, Error> {
-        let addresses = connect::permitted_addresses(origin, &self.shared.resolver, terms).await?;
+    pub async fn connect_plain(
+        &self,
+        origin: &Origin,
+        asker: impl Into<Asker<'_>>,
+    ) -> Result<TcpStream, Error> {
+        let Route { addresses, terms, .. } = self.route(origin, asker.into()).await?;
         connect::connect(addresses, terms.config.connect_timeout).await
     }
+
+    /// Where `origin` is, on the terms of this moment.
+    pub(super) async fn route(&self, origin: &Origin, asker: Asker<'_>) -> Result<Route, Error> {
+        let (since, terms) = (clock::monotonic(), self.shared.terms());
+        let addresses = connect::permitted_addresses(origin, &self.shared.resolver, &terms, asker).await?;
+        Ok(Route { addresses, terms, since })
+    }
+}
+
+/// The addresses of an origin, and the terms on which they were judged.
+pub(super) struct Route {
+    addresses: Vec<SocketAddr>,
+    terms: Arc<Terms>,
+    /// When its name began to be looked up.
+    since: Instant,
 }
 
 async fn secure(

@@ -12,8 +12,13 @@ pub enum Failure {
     AddressProhibited,
     /// The operator's lists of hosts close this one.
     HostProhibited,
-    /// No route to any permitted address.
+    /// A router on the way knows no route to any permitted address.
     Unroutable,
+    /// This machine knows no route to any permitted address.
+    NoRoute,
+    /// This machine or the proxy lacks what it takes: descriptors, ports, memory, a place among the
+    /// look-ups of names.
+    Exhausted,
     ConnectionRefused,
     ConnectionTimeout,
     /// Closed or reset before an answer came.
@@ -42,13 +47,19 @@ impl Failure {
         matches!(self, Self::RequestIncomplete | Self::RequestTimeout)
     }
 
+    /// Whether the reason is the state of the proxy or of its machine, so that nothing was learnt of the
+    /// origin: it must be neither kept nor counted.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted)
+    }
+
     /// Whether the operator's word closes the way: a denial, and no failure of anybody.
     pub const fn is_prohibition(self) -> bool {
         matches!(self, Self::AddressProhibited | Self::HostProhibited)
     }
 
     /// The proxy error types of RFC 9209 §2.3, each at the place of those that it stands for.
-    pub const PROXY_ERRORS: [&str; 17] = [
+    pub const PROXY_ERRORS: [&str; 18] = [
         "dns_error",
         "dns_timeout",
         "proxy_loop_detected",
@@ -66,6 +77,7 @@ impl Failure {
         "http_response_header_section_size",
         "http_response_incomplete",
         "http_response_timeout",
+        "proxy_internal_error",
     ];
 
     /// Which of them it is.
@@ -76,7 +88,7 @@ impl Failure {
             Self::Loop => 2,
             Self::AddressProhibited => 3,
             Self::HostProhibited => 4,
-            Self::Unroutable => 5,
+            Self::Unroutable | Self::NoRoute => 5,
             Self::ConnectionRefused => 6,
             Self::ConnectionTimeout => 7,
             Self::ConnectionTerminated => 8,
@@ -88,6 +100,7 @@ impl Failure {
             Self::HeaderTooLarge => 14,
             Self::Incomplete => 15,
             Self::ResponseTimeout => 16,
+            Self::Exhausted => 17,
         }
     }
 

@@ -8,6 +8,7 @@
 mod address;
 mod alone;
 mod arriving;
+mod asker;
 mod bell;
 mod bulk;
 mod connect;
@@ -26,6 +27,7 @@ mod pool;
 mod portions;
 mod progress;
 mod resolve;
+mod shortage;
 mod signatures;
 mod slots;
 mod spare;
@@ -44,11 +46,11 @@ use http::Response;
 use http::header::UPGRADE;
 
 use crate::carried::Carried;
-use crate::clients::Key;
 use crate::heap;
 use crate::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use arriving::Arriving;
+pub use asker::{Asker, Queued};
 pub use counters::Stats;
 pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
@@ -108,8 +110,8 @@ impl Egress {
     /// Whether `origin` may be contacted at all: [`Failure::HostProhibited`],
     /// [`Failure::AddressProhibited`] or [`Failure::Loop`] when not, another failure when its name
     /// cannot be resolved.
-    pub async fn permits(&self, origin: &Origin) -> Result<(), Error> {
-        connect::permitted_addresses(origin, &self.shared.resolver, &self.shared.terms()).await.map(drop)
+    pub async fn permits(&self, origin: &Origin, asker: impl Into<Asker<'_>>) -> Result<(), Error> {
+        self.route(origin, asker.into()).await.map(drop)
     }
 
     /// Sends one request to `origin` and returns the head of the answer, its body still to come.
@@ -120,8 +122,9 @@ impl Egress {
         &self,
         origin: &Origin,
         request: Carried<Outgoing>,
-        asker: &Key,
+        asker: impl Into<Asker<'_>>,
     ) -> Result<Response<Box<Arriving>>, Error> {
+        let asker = asker.into();
         let deadline = self.shared.look().config.connect_timeout;
         let slot = self.shared.slots.acquire(origin, asker, deadline).await?;
         // HTTP/2 has no upgrades (RFC 9113 §8.6).
@@ -129,7 +132,7 @@ impl Egress {
             true => Versions::Http1,
             false => Versions::Any,
         };
-        let connection = self.connection(origin, versions).await?;
+        let connection = self.connection(origin, versions, asker).await?;
         let spare = Spare::of(&request);
         let unanswered = match self.exchange(connection, origin, request, slot).await {
             Ok(response) => return Ok(response),
@@ -140,7 +143,7 @@ impl Egress {
             (None, Some(spare), Again::Yes(versions)) => (spare.request(), versions),
             _ => return Err(unanswered.error),
         };
-        let connection = self.fresh(origin, versions).await?;
+        let connection = self.fresh(origin, versions, asker).await?;
         let answer = heap::pinned(|| self.exchange(connection, origin, request, unanswered.slot)).await;
         answer.map_err(|unanswered| unanswered.error)
     }

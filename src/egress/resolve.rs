@@ -4,7 +4,8 @@
 //!
 //! `getaddrinfo` tells no TTL, so every answer is kept for the same time: floor and ceiling are one.
 //! It cannot be interrupted either. A look-up goes on when nobody waits for it any more, holds its
-//! place until it ends, and leaves its answer to those who ask next.
+//! place until it ends, and leaves its answer to those who ask next. So clients take turns at the places,
+//! and some are kept from each client. What the places were not enough for says nothing of a name.
 
 #[cfg(test)]
 mod tests;
@@ -17,20 +18,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::asker::Asker;
 use super::error::{Error, Failure};
-use super::hosts_file;
+use super::{hosts_file, shortage};
+use crate::clients::{FairSemaphore, Permit};
 use crate::clock;
-use crate::limits::{
-    DNS_ADDRESSES_MAX, DNS_CACHE_ENTRIES, DNS_LOOKUPS_MAX, DNS_NEGATIVE_TTL, DNS_TIMEOUT, DNS_TTL,
-};
+use crate::limits::{DNS_ADDRESSES_MAX, DNS_CACHE_ENTRIES, DNS_NEGATIVE_TTL, DNS_TIMEOUT, DNS_TTL};
 
 type Answer = Result<Vec<IpAddr>, Error>;
 
 /// A look-up under way, or over: what it found.
-type LookUp = watch::Receiver<Option<Answer>>;
+type LookUp = watch::Receiver<Progress>;
+
+/// How far a look-up has come.
+#[derive(Clone, Debug)]
+enum Progress {
+    /// It waits for a thread.
+    Waiting,
+    Asking(Instant),
+    Ended(Answer),
+}
+
+/// Of its deadline a look-up must have had so much, in tenths, before its name is said to be silent: the
+/// rest was spent in queues of our own.
+const SILENT_TENTHS: u32 = 9;
 
 /// How a name is looked up: waits, and may wait long.
 type System = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
@@ -38,7 +52,7 @@ type System = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 pub struct Resolver {
     system: Arc<System>,
     names: Arc<Mutex<Names>>,
-    places: Arc<Semaphore>,
+    places: Arc<FairSemaphore>,
     deadline: Duration,
 }
 
@@ -53,8 +67,9 @@ struct Kept {
 }
 
 impl Resolver {
-    pub fn new() -> Self {
-        Self::over(ask_system, DNS_LOOKUPS_MAX, DNS_TIMEOUT)
+    /// With so many look-ups under way at once.
+    pub fn new(places: usize) -> Self {
+        Self::over(ask_system, places, DNS_TIMEOUT)
     }
 
     /// Names as `system` tells them, so many at once.
@@ -68,73 +83,107 @@ impl Resolver {
         Self {
             system: Arc::new(system),
             names: Arc::new(Mutex::new(names)),
-            places: Arc::new(Semaphore::new(places)),
+            places: FairSemaphore::new(places),
             deadline,
         }
     }
 
-    /// The addresses of `name`, at least one.
-    pub async fn resolve(&self, name: &str) -> Answer {
+    /// Another number of look-ups under way at once, from now on.
+    pub fn resize(&self, places: usize) {
+        self.places.resize(places);
+    }
+
+    /// The addresses of `name`, at least one, looked up in `asker`'s turn.
+    pub async fn resolve(&self, name: &str, asker: Asker<'_>) -> Answer {
         if let Some(answer) = lock(&self.names).kept(name) {
             return answer;
         }
-        match timeout(self.deadline, self.ask(name)).await {
+        match timeout(self.deadline, self.ask(name, asker)).await {
             Ok(answer) => answer,
             Err(_) => Err(self.late(name)),
         }
     }
 
-    async fn ask(&self, name: &str) -> Answer {
+    async fn ask(&self, name: &str, asker: Asker<'_>) -> Answer {
         let under_way = lock(&self.names).joined(name);
         let mut look_up = match under_way {
             Some(look_up) => look_up,
             None => {
-                let places = Arc::clone(&self.places);
-                let place = places.acquire_owned().await.expect("the semaphore is never closed");
-                // Somebody who waited for a place, too, may have had one earlier.
+                let place = self.place(asker).await;
+                // Another request that waited for a place may have had one earlier.
                 if let Some(answer) = lock(&self.names).kept(name) {
                     return answer;
                 }
                 self.look_up(name, place)
             }
         };
-        let found = look_up.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
-        found.unwrap_or_else(|| {
-            Err(Error::new(Failure::Dns, format!("the look-up of {name} ended without an answer")))
-        })
+        let ended = look_up.wait_for(|progress| matches!(progress, Progress::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Progress::Ended(answer)) => answer.clone(),
+            _ => Err(Error::new(
+                Failure::Exhausted,
+                format!("the look-up of {name} ended without an answer: the proxy is stopping"),
+            )),
+        }
+    }
+
+    async fn place(&self, asker: Asker<'_>) -> Permit {
+        match self.places.try_acquire(asker.client()) {
+            Some(place) => place,
+            None => {
+                asker.is_queued();
+                self.places.acquire(asker.client()).await
+            }
+        }
     }
 
     /// Begins to look `name` up, or joins those who do.
-    fn look_up(&self, name: &str, place: OwnedSemaphorePermit) -> LookUp {
+    fn look_up(&self, name: &str, place: Permit) -> LookUp {
         let mut names = lock(&self.names);
         if let Some(look_up) = names.joined(name) {
             return look_up;
         }
-        let (sender, look_up) = watch::channel(None);
+        let (sender, look_up) = watch::channel(Progress::Waiting);
         names.under_way.insert(name.into(), look_up.clone());
         let (system, names, name) = (Arc::clone(&self.system), Arc::clone(&self.names), Box::from(name));
         tokio::task::spawn_blocking(move || {
+            let _ = sender.send(Progress::Asking(clock::monotonic()));
             let answer = answer(&name, system(&name));
             lock(&names).end(&name, answer.clone());
             drop(place);
             // Nobody may be waiting any more.
-            let _ = sender.send(Some(answer));
+            let _ = sender.send(Progress::Ended(answer));
         });
         look_up
     }
 
-    /// Nothing came in time. Where the look-up is still under way, who asks next need not wait as long.
+    /// Nothing came in time. Where the look-up has had its time, who asks next need not wait as long.
     fn late(&self, name: &str) -> Error {
         let mut names = lock(&self.names);
         let Self { deadline, .. } = self;
-        if !names.under_way.contains_key(name) {
-            let detail = format!("too many look-ups are under way: none of {name} began within {deadline:?}");
-            return Error::new(Failure::DnsTimeout, detail);
+        let since = names.joined(name).and_then(|look_up| look_up.borrow().since());
+        let is_silent = since.is_some_and(|since| since.elapsed() >= *deadline * SILENT_TENTHS / 10);
+        if !is_silent {
+            let detail = format!(
+                "too many look-ups are under way: that of {name} did not end within {deadline:?} \
+                 (egress.max_lookups)"
+            );
+            return Error::new(Failure::Exhausted, detail);
         }
         let error =
             Error::new(Failure::DnsTimeout, format!("looking up {name} took longer than {deadline:?}"));
         names.keep(name, Err(error.clone()));
         error
+    }
+}
+
+impl Progress {
+    /// Since when the system has been asked.
+    const fn since(&self) -> Option<Instant> {
+        match self {
+            Self::Asking(since) => Some(*since),
+            Self::Waiting | Self::Ended(_) => None,
+        }
     }
 }
 
@@ -150,7 +199,11 @@ impl Names {
         self.kept.get(name).filter(|kept| now < kept.until).map(|kept| kept.answer.clone())
     }
 
+    /// What says nothing of the name is not kept.
     fn keep(&mut self, name: &str, answer: Answer) {
+        if matches!(&answer, Err(error) if error.failure.is_ours()) {
+            return;
+        }
         let length = if answer.is_ok() { DNS_TTL } else { DNS_NEGATIVE_TTL };
         self.kept.put(name.into(), Kept { answer, until: clock::monotonic() + length });
     }
@@ -171,8 +224,10 @@ fn lock(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
 }
 
 fn answer(name: &str, found: io::Result<Vec<IpAddr>>) -> Answer {
-    let mut addresses =
-        found.map_err(|error| Error::new(Failure::Dns, format!("cannot resolve {name}: {error}")))?;
+    let mut addresses = found.map_err(|error| {
+        let failure = if shortage::look_up_is_exhausted(&error) { Failure::Exhausted } else { Failure::Dns };
+        Error::new(failure, format!("cannot resolve {name}: {error}"))
+    })?;
     addresses.truncate(DNS_ADDRESSES_MAX);
     addresses.dedup();
     if addresses.is_empty() {

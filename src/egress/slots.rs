@@ -10,6 +10,7 @@ use foldhash::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::asker::Asker;
 use super::error::{Error, Failure};
 use crate::clients::{Key, Turns};
 use crate::clock;
@@ -55,12 +56,15 @@ impl Slots {
     pub async fn acquire(
         self: &Arc<Self>,
         origin: &Origin,
-        asker: &Key,
+        asker: Asker<'_>,
         deadline: Duration,
     ) -> Result<Slot, Error> {
-        match self.at_once(origin, asker) {
+        match self.at_once(origin, asker.for_slots()) {
             Some(slot) => Ok(slot),
-            None => Box::pin(self.wait(origin, asker, deadline)).await,
+            None => {
+                asker.is_queued();
+                Box::pin(self.wait(origin, asker.for_slots(), deadline)).await
+            }
         }
     }
 
@@ -138,7 +142,7 @@ impl Slots {
     /// How many exchanges are under way, and how many wait for a slot.
     pub fn counts(&self) -> (usize, usize) {
         let table = self.table();
-        let waiters = |queue: &Queue| queue.waiting().filter(|(_, waiter)| !waiter.is_closed()).count();
+        let waiters = |queue: &Queue| queue.waiting().filter(|waiter| !waiter.is_closed()).count();
         table
             .origins
             .values()

@@ -28,6 +28,8 @@ pub struct Config {
     pub idle_timeout: Duration,
     pub max_per_origin: usize,
     pub max_idle: usize,
+    /// Look-ups of names under way at one time.
+    pub max_lookups: usize,
     pub max_header_bytes: usize,
     pub max_headers: usize,
     pub hosts: HostRules,
@@ -61,10 +63,11 @@ pub(super) struct Standing {
 impl Shared {
     pub fn new(terms: Terms) -> Arc<Self> {
         let slots = Slots::new(terms.config.max_per_origin);
+        let resolver = Resolver::new(terms.config.max_lookups);
         let terms = ArcSwap::from_pointee(terms);
         Arc::new(Self {
             terms,
-            resolver: Resolver::new(),
+            resolver,
             slots,
             counters: Counters::default(),
             bulks: Arc::new(Semaphore::new(ORIGIN_BULKS_MAX)),
@@ -74,9 +77,10 @@ impl Shared {
 
     /// Other terms, for everything that begins from now on. What is under way ends as it began.
     pub fn change(&self, terms: Terms) {
-        let per_origin = terms.config.max_per_origin;
+        let Config { max_per_origin, max_lookups, .. } = terms.config;
         self.terms.store(Arc::new(terms));
-        self.slots.change(per_origin);
+        self.slots.change(max_per_origin);
+        self.resolver.resize(max_lookups);
     }
 
     /// Lets the others borrow what `pool` keeps.

@@ -18,6 +18,7 @@ mod tests;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT};
@@ -26,7 +27,7 @@ use http_body::Body as HttpBody;
 
 use crate::clients::Key;
 use crate::clock::Clock;
-use crate::egress::{self, Egress, Failure, Outgoing};
+use crate::egress::{self, Asker, Egress, Failure, Outgoing, Queued};
 use crate::heap;
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::origin::{Origin, Scheme};
@@ -54,6 +55,16 @@ pub struct Ask {
     /// Of the copy that is already here, where the question may be conditional.
     pub validators: Option<Validators>,
     pub redirects_max: u8,
+    /// The client that caused it, in whose turn names are looked up.
+    pub client: Key,
+    pub progress: Arc<Progress>,
+}
+
+/// How far a fetch has come, for who decides whether it may go on.
+#[derive(Debug, Default)]
+pub struct Progress {
+    answered: AtomicBool,
+    queued: Queued,
 }
 
 /// RFC 9110 §8.8: what names the representation that `url` gave.
@@ -64,8 +75,8 @@ pub struct Validators {
     pub last_modified: Option<HeaderValue>,
 }
 
-/// We did not ask: the origin's addresses are prohibited, or our own bound on connections was
-/// reached. Not a finding about the robots.txt, so nothing of it is remembered.
+/// We did not ask: the origin's addresses are prohibited, or the proxy or its machine lacked what it takes
+/// ([`Failure::is_ours`]). Not a finding about the robots.txt, so nothing of it is remembered.
 #[derive(Clone, Debug)]
 pub struct Refused(pub egress::Error);
 
@@ -87,6 +98,13 @@ impl Default for Config {
     }
 }
 
+impl Progress {
+    /// Whether a site has answered, at least with a redirect.
+    pub fn has_answer(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
 /// Fetches over an [`Egress`] of its own, and from https origins over that of the worker that it runs on.
 #[derive(Debug)]
 pub struct RobotsFetcher {
@@ -104,14 +122,17 @@ impl RobotsFetcher {
 impl FetchRobots for RobotsFetcher {
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
         let egress = Arc::clone(&self.egress);
+        let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
                 Scheme::Https => Egress::of_this_worker().unwrap_or_else(|| Arc::clone(&egress)),
                 // There is no handshake to be saved, and the page finds a connection that is fresh.
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
             };
+            let (client, progress) = (client.clone(), Arc::clone(&progress));
             async move {
-                let response = egress.send(&origin, Request::into(request), &Key::Proxy).await?;
+                let asker = Asker::Robots(&client, &progress.queued);
+                let response = egress.send(&origin, Request::into(request), asker).await?;
                 let peer = response.body().peer();
                 Ok((response, peer))
             }
@@ -141,6 +162,13 @@ where
         tokio::time::timeout(config.timeout, follow(&mut chain, &ask, &config, &*clock, send)).await;
     let result = match followed {
         Ok(result) => result?,
+        Err(_) if ask.progress.queued.has_waited() => {
+            let detail = format!(
+                "not complete after {} ms, of which some were spent in queues of the proxy",
+                config.timeout.as_millis()
+            );
+            return Err(Refused(egress::Error::new(Failure::Exhausted, detail)));
+        }
         Err(_) => AccessResult::Without(Cause::Failed {
             failure: NetworkFailure::Timeout,
             detail: format!("not complete after {} ms", config.timeout.as_millis()).into(),
@@ -172,6 +200,7 @@ where
         let may_be_not_modified = is_conditional(&request);
         let response = match send(hop.origin.clone(), request).await {
             Ok((response, peer)) => {
+                ask.progress.answered.store(true, Ordering::Relaxed);
                 chain.answered(&response, peer);
                 response
             }
@@ -217,7 +246,7 @@ fn is_conditional(request: &Request<Outgoing>) -> bool {
 /// What it means that a request was not answered.
 fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
-        Failure::ConnectionLimit => return Err(Refused(error)),
+        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted => return Err(Refused(error)),
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
             return Err(Refused(error));
         }

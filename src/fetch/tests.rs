@@ -74,6 +74,8 @@ fn ask() -> Ask {
         identity: FetchIdentity::of_agent(Some("ExampleBot")),
         validators: None,
         redirects_max: 5,
+        client: Key::Proxy,
+        progress: Arc::default(),
     }
 }
 
@@ -249,7 +251,9 @@ async fn a_refresh_asks_with_the_validators_of_that_url_only() {
 
 #[tokio::test]
 async fn an_origin_that_may_not_be_contacted_is_no_finding_about_its_file() {
-    for failure in [Failure::AddressProhibited, Failure::ConnectionLimit] {
+    for failure in
+        [Failure::AddressProhibited, Failure::ConnectionLimit, Failure::NoRoute, Failure::Exhausted]
+    {
         let (fetched, _) = run(ask(), vec![refused(failure)]).await;
         assert_eq!(fetched.expect_err("it is refused").0.failure, failure);
     }

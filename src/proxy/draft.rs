@@ -16,7 +16,7 @@ use crate::origin::Origin;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
-use crate::store::Known;
+use crate::store::{Known, Undecided};
 use crate::text;
 
 /// What is decided on.
@@ -67,6 +67,11 @@ impl Draft<'_> {
             statement: None,
             exhibits: Vec::new(),
         }
+    }
+
+    /// It could not be found out what the robots.txt says.
+    pub(super) fn undecided(&self, why: &Undecided) -> Denial {
+        Denial { cause: Some(why.to_string()), ..self.denial(Reason::Undecided, Problem::Undecided) }
     }
 
     pub(super) fn origin_refused(&self, error: &egress::Error) -> Denial {

@@ -72,8 +72,8 @@ pub enum Admission {
 #[derive(Debug)]
 pub enum No {
     Denial(Box<Denial>),
-    /// The robots.txt was not even asked for: the destination is this proxy, or too much is under
-    /// way. No finding and no denial, but nothing goes on either.
+    /// The robots.txt was not even asked for, as the destination is this proxy; or a permitted request
+    /// failed on its way. No finding and no denial, but nothing goes on either.
     Failed(egress::Error),
     /// Records cannot be written, and the setting says to serve nothing then.
     Unrecorded,
@@ -168,7 +168,7 @@ impl Gate {
     /// Whether `origin` may be contacted at all, by its name and addresses. A name that cannot be
     /// resolved is left to whoever asks for something there.
     pub async fn admit_address(&self, origin: &Origin, ask: Ask<'_>, egress: &Egress) -> Result<(), No> {
-        match egress.permits(origin).await {
+        match egress.permits(origin, &ask.client.key()).await {
             Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
                 Err(self.no_way_out(Subject::Host(origin), ask, error).await)
             }
@@ -216,24 +216,29 @@ impl Gate {
             return Err(heap::pinned(|| self.deny(denial)).await);
         }
         let profile = rules.profile(agent, subject.origin());
-        match self.store.known(subject.origin(), profile, agent.token).await {
+        match self.store.known(subject.origin(), profile, agent.token, draft.ask.client).await {
             Ok(known) => Ok(known),
-            Err(Undecided::Refused(error)) => {
+            Err(Undecided::Refused(error)) if !error.failure.is_ours() => {
                 Err(heap::pinned(|| self.no_way_out(*subject, draft.ask, error)).await)
             }
-            Err(Undecided::TimedOut | Undecided::Busy | Undecided::Aborted) => {
-                Err(heap::pinned(|| self.deny(draft.denial(Reason::Undecided, Problem::Undecided))).await)
+            Err(undecided) => {
+                if let Undecided::Refused(error) = &undecided {
+                    self.decisions.failed(error.failure);
+                }
+                Err(heap::pinned(|| self.deny(draft.undecided(&undecided))).await)
             }
         }
     }
 
     /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
-    /// profile may ask whether the site is up at all.
-    pub fn note_answer(&self, permit: &Permit, answer: Option<StatusCode>) {
-        if permit.in_outage {
-            let is_up = answer.is_some_and(|status| !status.is_server_error());
-            self.store.note_site(&permit.target.origin, is_up);
+    /// profile may ask whether the site is up at all. What failed for the client's reasons or ours says
+    /// nothing of the site.
+    pub fn note_answer(&self, permit: &Permit, answer: Result<StatusCode, Failure>) {
+        if !permit.in_outage || answer.is_err_and(|failure| failure.is_clients() || failure.is_ours()) {
+            return;
         }
+        let is_up = answer.is_ok_and(|status| !status.is_server_error());
+        self.store.note_site(&permit.target.origin, is_up);
     }
 
     /// A thousand workers that ask for a robots.txt cost the origin one fetch.

@@ -225,9 +225,8 @@ impl Proxy {
         };
         let client = Client { who: client, control: &channel.control, stop: &channel.stop };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
-        if !matches!(&forwarded, Err(error) if error.failure.is_clients()) {
-            self.gate.note_answer(&permit, forwarded.as_ref().ok().map(Response::status));
-        }
+        let answer = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
+        self.gate.note_answer(&permit, answer);
         match forwarded {
             Ok(response) => Ok((End::Forwarded, response)),
             Err(error) => {
@@ -283,7 +282,7 @@ impl Proxy {
         channel: &Channel,
     ) -> Result<(), Stop> {
         let permit = self.gate.admit_host(origin, ask, mixed).await?;
-        let stream = match self.forwarding.egress.connect_plain(permit.origin()).await {
+        let stream = match self.forwarding.egress.connect_plain(permit.origin(), &ask.client.key()).await {
             Ok(stream) => stream,
             Err(error) => {
                 let subject = Subject::Host(permit.origin());

@@ -141,7 +141,7 @@ impl Problem {
                 "origin-failed",
                 "The origin failed",
                 "The origin could not be resolved, connected to or understood.",
-                "The detail names what failed; it is not the proxy's doing and not the client's.",
+                "The detail names what failed: the origin, its name, or this machine's way to it.",
             ),
             Self::OriginTimeout => (
                 "origin-timeout",
@@ -152,7 +152,7 @@ impl Problem {
             Self::Busy => (
                 "busy",
                 "Too much under way",
-                "A bound of the proxy is reached.",
+                "A bound of the proxy or of its machine is reached.",
                 "Come back when Retry-After says, or raise the bound that the detail names.",
             ),
             Self::AuditUnavailable => (

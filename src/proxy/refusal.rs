@@ -79,7 +79,7 @@ impl Refusal {
     }
 
     /// An exchange with the origin that failed: the origin's doing, but for a request body that did
-    /// not come whole.
+    /// not come whole, and for what this machine lacks.
     pub fn origin(error: &egress::Error) -> Self {
         use egress::Failure;
         let proxy_error = error.failure.proxy_error();
@@ -89,7 +89,9 @@ impl Refusal {
             Failure::RequestTimeout => {
                 Self::bad_request_as(StatusCode::REQUEST_TIMEOUT, error.detail.clone())
             }
-            Failure::ConnectionLimit => Self::busy(error.detail.clone()),
+            Failure::ConnectionLimit | Failure::Exhausted => {
+                Self { proxy_error, ..Self::busy(error.detail.clone()) }
+            }
             Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
                 Problem::OriginTimeout,
                 StatusCode::GATEWAY_TIMEOUT,

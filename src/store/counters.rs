@@ -1,8 +1,7 @@
-//! What the store counts, and the bound on those who wait.
+//! What the store counts.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Undecided;
 use crate::fetch::Refused;
 use crate::latency::{Latencies, Latency};
 use crate::policy::access::{AccessResult, Cause, Fetched};
@@ -30,7 +29,6 @@ pub struct Stats {
 
 #[derive(Default)]
 pub(super) struct Counters {
-    pub waiters: AtomicUsize,
     pub hits: AtomicU64,
     pub misses: AtomicU64,
     pub unpacked: AtomicU64,
@@ -68,16 +66,7 @@ pub(super) struct Begun<'a> {
     result: &'static str,
 }
 
-/// One who waits; counted while it lives.
-pub(super) struct Waiter<'a>(&'a AtomicUsize);
-
 impl Counters {
-    pub(super) fn enter(&self, waiters_max: usize) -> Result<Waiter<'_>, Undecided> {
-        let before = self.waiters.fetch_add(1, Ordering::Relaxed);
-        let waiter = Waiter(&self.waiters);
-        if before < waiters_max { Ok(waiter) } else { Err(Undecided::Busy) }
-    }
-
     pub(super) fn begin(&self) -> Begun<'_> {
         self.fetches.fetch_add(1, Ordering::Relaxed);
         Begun { counters: self, result: "aborted" }
@@ -102,12 +91,6 @@ impl Drop for Begun<'_> {
     fn drop(&mut self) {
         let place = RESULTS.iter().position(|result| *result == self.result).expect("a word of the table");
         self.counters.results[place].fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

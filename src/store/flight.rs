@@ -6,8 +6,10 @@ use std::sync::{Arc, MutexGuard};
 use tokio::sync::watch;
 
 use super::entry::Entry;
+use super::fetches::{Fetches, GiveUp, Id, Interest, Ticket};
 use super::question::{Question, jitter};
-use super::{Config, Shelf, Store, Undecided};
+use super::{Shelf, Store, Undecided};
+use crate::clients::{Key, Permit};
 use crate::fetch::Ask;
 use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
@@ -23,27 +25,35 @@ pub(super) struct Flight {
     store: Arc<Store>,
     origin: Origin,
     landed: watch::Sender<Option<Landing>>,
+    ticket: Ticket,
+    /// Among all flights.
+    _room: Permit,
 }
 
-/// A waiter's side.
-#[derive(Clone)]
-pub(super) struct Landed(watch::Receiver<Option<Landing>>);
+/// By which requests wait for a flight.
+pub(super) struct Landed {
+    landed: watch::Receiver<Option<Landing>>,
+    ticket: Id,
+    fetches: Arc<Fetches>,
+}
+
+/// A request that waits.
+pub(super) struct Waiting {
+    landed: watch::Receiver<Option<Landing>>,
+    _interest: Interest,
+}
 
 impl Flight {
-    pub(super) fn new(store: &Arc<Store>, origin: Origin) -> (Self, Landed) {
+    fn new(store: &Arc<Store>, origin: Origin, client: &Key, room: Permit) -> (Self, Landed) {
         let (sender, receiver) = watch::channel(None);
-        (Self { store: Arc::clone(store), origin, landed: sender }, Landed(receiver))
+        let ticket = store.fetches.begin(client);
+        let landed = Landed { landed: receiver, ticket: ticket.id(), fetches: Arc::clone(&store.fetches) };
+        (Self { store: Arc::clone(store), origin, landed: sender, ticket, _room: room }, landed)
     }
 
     /// Looks among the packs and on the disk for what is not ready; where that does not do, fetches; works
     /// out what follows, and lands. A task of its own: nobody's leaving ends it.
-    pub(super) async fn fly(
-        self,
-        ask: Ask,
-        profile: Arc<Profile>,
-        previous: Option<Arc<Entry>>,
-        may_fetch: bool,
-    ) {
+    pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
         let store = Arc::clone(&self.store);
         let previous = match previous {
             Some(entry) => Some(entry),
@@ -51,13 +61,14 @@ impl Flight {
                 Some(entry) if store.answers(&entry, &profile) => {
                     return self.land_recalled(ask, &profile, entry);
                 }
-                _ if !may_fetch => return self.land(Err(Undecided::Busy)),
                 recalled => recalled,
             },
         };
         // Until it lands: what has been fetched and waits for its room is in no other bound.
-        let Ok(_permit) = store.turns.acquire().await else { return };
-        let landing = self.fetch(ask, profile, previous).await;
+        let landing = match self.ticket.place(&ask.progress).await {
+            Ok(give_up) => self.fetch(ask, profile, previous, give_up).await,
+            Err(undecided) => Err(undecided),
+        };
         let _room = match &landing {
             Ok(entry) => Some(store.make_room(entry).await),
             Err(_) => None,
@@ -65,12 +76,22 @@ impl Flight {
         self.land(landing);
     }
 
-    async fn fetch(&self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) -> Landing {
+    async fn fetch(
+        &self,
+        ask: Ask,
+        profile: Arc<Profile>,
+        previous: Option<Arc<Entry>>,
+        give_up: GiveUp,
+    ) -> Landing {
         let store = &self.store;
         let begun = store.counters.begin();
         let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
         let fetcher = Arc::clone(&store.terms.load().fetcher);
-        let fetched = fetcher.fetch(Ask { validators, ..ask }).await;
+        let fetched = tokio::select! {
+            fetched = fetcher.fetch(Ask { validators, ..ask }) => fetched,
+            // The proxy's own shortage: nothing is learnt of the site.
+            Ok(()) = give_up => return Err(Undecided::Busy),
+        };
         begun.ended(&fetched);
         let fetched = match fetched {
             Err(refused) => return Err(Undecided::Refused(refused.0)),
@@ -116,8 +137,15 @@ impl Drop for Flight {
 }
 
 impl Landed {
+    /// A request of `client` waits for it, too.
+    pub(super) fn join(&self, client: &Key) -> Waiting {
+        Waiting { landed: self.landed.clone(), _interest: self.fetches.join(self.ticket, client) }
+    }
+}
+
+impl Waiting {
     pub(super) async fn entry(mut self) -> Landing {
-        match self.0.wait_for(Option::is_some).await {
+        match self.landed.wait_for(Option::is_some).await {
             Ok(landing) => landing.clone().unwrap_or(Err(Undecided::Aborted)),
             Err(_) => Err(Undecided::Aborted),
         }
@@ -125,52 +153,48 @@ impl Landed {
 }
 
 impl Store {
-    /// Starts the one flight for an origin, if there may be one more.
+    /// Starts the one flight for an origin, if there may be one more. Its client waits for it, as long
+    /// as it keeps what is returned.
     pub(super) fn begin(
         self: &Arc<Self>,
         mut shelf: MutexGuard<'_, Shelf>,
         question: &Question<'_>,
-    ) -> Result<Landed, Undecided> {
+    ) -> Result<Waiting, Undecided> {
         let previous = shelf.cache.get(question.origin).cloned();
         let ask = Ask {
             origin: question.origin.clone(),
             identity: self.terms.load().fetcher.identity(question.agent),
             validators: None,
             redirects_max: question.profile.redirects_max,
+            client: question.client.key(),
+            progress: Arc::default(),
         };
         self.launch(shelf, ask, question.profile, previous)
     }
 
-    /// It is a task of its own: it goes on when all who wait for it have left.
+    /// It is a task of its own: it goes on when all who wait for it have left, unless others want its
+    /// place.
     pub(super) fn launch(
         self: &Arc<Self>,
         mut shelf: MutexGuard<'_, Shelf>,
         ask: Ask,
         profile: &Arc<Profile>,
         previous: Option<Arc<Entry>>,
-    ) -> Result<Landed, Undecided> {
-        // What is packed is at hand, however many wait for origins: as many may ask for that as may wait.
-        let (queue_max, waiters_max) = {
-            let Config { queue_max, waiters_max, .. } = self.terms.load().config;
-            (queue_max, waiters_max)
-        };
-        let may_fetch = shelf.flights.len() < queue_max;
-        let is_at_hand = previous.is_none() && shelf.cache.packed(&ask.origin).is_some();
-        if !may_fetch && (!is_at_hand || shelf.flights.len() >= queue_max + waiters_max) {
-            return Err(Undecided::Busy);
-        }
-        let (flight, landed) = Flight::new(self, ask.origin.clone());
-        shelf.flights.insert(ask.origin.clone(), landed.clone());
+    ) -> Result<Waiting, Undecided> {
+        let room = self.flights.try_acquire(&ask.client).ok_or(Undecided::Busy)?;
+        let (flight, landed) = Flight::new(self, ask.origin.clone(), &ask.client, room);
+        let waiting = landed.join(&ask.client);
+        shelf.flights.insert(ask.origin.clone(), landed);
         // A runtime that is going down drops the task at once, and the flight takes the lock then.
         drop(shelf);
-        tokio::spawn(flight.fly(ask, Arc::clone(profile), previous, may_fetch));
-        Ok(landed)
+        tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
+        Ok(waiting)
     }
 
     /// Asks again for what an origin's flight has just brought from a pack or the disk, for it ends soon.
     pub(super) fn refresh(self: &Arc<Self>, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
         let shelf = self.shelf();
-        if !shelf.flights.contains_key(&ask.origin) {
+        if !shelf.flights.contains_key(&ask.origin) && self.fetches.has_place(&ask.client) {
             // Whether it can begin or not, the copy still serves.
             let _ = self.launch(shelf, ask, profile, Some(entry));
         }

@@ -1,7 +1,7 @@
 //! What is known of each origin's robots.txt, and the one fetch that makes it known.
 //!
-//! Promises: at most one fetch per origin is under way, it outlives the client that caused it, and
-//! everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
+//! Promises: at most one fetch per origin is under way, it outlives the client that caused it (unless others
+//! wait for its place), and everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
 //! and waits are bounded. What was not asked about for long, memory has packed (`pack`); what it has no
 //! room for, and what the process leaves, is on the disk (`disk`): an origin is asked again when its file is
 //! due, not because somebody has forgotten it. It judges nothing: that is the part of `policy`.
@@ -10,6 +10,7 @@ mod cache;
 mod counters;
 pub mod disk;
 mod entry;
+mod fetches;
 mod flight;
 mod knowledge;
 mod known;
@@ -30,8 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::Semaphore;
 
+use crate::clients::{Client, FairSemaphore};
 use crate::clock::{self, Clock};
 use crate::fetch::FetchRobots;
 use crate::origin::Origin;
@@ -41,6 +42,7 @@ use counters::Counters;
 pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
+use fetches::Fetches;
 use flight::Landed;
 pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge};
 pub use known::{Known, Mark, Undecided};
@@ -57,9 +59,12 @@ pub struct Config {
     pub bytes_max: usize,
     /// Fetches under way at a time.
     pub fetches_max: usize,
-    /// Fetches under way and waiting for their turn.
+    /// Fetches that wait for their turn.
     pub queue_max: usize,
+    /// Requests that wait for a fetch.
     pub waiters_max: usize,
+    /// How long a fetch goes on at the least, where others wait for its place.
+    pub busy_wait: Duration,
     /// How long anybody waits for a fetch, waiting for its turn included. A little more than the
     /// fetch's own deadline, so that its verdict is heard.
     pub wait: Duration,
@@ -73,8 +78,21 @@ impl Default for Config {
             fetches_max: 256,
             queue_max: 4096,
             waiters_max: 16_384,
+            busy_wait: Duration::from_secs(2),
             wait: Duration::from_millis(10_500),
         }
+    }
+}
+
+impl Config {
+    const fn fetches(&self) -> fetches::Bounds {
+        fetches::Bounds { max: self.fetches_max, queue_max: self.queue_max, patience: self.busy_wait }
+    }
+
+    /// Flights at one time: of those that wait for a place to fetch, and of those that have one, look
+    /// on the disk or have what is packed unpacked for a request that waits.
+    const fn flights_max(&self) -> usize {
+        self.queue_max.saturating_add(self.waiters_max)
     }
 }
 
@@ -90,7 +108,10 @@ pub struct Store {
     disk: Option<Disk>,
     /// Those in use, as far as they were introduced.
     profiles: Mutex<Vec<Arc<Profile>>>,
-    turns: Semaphore,
+    fetches: Arc<Fetches>,
+    /// For flights, and for requests that wait for them.
+    flights: Arc<FairSemaphore>,
+    waiters: Arc<FairSemaphore>,
     counters: Counters,
 }
 
@@ -122,7 +143,9 @@ impl Store {
             forgets: 0,
         };
         Arc::new(Self {
-            turns: Semaphore::new(config.fetches_max),
+            fetches: Fetches::new(config.fetches()),
+            flights: FairSemaphore::new(config.flights_max()),
+            waiters: FairSemaphore::new(config.waiters_max),
             shelf: Mutex::new(shelf),
             parsed: Parsed::default(),
             packer: Arc::default(),
@@ -135,32 +158,33 @@ impl Store {
     }
 
     /// Goes on with other bounds, which hold at once, and another way to fetch, which the next fetch
-    /// takes. How many fetches there may be at a time stays as it was.
+    /// takes.
     pub fn change(&self, config: Config, fetcher: Arc<dyn FetchRobots>) {
+        self.fetches.change(config.fetches());
+        self.flights.resize(config.flights_max());
+        self.waiters.resize(config.waiters_max);
         self.shelf().cache.resize(config.entries_max, config.bytes_max);
         self.terms.store(Arc::new(Terms { config, fetcher }));
     }
 
     /// What is known of `origin` under `profile`; current at the time of return. `agent` is the product
-    /// token that is judged, which a fetch is made for, should it take one.
+    /// token that is judged, which a fetch is made for, should it take one, and `client` in whose turn.
     pub async fn known(
         self: &Arc<Self>,
         origin: &Origin,
         profile: &Arc<Profile>,
         agent: Option<&str>,
+        client: &Client,
     ) -> Result<Known, Undecided> {
-        let question = Question { origin, profile, agent };
+        let question = Question { origin, profile, agent, client };
         let look = self.look(&question)?;
         if let Look::Current(known) = look {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(known);
         }
         self.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let (waiters_max, wait) = {
-            let Config { waiters_max, wait, .. } = self.terms.load().config;
-            (waiters_max, wait)
-        };
-        let _waiter = self.counters.enter(waiters_max)?;
+        let wait = self.terms.load().config.wait;
+        let _waiter = self.waiters.try_acquire(&client.key()).ok_or(Undecided::Busy)?;
         let since = clock::monotonic();
         let waiting = tokio::time::timeout(wait, self.wait(look, &question));
         let known = Box::pin(waiting).await.unwrap_or(Err(Undecided::TimedOut));
@@ -188,7 +212,7 @@ impl Store {
             bytes: shelf.cache.bytes(),
             flights: shelf.flights.len(),
             parsed: self.parsed.len(),
-            waiters: self.counters.waiters.load(Ordering::Relaxed),
+            waiters: self.waiters.in_use(),
             hits: self.counters.hits.load(Ordering::Relaxed),
             misses: self.counters.misses.load(Ordering::Relaxed),
             unpacked: self.counters.unpacked.load(Ordering::Relaxed),

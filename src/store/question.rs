@@ -4,8 +4,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::entry::Entry;
-use super::flight::Landed;
+use super::flight::Waiting;
 use super::{Known, Store, Undecided};
+use crate::clients::Client;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
 
@@ -15,6 +16,7 @@ pub(super) struct Question<'a> {
     pub profile: &'a Arc<Profile>,
     /// The product token of the agent that is judged.
     pub agent: Option<&'a str>,
+    pub client: &'a Client,
 }
 
 /// How a question stands.
@@ -22,7 +24,7 @@ pub(super) enum Look {
     Current(Known),
     /// The origin is known, but not yet under this profile.
     Underived(Arc<Entry>),
-    Wait(Landed),
+    Wait(Waiting),
 }
 
 impl Store {
@@ -36,7 +38,10 @@ impl Store {
                 return Ok(Look::Underived(Arc::clone(entry)));
             };
             if let Some(known) = Known::if_current(held, entry, now) {
-                if known.state().wants_refresh(now) && !shelf.flights.contains_key(question.origin) {
+                if known.state().wants_refresh(now)
+                    && !shelf.flights.contains_key(question.origin)
+                    && self.fetches.has_place(&question.client.key())
+                {
                     // Whether it can begin or not, the copy still serves.
                     let _ = self.begin(shelf, question);
                 }
@@ -44,7 +49,7 @@ impl Store {
             }
         }
         match shelf.flights.get(question.origin) {
-            Some(landed) => Ok(Look::Wait(landed.clone())),
+            Some(landed) => Ok(Look::Wait(landed.join(&question.client.key()))),
             None => self.begin(shelf, question).map(Look::Wait),
         }
     }
@@ -59,7 +64,7 @@ impl Store {
             let entry = match look {
                 Look::Current(known) => return Ok(known),
                 Look::Underived(entry) => entry,
-                Look::Wait(landed) => landed.entry().await?,
+                Look::Wait(waiting) => waiting.entry().await?,
             };
             // From the very entry that landed: a small cache may have evicted it by now.
             if let Some(known) = self.derive(&entry, question).await {

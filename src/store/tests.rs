@@ -1,6 +1,7 @@
 //! The promises of the store, over a scripted fetch and a clock that is moved by hand.
 
 mod bounds;
+mod fairness;
 mod knowledge;
 mod one_fetch;
 mod packing;
@@ -119,7 +120,7 @@ impl House {
     }
 
     async fn verdict(&self, host: &str, profile: &Arc<Profile>) -> &'static str {
-        let known = self.store.known(&origin(host), profile, None).await.expect("it is known");
+        let known = self.store.known(&origin(host), profile, None, &client(1)).await.expect("it is known");
         match known.policy(self.clock.wall()) {
             Policy::Rules(_) => "rules",
             Policy::AllowAll(_) => "allow",
@@ -131,8 +132,19 @@ impl House {
         ask(&self.store, host, profile).await
     }
 
+    /// Has a client ask, and waits for the answer elsewhere.
+    fn asking(&self, host: &str, number: u8) -> tokio::task::JoinHandle<&'static str> {
+        let (store, host) = (Arc::clone(&self.store), host.to_owned());
+        tokio::spawn(async move { ask_as(&store, &host, &rfc9309(), &client(number)).await })
+    }
+
+    /// The hosts that were asked for their file, in order.
+    fn asked(&self) -> Vec<String> {
+        lock(&self.origins.asked).iter().map(|ask| ask.origin.host().to_string()).collect()
+    }
+
     async fn has_copy(&self, host: &str, profile: &Arc<Profile>) -> bool {
-        let known = self.store.known(&origin(host), profile, None).await;
+        let known = self.store.known(&origin(host), profile, None, &client(1)).await;
         known.expect("it is known").state().copy().is_some()
     }
 
@@ -184,7 +196,11 @@ impl Home {
 }
 
 async fn ask(store: &Arc<Store>, host: &str, profile: &Arc<Profile>) -> &'static str {
-    match store.known(&origin(host), profile, None).await {
+    ask_as(store, host, profile, &client(1)).await
+}
+
+async fn ask_as(store: &Arc<Store>, host: &str, profile: &Arc<Profile>, client: &Client) -> &'static str {
+    match store.known(&origin(host), profile, None, client).await {
         Ok(known) => known.state().word(),
         Err(Undecided::Refused(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",
@@ -202,6 +218,10 @@ async fn settle() {
 
 fn origin(host: &str) -> Origin {
     split_url(format!("https://{host}").as_bytes()).expect("a URL").0
+}
+
+fn client(number: u8) -> Client {
+    Client::at([192, 0, 2, number].into())
 }
 
 fn rfc9309() -> Arc<Profile> {

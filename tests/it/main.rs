@@ -17,6 +17,7 @@ mod egress;
 mod evidence;
 mod faults;
 mod fields;
+mod first_contact;
 mod flights;
 mod https;
 mod life;

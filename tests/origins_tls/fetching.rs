@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use courtesy::clients::Key;
 use courtesy::clock::SystemClock;
 use courtesy::egress::Egress;
 use courtesy::evidence::CaptureRecord;
@@ -18,7 +19,14 @@ use crate::support::{Served, full, origin, shared, speak};
 async fn fetch(authority: &Authority, origin: Origin) -> Fetched {
     let egress = Arc::new(Egress::without_pool(shared(authority, |_| ())));
     let fetcher = RobotsFetcher::new(egress, fetch::Config::default(), Arc::new(SystemClock));
-    let ask = Ask { origin, identity: FetchIdentity::of_agent(None), validators: None, redirects_max: 5 };
+    let ask = Ask {
+        origin,
+        identity: FetchIdentity::of_agent(None),
+        validators: None,
+        redirects_max: 5,
+        client: Key::Proxy,
+        progress: Arc::default(),
+    };
     fetcher.fetch(ask).await.unwrap()
 }
 

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -12,6 +13,7 @@ use super::agent::{Agent, AgentKind};
 use super::answer::{Answer, Outcome, Robots, Ruling, printable};
 use crate::audit::Record;
 use crate::cli::exit::Failure;
+use crate::clients::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ProfileName, Settings};
 use crate::moment::Moment;
@@ -110,7 +112,8 @@ impl Question {
             AgentKind::Header => agent.token,
         };
         let profile = self.profile.as_ref().unwrap_or_else(|| rules.profile(&agent, &self.origin));
-        let known = store.known(&self.origin, profile, token).await;
+        let client = Client::at(Ipv4Addr::LOCALHOST.into());
+        let known = store.known(&self.origin, profile, token, &client).await;
         let now = SystemClock.wall();
         let (ruling, robots) = match &known {
             Ok(known) => self.decided(known, token, now),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::*;
+use crate::clients::Key;
 
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(10);
@@ -36,6 +37,10 @@ fn one(last: u8) -> Vec<IpAddr> {
     vec![IpAddr::from([192, 0, 2, last])]
 }
 
+fn client(number: u8) -> Key {
+    Key::of([192, 0, 2, number].into())
+}
+
 /// Counts the look-ups.
 fn counting(
     answer: impl Fn(usize) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
@@ -50,14 +55,18 @@ fn counting(
 async fn an_answer_is_kept_and_so_is_a_failure() {
     let (resolver, count) = counting(|nth| Ok(one(u8::try_from(nth).unwrap())));
     for _ in 0..3 {
-        assert_eq!(resolver.resolve("example.com").await.unwrap(), one(0), "no rebinding in between");
+        assert_eq!(
+            resolver.resolve("example.com", Asker::Client(&client(1))).await.unwrap(),
+            one(0),
+            "no rebinding in between"
+        );
     }
-    assert_eq!(resolver.resolve("example.org").await.unwrap(), one(1));
+    assert_eq!(resolver.resolve("example.org", Asker::Client(&client(1))).await.unwrap(), one(1));
     assert_eq!(count.load(Ordering::SeqCst), 2);
 
     let (resolver, count) = counting(|_| Err(io::Error::other("no such name")));
     for _ in 0..3 {
-        let error = resolver.resolve("example.com").await.unwrap_err();
+        let error = resolver.resolve("example.com", Asker::Client(&client(1))).await.unwrap_err();
         assert_eq!(
             (error.failure, &*error.detail),
             (Failure::Dns, "cannot resolve example.com: no such name")
@@ -69,11 +78,17 @@ async fn an_answer_is_kept_and_so_is_a_failure() {
 #[tokio::test]
 async fn an_answer_without_addresses_is_none_and_a_long_one_is_cut() {
     let (resolver, _) = counting(|_| Ok(Vec::new()));
-    assert_eq!(resolver.resolve("example.com").await.unwrap_err().failure, Failure::Dns);
+    assert_eq!(
+        resolver.resolve("example.com", Asker::Client(&client(1))).await.unwrap_err().failure,
+        Failure::Dns
+    );
 
     let many = |_| Ok((0..1000_u32).map(|number| IpAddr::from(number.to_be_bytes())).collect());
     let (resolver, _) = counting(many);
-    assert_eq!(resolver.resolve("example.com").await.unwrap().len(), DNS_ADDRESSES_MAX);
+    assert_eq!(
+        resolver.resolve("example.com", Asker::Client(&client(1))).await.unwrap().len(),
+        DNS_ADDRESSES_MAX
+    );
 }
 
 #[tokio::test]
@@ -88,7 +103,7 @@ async fn who_asks_for_one_name_at_once_waits_for_one_look_up() {
     let mut asking = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let resolver = Arc::clone(&resolver);
-        asking.spawn(async move { resolver.resolve("example.com").await });
+        asking.spawn(async move { resolver.resolve("example.com", Asker::Client(&client(1))).await });
     }
     tokio::task::yield_now().await;
     door.open();
@@ -109,34 +124,94 @@ async fn a_look_up_that_is_late_holds_its_place_until_it_ends() {
         Ok(one(1))
     };
     let resolver = Resolver::over(silent, 1, SHORT);
-    let late = resolver.resolve("silent.example").await.unwrap_err();
+    let late = resolver.resolve("silent.example", Asker::Client(&client(1))).await.unwrap_err();
     assert_eq!(late.failure, Failure::DnsTimeout);
     assert!(late.detail.contains("silent.example"), "{}", late.detail);
-    assert_eq!(resolver.places.available_permits(), 0);
-    let without_place = resolver.resolve("other.example").await.unwrap_err();
-    assert_eq!(without_place.failure, Failure::DnsTimeout);
+    assert_eq!(resolver.places.in_use(), 1);
+    let without_place = resolver.resolve("other.example", Asker::Client(&client(1))).await.unwrap_err();
+    assert_eq!(without_place.failure, Failure::Exhausted, "it says nothing of the name");
     assert!(without_place.detail.contains("too many"), "{}", without_place.detail);
 
     door.open();
     let resolver = Resolver { deadline: LONG, ..resolver };
-    assert_eq!(resolver.resolve("other.example").await.unwrap(), one(1), "nothing was learnt of it");
-    assert_eq!(resolver.resolve("silent.example").await.unwrap(), one(1), "what came late is kept");
-    assert_eq!(resolver.places.available_permits(), 1);
+    assert_eq!(
+        resolver.resolve("other.example", Asker::Client(&client(1))).await.unwrap(),
+        one(1),
+        "nothing was learnt of it"
+    );
+    assert_eq!(
+        resolver.resolve("silent.example", Asker::Client(&client(1))).await.unwrap(),
+        one(1),
+        "what came late is kept"
+    );
+    assert_eq!(resolver.places.in_use(), 0);
 }
 
 #[test]
 fn a_look_up_that_its_runtime_dropped_is_asked_again() {
     let resolver = Resolver::over(|_| Ok(one(1)), 1, LONG);
-    let (_, dropped) = watch::channel(None);
+    let (_, dropped) = watch::channel(Progress::Waiting);
     lock(&resolver.names).under_way.insert("example.com".into(), dropped);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert_eq!(runtime.block_on(resolver.resolve("example.com")).unwrap(), one(1));
+    assert_eq!(runtime.block_on(resolver.resolve("example.com", Asker::Client(&client(1)))).unwrap(), one(1));
     assert!(lock(&resolver.names).under_way.is_empty());
 }
 
 /// What getaddrinfo itself says of the names that need no network.
 #[tokio::test]
 async fn the_system_is_asked() {
-    let addresses = Resolver::new().resolve("localhost").await.unwrap();
+    let addresses = Resolver::new(1).resolve("localhost", Asker::Client(&client(1))).await.unwrap();
     assert!(addresses.iter().all(IpAddr::is_loopback), "{addresses:?}");
+}
+
+#[tokio::test]
+async fn f23_silent_names_of_one_client_leave_places_for_the_names_of_others() {
+    let door = Door::default();
+    let behind = door.clone();
+    let silent = move |name: &str| {
+        if name.starts_with("silent") {
+            behind.pass();
+        }
+        Ok(one(1))
+    };
+    let resolver = Arc::new(Resolver::over(silent, 16, LONG));
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..100 {
+        let resolver = Arc::clone(&resolver);
+        let name = format!("silent{number}.example");
+        asking.spawn(async move { resolver.resolve(&name, Asker::Client(&client(1))).await });
+    }
+    tokio::task::yield_now().await;
+    assert_eq!(resolver.places.in_use(), 14, "an eighth is kept");
+    for name in ["a.example", "b.example", "c.example"] {
+        assert_eq!(resolver.resolve(name, Asker::Client(&client(2))).await.unwrap(), one(1), "{name}");
+    }
+    assert_eq!(asking.len(), 100, "the others wait");
+}
+
+#[test]
+fn a_look_up_that_began_late_is_not_held_against_its_name() {
+    let now = clock::monotonic();
+    for (progress, failure) in [
+        (Progress::Waiting, Failure::Exhausted),
+        (Progress::Asking(now), Failure::Exhausted),
+        (Progress::Asking(now - LONG), Failure::DnsTimeout),
+    ] {
+        let resolver = Resolver::over(|_| Ok(one(1)), 1, LONG);
+        let (_sender, look_up) = watch::channel(progress.clone());
+        lock(&resolver.names).under_way.insert("example.com".into(), look_up);
+        assert_eq!(resolver.late("example.com").failure, failure, "{progress:?}");
+        let is_kept = lock(&resolver.names).kept("example.com").is_some();
+        assert_eq!(is_kept, failure == Failure::DnsTimeout, "{progress:?}");
+    }
+}
+
+#[test]
+fn f24_a_look_up_for_which_there_is_no_descriptor_says_nothing_of_its_name() {
+    let exhausted = || Err(io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error()));
+    let error = answer("example.com", exhausted()).unwrap_err();
+    assert_eq!(error.failure, Failure::Exhausted);
+    let resolver = Resolver::over(move |_| exhausted(), 1, LONG);
+    lock(&resolver.names).end("example.com", Err(error));
+    assert!(lock(&resolver.names).kept("example.com").is_none());
 }

@@ -10,7 +10,7 @@ fn client(number: u8) -> Key {
 }
 
 async fn at_once(slots: &Arc<Slots>, asker: &Key) -> Option<Slot> {
-    slots.acquire(&origin(), asker, Duration::ZERO).await.ok()
+    slots.acquire(&origin(), Asker::Client(asker), Duration::ZERO).await.ok()
 }
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn an_origin_has_so_many_slots_and_an_entry_only_while_used() {
     let slots = Slots::new(2);
     let first = at_once(&slots, &client(1)).await.unwrap();
     let second = at_once(&slots, &client(1)).await.unwrap();
-    let third = slots.acquire(&origin(), &client(1), Duration::from_millis(1)).await;
+    let third = slots.acquire(&origin(), Asker::Client(&client(1)), Duration::from_millis(1)).await;
     assert_eq!(third.unwrap_err().failure, Failure::ConnectionLimit);
     drop(first);
     at_once(&slots, &client(1)).await.unwrap();
@@ -35,7 +35,8 @@ async fn whoever_waits_gets_a_slot_in_turn_with_the_other_clients() {
     for number in [1, 1, 1, 1, 2, 2, 3] {
         let (asked, sender, before) = (Arc::clone(&slots), sender.clone(), waiting(&slots));
         waiters.push(tokio::spawn(async move {
-            let slot = asked.acquire(&origin(), &client(number), Duration::from_secs(20)).await;
+            let slot =
+                asked.acquire(&origin(), Asker::Client(&client(number)), Duration::from_secs(20)).await;
             sender.send(number).unwrap();
             drop(slot.unwrap());
         }));
@@ -92,10 +93,9 @@ async fn another_bound_holds_at_once_also_for_an_origin_in_use() {
     held.pop();
     assert!(at_once(&slots, &client(3)).await.is_none(), "one is in use, and one is the bound");
     let asked = Arc::clone(&slots);
-    let waiter =
-        tokio::spawn(
-            async move { asked.acquire(&origin(), &client(3), Duration::from_secs(20)).await.unwrap() },
-        );
+    let waiter = tokio::spawn(async move {
+        asked.acquire(&origin(), Asker::Client(&client(3)), Duration::from_secs(20)).await.unwrap()
+    });
     while waiting(&slots) == 0 {
         tokio::task::yield_now().await;
     }

@@ -11,25 +11,31 @@ async fn nobody_waits_beyond_the_deadline() {
 }
 
 #[tokio::test]
-async fn fetches_take_turns_and_waiting_for_a_turn_counts() {
-    let config = Config { fetches_max: 1, wait: Duration::from_millis(5), ..Config::default() };
-    let house = House::with(config, vec![None, rules()]);
-    let profile = rfc9309();
-    assert_eq!(house.ask("a.example", &profile).await, "timed out");
-    assert_eq!(house.ask("b.example", &profile).await, "timed out");
-    assert_eq!((house.fetches(), house.store.stats().flights), (1, 2));
-    house.answer(file(""));
+async fn waiting_for_a_turn_counts_and_who_leaves_needs_none() {
+    let wait = Duration::from_millis(5);
+    let config = Config { fetches_max: 1, ..Config::default() };
+    let house = House::with(Config { wait, ..config.clone() }, vec![None, rules()]);
+    house.store.change(Config { wait: PATIENCE, ..config.clone() }, Arc::clone(&house.origins) as _);
+    let first = house.asking("a.example", 1);
     settle().await;
-    assert_eq!(house.ask("b.example", &profile).await, "rules");
+    house.store.change(Config { wait, ..config }, Arc::clone(&house.origins) as _);
+    assert_eq!(house.ask("b.example", &rfc9309()).await, "timed out");
+    settle().await;
+    assert_eq!((house.fetches(), house.store.stats().flights), (1, 1));
+    house.answer(file(""));
+    assert_eq!(first.await.expect("no panic"), "rules");
+    assert_eq!(house.ask("b.example", &rfc9309()).await, "rules");
 }
 
 #[tokio::test]
 async fn more_fetches_or_waiters_than_there_may_be_are_turned_away() {
     let wait = Duration::from_millis(5);
-    let house = House::with(Config { queue_max: 1, wait, ..Config::default() }, vec![None]);
-    assert_eq!(house.ask("a.example", &rfc9309()).await, "timed out");
+    let house = House::with(Config { fetches_max: 1, queue_max: 0, wait, ..Config::default() }, vec![None]);
+    let first = house.asking("a.example", 1);
+    settle().await;
     assert_eq!(house.ask("b.example", &rfc9309()).await, "busy");
     assert_eq!(house.ask("a.example", &rfc9309()).await, "timed out", "it joins the one there is");
+    assert_eq!(first.await.expect("no panic"), "timed out");
     let house = House::with(Config { waiters_max: 0, wait, ..Config::default() }, vec![rules()]);
     assert_eq!(house.ask("a.example", &rfc9309()).await, "busy");
     assert_eq!(house.store.stats().waiters, 0);

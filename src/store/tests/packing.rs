@@ -42,7 +42,11 @@ impl House {
     }
 
     async fn body(&self, number: usize) -> Bytes {
-        let known = self.store.known(&origin(&host(number)), &rfc9309(), None).await.expect("it is known");
+        let known = self
+            .store
+            .known(&origin(&host(number)), &rfc9309(), None, &client(1))
+            .await
+            .expect("it is known");
         known.state().copy().expect("there is a file").snapshot.body.clone()
     }
 }
@@ -227,18 +231,16 @@ async fn a_large_file_is_packed_where_it_delays_nobody() {
 #[tokio::test]
 async fn what_is_packed_is_found_however_many_wait_for_a_fetch() {
     let house = House::packed(60, vec![None]).await;
-    let wait = |wait| {
-        let config = Config { queue_max: 1, wait, ..tight() };
-        house.store.change(config, Arc::clone(&house.origins) as _);
-    };
-    wait(Duration::from_millis(5));
-    assert_eq!(house.ask("slow.example", &rfc9309()).await, "timed out");
-    wait(PATIENCE);
+    let config = Config { fetches_max: 1, queue_max: 0, ..tight() };
+    house.store.change(config, Arc::clone(&house.origins) as _);
+    let slow = house.asking("slow.example", 1);
+    settle().await;
     assert_eq!(house.ask("another.example", &rfc9309()).await, "busy");
     assert_eq!(house.body(0).await, page(0));
     house.clock.advance(DAY);
     assert!(house.is_packed(1));
     assert_eq!(house.ask(&host(1), &rfc9309()).await, "busy", "it would have to be fetched");
+    slow.abort();
     assert_eq!(house.fetches(), 61);
 }
 

@@ -1,0 +1,348 @@
+//! The table of fetches, behind its lock: who waits for which, who has a place, who is to give up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::{HashMap, HashMapExt as _};
+use tokio::sync::oneshot;
+
+use super::{Bounds, GiveUp};
+use crate::clients::{Key, Turns};
+use crate::clock;
+use crate::fetch::Progress;
+
+/// A fetch, by its number.
+pub type Id = u64;
+
+#[derive(Debug)]
+pub struct Table {
+    bounds: Bounds,
+    turns: Turns<Turn>,
+    fetches: HashMap<Id, Fetch>,
+    /// Those that have a place, in the order in which they got it.
+    running: VecDeque<Id>,
+    /// How many wait for a place, and how many give theirs up.
+    queued: usize,
+    stopping: usize,
+    last: Id,
+    /// When fetches to give up were last looked for.
+    looked: Option<Instant>,
+}
+
+/// How long that is left alone: with many clients it takes some time.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Of so many clients that wait, the first ones, it is looked which fetch they should have the place of.
+const CLIENTS_LOOKED_AT: usize = 64;
+
+/// A client's turn at a place, for a fetch that it waits for.
+#[derive(Debug)]
+struct Turn {
+    id: Id,
+    client: Key,
+}
+
+#[derive(Debug)]
+struct Fetch {
+    /// Who caused it.
+    client: Key,
+    /// The clients that wait for it, with how many requests each.
+    waiting: Vec<(Key, usize)>,
+    stage: Stage,
+    progress: Arc<Progress>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// It has not asked for a place yet, or waits for none any more.
+    Idle,
+    Queued(oneshot::Sender<GiveUp>),
+    Running {
+        /// On whose account.
+        client: Key,
+        since: Instant,
+        /// None: it has been told.
+        give_up: Option<oneshot::Sender<()>>,
+    },
+}
+
+/// What became of asking for a place.
+pub enum Entered {
+    Granted(GiveUp),
+    Queued(oneshot::Receiver<GiveUp>),
+    Refused,
+}
+
+/// A fetch that may be given up.
+struct Candidate {
+    id: Id,
+    /// The client with the fewest places of those that wait for it; none: no client waits.
+    owner: Option<Key>,
+    is_answered: bool,
+}
+
+/// How many places clients have, those left out that are being given up.
+struct Holdings(HashMap<Key, isize>);
+
+impl Table {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            turns: Turns::default(),
+            fetches: HashMap::new(),
+            running: VecDeque::new(),
+            queued: 0,
+            stopping: 0,
+            last: 0,
+            looked: None,
+        }
+    }
+
+    pub(super) fn change(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+        self.grant();
+    }
+
+    pub(super) fn begin(&mut self, client: &Key) -> Id {
+        self.last += 1;
+        let (client, progress) = (client.clone(), Arc::default());
+        self.fetches.insert(self.last, Fetch { client, waiting: Vec::new(), stage: Stage::Idle, progress });
+        self.last
+    }
+
+    pub(super) fn has_place(&self, client: &Key) -> bool {
+        self.turns.has_free(client, self.bounds.max)
+    }
+
+    pub(super) fn join(&mut self, id: Id, client: &Key) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        match fetch.waiting.iter_mut().find(|(key, _)| key == client) {
+            Some((_, count)) => *count += 1,
+            None => {
+                fetch.waiting.push((client.clone(), 1));
+                if matches!(fetch.stage, Stage::Queued(_)) {
+                    self.queue(id, client);
+                    self.grant();
+                }
+            }
+        }
+    }
+
+    pub(super) fn leave(&mut self, id: Id, client: &Key) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some(at) = fetch.waiting.iter().position(|(key, _)| key == client) else { return };
+        fetch.waiting[at].1 -= 1;
+        if fetch.waiting[at].1 == 0 {
+            fetch.waiting.swap_remove(at);
+        }
+        if fetch.waiting.is_empty() {
+            match fetch.stage {
+                Stage::Running { .. } if self.queued > self.stopping => self.stop(id),
+                _ => self.dismiss(id),
+            }
+        }
+    }
+
+    /// A place for a fetch, at once or in the turn of a client that waits for it. One that no client
+    /// waits for never waits itself.
+    pub(super) fn enter(&mut self, id: Id, progress: &Arc<Progress>) -> Entered {
+        let max = self.bounds.max;
+        let Some(fetch) = self.fetches.get_mut(&id) else { return Entered::Refused };
+        fetch.progress = Arc::clone(progress);
+        let mut clients: Vec<Key> = fetch.waiting.iter().map(|(key, _)| key.clone()).collect();
+        let is_waited_for = !clients.is_empty();
+        if !is_waited_for {
+            clients.push(fetch.client.clone());
+        }
+        if let Some(client) = clients.iter().find(|client| self.turns.take(client, max)) {
+            return Entered::Granted(self.run(id, client.clone()));
+        }
+        if !is_waited_for {
+            return Entered::Refused;
+        }
+        let (sender, granted) = oneshot::channel();
+        if let Some(fetch) = self.fetches.get_mut(&id) {
+            fetch.stage = Stage::Queued(sender);
+        }
+        self.queued += 1;
+        clients.iter().for_each(|client| self.queue(id, client));
+        self.grant();
+        while self.queued > self.bounds.queue_max && self.drop_one() {}
+        Entered::Queued(granted)
+    }
+
+    pub(super) fn end(&mut self, id: Id) {
+        self.dismiss(id);
+        let Some(fetch) = self.fetches.remove(&id) else { return };
+        if let Stage::Running { client, give_up, .. } = fetch.stage {
+            self.stopping -= usize::from(give_up.is_none());
+            self.turns.release(&client);
+            self.running.retain(|running| *running != id);
+            self.grant();
+        }
+    }
+
+    /// Gives up fetches for those that wait. Returns after how long it is worth while to look again.
+    pub(super) fn look(&mut self, now: Instant) -> Duration {
+        let mut wanted = self.queued.saturating_sub(self.stopping);
+        let is_early = self.looked.is_some_and(|last| now.saturating_duration_since(last) < LOOK_INTERVAL);
+        if wanted == 0 || is_early {
+            return LOOK_INTERVAL;
+        }
+        self.looked = Some(now);
+        let mut holdings = self.holdings();
+        let (mut candidates, next) = self.candidates(now, &holdings);
+        let clients = self.turns.clients().filter_map(|(client, mut turns)| {
+            turns.any(|turn| turn.is_good(&self.fetches)).then(|| client.clone())
+        });
+        let mut clients: Vec<Key> = clients.take(CLIENTS_LOOKED_AT).collect();
+        while wanted > 0 && !clients.is_empty() && !candidates.is_empty() {
+            clients.retain(|client| {
+                let best = candidates
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, candidate)| Some((holdings.rank(candidate, client)?, at)));
+                let Some((_, at)) = best.min().filter(|_| wanted > 0) else { return false };
+                let Some(candidate) = candidates.remove(at) else { return false };
+                if let Some(holder) = self.holder(candidate.id) {
+                    *holdings.0.entry(holder).or_default() -= 1;
+                }
+                *holdings.0.entry(client.clone()).or_default() += 1;
+                self.stop(candidate.id);
+                wanted -= 1;
+                true
+            });
+        }
+        next
+    }
+
+    /// Those that may be given up, the oldest first; and when the next one may be.
+    fn candidates(&self, now: Instant, holdings: &Holdings) -> (VecDeque<Candidate>, Duration) {
+        let mut next = self.bounds.patience;
+        let mut candidates = VecDeque::new();
+        for id in &self.running {
+            let Some(fetch) = self.fetches.get(id) else { continue };
+            let Stage::Running { since, give_up: Some(_), .. } = &fetch.stage else { continue };
+            let left = self.bounds.patience.saturating_sub(now.saturating_duration_since(*since));
+            if !fetch.waiting.is_empty() && !left.is_zero() {
+                next = next.min(left);
+                continue;
+            }
+            let lightest = fetch.waiting.iter().min_by_key(|(key, _)| holdings.of(key));
+            candidates.push_back(Candidate {
+                id: *id,
+                owner: lightest.map(|(key, _)| key.clone()),
+                is_answered: fetch.progress.has_answer(),
+            });
+        }
+        (candidates, next)
+    }
+
+    fn holdings(&self) -> Holdings {
+        let mut holdings = Holdings(HashMap::new());
+        for client in self.running.iter().filter_map(|id| self.holder(*id)) {
+            *holdings.0.entry(client).or_default() += 1;
+        }
+        holdings
+    }
+
+    /// The client that holds the place of a fetch which is not being given up.
+    fn holder(&self, id: Id) -> Option<Key> {
+        match &self.fetches.get(&id)?.stage {
+            Stage::Running { client, give_up: Some(_), .. } => Some(client.clone()),
+            _ => None,
+        }
+    }
+
+    /// Has a fetch give up its place.
+    fn stop(&mut self, id: Id) {
+        if let Some(Fetch { stage: Stage::Running { give_up, .. }, .. }) = self.fetches.get_mut(&id)
+            && let Some(give_up) = give_up.take()
+        {
+            let _ = give_up.send(());
+            self.stopping += 1;
+        }
+    }
+
+    /// Puts a fetch into the queue of one client.
+    fn queue(&mut self, id: Id, client: &Key) {
+        let Self { turns, fetches, .. } = self;
+        turns.enter(client, Turn { id, client: client.clone() }, |turn| !turn.is_good(fetches));
+    }
+
+    /// Gives out what places are free.
+    fn grant(&mut self) {
+        let max = self.bounds.max;
+        loop {
+            let Self { turns, fetches, .. } = self;
+            let Some((client, turn)) = turns.next(max, |turn| !turn.is_good(fetches)) else { return };
+            let Some(fetch) = self.fetches.get_mut(&turn.id) else { continue };
+            let Stage::Queued(sender) = std::mem::replace(&mut fetch.stage, Stage::Idle) else { continue };
+            self.queued -= 1;
+            let give_up = self.run(turn.id, client);
+            // Where its task has been dropped, its ticket is about to be.
+            let _ = sender.send(give_up);
+        }
+    }
+
+    /// The fetch has a place from now on, which `client` holds.
+    fn run(&mut self, id: Id, client: Key) -> GiveUp {
+        let (sender, give_up) = oneshot::channel();
+        if let Some(fetch) = self.fetches.get_mut(&id) {
+            fetch.stage = Stage::Running { client, since: clock::monotonic(), give_up: Some(sender) };
+            self.running.push_back(id);
+        }
+        give_up
+    }
+
+    /// It waits for a place no longer, and is told so.
+    fn dismiss(&mut self, id: Id) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        if matches!(fetch.stage, Stage::Queued(_)) {
+            fetch.stage = Stage::Idle;
+            self.queued -= 1;
+            if self.queued == 0 {
+                self.turns.sweep(|_| true);
+            }
+        }
+    }
+
+    /// The client with most turns in the queue loses its newest one, and the fetch its place in the
+    /// queue where no other client waits for it.
+    fn drop_one(&mut self) -> bool {
+        let Some((client, turn)) = self.turns.drop_newest_of_most() else { return false };
+        let Some(fetch) = self.fetches.get(&turn.id) else { return true };
+        if fetch.waiting.iter().all(|(key, _)| *key == client) {
+            self.dismiss(turn.id);
+        }
+        true
+    }
+}
+
+impl Turn {
+    /// Whether the fetch still waits for a place, and the client for the fetch.
+    fn is_good(&self, fetches: &HashMap<Id, Fetch>) -> bool {
+        fetches.get(&self.id).is_some_and(|fetch| {
+            matches!(fetch.stage, Stage::Queued(_))
+                && fetch.waiting.iter().any(|(key, _)| *key == self.client)
+        })
+    }
+}
+
+impl Holdings {
+    fn of(&self, client: &Key) -> isize {
+        self.0.get(client).copied().unwrap_or(0)
+    }
+
+    /// How far behind others a fetch is given up for `client`; none: it is not.
+    fn rank(&self, candidate: &Candidate, client: &Key) -> Option<(u8, bool, isize)> {
+        let Some(owner) = &candidate.owner else { return Some((0, false, 0)) };
+        let (theirs, own) = (self.of(owner), self.of(client));
+        if owner == client {
+            (!candidate.is_answered).then_some((2, false, 0))
+        } else {
+            (theirs > own + 1).then_some((1, candidate.is_answered, -theirs))
+        }
+    }
+}
