@@ -286,6 +286,13 @@ pub const EVIDENCE_KNOWN_MAX: usize = 16_384;
 /// Pieces of evidence that are written at once: each waits for the disk, and they wait together.
 pub const EVIDENCE_WRITERS_MAX: usize = 8;
 
+/// Pieces of evidence that are brought to the disk together: a record waits for those that came with its
+/// own, and a few dozen take as long as one.
+pub const EVIDENCE_TOGETHER_MAX: usize = 64;
+
+/// Records that wait for their evidence while others are written; with more, all wait.
+pub const EVIDENCE_RECORDS_WAITING_MAX: usize = 8192;
+
 /// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
 /// that names them.
 pub const EVIDENCE_WAITING_MAX: usize = 64;
@@ -376,7 +383,7 @@ pub const DESCRIPTORS_OF_OUR_OWN: usize = 128 + TURNED_AWAY_MAX;
 /// Descriptors that clients leave to the origins they ask for: where there are few, one for each.
 pub const DESCRIPTORS_FOR_ORIGINS_MAX: usize = 4096;
 
-/// Connections to the admin listener at one time; one more waits to be accepted.
+/// Connections to the admin listener at one time; one more is served, and the oldest is closed for it.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// For a whole conversation with the admin listener, which is one request.

@@ -12,12 +12,18 @@ pub struct Config {
     pub dir: PathBuf,
     pub sync: Sync,
     pub on_failure: OnFailure,
+    /// How long the disk may take for one thing that is asked of it; then it counts as one that cannot be
+    /// written.
+    pub write_timeout: Duration,
     /// Octets after which a segment is closed.
     pub rotate_size: u64,
     /// The age of its first line after which a segment is closed.
     pub rotate_age: Duration,
     /// How long closed segments are kept; none: for ever.
     pub retain: Option<Duration>,
+    /// How many octets the log and its evidence may take before the oldest closed segments go; none: any
+    /// number.
+    pub retain_size: Option<u64>,
     /// Whether the values of queries are replaced by keyed hashes.
     pub redact_query: bool,
 }
@@ -53,9 +59,11 @@ impl Config {
             dir,
             sync: Sync::Batch,
             on_failure: OnFailure::Deny,
+            write_timeout: Duration::from_secs(10),
             rotate_size: 128 << 20,
             rotate_age: Duration::from_secs(24 * 60 * 60),
             retain: None,
+            retain_size: None,
             redact_query: false,
         }
     }

@@ -1,17 +1,21 @@
 //! The evidence that records name, as the writer keeps it: on the shelf before the record is in the
-//! log, and there for as long as the file being written names it.
+//! log, and there for as long as the file being written names it. A thread of its own writes it, and
+//! only the records that name a new piece wait for that.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use lru::LruCache;
 use serde::Deserialize;
 
+use super::evidence_writer::{Batch, EvidenceWriter, Kept};
 use super::record::{Record, Robots};
+use crate::clock::monotonic;
 use crate::evidence::{Exhibit, Kind, Shelf};
-use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_WAITING_MAX, EVIDENCE_WRITERS_MAX};
+use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_TOGETHER_MAX, EVIDENCE_WAITING_MAX};
 use crate::text;
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
@@ -20,22 +24,38 @@ pub type ExhibitName = (Kind, [u8; 32]);
 #[derive(Debug)]
 pub(super) struct Exhibits {
     shelf: Shelf,
+    writer: EvidenceWriter,
     /// Whether their names are to be on the disk itself before any line that names them.
     durable: bool,
     /// On the shelf, as far as is remembered.
     known: LruCache<ExhibitName, ()>,
     /// Named by the file that is being written; as many as it has lines for, so its size bounds them.
     in_use: HashSet<ExhibitName>,
+    /// To be given to the thread that writes them; those who wait for them bound them.
+    new: HashMap<ExhibitName, Exhibit>,
+    /// What that thread has in hand.
+    under_way: Option<UnderWay>,
     /// Not on the shelf, because that could not be written.
-    waiting: Vec<Exhibit>,
+    failed: Vec<Exhibit>,
+}
+
+/// What is being written.
+#[derive(Debug)]
+struct UnderWay {
+    since: Instant,
+    names: HashSet<ExhibitName>,
+    /// It takes too long, and is no longer waited for.
+    is_given_up: bool,
 }
 
 impl Exhibits {
     /// Beside a file that names `in_use`.
-    pub fn new(audit_dir: &Path, durable: bool, in_use: HashSet<ExhibitName>) -> Self {
+    pub fn new(audit_dir: &Path, durable: bool, in_use: HashSet<ExhibitName>) -> io::Result<Self> {
         let known_max = NonZeroUsize::new(EVIDENCE_KNOWN_MAX).expect("a bound is not zero");
         let (shelf, known) = (Shelf::of(audit_dir), LruCache::new(known_max));
-        Self { shelf, durable, known, in_use, waiting: Vec::new() }
+        let writer = EvidenceWriter::start(shelf.clone())?;
+        let (new, under_way, failed) = (HashMap::new(), None, Vec::new());
+        Ok(Self { shelf, writer, durable, known, in_use, new, under_way, failed })
     }
 
     /// From now on, whether their names are to be on the disk before the lines.
@@ -43,41 +63,100 @@ impl Exhibits {
         self.durable = durable;
     }
 
-    /// Puts on the shelf what is not known to be there, and tells what could not be.
-    pub fn keep(&mut self, exhibits: impl IntoIterator<Item = Exhibit>) -> Vec<io::Error> {
-        let mut new = HashMap::new();
+    /// Has those kept that are not known to be, and tells which a record that names them has to wait
+    /// for. While the disk does not answer that is none: they are tried again when it does.
+    pub fn require(&mut self, exhibits: impl IntoIterator<Item = Exhibit>) -> Vec<ExhibitName> {
+        let mut missing = Vec::new();
         for exhibit in exhibits {
             let name = (exhibit.kind, exhibit.sha256);
-            if self.known.get(&name).is_none() {
-                new.insert(name, exhibit);
+            if self.known.get(&name).is_some() {
+                continue;
+            }
+            match &self.under_way {
+                Some(under_way) if under_way.is_given_up => self.note_failed(exhibit),
+                Some(under_way) if under_way.names.contains(&name) => missing.push(name),
+                _ => {
+                    self.new.insert(name, exhibit);
+                    missing.push(name);
+                }
             }
         }
-        let (names, new): (Vec<_>, Vec<_>) = new.into_iter().unzip();
-        let mut errors = Vec::new();
-        let put = put_all(&self.shelf, &new);
-        let is_on_disk = self.sync(new.iter().zip(&put)).map_err(|error| errors.push(error)).is_ok();
-        for ((name, exhibit), put) in names.into_iter().zip(&new).zip(put) {
-            self.waiting.retain(|waiting| (waiting.kind, waiting.sha256) != name);
-            if put.is_ok() && is_on_disk {
-                self.known.put(name, ());
-            } else if self.waiting.len() < EVIDENCE_WAITING_MAX {
-                self.waiting.push(exhibit.clone());
-            }
-            errors.extend(put.err());
+        missing
+    }
+
+    /// Gives the thread what is new, if it has nothing to do.
+    pub fn start(&mut self) {
+        if self.under_way.is_some() || self.new.is_empty() {
+            return;
         }
-        errors
+        let names: HashSet<_> = self.new.keys().take(EVIDENCE_TOGETHER_MAX).copied().collect();
+        let exhibits = names.iter().filter_map(|name| self.new.remove(name)).collect();
+        self.under_way = Some(UnderWay { since: monotonic(), names, is_given_up: false });
+        // A thread that has ended takes too long, and is noticed by that.
+        let _ = self.writer.send(Batch { exhibits, is_durable: self.durable });
     }
 
-    /// What has been put there is there after a power cut, too. Once for all that came together, those
-    /// that were found there included: who put them may have been killed before this.
-    fn sync<'a>(&self, put: impl Iterator<Item = (&'a Exhibit, &'a io::Result<()>)>) -> io::Result<()> {
-        let there = put.filter(|(_, put)| put.is_ok()).map(|(exhibit, _)| exhibit);
-        if self.durable { self.shelf.sync(there) } else { Ok(()) }
+    /// The next that is done, for [`Self::settle`].
+    pub async fn done(&mut self) -> Kept {
+        self.writer.done().await
     }
 
-    /// Tries what waits once more.
-    pub fn retry(&mut self) -> Vec<io::Error> {
-        self.keep(self.waiting.clone())
+    /// Takes note of what was done: which pieces nobody has to wait for any more, and what failed.
+    pub fn settle(&mut self, kept: Kept) -> (Vec<ExhibitName>, Vec<io::Error>) {
+        let (mut settled, mut errors) = (Vec::new(), Vec::new());
+        for (exhibit, put) in kept {
+            let name = (exhibit.kind, exhibit.sha256);
+            settled.push(name);
+            match put {
+                Ok(()) => {
+                    self.failed.retain(|failed| (failed.kind, failed.sha256) != name);
+                    self.known.put(name, ());
+                }
+                Err(error) => {
+                    self.note_failed(exhibit);
+                    errors.push(error);
+                }
+            }
+        }
+        if self.under_way.take().is_some_and(|under_way| under_way.is_given_up) {
+            self.retry();
+        }
+        self.start();
+        (settled, errors)
+    }
+
+    /// When that is no longer waited for which is under way.
+    pub fn end_of_waiting(&self, patience: Duration) -> Option<Instant> {
+        let waited_for = self.under_way.as_ref().filter(|under_way| !under_way.is_given_up);
+        waited_for.map(|under_way| under_way.since + patience)
+    }
+
+    /// From now on nothing is waited for until the disk answers; which pieces that concerns.
+    pub fn give_up(&mut self) -> Vec<ExhibitName> {
+        let Some(under_way) = &mut self.under_way else { return Vec::new() };
+        under_way.is_given_up = true;
+        let mut names: Vec<_> = under_way.names.iter().copied().collect();
+        for (name, exhibit) in std::mem::take(&mut self.new) {
+            names.push(name);
+            self.note_failed(exhibit);
+        }
+        names
+    }
+
+    /// Whether some could not be kept, or not yet.
+    pub fn is_failing(&self) -> bool {
+        !self.failed.is_empty() || self.under_way.as_ref().is_some_and(|under_way| under_way.is_given_up)
+    }
+
+    /// Tries those once more that failed.
+    pub fn retry(&mut self) {
+        if self.under_way.as_ref().is_some_and(|under_way| under_way.is_given_up) {
+            return;
+        }
+        // They stay among the failed until they are kept.
+        let failed = self.failed.iter().map(|exhibit| ((exhibit.kind, exhibit.sha256), exhibit.clone()));
+        self.new.extend(failed);
+        self.start();
     }
 
     /// These have been named in the file.
@@ -90,11 +169,14 @@ impl Exhibits {
         std::mem::replace(&mut self.in_use, in_use)
     }
 
-    /// Removes what the file does not name, and tells how many pieces that were. One that is needed
-    /// again is put there again.
-    pub fn forget(&mut self, names: &[ExhibitName]) -> io::Result<u64> {
+    /// Removes what neither the file nor a record names that is about to be written, and tells how many
+    /// pieces that were. One that is needed again is put there again.
+    pub fn forget(&mut self, names: &[ExhibitName], waiting: &[ExhibitName]) -> io::Result<u64> {
         let mut removed = 0;
-        for name in names.iter().filter(|name| !self.in_use.contains(*name)) {
+        for name in names.iter().filter(|name| !self.in_use.contains(*name) && !waiting.contains(*name)) {
+            if self.under_way.as_ref().is_some_and(|under_way| under_way.names.contains(name)) {
+                continue;
+            }
             self.known.pop(name);
             match std::fs::remove_file(self.shelf.path(name.0, &text::hex(&name.1))) {
                 Ok(()) => removed += 1,
@@ -104,28 +186,15 @@ impl Exhibits {
         }
         Ok(removed)
     }
-}
 
-/// Several at a time: each waits for the disk, and all who ask wait for all of them.
-fn put_all(shelf: &Shelf, exhibits: &[Exhibit]) -> Vec<io::Result<()>> {
-    let put = |share: &[Exhibit]| share.iter().map(|exhibit| shelf.put(exhibit)).collect::<Vec<_>>();
-    if exhibits.len() < 2 {
-        return put(exhibits);
+    /// A few wait for the disk; others for the next record that names them.
+    fn note_failed(&mut self, exhibit: Exhibit) {
+        let name = (exhibit.kind, exhibit.sha256);
+        let is_noted = self.failed.iter().any(|failed| (failed.kind, failed.sha256) == name);
+        if !is_noted && self.failed.len() < EVIDENCE_WAITING_MAX {
+            self.failed.push(exhibit);
+        }
     }
-    std::thread::scope(|scope| {
-        let shares = exhibits.chunks(exhibits.len().div_ceil(EVIDENCE_WRITERS_MAX));
-        let threads: Vec<_> = shares
-            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, move || put(share))))
-            .collect();
-        threads
-            .into_iter()
-            .flat_map(|(share, thread)| match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                // No more threads are to be had; it only takes longer.
-                Err(_) => put(share),
-            })
-            .collect()
-    })
 }
 
 /// What of a record names its evidence: members of its `robots`.

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::config::OnFailure;
 use super::line::Head;
+use super::notice::{Gap, GapEvent, Notice};
+use crate::moment::Moment;
 
 /// The numbers are of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,15 @@ struct State {
     on_failure: OnFailure,
     health: Health,
     troubles: BTreeMap<Trouble, String>,
+    loss: Option<Loss>,
+}
+
+/// What could not be written, and no line of the log says yet.
+#[derive(Clone, Debug)]
+pub(super) struct Loss {
+    records: u64,
+    since: Moment,
+    why: String,
 }
 
 impl Trouble {
@@ -67,7 +78,7 @@ impl Trouble {
 
 impl Status {
     pub fn new(on_failure: OnFailure) -> Self {
-        let state = State { on_failure, health: Health::default(), troubles: BTreeMap::new() };
+        let state = State { on_failure, health: Health::default(), troubles: BTreeMap::new(), loss: None };
         Self { state: Mutex::new(state), is_stopped: AtomicBool::new(false) }
     }
 
@@ -81,6 +92,28 @@ impl Status {
 
     pub fn update(&self, change: impl FnOnce(&mut Health)) {
         change(&mut self.locked().health);
+    }
+
+    /// So many records are lost, because of `why`.
+    pub fn lose(&self, records: u64, why: &str, now: Moment) {
+        let mut state = self.locked();
+        state.health.lost += records;
+        let loss = state.loss.get_or_insert_with(|| Loss { records: 0, since: now, why: why.to_owned() });
+        loss.records += records;
+    }
+
+    /// What is still to be said to be lost.
+    pub fn loss(&self) -> Option<Loss> {
+        self.locked().loss.clone()
+    }
+
+    /// A line of the log says so. What was lost meanwhile is still to be said.
+    pub fn said(&self, said: &Loss) {
+        let mut state = self.locked();
+        state.loss.take_if(|loss| loss.records <= said.records);
+        if let Some(loss) = &mut state.loss {
+            loss.records -= said.records;
+        }
     }
 
     pub fn has(&self, trouble: Trouble) -> bool {
@@ -125,5 +158,20 @@ impl Status {
     /// Counters stay right even if somebody panicked while holding them.
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Loss {
+    /// The line that says so.
+    pub fn gap(self, now: Moment) -> Notice {
+        Notice::Gap(Gap {
+            event: GapEvent::It,
+            lost: self.records,
+            prev: String::new(),
+            seq: 0,
+            since: self.since,
+            time: now,
+            why: self.why,
+        })
     }
 }

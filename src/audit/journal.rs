@@ -87,6 +87,12 @@ impl Journal {
         })
     }
 
+    /// Takes the last `octets` away again, which were appended.
+    pub fn take_back(&mut self, octets: u64) -> io::Result<()> {
+        (self.whole, self.torn) = (self.whole - octets, true);
+        self.cut()
+    }
+
     /// To the disk itself.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()

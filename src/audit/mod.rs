@@ -3,6 +3,7 @@
 //! told what happened.
 
 mod config;
+mod evidence_writer;
 mod exhibits;
 mod grounds;
 mod head;
@@ -22,7 +23,9 @@ mod tend;
 #[cfg(test)]
 mod tests;
 mod time;
+mod watchdog;
 mod words;
+mod work;
 mod writer;
 
 pub use config::{Config, OnFailure, Sync};
@@ -37,4 +40,4 @@ pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, new_id
 pub use segment::FILE_NAME;
 pub use time::{parse as parse_time, print as print_time};
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
-pub use writer::{Desk, ForgetError, OpenError, WriteError, Writer, Written};
+pub use writer::{CloseError, Desk, ForgetError, OpenError, WriteError, Writer, Written};

@@ -1,11 +1,10 @@
-//! The lines that go into the file with one write, and who waits for them.
+//! The lines that go into the file with one write, and their places in the chain.
 
 use super::exhibits::ExhibitName;
 use super::line::{Content, Head};
-use super::notice::Notice;
 use super::record::Record;
 use super::start::First;
-use super::writer::{Done, WriteError, Written};
+use super::writer::Written;
 use crate::moment::Moment;
 
 #[derive(Debug)]
@@ -21,7 +20,8 @@ pub(super) struct Page {
     pub records: u64,
     /// The evidence that the records name.
     pub names: Vec<ExhibitName>,
-    answers: Vec<(Done, Written)>,
+    /// Of each line, in their order.
+    pub places: Vec<Written>,
 }
 
 impl Page {
@@ -34,35 +34,22 @@ impl Page {
             id: None,
             records: 0,
             names: Vec::new(),
-            answers: Vec::new(),
+            places: Vec::new(),
         }
     }
 
-    pub fn record(&mut self, record: Box<Record>, done: Done) {
+    pub fn record(&mut self, record: Box<Record>) {
         self.records += 1;
         self.id.get_or_insert_with(|| record.id.clone());
         self.names.extend(record.exhibits());
         self.push(Content::Record(record));
-        self.answers.push((done, Written { seq: self.head.seq }));
     }
 
-    pub fn notice(&mut self, notice: Notice, done: Option<Done>) {
-        self.push(Content::Notice(notice));
-        self.answers.extend(done.map(|done| (done, Written { seq: self.head.seq })));
-    }
-
-    fn push(&mut self, content: Content) {
+    pub fn push(&mut self, content: Content) {
         let time = content.time();
         self.head.push(content, &mut self.lines);
         self.first.get_or_insert(First { seq: self.head.seq, time });
         self.last = Some(time);
-    }
-
-    /// Tells everybody how it went.
-    pub fn answer(self, outcome: &Result<(), WriteError>) {
-        for (done, written) in self.answers {
-            // Whoever asked may have left; the line stands.
-            let _ = done.send(outcome.clone().map(|()| written));
-        }
+        self.places.push(Written { seq: self.head.seq });
     }
 }

@@ -1,5 +1,7 @@
 //! The writer's thread: all that waits goes into the file with one write (group commit), then the
-//! answers go out; what else the file needs, by its own timers, is in `tend.rs`.
+//! answers go out; what else the file needs, by its own timers, is in `tend.rs`. Evidence is written by
+//! another thread, and a record that names some that is new comes into the file when it is kept.
+//! Whatever asks the disk is a step of the [`Work`], which a watchdog looks at.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +12,19 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::config::{Current, Sync};
+use super::evidence_writer::Kept;
 use super::exhibits::{ExhibitName, Exhibits};
-use super::health::{Status, Trouble};
+use super::health::{Loss, Status, Trouble};
 use super::journal::Journal;
 use super::keeper::Closing;
-use super::line::Head;
-use super::notice::{Gap, GapEvent, Notice};
+use super::line::{Content, Head};
+use super::notice::Notice;
 use super::page::Page;
 use super::start::{Active, First};
+use super::work::{Unanswered, Waiting, Work, answer, no_answer};
 use super::writer::{ForgetError, Job, WriteError};
 use crate::clock::{Clock, monotonic};
-use crate::limits::RECORDS_WAITING_MAX;
+use crate::limits::{EVIDENCE_RECORDS_WAITING_MAX, RECORDS_WAITING_MAX};
 use crate::moment::Moment;
 
 pub(super) struct Scribe {
@@ -40,8 +44,8 @@ pub(super) struct Scribe {
     pub(super) news: News,
     /// Lines to be written before any record: what was found at the end of a file.
     pub(super) found: Vec<Notice>,
-    loss: Option<Loss>,
     pub(super) due: Due,
+    work: Arc<Work>,
 }
 
 /// What others hear of the files.
@@ -50,13 +54,6 @@ pub(super) struct News {
     pub files: watch::Sender<u64>,
     /// What each had that has been closed.
     pub closed: mpsc::Sender<Closing>,
-}
-
-/// What could not be written.
-struct Loss {
-    records: u64,
-    since: Moment,
-    why: String,
 }
 
 /// When something is to be done without being asked.
@@ -77,11 +74,14 @@ pub(super) struct Bells {
     pub hang_up: Notify,
     /// The settings are others.
     pub changed: Notify,
+    /// What waits is to be written, and then nothing more.
+    pub end: Notify,
 }
 
 /// What the thread was woken by.
 enum Woken {
     Jobs,
+    Evidence(Kept),
     HangUp,
     Changed,
     Timer,
@@ -93,17 +93,17 @@ impl Scribe {
         config: Current,
         clock: Arc<dyn Clock>,
         active: Active,
-        head: Head,
-        lock: File,
+        (head, lock): (Head, File),
+        work: Arc<Work>,
         status: Arc<Status>,
         news: News,
-    ) -> Self {
+    ) -> io::Result<Self> {
         status.update(|health| health.head = head.clone());
         let exhibits = {
             let config = config.load();
-            Exhibits::new(&config.dir, config.sync != Sync::None, active.in_use)
+            Exhibits::new(&config.dir, config.sync != Sync::None, active.in_use)?
         };
-        Self {
+        Ok(Self {
             exhibits,
             config,
             clock,
@@ -115,76 +115,175 @@ impl Scribe {
             status,
             news,
             found: active.torn.map(Notice::Torn).into_iter().collect(),
-            loss: None,
             due: Due::default(),
-        }
+            work,
+        })
     }
 
-    pub(super) fn run(mut self, runtime: &Runtime, mut jobs: mpsc::Receiver<Job>, bells: &Bells) {
+    pub(super) fn run(mut self, runtime: &Runtime, bells: &Bells) {
         let mut batch = Vec::with_capacity(RECORDS_WAITING_MAX);
-        self.commit(&mut batch);
-        loop {
-            match runtime.block_on(self.wait(&mut jobs, &mut batch, bells)) {
-                Woken::Jobs => self.commit(&mut batch),
+        let mut is_ending = false;
+        self.step();
+        self.commit(&mut batch, Vec::new());
+        while !(is_ending && self.work.waiting() == 0) {
+            self.rest();
+            let work = Arc::clone(&self.work);
+            let woken = runtime.block_on(self.wait(&mut work.jobs(), &mut batch, bells, is_ending));
+            self.step();
+            match woken {
+                Woken::Jobs => self.commit(&mut batch, Vec::new()),
+                Woken::Evidence(kept) => self.settle_evidence(kept, &mut batch),
                 Woken::HangUp => self.hang_up(),
                 Woken::Changed => self.change(),
                 Woken::Timer => {}
-                Woken::End => break,
+                Woken::End => {
+                    is_ending = true;
+                    self.commit(&mut batch, Vec::new());
+                }
             }
             self.tend();
         }
+        self.step();
         self.finish();
+        self.rest();
     }
 
-    async fn wait(&self, jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>, bells: &Bells) -> Woken {
+    async fn wait(
+        &mut self,
+        jobs: &mut mpsc::Receiver<Job>,
+        batch: &mut Vec<Job>,
+        bells: &Bells,
+        is_ending: bool,
+    ) -> Woken {
         let until = tokio::time::Instant::from_std(self.next_due());
+        let has_room = self.work.waiting() < EVIDENCE_RECORDS_WAITING_MAX;
         tokio::select! {
             // In this order: what is asked after a call of `reopen` goes into the other file.
             biased;
             () = bells.hang_up.notified() => Woken::HangUp,
             () = bells.changed.notified() => Woken::Changed,
-            count = jobs.recv_many(batch, RECORDS_WAITING_MAX) => match count {
+            kept = self.exhibits.done() => Woken::Evidence(kept),
+            count = jobs.recv_many(batch, RECORDS_WAITING_MAX), if has_room && !is_ending => match count {
                 0 => Woken::End,
                 _ => Woken::Jobs,
             },
+            // After what was asked before.
+            () = bells.end.notified() => {
+                jobs.close();
+                while jobs.recv_many(batch, RECORDS_WAITING_MAX).await > 0 {}
+                Woken::End
+            }
             () = tokio::time::sleep_until(until) => Woken::Timer,
         }
     }
 
-    /// Writes what was found or lost before, then what is asked for; then answers.
-    pub(super) fn commit(&mut self, batch: &mut Vec<Job>) {
-        let ready = self.check_file();
-        let mut page = Page::after(&self.head);
-        self.found.iter().for_each(|notice| page.notice(notice.clone(), None));
-        if let Some(loss) = &self.loss {
-            page.notice(loss.gap(self.clock.wall()), None);
+    /// Another thing is asked of the disk.
+    pub(super) fn step(&mut self) {
+        if self.work.begin_step() {
+            self.was_given_up();
         }
-        let (mut exhibits, mut forgets) = (Vec::new(), Vec::new());
+    }
+
+    /// Nothing is asked of the disk for now.
+    fn rest(&mut self) {
+        if self.work.end_step() {
+            self.was_given_up();
+        }
+    }
+
+    /// The disk answers again: what is lost is said as soon as possible.
+    fn was_given_up(&mut self) {
+        self.due.retry = Some(monotonic());
+    }
+
+    /// Writes what was found or lost before, then what is asked for; then answers. `ready`: records whose
+    /// evidence has been seen to.
+    pub(super) fn commit(&mut self, batch: &mut Vec<Job>, ready: Vec<Waiting>) {
+        let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut take = |content, done, is_record| {
+            lines.push(content);
+            unanswered.push(Unanswered { done, is_record });
+        };
+        for waiting in ready {
+            take(Content::Record(waiting.record), Some(waiting.done), true);
+        }
         for job in batch.drain(..) {
             match job {
-                Job::Write { record, exhibits: named, done } => {
-                    exhibits.extend(named);
-                    page.record(record, done);
+                Job::Write { record, exhibits, done } => {
+                    let missing = self.exhibits.require(exhibits);
+                    if missing.is_empty() {
+                        take(Content::Record(record), Some(done), true);
+                    } else {
+                        self.work.wait_for_evidence(Waiting { record, done, missing });
+                    }
                 }
-                Job::Note { notice, done } => page.notice(notice, Some(done)),
+                Job::Note { notice, done } => take(Content::Notice(notice), Some(done), false),
                 Job::Forget { names, files, done } => forgets.push((names, files, done)),
             }
         }
-        // Before the lines: a record that is there can be checked.
-        let errors = self.exhibits.keep(exhibits);
-        self.has_not_kept(&errors);
-        if !page.lines.is_empty() {
-            let durable = self.config.load().sync == Sync::Each;
-            let outcome = ready.and_then(|()| self.journal.append(&page.lines, durable)).map_err(Arc::new);
-            match &outcome {
-                Ok(()) => self.has_written(&page),
-                Err(error) => self.has_lost(&page, error),
-            }
-            page.answer(&outcome.map_err(WriteError::Io));
-        }
+        self.exhibits.start();
+        // Before the disk is asked for anything: it may not answer.
+        self.work.hold(unanswered);
+        self.write(lines);
         for (names, files, done) in forgets {
+            self.step();
             self.forget(&names, files, done);
         }
+    }
+
+    /// The lines, behind those that the writer itself has to say.
+    fn write(&mut self, lines: Vec<Content>) {
+        let ready = self.check_file();
+        let mut page = Page::after(&self.head);
+        let loss = self.status.loss();
+        let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
+        let own = self.found.iter().cloned().chain(gap);
+        own.for_each(|notice| page.push(Content::Notice(notice)));
+        let own = page.places.len();
+        for content in lines {
+            match content {
+                Content::Record(record) => page.record(record),
+                notice @ Content::Notice(_) => page.push(notice),
+            }
+        }
+        if page.lines.is_empty() {
+            return;
+        }
+        let durable = self.config.load().sync == Sync::Each;
+        let written = ready.and_then(|()| self.journal.append(&page.lines, durable));
+        let Some(unanswered) = self.work.release() else {
+            // Those who waited have been told that nothing was written: so be it.
+            let taken_back = written.and_then(|()| self.journal.take_back(page.lines.len() as u64));
+            taken_back.unwrap_or_else(|error| tracing::error!("in the denial log: {error}"));
+            return;
+        };
+        let written = written.map_err(Arc::new);
+        match &written {
+            Ok(()) => self.has_written(&page, loss.as_ref()),
+            Err(error) => self.has_lost(&page, error),
+        }
+        let places = page.places.split_off(own);
+        answer(unanswered, &written.map(|()| places).map_err(WriteError::Io));
+    }
+
+    /// Writes the records that have waited for this evidence, whether it could be kept or not.
+    fn settle_evidence(&mut self, kept: Kept, batch: &mut Vec<Job>) {
+        let (settled, errors) = self.exhibits.settle(kept);
+        self.has_not_kept(&errors);
+        if errors.is_empty() && !self.exhibits.is_failing() {
+            self.status.end(Trouble::Evidence);
+        }
+        let ready = self.work.take_ready(&settled);
+        self.commit(batch, ready);
+    }
+
+    /// The disk takes too long for evidence: records no longer wait for it.
+    pub(super) fn give_up_evidence(&mut self) {
+        let names = self.exhibits.give_up();
+        let error = io::Error::new(io::ErrorKind::TimedOut, no_answer(self.work.timeout()));
+        self.has_not_kept(&[error]);
+        let ready = self.work.take_ready(&names);
+        self.commit(&mut Vec::new(), ready);
     }
 
     /// The settings are others: what they say of the file is done at the next look at it, which is now.
@@ -194,13 +293,15 @@ impl Scribe {
         self.news.files.send_modify(|_| ());
     }
 
-    fn has_written(&mut self, page: &Page) {
+    fn has_written(&mut self, page: &Page, loss: Option<&Loss>) {
         self.head = page.head.clone();
         self.first = self.first.or(page.first);
         self.last = page.last;
         self.exhibits.use_all(page.names.iter().copied());
         self.found.clear();
-        self.loss = None;
+        if let Some(loss) = loss {
+            self.status.said(loss);
+        }
         self.due.flush.get_or_insert_with(|| monotonic() + crate::limits::AUDIT_SYNC_DELAY);
         self.status.update(|health| {
             health.head = page.head.clone();
@@ -211,13 +312,8 @@ impl Scribe {
     }
 
     fn has_lost(&mut self, page: &Page, error: &io::Error) {
-        let now = self.clock.wall();
-        let loss = self.loss.get_or_insert_with(|| Loss { records: 0, since: now, why: error.to_string() });
-        loss.records += page.records;
-        self.status.update(|health| {
-            health.errors += 1;
-            health.lost += page.records;
-        });
+        self.status.lose(page.records, &error.to_string(), self.clock.wall());
+        self.status.update(|health| health.errors += 1);
         self.trouble(
             Trouble::Records,
             &format!("to {}: {error}", self.journal.path().display()),
@@ -233,7 +329,8 @@ impl Scribe {
 
     fn forget(&mut self, names: &[ExhibitName], files: u64, done: oneshot::Sender<Result<u64, ForgetError>>) {
         let outcome = if files == *self.news.files.borrow() {
-            self.exhibits.forget(names).map_err(ForgetError::Io)
+            let waiting = self.work.names_of_waiting();
+            self.exhibits.forget(names, &waiting).map_err(ForgetError::Io)
         } else {
             Err(ForgetError::Outdated)
         };
@@ -243,23 +340,10 @@ impl Scribe {
 
 impl Drop for Scribe {
     fn drop(&mut self) {
+        self.work.end();
         // Whoever asks then must not be told that all is well.
         if std::thread::panicking() {
             self.status.begin(Trouble::Records, "the writer has panicked", None);
         }
-    }
-}
-
-impl Loss {
-    fn gap(&self, now: Moment) -> Notice {
-        Notice::Gap(Gap {
-            event: GapEvent::It,
-            lost: self.records,
-            prev: String::new(),
-            seq: 0,
-            since: self.since,
-            time: now,
-            why: self.why.clone(),
-        })
     }
 }

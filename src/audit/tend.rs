@@ -25,20 +25,29 @@ impl Scribe {
         });
         // An empty file has no age, and one that cannot be closed is left alone for a while.
         let rotate = age.map(|age| self.due.rotate.map_or(age, |pause| age.max(pause)));
-        let due = [self.due.flush, self.due.retry, rotate];
+        let evidence = self.exhibits.end_of_waiting(self.config.load().write_timeout);
+        let due = [self.due.flush, self.due.retry, rotate, evidence];
         due.into_iter().flatten().min().unwrap_or_else(|| monotonic() + ROTATION_INTERVAL)
     }
 
     /// Does what is due.
     pub(super) fn tend(&mut self) {
         let now = monotonic();
-        if self.due.retry.is_some_and(|due| due <= now) {
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if is_due(self.exhibits.end_of_waiting(self.config.load().write_timeout)) {
+            self.step();
+            self.give_up_evidence();
+        }
+        if is_due(self.due.retry) {
+            self.step();
             self.retry();
         }
-        if self.due.flush.is_some_and(|due| due <= now) {
+        if is_due(self.due.flush) {
+            self.step();
             self.flush();
         }
         if self.is_old() && self.due.rotate.is_none_or(|pause| pause <= now) {
+            self.step();
             self.rotate();
         }
     }
@@ -47,7 +56,7 @@ impl Scribe {
     pub(super) fn finish(&mut self) {
         if self.status.has(Trouble::Records) {
             // What is lost is still to be said where it is missing.
-            self.commit(&mut Vec::new());
+            self.commit(&mut Vec::new(), Vec::new());
         }
         if self.status.has(Trouble::Records) {
             tracing::error!(lost = self.status.health().lost, "the log does not say which records it lacks");
@@ -67,15 +76,15 @@ impl Scribe {
         self.due.retry = None;
         if self.status.has(Trouble::Records) {
             // Nothing but the gap: a line that can be written is the proof that lines can be.
-            self.commit(&mut Vec::new());
+            self.commit(&mut Vec::new(), Vec::new());
         }
         if self.status.has(Trouble::Disk) {
             self.flush();
         }
         if self.status.has(Trouble::Evidence) {
-            let errors = self.exhibits.retry();
-            self.has_not_kept(&errors);
-            if errors.is_empty() {
+            // How it goes is seen when it is done.
+            self.exhibits.retry();
+            if !self.exhibits.is_failing() {
                 self.status.end(Trouble::Evidence);
             }
         }

@@ -7,8 +7,10 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,22 +25,40 @@ use super::record::Record;
 use super::redact::Redactor;
 use super::scribe::{Bells, News, Scribe};
 use super::start::{find_head, open_active};
+use super::watchdog::Watchdog;
+use super::work::{Work, no_answer};
 use crate::clock::Clock;
 use crate::evidence::Exhibit;
 use crate::limits::{CLOSINGS_WAITING_MAX, RECORDS_WAITING_MAX};
 
-/// A handle on the writer, to be shared by all threads and runtimes. Dropping it writes what waits,
-/// brings it to the disk, and ends the thread.
+/// A handle on the writer, to be shared by all threads and runtimes. Dropping it closes it.
 #[derive(Debug)]
 pub struct Writer {
-    queue: Option<mpsc::Sender<Job>>,
+    queue: mpsc::Sender<Job>,
     bells: Arc<Bells>,
     files: watch::Receiver<u64>,
     config: Current,
     status: Arc<Status>,
-    thread: Option<JoinHandle<()>>,
-    keeper: Option<JoinHandle<()>>,
+    work: Arc<Work>,
+    threads: Mutex<Option<Threads>>,
     redactor: ArcSwapOption<Redactor>,
+}
+
+/// The threads behind it.
+#[derive(Debug)]
+struct Threads {
+    writer: Thread,
+    /// Looks after the closed files, and ends with the writer.
+    keeper: Thread,
+    _watchdog: Watchdog,
+}
+
+/// A thread that may never end, if the disk does not answer.
+#[derive(Debug)]
+struct Thread {
+    handle: JoinHandle<()>,
+    /// Hung up when it ends.
+    end: std::sync::mpsc::Receiver<()>,
 }
 
 /// The writer, for whoever looks after its closed files. It keeps no writer alive.
@@ -68,9 +88,17 @@ pub enum OpenError {
 pub enum WriteError {
     #[error("the denial record could not be written: {0}")]
     Io(Arc<io::Error>),
+    /// It is not in the log, and a later line will say that it is missing.
+    #[error("the denial record could not be written: {}", no_answer(*.0))]
+    TimedOut(Duration),
     #[error("the denial record could not be written: the writer has stopped")]
     Stopped,
 }
+
+/// Why the end of the log may be missing.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the disk of the denial log does not answer: its last lines may not have reached it")]
+pub struct CloseError;
 
 /// Why evidence was not removed.
 #[derive(Debug, thiserror::Error)]
@@ -105,32 +133,31 @@ impl Writer {
         let redactor = redactor(&set).map_err(failed)?.into();
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed);
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
         let (status, bells) = (Arc::new(Status::new(set.on_failure)), Arc::new(Bells::default()));
         let (begun, files) = watch::channel(0);
         let (closed, closings) = mpsc::channel(CLOSINGS_WAITING_MAX);
         let keepers_lock = lock.try_clone().map_err(failed)?;
+        let work = Arc::new(Work::new(Arc::clone(&config), Arc::clone(&clock), Arc::clone(&status), jobs));
+        let watchdog = Watchdog::start(Arc::clone(&work)).map_err(failed)?;
         let scribe = Scribe::new(
             Arc::clone(&config),
             Arc::clone(&clock),
             active,
-            head,
-            lock,
+            (head, lock),
+            Arc::clone(&work),
             Arc::clone(&status),
             News { files: begun, closed },
         );
-        let thread = {
-            let bells = Arc::clone(&bells);
-            let run = move || scribe.run(&runtime, jobs, &bells);
-            std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?
-        };
-        let (queue, thread) = (Some(queue), Some(thread));
-        let kept = Arc::clone(&config);
-        let mut writer = Self { queue, bells, files, config, status, thread, keeper: None, redactor };
-        writer.keeper =
-            Some(Keeper::start(kept, clock, writer.desk(), closings, keepers_lock).map_err(failed)?);
-        Ok(writer)
+        let (scribe, told, runtime_of_scribe) = (scribe.map_err(failed)?, Arc::clone(&bells), runtime()?);
+        let thread = Thread::start("audit", move || scribe.run(&runtime_of_scribe, &told)).map_err(failed)?;
+        let desk = Desk { queue: queue.downgrade(), files: files.clone() };
+        let keeper = Keeper::new(Arc::clone(&config), clock, desk, closings, keepers_lock);
+        let runtime = runtime()?;
+        let keeper = Thread::start("audit-keeper", move || keeper.run(&runtime)).map_err(failed)?;
+        let threads = Mutex::new(Some(Threads { writer: thread, keeper, _watchdog: watchdog }));
+        Ok(Self { queue, bells, files, config, status, work, threads, redactor })
     }
 
     /// Writes one record and returns when its line is with the operating system: a process that is
@@ -142,7 +169,7 @@ impl Writer {
             record.url = redacted;
         }
         let ask = |done| Job::Write { record, exhibits, done };
-        answer(self.queue.as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
+        answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
     }
 
     /// The URL of a record as it may be seen by who reads logs: as it is, or without the values of its
@@ -157,7 +184,7 @@ impl Writer {
     /// Writes a line that is no record.
     pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
         let ask = |done| Job::Note { notice, done };
-        answer(self.queue.as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
+        answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
     }
 
     /// Whether nothing may be served now: records cannot be written, and the setting says to stop.
@@ -189,8 +216,43 @@ impl Writer {
 
     /// For whoever looks after the closed files.
     pub fn desk(&self) -> Desk {
-        let queue = self.queue.as_ref().expect("it is there until the writer is dropped");
-        Desk { queue: queue.downgrade(), files: self.files.clone() }
+        Desk { queue: self.queue.downgrade(), files: self.files.clone() }
+    }
+
+    /// Writes what waits, brings it to the disk, and ends; nothing is written after it. An error where
+    /// the disk does not answer within `audit.write_timeout`, or has not before: a thread that waits for
+    /// it cannot be ended, and is left behind.
+    pub fn close(&self) -> Result<(), CloseError> {
+        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Ok(());
+        };
+        self.bells.end.notify_one();
+        let patience = || if self.work.is_given_up() { Duration::ZERO } else { self.work.timeout() };
+        // The end of the writer ends the keeper, too.
+        let has_ended = threads.writer.join(patience()) && threads.keeper.join(patience());
+        if has_ended { Ok(()) } else { Err(CloseError) }
+    }
+}
+
+impl Thread {
+    fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let (ending, end) = std::sync::mpsc::channel();
+        let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Dropped when it ends, however it does.
+            let _ending = ending;
+            run();
+        })?;
+        Ok(Self { handle, end })
+    }
+
+    /// Waits for its end: whether it came.
+    fn join(self, patience: Duration) -> bool {
+        let has_ended = self.end.recv_timeout(patience) != Err(RecvTimeoutError::Timeout);
+        let name = self.handle.thread().name().unwrap_or_default().to_owned();
+        if has_ended && self.handle.join().is_err() {
+            tracing::error!("the thread {name} has panicked");
+        }
+        has_ended
     }
 }
 
@@ -234,18 +296,8 @@ async fn answer<T>(
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Without a sender the thread ends when it has written what waits.
-        self.queue = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the writer of denial records has panicked");
-        }
-        // Which ends this one, too.
-        if let Some(keeper) = self.keeper.take()
-            && keeper.join().is_err()
-        {
-            tracing::error!("the keeper of closed denial records has panicked");
+        if let Err(error) = self.close() {
+            tracing::error!("{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::settings::{Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls};
-use super::values::{AdminAddress, FetchAs, Retain, Via};
+use super::values::{AdminAddress, FetchAs, Retain, RetainSize, Via};
 use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync};
 use crate::proxy::Protocol;
 
@@ -108,9 +108,11 @@ impl Default for Audit {
             dir: None,
             sync: Sync::Batch,
             on_failure: OnFailure::Deny,
+            write_timeout: Duration::from_secs(10),
             rotate_size: 128 * MIB,
             rotate_age: Duration::from_hours(24),
             retain: Retain(None),
+            retain_size: RetainSize(None),
             redact_query: false,
         }
     }

@@ -72,9 +72,11 @@ impl Settings {
             dir: self.audit_dir(),
             sync: self.audit.sync.into(),
             on_failure: self.audit.on_failure.into(),
+            write_timeout: self.audit.write_timeout,
             rotate_size: self.audit.rotate_size,
             rotate_age: self.audit.rotate_age,
             retain: self.audit.retain.0,
+            retain_size: self.audit.retain_size.0,
             redact_query: self.audit.redact_query,
         }
     }

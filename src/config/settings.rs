@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
-use super::values::{AdminAddress, ContactUrl, FetchAs, Retain, Via};
+use super::values::{AdminAddress, ContactUrl, FetchAs, Retain, RetainSize, Via};
 use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Sync,
@@ -242,6 +242,9 @@ pub struct Audit {
     pub sync: Sync,
     /// What becomes of requests while records cannot be written.
     pub on_failure: OnFailure,
+    /// How long the disk may take for one thing that is asked of it.
+    #[serde(with = "units::duration")]
+    pub write_timeout: Duration,
     /// The size at which a file of records is closed.
     #[serde(with = "units::size")]
     pub rotate_size: u64,
@@ -250,6 +253,8 @@ pub struct Audit {
     pub rotate_age: Duration,
     /// How long closed files are kept.
     pub retain: Retain,
+    /// How much room the log and its evidence may take.
+    pub retain_size: RetainSize,
     /// Whether the values of a URL's query are replaced by keyed hashes.
     pub redact_query: bool,
 }

@@ -1,6 +1,8 @@
 //! Values that are right by themselves and cannot be meant together, or at all.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::complain::Complaint;
 use super::settings::Settings;
@@ -16,6 +18,13 @@ const HEADER_SIZE_MIN: u64 = 8 << 10;
 
 /// A record is some 1300 octets; less would make a file of each few.
 const SEGMENT_SIZE_MIN: u64 = 16 << 10;
+
+/// With less, a disk that is merely busy would count as one that cannot be written; with more, clients
+/// have left before they are answered.
+const WRITE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(1);
+
+/// With less, hardly anything would be kept but the file that is being written.
+const RETAIN_SIZE_MIN: u64 = 1 << 20;
 
 /// An empty database, and room to write it anew beside itself.
 const STORE_SIZE_MIN: u64 = 4 << 20;
@@ -58,6 +67,14 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if settings.audit.rotate_size < SEGMENT_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.audit.rotate_size));
         complain("audit.rotate_size", problem, Some("it takes at least 16KiB".into()));
+    }
+    if !WRITE_TIMEOUT.contains(&settings.audit.write_timeout) {
+        let problem = format!("{} is out of bounds", print_duration(&settings.audit.write_timeout));
+        complain("audit.write_timeout", problem, Some("it takes 100ms to 1m".into()));
+    }
+    if let Some(size) = settings.audit.retain_size.0.filter(|size| *size < RETAIN_SIZE_MIN) {
+        let problem = format!("{} is too little", print_size(&size));
+        complain("audit.retain_size", problem, Some("it takes at least 1MiB, or \"unlimited\"".into()));
     }
     if settings.store.max_size < STORE_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.store.max_size));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::spelling::{parse_duration, print_duration};
+use super::spelling::{parse_duration, parse_size, print_duration, print_size};
 use crate::agent::Token;
 use crate::egress::Endpoints;
 use crate::glob::Glob;
@@ -87,6 +87,10 @@ impl AdminAddress {
 /// How long something is kept; none: for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retain(pub Option<Duration>);
+
+/// How much room the log and its evidence may take, in octets; none: as much as there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetainSize(pub Option<u64>);
 
 impl FromStr for FetchAs {
     type Err = String;
@@ -179,6 +183,28 @@ impl fmt::Display for Retain {
     }
 }
 
+impl FromStr for RetainSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "unlimited" => Ok(Self(None)),
+            _ => parse_size(text)
+                .map(|size| Self(Some(size)))
+                .map_err(|_| format!("\"{text}\" is no size; write \"20GiB\", or \"unlimited\"")),
+        }
+    }
+}
+
+impl fmt::Display for RetainSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("unlimited"),
+            Some(size) => f.write_str(&print_size(&size)),
+        }
+    }
+}
+
 impl FromStr for Glob {
     type Err = String;
 
@@ -217,4 +243,16 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(FetchAs, ContactUrl, Via, AdminAddress, Retain, Token, Glob, HostPattern, Endpoints, Protocol);
+serde_as_text!(
+    FetchAs,
+    ContactUrl,
+    Via,
+    AdminAddress,
+    Retain,
+    RetainSize,
+    Token,
+    Glob,
+    HostPattern,
+    Endpoints,
+    Protocol
+);

@@ -10,6 +10,7 @@ use http::{HeaderName, StatusCode, Version, request};
 use tracing::{Level, enabled, info};
 
 use super::channel::{Channel, Scope};
+use super::denial::Denial;
 use super::stop::Stop;
 use crate::audit::{self, Event, Record};
 use crate::clock;
@@ -92,9 +93,10 @@ impl Account {
         });
     }
 
-    /// It has left a record, whatever became of it.
-    pub fn recorded(&self, record: &Record) {
+    /// It is worth a record, whatever became of it.
+    pub fn recorded(&self, denial: &Denial) {
         let Some(line) = &self.line else { return };
+        let record = &denial.record;
         let robots = record.robots.as_ref();
         let confirmed_at = robots.and_then(|robots| robots.confirmed_at);
         line.decided(Decided {
@@ -111,7 +113,7 @@ impl Account {
             sha256: robots.and_then(|robots| robots.sha256.clone()),
             fetched_at: robots.and_then(|robots| robots.fetched_at),
             age_s: confirmed_at.map(|confirmed_at| record.time.since(confirmed_at).as_secs()),
-            id: Some(record.id.clone()),
+            id: denial.is_recorded.then(|| record.id.clone()),
         });
     }
 
@@ -119,7 +121,7 @@ impl Account {
     pub(super) fn tell(&self, channel: &Channel, status: StatusCode, stop: Option<&Stop>) {
         let Some(line) = &self.line else { return };
         if let Some(Stop::Denial(denial)) = stop {
-            self.recorded(&denial.record);
+            self.recorded(denial);
         }
         let error = match stop {
             Some(Stop::Refusal(refusal)) => Some(refusal.proxy_error),

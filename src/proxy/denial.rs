@@ -12,10 +12,12 @@ use crate::audit::Record;
 use crate::evidence::{Exhibit, Kind};
 use crate::store::Known;
 
-/// A refused request, recorded.
+/// A refused request.
 #[derive(Debug)]
 pub struct Denial {
     pub record: Record,
+    /// Whether the record is in the log; otherwise a later line there says that one is missing.
+    pub is_recorded: bool,
     pub problem: Problem,
     pub status: StatusCode,
     pub proxy_error: &'static str,

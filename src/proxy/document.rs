@@ -65,7 +65,7 @@ impl<'a> Document<'a> {
             robots: denial.statement.as_ref().map(|statement| &*statement.shown),
             group: record.group.as_ref(),
             rule: record.rule.as_ref(),
-            record: Some(&record.id),
+            record: denial.is_recorded.then_some(record.id.as_str()),
             ..self
         }
     }

@@ -59,6 +59,7 @@ impl Draft<'_> {
     pub(super) fn denial(&self, reason: Reason, problem: Problem) -> Denial {
         Denial {
             record: self.record(reason),
+            is_recorded: false,
             problem,
             status: self.rules.status(&self.agent, problem == Problem::RobotsUnreachable),
             proxy_error: "http_request_denied",

@@ -149,7 +149,7 @@ impl Gate {
                     Mixed::Tunnel => {
                         let mut denial = denial;
                         denial.record.event = Event::Tunnelled;
-                        self.record(&denial).await;
+                        self.record(&mut denial).await;
                         self.check_audit()?;
                         self.goes_all_the_same(ask, &denial);
                     }
@@ -192,7 +192,8 @@ impl Gate {
     pub async fn record_inside(&self, origin: &Origin, asker: &Asker, reason: Reason, sni: Option<&str>) {
         let mut denial = self.draft(Subject::Host(origin), asker.ask()).denial(reason, Problem::NotServed);
         denial.record.sni = sni.map(|name| Record::text(name.as_bytes()));
-        self.record(&denial).await;
+        self.count_denied(&denial);
+        self.record(&mut denial).await;
     }
 
     fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {

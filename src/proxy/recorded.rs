@@ -24,15 +24,19 @@ impl Gate {
         if let Some(exemption) = exemption {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
-            if self.record(&denial).await {
+            if self.record(&mut denial).await {
                 self.goes_all_the_same(draft.ask, &denial);
                 return Ok(());
             }
+            // It is denied, and the one record of this request is lost already.
             denial.record.event = Event::Denied;
+            say(&denial.record);
+            self.count_denied(&denial);
+            return Err(self.refused(denial));
         } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
             denial.record.event = Event::WouldDeny;
             // Who observes wants nothing denied, and a lost record is counted by the writer.
-            self.record(&denial).await;
+            self.record(&mut denial).await;
             self.check_audit()?;
             self.goes_all_the_same(draft.ask, &denial);
             return Ok(());
@@ -43,17 +47,28 @@ impl Gate {
     /// Counts a request that goes although it was disallowed, and puts it on its account. One that is
     /// denied counts when it is recorded.
     pub(super) fn goes_all_the_same(&self, ask: Ask<'_>, denial: &Denial) {
-        ask.account.recorded(&denial.record);
+        ask.account.recorded(denial);
         let Record { event, reason, path_seen, .. } = denial.record;
         self.decisions.recorded(event, reason, path_seen);
     }
 
-    pub(super) async fn deny(&self, denial: Denial) -> No {
-        let is_recorded = self.record(&denial).await;
+    pub(super) async fn deny(&self, mut denial: Denial) -> No {
+        self.count_denied(&denial);
+        self.record(&mut denial).await;
+        self.refused(denial)
+    }
+
+    /// The answer to a request whose record has been seen to.
+    fn refused(&self, denial: Denial) -> No {
         match self.check_audit() {
-            Err(no) if !is_recorded => no,
+            Err(no) if !denial.is_recorded => no,
             _ => No::Denial(Box::new(denial)),
         }
+    }
+
+    pub(super) fn count_denied(&self, denial: &Denial) {
+        let Record { event, reason, path_seen, .. } = denial.record;
+        self.decisions.recorded(event, reason, path_seen);
     }
 
     /// Whether anything may be decided while records cannot be written (`audit.on_failure`).
@@ -63,25 +78,25 @@ impl Gate {
 
     /// Whether the record was handed to the operating system. A denial stands without it; the writer
     /// says loudly that records are lost, and counts them.
-    pub(super) async fn record(&self, denial: &Denial) -> bool {
+    pub(super) async fn record(&self, denial: &mut Denial) -> bool {
         let record = &denial.record;
-        // The query is where secrets are: it stands in the record alone.
-        let url = record.url.split('?').next().unwrap_or_default();
-        info!(
-            client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), url, agent = record.agent,
-            line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
-        );
-        if record.event == Event::Denied {
-            self.decisions.recorded(record.event, record.reason, record.path_seen);
+        say(record);
+        let written = self.audit.write(record.clone(), denial.exhibits.clone()).await;
+        if let Err(error) = &written {
+            debug!(record = record.id, "{error}");
         }
-        match self.audit.write(record.clone(), denial.exhibits.clone()).await {
-            Ok(_) => true,
-            Err(error) => {
-                debug!(record = record.id, url, "{error}");
-                false
-            }
-        }
+        denial.is_recorded = written.is_ok();
+        denial.is_recorded
     }
+}
+
+/// In the log of the process. The query is where secrets are: it stands in the record alone.
+fn say(record: &Record) {
+    let url = record.url.split('?').next().unwrap_or_default();
+    info!(
+        client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), url, agent = record.agent,
+        line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
+    );
 }
 
 fn exempted(record: Record, exemption: &Exemption) -> Record {

@@ -61,11 +61,16 @@ pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
 /// The 403: why, from which line of which version of the file, and what to do (RFC 9209 §2.3.3,
 /// `http_request_denied`).
 pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
-    let (record, sentence) = (&denial.record, denial.sentence());
+    let (record, mut sentence) = (&denial.record, denial.sentence());
+    if !denial.is_recorded {
+        sentence.push_str(" The record of this denial could not be written.");
+    }
     let document = Document::of(denial.problem, denial.status, &sentence).denied(denial);
     let mut response = problem(denial.problem, denial.status, &sentence, &document, asked);
     insert(&mut response, PROXY_STATUS, &denial.proxy_status());
-    insert(&mut response, RECORD, &record.id);
+    if denial.is_recorded {
+        insert(&mut response, RECORD, &record.id);
+    }
     finish(&mut response, denial.retry_after);
     response
 }

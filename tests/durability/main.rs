@@ -10,6 +10,7 @@
 mod support;
 
 mod disk;
+mod hang;
 mod killed;
 mod origins;
 mod readers;

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 
 use super::at;
 use super::inventory::Inventory;
+use super::prune::octets;
 use crate::audit::journal::private;
 use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours};
 
@@ -100,6 +101,11 @@ impl Closed {
     /// The file with its lines.
     fn lines(&self) -> PathBuf {
         self.file(if self.has.packed { ".jsonl.gz" } else { ".jsonl" })
+    }
+
+    /// What its lines take on the disk.
+    pub fn octets(&self) -> io::Result<u64> {
+        octets(&self.lines())
     }
 
     /// Compresses it and writes its inventory, `known` to who wrote it, as far as that has not been done.

@@ -15,7 +15,6 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -43,21 +42,20 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins with what is there; ends by itself with the writer that `desk` belongs to.
-    pub fn start(
+    /// It ends by itself with the writer that `desk` belongs to.
+    pub fn new(
         config: Current,
         clock: Arc<dyn Clock>,
         mut desk: Desk,
         closings: mpsc::Receiver<Closing>,
         lock: File,
-    ) -> io::Result<JoinHandle<()>> {
+    ) -> Self {
         let (dir, files) = (config.load().dir.clone(), desk.files().clone());
-        let keeper = Self { dir, config, clock, desk, closings, files, _lock: lock };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        std::thread::Builder::new().name("audit-keeper".into()).spawn(move || keeper.run(&runtime))
+        Self { dir, config, clock, desk, closings, files, _lock: lock }
     }
 
-    fn run(mut self, runtime: &Runtime) {
+    /// Begins with what is there.
+    pub fn run(mut self, runtime: &Runtime) {
         let mut trouble = None;
         loop {
             let outcome = runtime.block_on(self.round());
@@ -82,9 +80,9 @@ impl Keeper {
         let put_away = |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
         let closed = survey.closed.iter().filter(|closed| closed.is_there());
         let kept = closed.map(put_away).fold(tidied, io::Result::and);
-        let pruned = self.prune().await;
-        let forgotten = self.forget(files).await;
-        kept.and(pruned).and(forgotten)
+        let pruned = self.prune_by_age(files).await;
+        let made_room = self.prune_by_size(files).await;
+        kept.and(pruned).and(made_room)
     }
 
     /// The writer is gone, and whatever takes its time is to be left for the next start.

@@ -1,32 +1,78 @@
-//! What is older than it is kept goes: lines from the beginning of the log, and the evidence that
-//! only they named.
+//! What is older than it is kept goes, and so does what there is no room for: lines from the beginning of
+//! the log, and the evidence that only they named.
 
 use std::collections::HashSet;
-use std::io;
+use std::path::Path;
+use std::{fs, io};
 
 use super::closed::{Closed, Survey};
-use super::inventory::each_line;
+use super::inventory::{Inventory, each_line};
 use super::{Keeper, at};
 use crate::audit::exhibits::ExhibitName;
 use crate::audit::notice::{Notice, Pruned, PrunedEvent};
+use crate::audit::segment;
 use crate::audit::writer::ForgetError;
+use crate::evidence::EVIDENCE_NAME;
 use crate::limits::EVIDENCE_FORGOTTEN_AT_ONCE;
 
 impl Keeper {
-    /// Removes closed files whose last line is too old, oldest first, once the log has said so.
-    pub(super) async fn prune(&self) -> io::Result<()> {
-        let Some(retain) = self.config.load().retain else { return Ok(()) };
+    /// Removes closed files whose last line is too old, oldest first, and the evidence that only they
+    /// named. `files`: how many had been begun before anything was looked at.
+    pub(super) async fn prune_by_age(&self, files: u64) -> io::Result<()> {
+        if let Some(retain) = self.config.load().retain {
+            let now = self.clock.wall();
+            self.remove_while(|_, inventory| Ok(now.since(inventory.time) >= retain)).await?;
+        }
+        self.forget(files).await
+    }
+
+    /// Removes the oldest closed files until the log has room for the others. `files`: as above.
+    pub(super) async fn prune_by_size(&self, files: u64) -> io::Result<()> {
+        let Some(size) = self.config.load().retain_size else { return Ok(()) };
+        // What their evidence takes is known only when it is seen to: first what is beyond the bound
+        // without any, all at once, then one file after the other.
+        let mut excess = self.octets_of_lines()?.saturating_sub(size);
+        loop {
+            let mut freed = 0;
+            let removed = self.remove_while(|closed, _| {
+                let goes_on = freed < excess;
+                freed += if goes_on { closed.octets()? } else { 0 };
+                Ok(goes_on)
+            });
+            let has_removed = removed.await?;
+            self.forget(files).await?;
+            let taken = self.octets_of_lines()? + octets_below(&self.dir.join(EVIDENCE_NAME))?;
+            if taken <= size || (excess > 0 && !has_removed) {
+                return Ok(());
+            }
+            // The next one, however small it is.
+            excess = 1;
+        }
+    }
+
+    /// Of the files of the log, with the one that is being written.
+    fn octets_of_lines(&self) -> io::Result<u64> {
+        let files = segment::files(&self.dir).map_err(at(&self.dir))?;
+        files.iter().map(|(path, _)| octets(path)).sum()
+    }
+
+    /// Removes closed files from the oldest on for as long as `goes` says so, once the log has said so
+    /// itself. Whether there were any.
+    async fn remove_while(
+        &self,
+        mut goes: impl FnMut(&Closed, &Inventory) -> io::Result<bool>,
+    ) -> io::Result<bool> {
         let now = self.clock.wall();
         let (mut old, mut last) = (Vec::new(), None);
         for closed in Survey::of(&self.dir)?.closed.into_iter().filter(Closed::is_there) {
             let inventory = closed.inventory(&|| self.is_over())?;
-            if now.since(inventory.time) < retain {
+            if !goes(&closed, &inventory)? {
                 break;
             }
             last = Some(inventory.last);
             old.push(closed);
         }
-        let Some(last) = last else { return Ok(()) };
+        let Some(last) = last else { return Ok(false) };
         let notice = Pruned {
             event: PrunedEvent::It,
             last_hash: last.hash,
@@ -37,12 +83,12 @@ impl Keeper {
         };
         self.desk.note(Notice::Pruned(notice)).await.map_err(io::Error::other)?;
         tracing::info!(last_seq = last.seq, files = old.len(), "old files of the denial log are removed");
-        old.iter().try_for_each(Closed::prune)
+        old.iter().try_for_each(Closed::prune).map(|()| true)
     }
 
     /// Removes the evidence of files that were pruned, as their inventories tell, unless another file
     /// names it. `files`: how many had been begun before anything was looked at.
-    pub(super) async fn forget(&self, files: u64) -> io::Result<()> {
+    async fn forget(&self, files: u64) -> io::Result<()> {
         let survey = Survey::of(&self.dir)?;
         for gone in survey.closed.iter().filter(|closed| closed.is_pruned()) {
             let mut names = gone.pruned()?.names;
@@ -86,5 +132,29 @@ impl Keeper {
         } else {
             Err(io::Error::other("another program is rotating them"))
         }
+    }
+}
+
+/// Of all files below `dir`.
+fn octets_below(dir: &Path) -> io::Result<u64> {
+    let mut sum = 0;
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries.map_err(at(dir))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(at(dir))?;
+        let is_dir = entry.file_type().map_err(at(dir))?.is_dir();
+        sum += if is_dir { octets_below(&entry.path())? } else { octets(&entry.path())? };
+    }
+    Ok(sum)
+}
+
+/// Of one file; none where it has gone meanwhile.
+pub(super) fn octets(path: &Path) -> io::Result<u64> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(at(path)(error)),
     }
 }

@@ -161,6 +161,9 @@ impl Disk {
 
     /// Writes what waits, within the deadline, and lets go of the file. Nothing is kept after it.
     pub fn close(&self) {
+        if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return;
+        }
         let mut desk = self.shared.desk();
         desk.is_closing = true;
         self.shared.changed.notify_all();

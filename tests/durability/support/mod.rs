@@ -2,6 +2,7 @@
 //! the [`Crawler`]s that go there.
 
 mod crawler;
+mod hang;
 mod log;
 mod place;
 mod serve;
@@ -10,6 +11,7 @@ mod site;
 use std::time::Duration;
 
 pub use crawler::{Answer, Crawler};
+pub use hang::Hang;
 pub use log::Log;
 pub use place::Place;
 pub use serve::Serve;

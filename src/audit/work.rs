@@ -1,0 +1,228 @@
+//! What the writer's thread has in hand, where the watchdog can see it too: the queue of jobs, when
+//! the work on the disk that is under way began, and the requests that wait for its end. A call to
+//! the operating system that does not return cannot be ended, but who waits for it can be answered.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::config::Current;
+use super::exhibits::ExhibitName;
+use super::health::{Status, Trouble};
+use super::record::Record;
+use super::segment::FILE_NAME;
+use super::writer::{Done, ForgetError, Job, WriteError, Written};
+use crate::clock::{Clock, monotonic};
+
+/// Shared by the writer's thread and its watchdog.
+#[derive(Debug)]
+pub(super) struct Work {
+    config: Current,
+    clock: Arc<dyn Clock>,
+    status: Arc<Status>,
+    /// Locked by the writer's thread while it waits for jobs, and by the watchdog while that thread
+    /// does not come back from the disk.
+    jobs: Mutex<mpsc::Receiver<Job>>,
+    held: Mutex<Held>,
+    /// A step has begun.
+    pub begun: Notify,
+    /// A step that took too long has ended after all.
+    pub returned: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// When the step under way began; none while the thread waits for jobs.
+    since: Option<Instant>,
+    /// It has taken too long, and the requests that waited for it have been answered.
+    is_given_up: bool,
+    /// Of the lines that are being written, in their order.
+    unanswered: Vec<Unanswered>,
+    /// Records that wait for their evidence.
+    waiting: Vec<Waiting>,
+}
+
+/// Who is told how it went with a line.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    /// None where the writer itself has something to say.
+    pub done: Option<Done>,
+    pub is_record: bool,
+}
+
+/// A record that is to be written once its evidence is kept.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub record: Box<Record>,
+    pub done: Done,
+    /// What is not kept yet.
+    pub missing: Vec<ExhibitName>,
+}
+
+impl Work {
+    pub fn new(
+        config: Current,
+        clock: Arc<dyn Clock>,
+        status: Arc<Status>,
+        jobs: mpsc::Receiver<Job>,
+    ) -> Self {
+        let (jobs, held) = (Mutex::new(jobs), Mutex::default());
+        Self { config, clock, status, jobs, held, begun: Notify::new(), returned: Notify::new() }
+    }
+
+    /// The queue, for as long as the guard lives.
+    pub fn jobs(&self) -> MutexGuard<'_, mpsc::Receiver<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long a step may take (`audit.write_timeout`).
+    pub fn timeout(&self) -> Duration {
+        self.config.load().write_timeout
+    }
+
+    /// The disk is about to be asked for something. Tells whether the step before was given up.
+    pub fn begin_step(&self) -> bool {
+        let was_given_up = self.settle(Some(monotonic()));
+        self.begun.notify_one();
+        was_given_up
+    }
+
+    /// Nothing is asked of the disk. Tells whether the step before was given up.
+    pub fn end_step(&self) -> bool {
+        self.settle(None)
+    }
+
+    fn settle(&self, since: Option<Instant>) -> bool {
+        let mut held = self.held();
+        held.since = since;
+        let was_given_up = mem::take(&mut held.is_given_up);
+        drop(held);
+        if was_given_up {
+            self.returned.notify_one();
+        }
+        was_given_up
+    }
+
+    /// Nothing is done any more: whoever asks or waits is told so.
+    pub fn end(&self) {
+        self.end_step();
+        drop(mem::take(&mut *self.held()));
+        let mut jobs = self.jobs();
+        jobs.close();
+        while jobs.try_recv().is_ok() {}
+    }
+
+    /// Whether the step under way has taken too long.
+    pub fn is_given_up(&self) -> bool {
+        self.held().is_given_up
+    }
+
+    /// Since when the step under way has been; none while there is none, or it was given up.
+    pub fn since(&self) -> Option<Instant> {
+        let held = self.held();
+        held.since.filter(|_| !held.is_given_up)
+    }
+
+    /// These wait for the end of the step.
+    pub fn hold(&self, unanswered: Vec<Unanswered>) {
+        self.held().unanswered = unanswered;
+    }
+
+    /// Those who wait for the step, to be answered; none where it was given up: they have been told
+    /// that nothing was written, and so it must be.
+    pub fn release(&self) -> Option<Vec<Unanswered>> {
+        let mut held = self.held();
+        let (unanswered, is_given_up) = (mem::take(&mut held.unanswered), held.is_given_up);
+        drop(held);
+        if !is_given_up {
+            return Some(unanswered);
+        }
+        // Those who were held after it was given up.
+        self.refuse(unanswered.into_iter());
+        None
+    }
+
+    /// Waits for its evidence.
+    pub fn wait_for_evidence(&self, waiting: Waiting) {
+        self.held().waiting.push(waiting);
+    }
+
+    /// How many records wait for their evidence.
+    pub fn waiting(&self) -> usize {
+        self.held().waiting.len()
+    }
+
+    /// What they name, and so must not be removed.
+    pub fn names_of_waiting(&self) -> Vec<ExhibitName> {
+        self.held().waiting.iter().flat_map(|waiting| waiting.record.exhibits()).collect()
+    }
+
+    /// The records that wait for nothing else, now that it has been seen to `settled`.
+    pub fn take_ready(&self, settled: &[ExhibitName]) -> Vec<Waiting> {
+        let mut held = self.held();
+        for waiting in &mut held.waiting {
+            waiting.missing.retain(|name| !settled.contains(name));
+        }
+        held.waiting.extract_if(.., |waiting| waiting.missing.is_empty()).collect()
+    }
+
+    /// Ends all waiting for a step that has taken too long: those who wait are told that nothing was
+    /// written, and it is counted. Whatever the step comes to, it counts as one that failed.
+    pub fn give_up(&self) {
+        let mut held = self.held();
+        held.is_given_up = true;
+        let (unanswered, waiting) = (mem::take(&mut held.unanswered), mem::take(&mut held.waiting));
+        drop(held);
+        self.status.update(|health| health.errors += 1);
+        let path = self.config.load().dir.join(FILE_NAME);
+        self.status.begin(Trouble::Records, &format!("to {}: {}", path.display(), self.why()), None);
+        let waiting = waiting.into_iter().map(|it| Unanswered { done: Some(it.done), is_record: true });
+        self.refuse(unanswered.into_iter().chain(waiting));
+    }
+
+    /// What is said to a job that comes while the thread does not come back from the disk.
+    pub fn refuse_job(&self, job: Job) {
+        match job {
+            Job::Write { done, .. } => {
+                self.refuse(std::iter::once(Unanswered { done: Some(done), is_record: true }));
+            }
+            Job::Note { done, .. } => {
+                self.refuse(std::iter::once(Unanswered { done: Some(done), is_record: false }));
+            }
+            Job::Forget { done, .. } => {
+                let _ = done.send(Err(ForgetError::Io(std::io::ErrorKind::TimedOut.into())));
+            }
+        }
+    }
+
+    fn refuse(&self, unanswered: impl Iterator<Item = Unanswered>) {
+        let unanswered: Vec<_> = unanswered.collect();
+        let records = unanswered.iter().filter(|it| it.is_record).count() as u64;
+        // Counted before anybody is told.
+        self.status.lose(records, &self.why(), self.clock.wall());
+        answer(unanswered, &Err(WriteError::TimedOut(self.timeout())));
+    }
+
+    fn why(&self) -> String {
+        no_answer(self.timeout())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is said of a disk that does not answer.
+pub(super) fn no_answer(timeout: Duration) -> String {
+    format!("the disk has not answered for {timeout:?} (audit.write_timeout)")
+}
+
+/// Tells each how it went; without places where nothing was written.
+pub(super) fn answer(unanswered: Vec<Unanswered>, outcome: &Result<Vec<Written>, WriteError>) {
+    for (at, done) in unanswered.into_iter().enumerate().filter_map(|(at, it)| Some((at, it.done?))) {
+        // Whoever asked may have left; the line stands.
+        let _ = done.send(outcome.as_ref().map(|places| places[at]).map_err(Clone::clone));
+    }
+}
