@@ -10,8 +10,8 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  private  suites  clients  ca
-//!              egress  evidence  fetch  store  audit  review   one thing each
+//! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  listener  private  suites
+//!              clients  ca  egress  evidence  fetch  store  audit  review   one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -30,6 +30,7 @@
 //! | [`halt`] | the end of the proxy, as it is heard of |
 //! | [`carried`] | a request while it is passed from hand to hand |
 //! | `numbers` | what is counted, each worker for itself |
+//! | [`listener`] | TCP sockets that are bound first and listen later |
 //! | [`latency`] | how long things took, counted in buckets |
 //! | [`private`] | files that hold secrets |
 //! | [`suites`] | the cryptography of TLS, for both sides |
@@ -97,6 +98,7 @@ pub mod halt;
 mod heap;
 pub mod latency;
 pub mod limits;
+pub mod listener;
 pub mod moment;
 mod numbers;
 pub mod origin;

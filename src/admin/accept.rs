@@ -1,41 +1,54 @@
-//! How connections are taken: so many at a time, until it is told to stop. Who comes when all places
-//! are taken waits in the system's queue.
+//! How connections are taken, until it is told to stop.
 
+use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::limits::ACCEPT_PAUSE;
 
-/// Hands each connection that `accept` gives to `converse`, with its place: to be held as long as it
-/// lasts. `to`: what they are connections to.
+/// Hands each connection that `accept` gives to `converse`. `to`: what they are connections to.
 pub(super) async fn each<T, F: Future<Output = io::Result<T>>>(
     to: &str,
-    places_max: usize,
     stop: &CancellationToken,
     accept: impl Fn() -> F,
-    converse: impl Fn(T, OwnedSemaphorePermit),
+    mut converse: impl FnMut(T),
 ) {
-    let places = Arc::new(Semaphore::new(places_max));
-    let next = async || {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
-        Ok::<_, io::Error>((accept().await?, place))
-    };
     loop {
         let accepted = tokio::select! {
-            accepted = next() => accepted,
+            accepted = accept() => accepted,
             () = stop.cancelled() => return,
         };
         match accepted {
-            Ok((stream, place)) => converse(stream, place),
+            Ok(connection) => converse(connection),
             Err(error) => {
                 warn!("cannot accept a connection to {to}: {error}");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// The connections of a listener that never has a new one wait: where there are too many, the oldest is
+/// closed. Each is for one request, which takes moments, so the oldest is one that asks nothing, or does
+/// not read its answer.
+#[derive(Debug, Default)]
+pub(super) struct Newest {
+    /// In the order in which they came.
+    connections: VecDeque<AbortHandle>,
+}
+
+impl Newest {
+    /// Notes a connection, and closes the oldest where there would be more than `max`.
+    pub fn admit(&mut self, connection: AbortHandle, max: usize) {
+        self.connections.retain(|other| !other.is_finished());
+        while self.connections.len() >= max {
+            let Some(oldest) = self.connections.pop_front() else { break };
+            oldest.abort();
+        }
+        self.connections.push_back(connection);
     }
 }

@@ -1,4 +1,5 @@
-//! The listener: one request a connection, so that one deadline bounds everything about it.
+//! The listener: one request a connection, so that one deadline bounds everything about it. No connection
+//! keeps another from being answered.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,14 +17,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::{Watched, accept, routes};
+use super::accept::{self, Newest};
+use super::{Watched, routes};
 use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
+use crate::listener;
 
-/// A listener that is bound, but not served yet. Port 0 has become a number.
+/// A socket that is bound, but not served yet; one that this process has bound takes no connections
+/// before. Port 0 has become a number.
 #[derive(Debug)]
 pub struct Listener {
-    listener: TcpListener,
+    socket: TcpListener,
     address: SocketAddr,
+    /// Whether it was handed over, and listens already.
+    is_listening: bool,
 }
 
 /// An address that cannot be listened on.
@@ -36,15 +42,30 @@ pub struct BindError {
 
 impl Listener {
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        let bound = TcpListener::bind(address).and_then(Self::handed_over);
+        let bound = listener::bind(address).and_then(|socket| {
+            let address = socket.local_addr()?;
+            Ok(Self { socket, address, is_listening: false })
+        });
         bound.map_err(|source| BindError { address, source })
     }
 
     /// One that somebody else has bound and handed to this process.
-    pub fn handed_over(listener: TcpListener) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+    pub fn handed_over(socket: TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address, is_listening: true })
+    }
+
+    /// From now on connections are taken.
+    pub(super) fn listen(&mut self) -> io::Result<()> {
+        if !self.is_listening {
+            let in_use = |source: io::Error| {
+                io::Error::new(source.kind(), BindError { address: self.address, source })
+            };
+            listener::listen(&self.socket).map_err(in_use)?;
+        }
+        self.is_listening = true;
+        Ok(())
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -59,19 +80,20 @@ pub(super) async fn serve(
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let listener = match tokio::net::TcpListener::from_std(listener.listener) {
+    let listener = match tokio::net::TcpListener::from_std(listener.socket) {
         Ok(listener) => listener,
         Err(error) => return warn!("the admin listener cannot be served: {error}"),
     };
     let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-    let converse = |stream, place| {
+    let mut connections = Newest::default();
+    let converse = |stream| {
         let watched = Arc::clone(&watched);
-        tasks.spawn(async move {
+        let connection = tasks.spawn(async move {
             let _ = timeout(ADMIN_DEADLINE, converse(stream, watched)).await;
-            drop(place);
         });
+        connections.admit(connection.abort_handle(), ADMIN_CONNECTIONS_MAX);
     };
-    accept::each("the admin listener", ADMIN_CONNECTIONS_MAX, &stop, accept, converse).await;
+    accept::each("the admin listener", &stop, accept, converse).await;
 }
 
 async fn converse(stream: TcpStream, watched: Arc<Watched>) {

@@ -70,10 +70,11 @@ pub struct Admin {
 impl Admin {
     /// Starts to answer on `listener` and on `socket`, where there is one.
     pub fn start(
-        listener: Option<Listener>,
+        mut listener: Option<Listener>,
         socket: Option<control::Socket>,
         watched: Watched,
     ) -> io::Result<Self> {
+        listener.as_mut().map_or(Ok(()), Listener::listen)?;
         let (stop, watched) = (CancellationToken::new(), Arc::new(watched));
         let address = listener.as_ref().map(Listener::address);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -166,6 +166,10 @@ impl From<TokenError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self { exit: Exit::InputOutput, error: error.into() }
+        let exit = match error.kind() {
+            std::io::ErrorKind::AddrInUse => Exit::Unavailable,
+            _ => Exit::InputOutput,
+        };
+        Self { exit, error: error.into() }
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct Acceptor {
 impl Acceptor {
     /// From now on, until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
     pub fn begin(self, listeners: Listeners) {
-        for listener in listeners.0 {
+        for listener in listeners.sockets {
             match Listener::new(listener) {
                 Ok(listener) => drop(tokio::spawn(self.clone().accept_all(listener))),
                 Err(error) => warn!("a listener cannot be served: {error}"),
@@ -193,8 +193,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_set_of_a_listener_holds_of_what_it_accepts() {
         for (listening, is_paced) in [(Ipv4Addr::LOCALHOST, false), (Ipv4Addr::UNSPECIFIED, true)] {
-            let Listeners(mut bound) = Listeners::bind(&[(listening, 0).into()]).unwrap();
-            let listener = Listener::new(bound.remove(0)).unwrap();
+            let mut bound = Listeners::bind(&[(listening, 0).into()]).unwrap();
+            bound.listen().unwrap();
+            let listener = Listener::new(bound.sockets.remove(0)).unwrap();
             let address = (Ipv4Addr::LOCALHOST, listener.socket.local_addr().unwrap().port());
             let (client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
             let (client, (stream, _)) = (client.unwrap(), accepted.unwrap());

@@ -10,7 +10,7 @@ mod totals;
 mod worker;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -26,10 +26,17 @@ use worker::Worker;
 
 use crate::halt::Halt;
 use crate::limits::ACCEPTORS_MAX;
+use crate::listener;
 
-/// Listeners that are bound, but not served yet. Their addresses are known: port 0 became a number.
+/// Sockets that are bound, but not served yet. Their addresses are known: port 0 became a number. Those
+/// that this process has bound take no connection before the proxy serves: a client is refused by the
+/// system, as before the start, and never accepted and dropped.
 #[derive(Debug)]
-pub struct Listeners(Vec<TcpListener>);
+pub struct Listeners {
+    sockets: Vec<TcpListener>,
+    /// Whether they were handed over, and listen already.
+    is_listening: bool,
+}
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -42,28 +49,39 @@ pub struct BindError {
 impl Listeners {
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, BindError> {
         let bind = |address: &SocketAddr| {
-            let listener = TcpListener::bind(address).and_then(|listener| {
-                listener.set_nonblocking(true)?;
-                Ok(listener)
-            });
-            listener.map_err(|source| BindError { address: *address, source })
+            listener::bind(*address).map_err(|source| BindError { address: *address, source })
         };
-        addresses.iter().map(bind).collect::<Result<_, _>>().map(Self)
+        let sockets = addresses.iter().map(bind).collect::<Result<_, _>>()?;
+        Ok(Self { sockets, is_listening: false })
     }
 
     /// Those that somebody else has bound and handed to this process.
     pub fn handed_over(listeners: Vec<TcpListener>) -> io::Result<Self> {
         listeners.iter().try_for_each(|listener| listener.set_nonblocking(true))?;
-        Ok(Self(listeners))
+        Ok(Self { sockets: listeners, is_listening: true })
+    }
+
+    /// From now on connections are taken.
+    fn listen(&mut self) -> Result<(), BindError> {
+        for socket in self.sockets.iter().filter(|_| !self.is_listening) {
+            let in_use = |source| BindError {
+                address: socket.local_addr().unwrap_or_else(|_| (Ipv4Addr::UNSPECIFIED, 0).into()),
+                source,
+            };
+            listener::listen(socket).map_err(in_use)?;
+        }
+        self.is_listening = true;
+        Ok(())
     }
 
     /// The same ones: who comes by them is accepted once, by whoever is first.
     fn again(&self) -> io::Result<Self> {
-        self.0.iter().map(TcpListener::try_clone).collect::<Result<_, _>>().map(Self)
+        let sockets = self.sockets.iter().map(TcpListener::try_clone).collect::<Result<_, _>>()?;
+        Ok(Self { sockets, is_listening: self.is_listening })
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.sockets.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 }
 
@@ -81,14 +99,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the threads that serve `listeners`.
-    pub fn start(listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
+    /// Starts the threads that serve `listeners`. An error where an address has been taken meanwhile.
+    pub fn start(mut listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
         let stop = Halt::default();
         let addresses = listeners.addresses();
         let acceptors = assembly.workers.min(ACCEPTORS_MAX);
         let accepting = (0..acceptors).map(|_| listeners.again()).collect::<io::Result<Vec<_>>>()?;
         // Each of them holds a place for whom it waits, at each listener.
-        let waiting = acceptors * listeners.0.len();
+        let waiting = acceptors * listeners.sockets.len();
         let (settings, places) = (assembly.settings(), descriptors::places().max(waiting + 1));
         descriptors::say_if_short(settings.clients.max_connections, places);
         let gate = assembly.gate(&settings);
@@ -107,6 +125,7 @@ impl Server {
             is_short: Arc::default(),
         };
         // Nobody is let in before all is there.
+        listeners.listen().map_err(|error| io::Error::new(error.source.kind(), error))?;
         for (worker, listeners) in workers.iter().zip(accepting) {
             worker.accept(acceptor.clone(), listeners);
             acceptor.workers.rotate_left(1);

@@ -1,6 +1,7 @@
 //! The admin listener by its flag and its setting.
 
-use std::net::TcpListener;
+use std::io::{ErrorKind, Write};
+use std::net::{TcpListener, TcpStream};
 
 use crate::support::{Served, courtesy, end, exchange, state_dir, status};
 
@@ -85,5 +86,36 @@ fn the_settings_in_effect_are_told_with_where_each_came_from() {
     served.wait_for("courtesy_config_reloads_total", 1.0);
     assert_eq!(setting(&served, "robots.profile"), ("archival".into(), of_file));
     assert_eq!(setting(&served, "log.format"), ("text".into(), "default".into()));
+    served.terminate();
+}
+
+/// Whoever asks nothing, asks by half, or does not read what is answered keeps nobody from an answer: the
+/// oldest connection is closed for the newest.
+#[test]
+fn connections_that_ask_nothing_hold_up_no_answer() {
+    /// More than are served at one time.
+    const MANY: usize = 300;
+    let dir = state_dir();
+    let served = Served::start(dir.path(), &[]);
+    let admin = served.admin.expect("an address in the log");
+    let whole = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+    for begun in ["", "GET /healthz HTTP/1.1\r\nHost: ", &whole[..whole.len() - 2], "\r\n"] {
+        let mut silent: Vec<_> = (0..MANY).map(|_| TcpStream::connect(admin).unwrap()).collect();
+        for stream in &mut silent {
+            // Whether it is still there: the oldest may be gone already.
+            let _ = stream.write_all(begun.as_bytes());
+        }
+        assert!(served.ask_admin("/healthz").ends_with("\r\n\r\nok\n"), "{begun:?}");
+        assert_eq!(status(&served.ask_admin("/readyz")), 200, "{begun:?}");
+        let is_open = |stream: &TcpStream| {
+            stream.set_nonblocking(true).unwrap();
+            stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+        };
+        // Not for the want of time: of those that came last many are still waited for.
+        let open: Vec<_> = silent.iter().map(is_open).collect();
+        assert!(!open[0] && open[MANY - 1], "{begun:?}: {open:?}");
+        let first = open.iter().position(|is_open| *is_open).expect("the last");
+        assert!(open[first..].iter().all(|is_open| *is_open), "{begun:?}: {open:?}");
+    }
     served.terminate();
 }

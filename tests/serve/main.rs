@@ -9,5 +9,6 @@ mod manager;
 mod metrics;
 mod reload;
 mod sockets;
+mod start;
 mod store;
 mod support;

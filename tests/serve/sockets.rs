@@ -11,7 +11,7 @@ use crate::support::{Served, Site, exchange, state_dir, status, until};
 
 /// What the service manager does: the socket as the third descriptor, and who is meant. Only the
 /// process itself knows its own number before it begins, so a shell tells it.
-fn handing_over(socket: &TcpListener, name: &str, command: Command) -> Command {
+pub fn handing_over(socket: &TcpListener, name: &str, command: Command) -> Command {
     let script = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
     let mut wrapped = Command::new("/bin/sh");
     wrapped.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -93,8 +94,12 @@ pub(crate) async fn serve(
         Ok(listener) => listener,
         Err(error) => return warn!("the control socket cannot be served: {error}"),
     };
-    let accept = || async { listener.accept().await.map(|(stream, _)| stream) };
-    let converse = |stream, place| {
+    let places = Arc::new(Semaphore::new(CONTROL_CONNECTIONS_MAX));
+    let accept = || async {
+        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
+        Ok((listener.accept().await?.0, place))
+    };
+    let converse = |(stream, place)| {
         // Not the rest of what is watched: a conversation may outlive it.
         let (store, stop) = (Arc::clone(&watched.store), stop.clone());
         tasks.spawn(async move {
@@ -104,7 +109,7 @@ pub(crate) async fn serve(
             drop(place);
         });
     };
-    accept::each("the control socket", CONTROL_CONNECTIONS_MAX, &stop, accept, converse).await;
+    accept::each("the control socket", &stop, accept, converse).await;
 }
 
 async fn converse(

@@ -9,7 +9,6 @@ mod watch;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 use super::exit::{Exit, Failure, OrExit};
@@ -66,6 +65,8 @@ impl ServeArgs {
 }
 
 pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    // Before anything that takes time: until then a HUP ends the process.
+    let mut signals = Signals::listen()?;
     let sockets = Sockets::take()?;
     let overrides = sockets.overrides();
     let loaded = args.load(&overrides)?;
@@ -94,13 +95,13 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
         workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
-    // Before the listeners are served: from the first connection on, a signal drains.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut signals = runtime.block_on(async { Signals::new() })?;
     let socket = Socket::bind(&settings.state_dir)
         .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
         .ok();
     let admin = Admin::start(admin, socket, assembly.watched(started))?;
+    // From the first connection on, a signal drains.
+    signals.serving();
     let server = Server::start(listeners, &assembly)?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
@@ -112,10 +113,11 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     info!("{name}: finishing the requests under way, at most {:?}", assembly.settings().limits.drain_timeout);
     manager::stopping();
     watchdog.abort();
-    end_at_once_when_told_again(runtime, signals);
     admin.note_draining();
     server.stop();
+    let closed = assembly.audit.close();
     drop(admin);
+    closed.or_exit(Exit::InputOutput)?;
     info!("stopped");
     Ok(Exit::Done)
 }
@@ -151,14 +153,6 @@ async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str
             None => reloader.reload(Why::File),
         }
     }
-}
-
-/// A second signal does not wait for the drain.
-fn end_at_once_when_told_again(runtime: Runtime, mut signals: Signals) {
-    std::thread::spawn(move || {
-        runtime.block_on(signals.end());
-        std::process::exit(130);
-    });
 }
 
 fn say_ca(leaves: &Leaves, what: &str) {
