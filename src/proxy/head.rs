@@ -3,6 +3,7 @@
 //! line and the rule it breaks. What passes means one thing only.
 
 mod field;
+pub mod http2;
 mod line;
 
 use http::StatusCode;

@@ -157,6 +157,9 @@ impl Proxy {
         exchange: &mut Exchange,
         account: &Account,
     ) -> Result<Response<Body>, Stop> {
+        if request.head.version == Version::HTTP_2 {
+            head::http2::check(&request.head, self.limits.fields_max)?;
+        }
         let destination = destination(&request.head, &channel.scope, channel.control.is_pathless())?;
         let client = self.identify(&request.head, channel).await?;
         exchange.occupies(self.door.request(&client)?);

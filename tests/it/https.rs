@@ -503,14 +503,30 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 
 /// What becomes of one request, field by field and octet by octet: its status, if it has an answer.
 fn outcome(client: &mut Client, fields: &[(&[u8], &[u8])], data: &[u8]) -> Option<u16> {
-    const END_STREAM: u8 = 1;
-    const END_HEADERS: u8 = 4;
-    let block: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
+    let end = if data.is_empty() { END_STREAM } else { 0 };
+    let mut frames = vec![frame(HEADERS, END_HEADERS | end, 1, &block(fields))];
+    if !data.is_empty() {
+        frames.push(frame(DATA, END_STREAM, 1, data));
+    }
+    exchange(client, &frames)
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn block(fields: &[(&[u8], &[u8])]) -> Vec<u8> {
+    fields.iter().flat_map(|(name, value)| literal(name, value)).collect()
+}
+
+/// What becomes of the first stream of these frames: its status, if it has an answer.
+fn exchange(client: &mut Client, frames: &[Vec<u8>]) -> Option<u16> {
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     client.send(frame(4, 0, 0, b""));
-    client.send(frame(1, END_HEADERS | if data.is_empty() { END_STREAM } else { 0 }, 1, &block));
-    if !data.is_empty() {
-        let _ = client.try_send(frame(0, END_STREAM, 1, data));
+    for frame in frames {
+        // It may be answered before the last one.
+        let _ = client.try_send(frame);
     }
     loop {
         let head = client.try_read_octets(9)?;
@@ -564,6 +580,8 @@ fn h2_a_malformed_request_by_http_2_does_not_pass() {
         (b":path", b"/private/"),
         (b":authority", b"other.example"),
         (b":unknown", b"1"),
+        (b"user-agent", b" ExampleBot"),
+        (b"user-agent", b"ExampleBot\t"),
     ] {
         let outcome = with(more);
         assert!(matches!(outcome, None | Some(400)), "{outcome:?}: {}", more.0.escape_ascii());
@@ -577,6 +595,11 @@ fn h2_a_malformed_request_by_http_2_does_not_pass() {
         vec![method, scheme, path, (b":authority", forged.as_bytes())],
         vec![method, (b":scheme", b"http"), path, host],
         vec![(b"x-a", b"1"), method, scheme, path, host],
+        vec![method, scheme, (b":path", b"/page\xe9"), host],
+        vec![method, scheme, (b":path", b"/page\xc3\xa9?\xc3\xa9"), host],
+        vec![method, scheme, (b":path", b"page"), host],
+        vec![method, scheme, path, host, (b"content-length", b"0"), (b"content-length", b"0")],
+        vec![method, scheme, path, host, (b"user-agent", b"OneBot"), (b"user-agent", b"TwoBot")],
     ] {
         let outcome = of(&fields, b"");
         assert!(matches!(outcome, None | Some(400)), "{outcome:?}: {fields:?}");
@@ -592,15 +615,64 @@ fn h2_a_malformed_request_by_http_2_does_not_pass() {
     assert!(origin.log().requests.iter().all(|it| it.line() != "POST /page" || !it.whole));
 }
 
+/// The engine drops a fragment and the pseudo-fields of trailers; what it drops is neither judged nor sent.
+#[test]
+fn h2_what_the_engine_drops_is_neither_judged_nor_sent() {
+    let origin = Origin::secure().robots(RULES);
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    let sent = |method: &[u8], path: &[u8], trailers: &[u8]| {
+        let tunnel = proxy.client().tunnel(&authority);
+        let mut client = tunnel.secured(proxy.trusted(&["h2"]), "127.0.0.1").expect("a handshake");
+        let head: [(&[u8], &[u8]); 4] = [
+            (b":method", method),
+            (b":scheme", b"https"),
+            (b":path", path),
+            (b":authority", authority.as_bytes()),
+        ];
+        let end = if trailers.is_empty() { END_STREAM } else { 0 };
+        let mut frames = vec![frame(HEADERS, END_HEADERS | end, 1, &block(&head))];
+        if !trailers.is_empty() {
+            frames.push(frame(DATA, 0, 1, b"data"));
+            frames.push(frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers));
+        }
+        exchange(&mut client, &frames)
+    };
+    assert_eq!(sent(b"GET", b"/page#/../private/", b""), Some(200));
+    let forged = block(&[(b":path", b"/private/"), (b":authority", b"other.example"), (b"x-sum", b"1")]);
+    assert_eq!(sent(b"POST", b"/up", &forged), Some(200));
+    assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /page", "POST /up"]);
+    let received = origin.received("/up");
+    assert_eq!((received.field("host"), received.whole), (Some(authority.as_str()), true));
+    assert!(!received.trailers.contains("private") && !received.trailers.contains("other.example"));
+}
+
+#[test]
+fn h2_a_head_has_as_many_fields_as_one_of_http_1() {
+    let origin = Origin::secure().robots("");
+    let proxy = Proxy::before(&[&origin], |settings| settings.limits.max_headers = 20);
+    let client = proxy.h2(&origin.authority());
+    let asked = |path: &str, count| {
+        let fields = (1..count).map(|number| (format!("x-{}", number % 7), "1"));
+        client.ask(
+            fields.fold(client.request("GET", path), |request, (name, value)| request.header(name, value)),
+        )
+    };
+    assert_eq!(client.answer(asked("/most", 20)).status, 200);
+    for count in [21, 100, 1000] {
+        let refused = client.answer(asked("/more", count));
+        refused.assert_error(431, "http_request_error");
+    }
+    assert_eq!(client.get("/next").status, 200, "the other streams go on");
+    assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /most", "GET /next"]);
+}
+
 /// RFC 9113 §10.5: what costs the sender nothing is bounded, and ends the connection.
 #[test]
 fn h2_floods_end_the_connection_and_no_other() {
-    const HEADERS: u8 = 1;
     const RST_STREAM: u8 = 3;
     const SETTINGS: u8 = 4;
     const CONTINUATION: u8 = 9;
-    const END_STREAM: u8 = 1;
-    const END_HEADERS: u8 = 4;
     let origin = Origin::secure().robots(RULES);
     let proxy = Proxy::before(&[&origin], |_| {});
     let authority = origin.authority();

@@ -5,6 +5,8 @@ use super::super::refusal::Refusal;
 use super::{quoted, target_too_long};
 use crate::limits::TARGET_OCTETS_MAX;
 
+const NO_VALID_TARGET: &str = "has no valid target";
+
 /// What a request line says beside what the engine makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLine {
@@ -40,11 +42,11 @@ pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
         return Err(target_too_long());
     }
     if !is_plain_url(target) {
-        if target.contains(&b'#') {
-            return Err(fault("has a fragment in its target, which is never sent (RFC 9110 §7.1)"));
+        if let Some(wrong) = target_fault(target) {
+            return Err(fault(wrong));
         }
-        if !target.iter().all(u8::is_ascii_graphic) || http::Uri::try_from(target).is_err() {
-            return Err(fault("has no valid target"));
+        if http::Uri::try_from(target).is_err() {
+            return Err(fault(NO_VALID_TARGET));
         }
     }
     let Some(&[minor @ b'0'..=b'9']) = version.strip_prefix(b"HTTP/1.") else {
@@ -52,6 +54,14 @@ pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
     };
     let is_pathless = method == b"OPTIONS" && is_without_path(target);
     Ok(RequestLine { minor, is_connect: method == b"CONNECT", is_pathless })
+}
+
+/// What is wrong with a target that a URI parser may overlook, in any version of HTTP.
+pub fn target_fault(target: &[u8]) -> Option<&'static str> {
+    if target.contains(&b'#') {
+        return Some("has a fragment in its target, which is never sent (RFC 9110 §7.1)");
+    }
+    (!target.iter().all(u8::is_ascii_graphic)).then_some(NO_VALID_TARGET)
 }
 
 /// A path may have "://" in it, too.
