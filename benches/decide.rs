@@ -2,6 +2,8 @@
 //! `cargo bench --bench decide`; beside other engines: `benches/beside`.
 
 mod files;
+#[path = "../tests/hostile/mod.rs"]
+mod hostile;
 
 use std::hint::black_box;
 
@@ -9,7 +11,7 @@ use courtesy::policy::decision::{Verdict, by_rules};
 use courtesy::robots::{Dialect, RobotsTxt};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
-use files::{TOKEN, hostile, real};
+use files::{TOKEN, real};
 
 /// One in so many real files is taken.
 const STRIDE: usize = 20;
@@ -32,7 +34,7 @@ sitemap: https://www.example.com/sitemap.xml
 fn decisions(c: &mut Criterion) {
     decision(c, "10 rules", ORDINARY, "/products/shoes/42-blue?colour=blue&size=9");
     decision(c, "10 rules, encoded path", ORDINARY, "/produkte/m%C3%BCtzen/%34%32?farbe=blau%2Fgr%C3%BCn");
-    for file in hostile() {
+    for file in files::hostile() {
         decision(c, &file.name, &file.text, &file.paths[0]);
     }
 }
@@ -71,7 +73,7 @@ fn real_decisions(c: &mut Criterion) {
 }
 
 fn parsing(c: &mut Criterion) {
-    let hostile = hostile();
+    let hostile = files::hostile();
     let files = hostile.iter().map(|file| (file.name.as_str(), file.text.as_str()));
     for (name, robots) in [("10 rules", ORDINARY)].into_iter().chain(files) {
         c.bench_function(&format!("parse: {name}"), |b| b.iter(|| parse(black_box(robots))));
@@ -82,5 +84,12 @@ fn parse(text: &str) -> RobotsTxt {
     RobotsTxt::parse(text.as_bytes(), &Dialect { size_limit: usize::MAX, ..Dialect::RFC9309 })
 }
 
-criterion_group!(benches, decisions, real_decisions, parsing);
+/// The worst that is known: none may take more than ten milliseconds.
+fn worst_decisions(c: &mut Criterion) {
+    for shape in hostile::shapes() {
+        decision(c, &format!("worst: {}", shape.name), &shape.file, &shape.path);
+    }
+}
+
+criterion_group!(benches, decisions, real_decisions, worst_decisions, parsing);
 criterion_main!(benches);

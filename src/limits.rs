@@ -439,9 +439,9 @@ pub const BATCH_LINE_OCTETS_MAX: usize = 96 << 20;
 /// Octets of a line in a list of URLs.
 pub const LISTED_URL_OCTETS_MAX: usize = 1 << 20;
 
-/// Octets of a robots.txt that are parsed where they arrived: a millisecond's work. More is done on
-/// a thread that serves nobody.
-pub const PARSED_INLINE_OCTETS_MAX: usize = 64 * 1024;
+/// Octets of a robots.txt that are parsed where they arrived: a millisecond's work, where they are hundreds of
+/// rules with wildcards. More is done on a thread that serves nobody.
+pub const PARSED_INLINE_OCTETS_MAX: usize = 16 * 1024;
 
 /// Octets of a robots.txt that are packed where room is needed: half a millisecond's work. More is done on a
 /// thread that serves nobody.

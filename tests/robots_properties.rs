@@ -1,8 +1,10 @@
 //! The engine against naive readings of the same rules, on generated files and paths.
 
+mod hostile;
 mod naive;
 
-use courtesy::robots::{Dialect, Directive, Path, RobotsTxt};
+use courtesy::policy::decision::{Verdict, by_rules};
+use courtesy::robots::{Dialect, Directive, Path, RobotsTxt, STEPS_MAX, Steps};
 use proptest::prelude::*;
 
 use naive::Rule;
@@ -124,4 +126,62 @@ fn reads(body: &[u8], path: &[u8]) -> Result<(), TestCaseError> {
         prop_assert!(robots.weight() <= 1_000 + 40 * body.len());
     }
     Ok(())
+}
+
+/// Enough rules with wildcards that their literals are searched for at once, after few of them.
+const FILLERS: usize = 300;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn among_many_rules_the_same_one_decides(
+        rules in prop::collection::vec("/\\*(a|b|\\*|%2F|\\?){1,6}\\$?", 1..60), path in "/(a|b|%2F|/|\\?){0,30}",
+    ) {
+        let rule = |pattern: &String| Rule { directive: Directive::Disallow, pattern: pattern.clone().into() };
+        let rules: Vec<Rule> = rules.iter().map(rule).collect();
+        let few = file(&rules, false);
+        // They are tried before the others, as far as they may match, and do not.
+        let fillers: String = (0..FILLERS).map(|n| format!("disallow: /*{}bba$\n", "ab".repeat(20 + n % 20))).collect();
+        let decided = [few.clone(), few + &fillers].map(|file| {
+            let robots = RobotsTxt::parse(file.as_bytes(), &Dialect::RFC9309);
+            decide(&robots, path.as_bytes())
+        });
+        prop_assert_eq!(decided[0], decided[1]);
+        prop_assert_eq!(decided[0], naive::decide(&rules, path.as_bytes(), naive::Reading::Rfc9309).map(|(n, directive)| (n as u32 * 2 + 3, directive)));
+    }
+}
+
+/// What a decision about each of them takes, and whether it comes to one.
+#[test]
+fn l7_no_file_and_path_take_more_steps_than_a_decision_may() {
+    let shapes = hostile::shapes();
+    assert_eq!(shapes.len(), 25);
+    for shape in shapes {
+        let robots = RobotsTxt::parse(shape.file.as_bytes(), &Dialect::RFC9309);
+        let group = robots.group(None).expect("a group for everybody");
+        let path = Path::new(shape.path.as_bytes(), robots.dialect());
+        let mut steps = Steps::of_decision();
+        let decided = group.rule_within(&path, &mut steps);
+        // The one search that is beyond it may pass over the whole of the path.
+        let most = STEPS_MAX + 10 * shape.path.len() as u64;
+        println!("{}: {} steps, {decided:?}, {} octets kept", shape.name, steps.spent(), robots.weight());
+        assert!(steps.spent() <= most, "{}: {}", shape.name, steps.spent());
+        assert_ne!(decided.map(|rule| rule.is_some()), Ok(true), "{}", shape.name);
+        assert!(robots.weight() <= 20 * shape.file.len(), "{}: {}", shape.name, robots.weight());
+        // By a count alone: it comes out the same each time.
+        let mut again = Steps::of_decision();
+        assert_eq!((group.rule_within(&path, &mut again), again.spent()), (decided, steps.spent()));
+    }
+}
+
+#[test]
+fn l7_what_takes_too_many_steps_is_denied_and_says_so() {
+    let shape = hostile::shapes().into_iter().find(|shape| shape.name == "short words").expect("it is there");
+    let robots = RobotsTxt::parse(shape.file.as_bytes(), &Dialect::RFC9309);
+    let decision = by_rules(&robots, None, shape.path.as_bytes());
+    assert_eq!(decision.verdict, Verdict::Disallow);
+    assert_eq!(decision.basis.word(), "undecided");
+    let expected = "the rules of the group \"*\" (line 1) take too many steps for this URL";
+    assert_eq!(decision.basis.to_string(), expected);
 }

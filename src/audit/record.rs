@@ -168,6 +168,12 @@ impl Rule {
 }
 
 impl Record {
+    /// Whether it follows from the robots.txt, or from the lack of it: its evidence decides it again.
+    pub fn is_of_robots(&self) -> bool {
+        // What was not decided although there are rules took too many steps.
+        self.reason.is_of_robots() || self.reason == Reason::Undecided && self.group.is_some()
+    }
+
     /// A URL from outside, bounded and escaped.
     pub fn url(octets: &[u8]) -> String {
         text::url(octets, RECORD_URL_OCTETS_MAX)

@@ -32,7 +32,7 @@ pub enum Reason {
     RobotsAccessDenied,
     /// The operator does not let the origin be reached: by its address, its name or its port.
     OriginRefused,
-    /// Nothing could be decided in time: undecided is denied.
+    /// Nothing could be decided in time, or the rules take too many steps for the URL: undecided is denied.
     Undecided,
     /// Some paths of the host are disallowed, and only the host is known.
     PathNotSeen,
@@ -74,6 +74,7 @@ impl Reason {
         match basis {
             Basis::Unavailable(_) => Self::RobotsAccessDenied,
             Basis::Unreachable(_) | Basis::LongUnreachable(_) => Self::RobotsUnreachable,
+            Basis::TooManySteps { .. } => Self::Undecided,
             Basis::Rule { .. } | Basis::RobotsTxtItself | Basis::NoGroup | Basis::NoRule { .. } => {
                 Self::DisallowRule
             }

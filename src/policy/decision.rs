@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::state::{Absence, AbsenceKind, Policy};
-use crate::robots::{Directive, Group, Path, RobotsTxt, Rule, WholeSite};
+use crate::robots::{Directive, Group, Path, RobotsTxt, Rule, Steps, StepsExceeded, WholeSite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -57,6 +57,9 @@ pub enum Basis<'a> {
     Unreachable(Absence<'a>),
     /// It could not be had for so long that the profile's rule for that holds.
     LongUnreachable(Absence<'a>),
+    /// Which rule of the agent's group decides would take more steps than a decision may ([`Steps`]). Undecided
+    /// is denied.
+    TooManySteps { group: Named<'a> },
 }
 
 /// A group by the name and the line that selected it.
@@ -95,7 +98,7 @@ pub fn by_group<'a>(rules: &'a RobotsTxt, group: Option<Group<'a>>, path_and_que
     }
     match group {
         None => Decision { verdict: Verdict::Allow, basis: Basis::NoGroup },
-        Some(group) => by_rule(group, group.rule_for(&path)),
+        Some(group) => by_rule(group, group.rule_within(&path, &mut Steps::of_decision())),
     }
 }
 
@@ -110,7 +113,7 @@ pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u
             None => Some(Decision { verdict: Verdict::Allow, basis: Basis::NoGroup }),
             Some(group) => {
                 let rule = group.rule_for_beginning(&Path::new(begin, copy.rules.dialect()))?;
-                Some(by_rule(group, rule))
+                Some(by_rule(group, Ok(rule)))
             }
         },
         // All paths fare alike.
@@ -119,8 +122,11 @@ pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u
 }
 
 #[inline]
-fn by_rule<'a>(group: Group<'a>, rule: Option<Rule<'a>>) -> Decision<'a> {
+fn by_rule<'a>(group: Group<'a>, rule: Result<Option<Rule<'a>>, StepsExceeded>) -> Decision<'a> {
     let group = Named { name: group.name(), line: group.line() };
+    let Ok(rule) = rule else {
+        return Decision { verdict: Verdict::Disallow, basis: Basis::TooManySteps { group } };
+    };
     let verdict = match rule.map(|rule| rule.directive) {
         None | Some(Directive::Allow) => Verdict::Allow,
         Some(Directive::Disallow) => Verdict::Disallow,
@@ -148,6 +154,7 @@ impl<'a> Basis<'a> {
             Self::Unavailable(_) => "unavailable",
             Self::Unreachable(_) => "unreachable",
             Self::LongUnreachable(_) => "long_unreachable",
+            Self::TooManySteps { .. } => "undecided",
         }
     }
 
@@ -160,7 +167,7 @@ impl<'a> Basis<'a> {
 
     pub const fn group(&self) -> Option<&Named<'a>> {
         match self {
-            Self::Rule { group, .. } | Self::NoRule { group } => Some(group),
+            Self::Rule { group, .. } | Self::NoRule { group } | Self::TooManySteps { group } => Some(group),
             _ => None,
         }
     }
@@ -199,6 +206,11 @@ impl fmt::Display for Basis<'_> {
                 let days = absence.lasting.as_secs() / (24 * 60 * 60);
                 write!(f, "the robots.txt could not be had for {days} days: {}", absence.cause)
             }
+            Self::TooManySteps { group } => write!(
+                f,
+                "the rules of the group \"{}\" (line {}) take too many steps for this URL",
+                group.name, group.line
+            ),
         }
     }
 }

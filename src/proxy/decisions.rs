@@ -35,8 +35,8 @@ const OUTCOMES: [(&str, &[&str]); 5] = [
             "sni_mismatch",
         ],
     ),
-    ("would_deny", &["rule", "unavailable", "unreachable", "path_not_seen"]),
-    ("exempted", &["rule", "unavailable", "unreachable", "path_not_seen"]),
+    ("would_deny", &["rule", "unavailable", "unreachable", "path_not_seen", "undecided"]),
+    ("exempted", &["rule", "unavailable", "unreachable", "path_not_seen", "undecided"]),
     ("tunnelled", &["path_not_seen"]),
 ];
 
@@ -87,6 +87,8 @@ impl Decisions {
             Basis::Unavailable(_) => 4,
             Basis::Unreachable(_) => 5,
             Basis::LongUnreachable(_) => 6,
+            // It allows nothing.
+            Basis::TooManySteps { .. } => 9,
         };
         self.table.add(place(0, basis, path_seen), 1);
     }
@@ -182,7 +184,9 @@ mod tests {
             for reason in Reason::ALL {
                 let can_be = match event {
                     Event::Denied => true,
-                    Event::WouldDeny | Event::Exempted => reason.is_of_robots(),
+                    Event::WouldDeny | Event::Exempted => {
+                        reason.is_of_robots() || reason == Reason::Undecided
+                    }
                     Event::Tunnelled => reason == Reason::PathNotSeen,
                 };
                 let decisions = Decisions::default();

@@ -53,6 +53,12 @@ impl Denial {
                     "{origin} does not give out its robots.txt ({cause}), so nothing of it may be fetched."
                 )
             }
+            (Problem::Undecided, _) if robots.is_some() => {
+                format!(
+                    "Which rule of {robots_url} applies to {agent} takes too many steps to find out for this URL, \
+                     and undecided is denied."
+                )
+            }
             (Problem::OriginRefused | Problem::PortNotAllowed, _) => format!("{cause}."),
             _ => self.problem.row().meaning.to_owned(),
         }

@@ -103,6 +103,7 @@ impl Draft<'_> {
         let problem = match reason {
             Reason::RobotsAccessDenied => Problem::RobotsAccessDenied,
             Reason::RobotsUnreachable => Problem::RobotsUnreachable,
+            Reason::Undecided => Problem::Undecided,
             _ => Problem::Disallowed,
         };
         let absence = decision.basis.absence();

@@ -85,9 +85,9 @@ impl Problem {
             ),
             Self::Undecided => (
                 "undecided",
-                "No decision in time",
-                "Whether robots.txt allows this could not be found out in time, and undecided is denied.",
-                "Try again; if it persists, raise robots.fetch_timeout or look at the proxy's load.",
+                "Not decided",
+                "Whether robots.txt allows this could not be found out in time, or takes too many steps, and undecided is denied.",
+                "Try again, or a shorter URL; if it persists, raise robots.fetch_timeout or look at the proxy's load.",
             ),
             Self::AgentRequired => (
                 "agent-required",

@@ -65,7 +65,7 @@ struct Unknown(&'static str);
 
 /// Decides `record` again.
 pub fn again(record: &Record, evidence: &Evidence<'_>) -> Outcome {
-    if !record.reason.is_of_robots() {
+    if !record.is_of_robots() {
         return Outcome::NotOfRobots(record.reason);
     }
     match decide(record, evidence) {
@@ -85,7 +85,14 @@ fn decide(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unknown> {
     }
     let state = state::state(robots, evidence.profile, evidence.file, evidence.failed)?;
     let policy = state::policy(&state, evidence.profile, record.time)?;
-    let decision = Asked::of(record).and_then(|asked| asked.decide(&policy, token)).map_err(Unknown)?;
+    let asked = Asked::of(record).map_err(Unknown)?;
+    if let Asked::Beginning { because, .. } = asked
+        && record.reason == Reason::Undecided
+    {
+        // How many steps it took depended on all of it.
+        return Err(Unknown(because));
+    }
+    let decision = asked.decide(&policy, token).map_err(Unknown)?;
     Ok(Answer::of(&decision))
 }
 
@@ -136,6 +143,7 @@ impl std::fmt::Display for Answer {
                 Reason::PathNotSeen => "disallowed: some paths are, and the path is not seen",
                 Reason::RobotsAccessDenied => "disallowed: there is no robots.txt for us",
                 Reason::RobotsUnreachable => "disallowed: the robots.txt cannot be had",
+                Reason::Undecided => "undecided: the rules take too many steps for the URL",
                 _ => "disallowed",
             }),
         }

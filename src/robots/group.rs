@@ -1,8 +1,10 @@
 //! The group that applies to a crawler, and the rule of it that decides on a path.
 
+use super::lookup::Lookup;
 use super::notes::Record;
 use super::path::Path;
 use super::select::Naming;
+use super::steps::{Steps, StepsExceeded};
 use super::{Directive, RobotsTxt, Rule};
 
 /// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A view.
@@ -43,16 +45,35 @@ impl<'a> Group<'a> {
 
     /// The rule that decides on `path`: the most specific of those that match (RFC 9309 §2.2.2), or
     /// the first, as the dialect has it. `None`: no rule matches, so the path is allowed.
-    #[inline(always)]
+    ///
+    /// It takes as many steps as it takes: see [`Group::rule_within`] for a bound.
     pub fn rule_for(&self, path: &Path<'_>) -> Option<Rule<'a>> {
+        self.rule_within(path, &mut Steps::without_bound()).unwrap_or_default()
+    }
+
+    /// The same, counted down from `steps`.
+    ///
+    /// # Errors
+    ///
+    /// [`StepsExceeded`]: these were not enough, and which rule decides is not known.
+    #[inline(always)]
+    pub fn rule_within(&self, path: &Path<'_>, steps: &mut Steps) -> Result<Option<Rule<'a>>, StepsExceeded> {
         let RobotsTxt { rules, arena, dialect, .. } = self.robots;
         let precedence = dialect.precedence;
-        let of_group = |naming: &Naming| rules.deciding(naming.group, path, precedence, arena);
+        let mut lookup = Lookup::new(path, steps);
+        let mut of_group = |naming: &Naming| rules.deciding(naming.group, &mut lookup, precedence, arena);
         let rule = match self.namings {
-            [one] => of_group(one),
-            several => several.iter().filter_map(of_group).min_by_key(|rule| rule.rank(precedence)),
+            [one] => of_group(one)?,
+            several => {
+                let mut best = None;
+                for naming in several {
+                    let found = [best, of_group(naming)?].into_iter().flatten();
+                    best = found.min_by_key(|rule| rule.rank(precedence));
+                }
+                best
+            }
         };
-        rule.map(|rule| rule.view(arena))
+        Ok(rule.map(|rule| rule.view(arena)))
     }
 
     /// The rule that decides on every path that begins with `begin`, or that none does. The outer

@@ -6,6 +6,7 @@ use memchr::{memchr, memmem};
 
 use super::normal::STAR;
 use super::path::Path;
+use super::steps::{Steps, StepsExceeded};
 
 /// Octets of a pattern without a wildcard, in the two normal forms that `%2F` and `%3F` may have:
 /// one for the path of a URL, with the `?` that ends it, one for its query (D-RESERVED). Both are
@@ -42,13 +43,20 @@ impl<'p> Literal<'p> {
     }
 
     /// Where its leftmost occurrence in `path`, no earlier than at `from`, ends.
-    pub(super) fn find_end(self, from: usize, path: &Path<'_>) -> Option<usize> {
+    pub(super) fn find_end(
+        self,
+        from: usize,
+        path: &Path<'_>,
+        steps: &mut Steps,
+    ) -> Result<Option<usize>, StepsExceeded> {
         let at = if self.has_one_form() {
             find(self.in_path, path.octets(), from)
         } else {
             self.find_by_place(from, path)
         };
-        at.map(|at| at + self.in_path.len())
+        let end = at.map(|at| at + self.in_path.len());
+        steps.search(self.in_path.len(), end.unwrap_or(path.octets().len()).saturating_sub(from))?;
+        Ok(end)
     }
 
     fn has_one_form(self) -> bool {

@@ -2,7 +2,8 @@
 //! a path.
 //!
 //! Everything here is pure and total: it reads no clock, does no I/O, never fails and never panics,
-//! whatever octets it is given, and its time is linear in them. How the texts of different years are
+//! whatever octets it is given. Parsing takes time in proportion to the file; a search for the rule that
+//! decides counts its [`Steps`], so that whoever asks can bound them. How the texts of different years are
 //! read and matched is a [`Dialect`]. The module names nothing outside itself, as if it were a crate.
 //!
 //! ```
@@ -22,7 +23,9 @@ mod group;
 mod head;
 mod lines;
 mod literal;
+mod lookup;
 mod marks;
+mod needles;
 mod normal;
 mod notes;
 mod octet_set;
@@ -33,6 +36,7 @@ mod pattern_rules;
 mod prefix_rules;
 mod ruleset;
 mod select;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +45,7 @@ pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
 pub use path::{Path, path_of_url};
+pub use steps::{STEPS_MAX, Steps, StepsExceeded};
 
 /// A parsed robots.txt, as one dialect reads it. Owns what it needs of the file.
 #[derive(Debug)]

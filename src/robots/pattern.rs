@@ -15,6 +15,7 @@ use super::literal::Literal;
 use super::normal::{self, Item, Items, STAR};
 use super::octet_set::OctetSet;
 use super::path::Path;
+use super::steps::{Steps, StepsExceeded};
 
 const WILDCARD: Item = Item { octet: b'*', encoded: false };
 
@@ -100,12 +101,20 @@ impl Pattern {
         has_one.then(|| self.text(arena)[1])
     }
 
-    /// Whether the pattern matches, from the start of a path on that its head admits.
-    pub(super) fn matches(&self, path: &Path<'_>, arena: &Arena) -> bool {
-        // Cheap reasons come first: of thousands of rules, few get further.
+    /// Whether the pattern may match, by cheap reasons: of thousands of rules, few get further.
+    #[inline]
+    pub(super) fn may_match(&self, path: &Path<'_>) -> bool {
         path.octets().len() >= self.literal as usize
             && (self.is_literal() || path.octet_set().includes(self.octet_set))
-            && self.matches_in_full(path, arena)
+    }
+
+    /// Its longest literal behind a wildcard, which every path that it matches has. None, where there is no such,
+    /// or where each has two forms.
+    pub(super) fn needle<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
+        let literals = |span| arena.get(span).split(|octet| *octet == STAR).skip(1);
+        let of_one_form = literals(self.normal).zip(literals(self.in_query)).filter(|(a, b)| a == b);
+        let needles = of_one_form.map(|(needle, _)| needle).filter(|needle| !needle.is_empty());
+        needles.max_by_key(|needle| needle.len())
     }
 
     fn has_two_forms(&self) -> bool {
@@ -131,7 +140,14 @@ impl Pattern {
     /// (`Some(false)`). `None`: that depends on what follows, or would take more to tell.
     pub(super) fn foresees(&self, begin: &Path<'_>, arena: &Arena) -> Option<bool> {
         // Without an anchor, more octets take no match away.
-        if !self.anchored && self.head(arena).admits(begin.head()) && self.matches(begin, arena) {
+        let matches = || {
+            // Only replay asks, and keeps no other waiting.
+            let steps = &mut Steps::without_bound();
+            self.head(arena).admits(begin.head())
+                && self.may_match(begin)
+                && self.matches_in_full(begin, arena, steps).unwrap_or(false)
+        };
+        if !self.anchored && matches() {
             return Some(true);
         }
         let shown = (self.prefix as usize).min(begin.octets().len());
@@ -140,26 +156,37 @@ impl Pattern {
         if fits { None } else { Some(false) }
     }
 
-    fn matches_in_full(&self, path: &Path<'_>, arena: &Arena) -> bool {
+    /// Whether the pattern matches a path that it may match, and that its head admits.
+    pub(super) fn matches_in_full(
+        &self,
+        path: &Path<'_>,
+        arena: &Arena,
+        steps: &mut Steps,
+    ) -> Result<bool, StepsExceeded> {
         let (normal, in_query) = (arena.get(self.normal), arena.get(self.in_query));
         let literal =
             |range: Range<usize>| Literal { in_path: &normal[range.clone()], in_query: &in_query[range] };
         let prefix = self.prefix as usize;
+        steps.search(prefix, 0)?;
         if !literal(0..prefix).is_at(0, path) {
-            return false;
+            return Ok(false);
         }
         let Some(last_star) = memrchr(STAR, normal) else {
-            return !self.anchored || prefix == path.octets().len();
+            return Ok(!self.anchored || prefix == path.octets().len());
         };
         let mut at = prefix;
         if prefix < last_star {
             for middle in literal(prefix + 1..last_star).split_at_stars() {
-                let Some(end) = middle.find_end(at, path) else { return false };
+                let Some(end) = middle.find_end(at, path, steps)? else { return Ok(false) };
                 at = end;
             }
         }
         let last = literal(last_star + 1..normal.len());
-        if self.anchored { last.is_suffix(at, path) } else { last.find_end(at, path).is_some() }
+        if self.anchored {
+            steps.search(normal.len() - last_star, 0)?;
+            return Ok(last.is_suffix(at, path));
+        }
+        Ok(last.find_end(at, path, steps)?.is_some())
     }
 }
 

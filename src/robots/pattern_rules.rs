@@ -5,8 +5,10 @@ use std::ops::Range;
 use super::arena::Arena;
 use super::dialect::Precedence;
 use super::head::Head;
-use super::path::Path;
+use super::lookup::Lookup;
+use super::needles::Needles;
 use super::ruleset::StoredRule;
+use super::steps::StepsExceeded;
 
 /// Each group's in the order in which they decide.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub(super) struct PatternRules {
     rules: Vec<StoredRule>,
     /// The head of each rule, close together: of most rules nothing else is looked at.
     heads: Box<[Head]>,
+    /// Where there are many rules.
+    needles: Option<Needles>,
 }
 
 impl PatternRules {
@@ -41,6 +45,7 @@ impl PatternRules {
         self.rules.shrink_to_fit();
         groups.for_each(|group| self.rules[group].sort_by_key(|rule| rule.rank(precedence)));
         self.heads = self.rules.iter().map(|rule| rule.pattern.head(arena)).collect();
+        self.needles = Needles::of(&self.rules, arena);
     }
 
     /// The rule of one group that decides on `path`, if it comes before `other`.
@@ -49,18 +54,39 @@ impl PatternRules {
         &self,
         other: Option<&StoredRule>,
         group: Range<usize>,
-        path: &Path<'_>,
+        lookup: &mut Lookup<'_>,
         precedence: Precedence,
         arena: &Arena,
-    ) -> Option<&StoredRule> {
-        let rules = self.heads[group.clone()].iter().zip(&self.rules[group]);
-        let admitted = rules.filter(|(head, _)| head.admits(path.head())).map(|(_, rule)| rule);
-        let comes_before =
-            |rule: &&StoredRule| other.is_none_or(|other| rule.rank(precedence) < other.rank(precedence));
-        admitted.take_while(comes_before).find(|rule| rule.pattern.matches(path, arena))
+    ) -> Result<Option<&StoredRule>, StepsExceeded> {
+        let path = lookup.path;
+        for (place, head) in group.clone().zip(&self.heads[group]) {
+            if !head.admits(path.head()) {
+                continue;
+            }
+            let rule = &self.rules[place];
+            if other.is_some_and(|other| other.rank(precedence) <= rule.rank(precedence)) {
+                break;
+            }
+            if rule.pattern.may_match(path)
+                && !self.refuses(place, lookup)?
+                && rule.pattern.matches_in_full(path, arena, lookup.steps)?
+            {
+                return Ok(Some(rule));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a rule is known not to match, because of a literal that the path does not have.
+    fn refuses(&self, place: usize, lookup: &mut Lookup<'_>) -> Result<bool, StepsExceeded> {
+        let Some(needles) = &self.needles else { return Ok(false) };
+        let occurring = lookup.occurring(needles)?;
+        Ok(occurring.is_some_and(|occurring| needles.refuses(place, occurring)))
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rules.capacity() * size_of::<StoredRule>() + size_of_val(&*self.heads)
+        self.rules.capacity() * size_of::<StoredRule>()
+            + size_of_val(&*self.heads)
+            + self.needles.as_ref().map_or(0, Needles::heap_bytes)
     }
 }

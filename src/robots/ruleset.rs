@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use super::arena::{Arena, Span, count};
 use super::dialect::Precedence;
-use super::path::Path;
+use super::lookup::Lookup;
 use super::pattern::Pattern;
 use super::pattern_rules::PatternRules;
 use super::prefix_rules::PrefixRules;
+use super::steps::StepsExceeded;
 use super::{Directive, Rule};
 
 /// A rule as it is kept.
@@ -84,24 +85,25 @@ impl Ruleset {
         self.prefixes.of_group(group.prefixes()).iter().chain(self.patterns.of_group(group.patterns()))
     }
 
-    /// The rule of one group that decides on `path`.
+    /// The rule of one group that decides on the path.
     #[inline(always)]
     pub(super) fn deciding(
         &self,
         group: u32,
-        path: &Path<'_>,
+        lookup: &mut Lookup<'_>,
         precedence: Precedence,
         arena: &Arena,
-    ) -> Option<&StoredRule> {
+    ) -> Result<Option<&StoredRule>, StepsExceeded> {
         let group = &self.groups[group as usize];
-        if !group.may_match(path.head()) {
-            return None;
+        if !group.may_match(lookup.path.head()) {
+            return Ok(None);
         }
-        let prefix = self.prefixes.deciding(group.prefixes(), path, arena);
+        let prefix = self.prefixes.deciding(group.prefixes(), lookup.path, arena);
         if group.patterns.0 == group.patterns.1 {
-            return prefix;
+            return Ok(prefix);
         }
-        self.patterns.deciding_before(prefix, group.patterns(), path, precedence, arena).or(prefix)
+        let pattern = self.patterns.deciding_before(prefix, group.patterns(), lookup, precedence, arena)?;
+        Ok(pattern.or(prefix))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -217,7 +217,7 @@ async fn learn(
     profile: Arc<Profile>,
     fetched: Fetched,
 ) -> Landing {
-    let store = Arc::clone(store);
+    let (apart, store) = (store.apart.clone(), Arc::clone(store));
     let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
     let learn = move || {
         let fetched = store.parsed.shared(fetched);
@@ -225,7 +225,7 @@ async fn learn(
         Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read))
     };
     if is_large {
-        return tokio::task::spawn_blocking(learn).await.map_err(|_| Undecided::Aborted);
+        return apart.run(learn).await.ok_or(Undecided::Aborted);
     }
     Ok(learn())
 }

@@ -6,6 +6,7 @@
 //! room for, and what the process leaves, is on the disk (`disk`): an origin is asked again when its file is
 //! due, not because somebody has forgotten it. It judges nothing: that is the part of `policy`.
 
+mod apart;
 mod cache;
 mod counters;
 pub mod disk;
@@ -37,6 +38,7 @@ use crate::clock::{self, Clock};
 use crate::fetch::FetchRobots;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
+use apart::Apart;
 use cache::Cache;
 use counters::Counters;
 pub use counters::Stats;
@@ -102,6 +104,7 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
     parsed: Parsed,
+    apart: Apart,
     /// Whoever has it makes room in memory, and takes it.
     packer: Arc<tokio::sync::Mutex<Packer>>,
     /// None: nothing outlives the process.
@@ -148,6 +151,7 @@ impl Store {
             waiters: FairSemaphore::new(config.waiters_max),
             shelf: Mutex::new(shelf),
             parsed: Parsed::default(),
+            apart: Apart::default(),
             packer: Arc::default(),
             disk,
             profiles: Mutex::default(),

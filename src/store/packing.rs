@@ -66,7 +66,7 @@ impl Store {
                 store.revive(knowledge, blobs, &asking)
             }
         };
-        let revived = if is_large { tokio::task::spawn_blocking(revive).await.ok()? } else { revive() };
+        let revived = if is_large { self.apart.run(revive).await? } else { revive() };
         let Some((entry, is_new)) = revived else {
             tracing::error!(%origin, "what memory has packed of an origin is broken: it is forgotten");
             self.shelf().cache.drop_pack(origin, &pack);

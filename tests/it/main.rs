@@ -1,6 +1,8 @@
 //! The proxy over real sockets: scripted origins before it, raw clients behind it, and what crossed
 //! the wires compared octet by octet. One module for each topic; `support` has the three parties.
 
+#[path = "../hostile/mod.rs"]
+mod hostile;
 mod support;
 
 mod access;
@@ -27,5 +29,6 @@ mod policy;
 mod reload;
 mod resting;
 mod sni;
+mod steps;
 mod tls;
 mod upgrades;

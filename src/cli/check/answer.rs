@@ -22,7 +22,7 @@ const SHOWN_OCTETS_MAX: usize = 160;
 pub enum Outcome {
     Allow,
     Disallow,
-    /// robots.txt cannot be had, so nobody can say; the proxy denies for now.
+    /// robots.txt cannot be had, or its rules take too many steps for the URL; the proxy denies.
     Undecided,
 }
 
@@ -91,9 +91,18 @@ pub struct Robots {
 impl Ruling {
     pub fn of(decision: &Decision<'_>) -> Self {
         let rule = decision.basis.rule();
+        let cause = match &decision.basis {
+            basis @ decision::Basis::TooManySteps { .. } => Some(basis.to_string()),
+            basis => basis.absence().map(|absence| absence.cause.to_string()),
+        };
         let outcome = match (decision.verdict, decision.basis) {
             (Verdict::Allow, _) => Outcome::Allow,
-            (_, decision::Basis::Unreachable(_) | decision::Basis::LongUnreachable(_)) => Outcome::Undecided,
+            (
+                _,
+                decision::Basis::Unreachable(_)
+                | decision::Basis::LongUnreachable(_)
+                | decision::Basis::TooManySteps { .. },
+            ) => Outcome::Undecided,
             (Verdict::Disallow, _) => Outcome::Disallow,
         };
         Self {
@@ -110,7 +119,7 @@ impl Ruling {
                     Directive::Disallow => "disallow",
                 }),
                 pattern: rule.map(|rule| Record::pattern(rule.pattern)),
-                cause: decision.basis.absence().map(|absence| printable(&absence.cause.to_string())),
+                cause: cause.as_deref().map(printable),
             },
         }
     }

@@ -63,7 +63,7 @@ impl Replay {
 
     /// Decides `record` again.
     pub fn again(&mut self, record: &Record) -> Outcome {
-        let Some(robots) = record.robots.as_ref().filter(|_| record.reason.is_of_robots()) else {
+        let Some(robots) = record.robots.as_ref().filter(|_| record.is_of_robots()) else {
             // Without robots.txt no profile makes a difference.
             return again(record, &Evidence { profile: &Profile::default(), file: None, failed: None });
         };

@@ -11,7 +11,7 @@ pub const fn reason(reason: Reason) -> &'static str {
         Reason::RobotsUnreachable => "robots.txt unreachable",
         Reason::RobotsAccessDenied => "robots.txt access denied",
         Reason::OriginRefused => "refused by egress policy",
-        Reason::Undecided => "not decided in time",
+        Reason::Undecided => "not decided",
         Reason::PathNotSeen => "path not seen",
         Reason::TunnelNotHttp => "tunnel is not HTTP",
         Reason::AgentRequired => "no User-Agent",

@@ -49,6 +49,12 @@ fn why(record: &Record) -> String {
             )
         }
         (Reason::OriginRefused, _) => format!("the address policy does not let {origin} be reached"),
+        (Reason::Undecided, _) if record.is_of_robots() => {
+            format!(
+                "which rule of {url} applies to {agent} takes too many steps to find out for this URL, and what \
+                     is undecided is denied"
+            )
+        }
         (Reason::Undecided, _) => "nothing could be decided in time, and what is undecided is denied".into(),
         (Reason::PathNotSeen, _) => {
             format!("some paths of {origin} are disallowed for {agent}, and only the host was known")

@@ -1,0 +1,142 @@
+//! Which rules with wildcards cannot match a path, by one search for a literal of each of them (Aho and
+//! Corasick, "Efficient string matching", 1975): its time does not grow with the number of rules.
+//!
+//! It is made for large files only, and used only after rules tried one by one have cost as much.
+
+use aho_corasick::automaton::Automaton;
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{Anchored, MatchKind};
+
+use super::arena::{Arena, count};
+use super::path::Path;
+use super::ruleset::StoredRule;
+use super::steps::{Steps, StepsExceeded};
+
+/// Fewer rules with wildcards are tried one by one: ten in four thousand real files have as many.
+const RULES_MIN: usize = 256;
+
+/// Octets of all literals together: about 20 octets of memory for each in the automaton, and 60 while it is
+/// made. Rules beyond have none, and are tried one by one.
+const OCTETS_MAX: usize = 128 << 10;
+
+/// Of literals that end with one another only so many are in the automaton, the longest: so many are
+/// found at one place of a path at the most, which bounds the lists that each state has of them.
+const NESTED_MAX: usize = 8;
+
+/// What one octet of a path costs in the automaton, in steps: it jumps about in memory.
+const OCTET_STEPS: usize = 8;
+
+/// The number of a rule without a literal in the automaton.
+const NONE: u32 = u32::MAX;
+
+/// A literal of each rule that has one: the longest between its wildcards.
+#[derive(Debug)]
+pub(super) struct Needles {
+    automaton: NFA,
+    /// By the place of the rule, the number of its literal, or [`NONE`].
+    of_rules: Box<[u32]>,
+}
+
+/// Which literals a path has, once that has been looked for.
+#[derive(Debug)]
+pub(super) struct Occurring(Box<[u64]>);
+
+impl Needles {
+    /// Of `rules`, if they are enough to be worth it.
+    pub(super) fn of(rules: &[StoredRule], arena: &Arena) -> Option<Needles> {
+        if rules.len() < RULES_MIN {
+            return None;
+        }
+        let mut octets = 0;
+        let mut sorted: Vec<(&[u8], usize)> = (0..)
+            .zip(rules)
+            .filter_map(|(place, rule)| Some((rule.pattern.needle(arena)?, place)))
+            .take_while(|(needle, _)| {
+                octets += needle.len();
+                octets <= OCTETS_MAX
+            })
+            .collect();
+        // Each behind those that it ends with.
+        sorted.sort_by(|(a, _), (b, _)| a.iter().rev().cmp(b.iter().rev()));
+        let mut of_rules = vec![NONE; rules.len()].into_boxed_slice();
+        let mut needles: Vec<&[u8]> = Vec::new();
+        let alike: Vec<_> = sorted.chunk_by(|(a, _), (b, _)| a == b).collect();
+        for (rules, longer) in alike.iter().zip(longer(&alike)) {
+            if longer < NESTED_MAX {
+                rules.iter().for_each(|(_, place)| of_rules[*place] = count(needles.len()));
+                needles.push(rules[0].0);
+            }
+        }
+        let mut builder = NFA::builder();
+        builder.match_kind(MatchKind::Standard).prefilter(false);
+        // It could only fail where there are more states than a 32-bit number counts.
+        Some(Needles { automaton: builder.build(&needles).ok()?, of_rules })
+    }
+
+    /// Whether the rule at `place` has a literal that is not among those found.
+    pub(super) fn refuses(&self, place: usize, occurring: &Occurring) -> bool {
+        let needle = self.of_rules[place];
+        needle != NONE && !occurring.has(needle)
+    }
+
+    /// What finding those of `path` takes, in steps.
+    pub(super) fn steps(path: &Path<'_>) -> usize {
+        path.octets().len() * OCTET_STEPS
+    }
+
+    /// Which of them `path` has.
+    pub(super) fn occurring(&self, path: &Path<'_>, steps: &mut Steps) -> Result<Occurring, StepsExceeded> {
+        steps.take(Needles::steps(path))?;
+        let mut found = vec![0_u64; self.automaton.patterns_len().div_ceil(64)].into_boxed_slice();
+        // An unanchored search has a start.
+        let Ok(mut state) = self.automaton.start_state(Anchored::No) else {
+            return Ok(Occurring::all(found));
+        };
+        for octet in path.octets() {
+            state = self.automaton.next_state(Anchored::No, state, *octet);
+            if self.automaton.is_match(state) {
+                for index in 0..self.automaton.match_len(state) {
+                    let needle = self.automaton.match_pattern(state, index).as_usize();
+                    found[needle / 64] |= 1 << (needle % 64);
+                }
+            }
+        }
+        Ok(Occurring(found))
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.automaton.memory_usage() + size_of_val(&*self.of_rules)
+    }
+}
+
+impl Occurring {
+    /// As if each were there, so that none refuses a rule.
+    fn all(mut found: Box<[u64]>) -> Occurring {
+        found.fill(u64::MAX);
+        Occurring(found)
+    }
+
+    fn has(&self, needle: u32) -> bool {
+        self.0[needle as usize / 64] >> (needle % 64) & 1 != 0
+    }
+}
+
+/// For each literal, how many others end with it and, one after the other, with one another. Each stands behind
+/// those that it ends with.
+fn longer(alike: &[&[(&[u8], usize)]]) -> Vec<usize> {
+    // The longest that each ends with.
+    let mut shorter = vec![None; alike.len()];
+    let mut chain: Vec<usize> = Vec::new();
+    for (at, rules) in alike.iter().enumerate() {
+        while chain.pop_if(|before| !rules[0].0.ends_with(alike[*before][0].0)).is_some() {}
+        shorter[at] = chain.last().copied();
+        chain.push(at);
+    }
+    let mut longer = vec![0; alike.len()];
+    for at in (0..alike.len()).rev() {
+        if let Some(shorter) = shorter[at] {
+            longer[shorter] = longer[shorter].max(longer[at] + 1);
+        }
+    }
+    longer
+}
