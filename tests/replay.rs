@@ -168,7 +168,11 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         origin: ORIGIN.into(),
         path_seen: true,
         prev: String::new(),
-        profile: Named { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
+        profile: Named {
+            name: "rfc9309".into(),
+            settings: BTreeMap::new(),
+            version: courtesy::policy::profile::VERSION,
+        },
         reason: Reason::of(&decision.basis),
         robots: Some(robots.into()),
         rule: decision.basis.rule().map(Rule::of),

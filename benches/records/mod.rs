@@ -39,6 +39,7 @@ pub fn record(n: u64) -> Record {
             directive: "disallow".into(),
             line,
             pattern: format!("/private/{}/", pick(4, 40)),
+            read_as: Vec::new(),
         }),
         seq: 0,
         sni: None,

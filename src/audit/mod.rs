@@ -36,7 +36,7 @@ pub use health::Health;
 pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
 pub use notice::{Gap, GapEvent, Notice, Pruned, PrunedEvent, Torn, TornEvent, Totals, TotalsEvent};
-pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, new_id};
+pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
 pub use segment::FILE_NAME;
 pub use time::{parse as parse_time, print as print_time};
 pub use words::{AgentSource, Event, Reason, RobotsStatus};

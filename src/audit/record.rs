@@ -140,6 +140,11 @@ pub struct Rule {
     pub line: u32,
     /// As written.
     pub pattern: String,
+    /// What was mended in the path for this rule to decide on it, in the order in which it was: `decoded` (as often
+    /// as it was), `backslashes_turned`, `parameters_removed`, `slashes_merged`, `dot_segments_removed`,
+    /// `case_ignored`. Left out where the path decided as it is written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_as: Vec<String>,
 }
 
 impl Profile {
@@ -163,7 +168,17 @@ impl Rule {
             directive: rule.directive.to_string(),
             line: rule.line,
             pattern: Record::pattern(rule.pattern),
+            read_as: rule.read_as.words().map(str::to_owned).collect(),
         }
+    }
+}
+
+/// What was mended in a path ([`Rule::read_as`]), for a sentence: ", with the path read as decoded, slashes merged".
+/// Nothing, where nothing was.
+pub fn mended(read_as: &[String]) -> String {
+    match read_as {
+        [] => String::new(),
+        words => format!(", with the path read as {}", words.join(", ").replace('_', " ")),
     }
 }
 

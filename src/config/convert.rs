@@ -2,11 +2,11 @@
 
 use super::settings::Settings;
 use super::words::{
-    Access, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Sync,
+    Access, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Spellings, Sync,
 };
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
-use crate::{audit, egress, proxy};
+use crate::{audit, egress, proxy, robots};
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
@@ -23,6 +23,7 @@ impl Settings {
         put(&mut profile.meanings.too_many_requests, knobs.status_429);
         put(&mut profile.meanings.other_4xx, knobs.status_other_4xx);
         put(&mut profile.conditional, knobs.conditional);
+        put(&mut profile.dialect.spellings, self.robots.spellings);
 
         let outage = &self.outage;
         put(&mut profile.outage.copy, outage.copy);
@@ -41,6 +42,7 @@ impl Settings {
         filled.robots.knobs.status_429 = Some(profile.meanings.too_many_requests.into());
         filled.robots.knobs.status_other_4xx = Some(profile.meanings.other_4xx.into());
         filled.robots.knobs.conditional = Some(profile.conditional);
+        filled.robots.spellings = Some(profile.dialect.spellings.into());
         filled.outage.copy = Some(profile.outage.copy.into());
         filled.outage.after = Some(profile.outage.after.into());
         filled.outage.after_time = Some(profile.outage.after_time);
@@ -79,6 +81,7 @@ same! {
     Meaning = profile::Meaning { Allow = Unavailable, Disallow = Forbidden, Unreachable = Unreachable }
     Access = profile::Access { Allow = Allow, Disallow = Disallow }
     OutageCopy = profile::OutageCopy { Use = Use, Disallow = Disallow }
+    Spellings = robots::Spellings { AsWritten = AsWritten, AllReadings = AllReadings }
     Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
     HttpsMode = proxy::HttpsMode { Intercept = Intercept, Classify = Classify }
     Mixed = proxy::Mixed { Refuse = Refuse, Tunnel = Tunnel }

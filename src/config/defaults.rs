@@ -52,6 +52,7 @@ impl Default for Robots {
             cache_size: 256 * MIB,
             cache_entries: 1_000_000,
             serve_cached: true,
+            spellings: None,
             knobs: Knobs::default(),
         }
     }

@@ -56,6 +56,7 @@ mod tests {
             ("robots.knobs.status_other_4xx", "unreachable"),
             ("robots.max_redirects", "7"),
             ("robots.max_size", "1048577B"),
+            ("robots.spellings", "all_readings"),
         ];
         let changes: BTreeMap<_, _> =
             changes.map(|(key, text)| (key.to_owned(), text.to_owned())).into_iter().collect();

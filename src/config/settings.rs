@@ -15,7 +15,7 @@ use super::units;
 use super::values::{AdminAddress, ContactUrl, FetchAs, Retain, RetainSize, Via};
 use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
-    Sync,
+    Spellings, Sync,
 };
 use crate::egress::Endpoints;
 use crate::origin::{Host, HostPattern};
@@ -131,6 +131,8 @@ pub struct Robots {
     pub cache_entries: usize,
     /// Whether a client's own request for a robots.txt is answered from the copy that decides.
     pub serve_cached: bool,
+    /// In which spellings a path is compared with the rules; absent: as the profile has it.
+    pub spellings: Option<Spellings>,
     pub knobs: Knobs,
 }
 

@@ -436,6 +436,7 @@ fn the_documented_file_has_the_defaults() {
     let rfc9309 = from_file("").filled();
     assert_eq!(documented.outage, rfc9309.outage);
     assert_eq!(documented.robots.knobs, rfc9309.robots.knobs);
+    assert_eq!(documented.robots.spellings, rfc9309.robots.spellings);
 }
 
 #[test]

@@ -82,6 +82,14 @@ words! {
         Observe = "observe",
     }
 
+    /// In which spellings a path is compared with the rules.
+    Spellings {
+        /// As it is written (RFC 9309 §2.2.2).
+        AsWritten = "as_written",
+        /// Also as servers that mend paths may read it.
+        AllReadings = "all_readings",
+    }
+
     /// How HTTPS is treated.
     HttpsMode {
         /// TLS is terminated here, and each request is judged.

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::state::{Absence, AbsenceKind, Policy};
-use crate::robots::{Directive, Group, Path, RobotsTxt, Rule, Steps, StepsExceeded, WholeSite};
+use crate::robots::{Directive, Group, Path, RobotsTxt, Rule, Spellings, Steps, StepsExceeded, WholeSite};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -98,7 +98,36 @@ pub fn by_group<'a>(rules: &'a RobotsTxt, group: Option<Group<'a>>, path_and_que
     }
     match group {
         None => Decision { verdict: Verdict::Allow, basis: Basis::NoGroup },
-        Some(group) => by_rule(group, group.rule_within(&path, &mut Steps::of_decision())),
+        Some(group) => {
+            let steps = &mut Steps::of_decision();
+            let decision = by_rule(group, group.rule_within(&path, steps));
+            match rules.dialect().spellings {
+                Spellings::AllReadings if decision.verdict == Verdict::Allow => {
+                    by_readings(group, path_and_query, steps).unwrap_or(decision)
+                }
+                _ => decision,
+            }
+        }
+    }
+}
+
+/// The denial that follows from another reading of a path that is allowed as it is written.
+#[cold]
+fn by_readings<'a>(group: Group<'a>, path_and_query: &[u8], steps: &mut Steps) -> Option<Decision<'a>> {
+    let decide = |path: &Path<'_>, steps: &mut Steps| group.rule_within(path, steps);
+    let rule: Result<_, StepsExceeded> = group.disallowed_in_any_reading(path_and_query, steps, decide);
+    match rule {
+        Ok(None) => None,
+        rule => Some(by_rule(group, rule)),
+    }
+}
+
+/// It depends on how a path goes on.
+struct Unforeseen;
+
+impl From<StepsExceeded> for Unforeseen {
+    fn from(_: StepsExceeded) -> Self {
+        Self
     }
 }
 
@@ -112,8 +141,16 @@ pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u
         Policy::Rules(copy) => match copy.rules.group(token) {
             None => Some(Decision { verdict: Verdict::Allow, basis: Basis::NoGroup }),
             Some(group) => {
-                let rule = group.rule_for_beginning(&Path::new(begin, copy.rules.dialect()))?;
-                Some(by_rule(group, Ok(rule)))
+                let dialect = copy.rules.dialect();
+                let decision = by_rule(group, Ok(group.rule_for_beginning(&Path::new(begin, dialect))?));
+                if dialect.spellings == Spellings::AsWritten || decision.verdict == Verdict::Disallow {
+                    return Some(decision);
+                }
+                let foresee =
+                    |path: &Path<'_>, _: &mut Steps| group.rule_for_beginning(path).ok_or(Unforeseen);
+                let steps = &mut Steps::of_decision();
+                let rule = group.disallowed_in_any_reading(begin, steps, foresee).ok()?;
+                Some(rule.map_or(decision, |rule| by_rule(group, Ok(Some(rule)))))
             }
         },
         // All paths fare alike.
@@ -191,15 +228,21 @@ impl fmt::Display for Basis<'_> {
             Self::NoRule { group } => {
                 write!(f, "no rule of the group \"{}\" (line {}) matches", group.name, group.line)
             }
-            Self::Rule { rule, group } => write!(
-                f,
-                "line {}, \"{}: {}\", of the group \"{}\" (line {})",
-                rule.line,
-                rule.directive,
-                rule.pattern.escape_ascii(),
-                group.name,
-                group.line
-            ),
+            Self::Rule { rule, group } => {
+                write!(
+                    f,
+                    "line {}, \"{}: {}\", of the group \"{}\" (line {})",
+                    rule.line,
+                    rule.directive,
+                    rule.pattern.escape_ascii(),
+                    group.name,
+                    group.line
+                )?;
+                match rule.read_as.is_as_written() {
+                    true => Ok(()),
+                    false => write!(f, ", for the URL read as {}", rule.read_as),
+                }
+            }
             Self::Unavailable(absence) => write!(f, "there is no robots.txt: {}", absence.cause),
             Self::Unreachable(absence) => write!(f, "the robots.txt cannot be had: {}", absence.cause),
             Self::LongUnreachable(absence) => {

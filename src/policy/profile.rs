@@ -8,7 +8,7 @@ mod changes;
 use std::time::Duration;
 
 use super::access::{Cause, Freshness};
-use crate::robots::Dialect;
+use crate::robots::{Dialect, Spellings};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The version of this table. A record names it: another meaning of a knob is another version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
@@ -213,6 +213,7 @@ const KOSTER_1996: Profile = Profile {
 /// Not of any text: for those who would rather ask than be let in.
 const CONSERVATIVE: Profile = Profile {
     name: "conservative",
+    dialect: Dialect { spellings: Spellings::AllReadings, ..Dialect::RFC9309 },
     meanings: Meanings { unauthorized: Meaning::Forbidden, ..RFC9309.meanings },
     outage: Outage { after: Access::Disallow, ..RFC9309.outage },
     ..RFC9309

@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::problem::Problem;
 use super::statements::Statement;
-use crate::audit::Record;
+use crate::audit::{Record, mended};
 use crate::evidence::{Exhibit, Kind};
 use crate::store::Known;
 
@@ -41,7 +41,10 @@ impl Denial {
             (Problem::Disallowed, Some(rule)) => {
                 let pattern = &rule.pattern;
                 let (line, directive) = (rule.line, &rule.directive);
-                format!("Line {line} of {robots_url}, \"{directive}: {pattern}\", applies to {agent}.")
+                let mended = mended(&rule.read_as);
+                format!(
+                    "Line {line} of {robots_url}, \"{directive}: {pattern}\", applies to {agent}{mended}."
+                )
             }
             (Problem::RobotsUnreachable, _) => {
                 format!(

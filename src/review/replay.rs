@@ -13,7 +13,7 @@ use asked::Asked;
 pub use count::Count;
 pub use files::{MakeProfile, Replay};
 
-use crate::audit::{Group, Reason, Record, Rule};
+use crate::audit::{Group, Reason, Record, Rule, mended};
 use crate::evidence::CaptureRecord;
 use crate::limits::RECORD_TEXT_OCTETS_MAX;
 use crate::policy::decision::{HostDecision, Verdict};
@@ -36,7 +36,7 @@ pub struct Evidence<'a> {
 pub enum Outcome {
     Same,
     Differs {
-        was: Answer,
+        was: Box<Answer>,
         is: Answer,
     },
     /// The reason is not robots.txt: there is nothing to decide again.
@@ -70,8 +70,8 @@ pub fn again(record: &Record, evidence: &Evidence<'_>) -> Outcome {
     }
     match decide(record, evidence) {
         Ok(is) => {
-            let was = Answer::recorded(record);
-            if was == is { Outcome::Same } else { Outcome::Differs { was, is } }
+            let was = Box::new(Answer::recorded(record));
+            if *was == is { Outcome::Same } else { Outcome::Differs { was, is } }
         }
         Err(Unknown(why)) => Outcome::Undecidable(why.to_owned()),
     }
@@ -131,6 +131,7 @@ impl std::fmt::Display for Answer {
             Self::Allowed(basis) => write!(f, "allowed: {basis}"),
             Self::Disallowed { rule: Some(rule), group, .. } => {
                 write!(f, "disallowed: line {}, \"{}: {}\"", rule.line, rule.directive, rule.pattern)?;
+                f.write_str(&mended(&rule.read_as))?;
                 match group {
                     Some(group) => {
                         let token = text(group.token.as_bytes(), RECORD_TEXT_OCTETS_MAX);

@@ -46,6 +46,8 @@ pub struct Dialect {
     pub line_limit: Option<usize>,
     /// Octets of the file that are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit cuts is dropped.
     pub size_limit: usize,
+    /// In which spellings a path is compared with the rules.
+    pub spellings: Spellings,
     /// Whether that limit is for whoever fetches the file, and the matcher itself has none.
     pub size_limit_is_the_fetchers: bool,
 }
@@ -109,6 +111,16 @@ pub enum Percent {
     RulesOnly,
 }
 
+/// In which spellings a path is compared with the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spellings {
+    /// As it is written (RFC 9309 §2.2.2).
+    AsWritten,
+    /// Also as servers that mend paths may read it ([`Reading`](super::Reading)): it is disallowed if it is so in
+    /// any of them.
+    AllReadings,
+}
+
 /// What of a URL is compared with path patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compared {
@@ -140,6 +152,7 @@ impl Dialect {
         index_allows_directory: false,
         line_limit: None,
         size_limit: 500 * 1024,
+        spellings: Spellings::AsWritten,
         size_limit_is_the_fetchers: false,
     };
 

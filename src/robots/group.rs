@@ -3,6 +3,7 @@
 use super::lookup::Lookup;
 use super::notes::Record;
 use super::path::Path;
+use super::readings::{Mended, readings};
 use super::select::Naming;
 use super::steps::{Steps, StepsExceeded};
 use super::{Directive, RobotsTxt, Rule};
@@ -58,7 +59,8 @@ impl<'a> Group<'a> {
     /// [`StepsExceeded`]: these were not enough, and which rule decides is not known.
     #[inline(always)]
     pub fn rule_within(&self, path: &Path<'_>, steps: &mut Steps) -> Result<Option<Rule<'a>>, StepsExceeded> {
-        let RobotsTxt { rules, arena, dialect, .. } = self.robots;
+        let RobotsTxt { arena, dialect, .. } = self.robots;
+        let rules = self.robots.rules_for(path);
         let precedence = dialect.precedence;
         let mut lookup = Lookup::new(path, steps);
         let mut of_group = |naming: &Naming| rules.deciding(naming.group, &mut lookup, precedence, arena);
@@ -76,11 +78,45 @@ impl<'a> Group<'a> {
         Ok(rule.map(|rule| rule.view(arena)))
     }
 
+    /// The first rule that disallows `path_and_query` as `decide` has it, in the readings of the dialect beside the
+    /// one that is written ([`Spellings`](super::Spellings)). What `decide` does not know ends the search.
+    ///
+    /// # Errors
+    ///
+    /// [`StepsExceeded`], of this or of `decide`.
+    pub fn disallowed_in_any_reading<U>(
+        &self,
+        path_and_query: &[u8],
+        steps: &mut Steps,
+        decide: impl Fn(&Path<'_>, &mut Steps) -> Result<Option<Rule<'a>>, U>,
+    ) -> Result<Option<Rule<'a>>, U>
+    where
+        U: From<StepsExceeded>,
+    {
+        let RobotsTxt { folded, dialect, .. } = self.robots;
+        let disallows = |rule: &Rule<'_>| rule.directive == Directive::Disallow;
+        for Mended { reading, path_and_query } in readings(path_and_query, dialect, steps)? {
+            let path = Path::new(&path_and_query, dialect);
+            if !reading.is_as_written()
+                && let Some(rule) = decide(&path, steps)?.filter(disallows)
+            {
+                return Ok(Some(Rule { read_as: reading, ..rule }));
+            }
+            if (folded.is_some() || path.has_upper())
+                && let Some(rule) = decide(&path.folded(), steps)?.filter(disallows)
+            {
+                return Ok(Some(Rule { read_as: reading.ignoring_case(), ..rule }));
+            }
+        }
+        Ok(None)
+    }
+
     /// The rule that decides on every path that begins with `begin`, or that none does. The outer
     /// `None`: it depends on how the path goes on. `begin` ends in no part of a percent-encoding, and
     /// no dot segment follows it.
     pub fn rule_for_beginning(&self, begin: &Path<'_>) -> Option<Option<Rule<'a>>> {
-        let RobotsTxt { rules, arena, dialect, .. } = self.robots;
+        let RobotsTxt { arena, dialect, .. } = self.robots;
+        let rules = self.robots.rules_for(begin);
         let mut all: Vec<_> = self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
         all.sort_by_key(|rule| rule.rank(dialect.precedence));
         for rule in all {

@@ -34,17 +34,21 @@ mod path;
 mod pattern;
 mod pattern_rules;
 mod prefix_rules;
+mod readings;
 mod ruleset;
 mod select;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use dialect::{AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several};
+pub use dialect::{
+    AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several, Spellings,
+};
 pub use group::{Group, WholeSite};
 pub use lines::lines;
 pub use notes::{IgnoredBecause, IgnoredLine, Record};
 pub use path::{Path, path_of_url};
+pub use readings::Reading;
 pub use steps::{STEPS_MAX, Steps, StepsExceeded};
 
 /// A parsed robots.txt, as one dialect reads it. Owns what it needs of the file.
@@ -54,6 +58,8 @@ pub struct RobotsTxt {
     arena: arena::Arena,
     namings: select::Namings,
     rules: ruleset::Ruleset,
+    /// The same in lower case, where they are asked for and are others.
+    folded: Option<Box<ruleset::Ruleset>>,
     notes: notes::Notes,
 }
 
@@ -75,6 +81,8 @@ pub struct Rule<'a> {
     pub directive: Directive,
     /// The path pattern as written, without blanks around it.
     pub pattern: &'a [u8],
+    /// How the path was read for this rule to decide on it.
+    pub read_as: Reading,
 }
 
 impl RobotsTxt {
@@ -94,6 +102,15 @@ impl RobotsTxt {
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
         Group::new(self, self.namings.applying(token, &self.dialect))
+    }
+
+    /// The rules to compare `path` with.
+    #[inline]
+    fn rules_for(&self, path: &Path<'_>) -> &ruleset::Ruleset {
+        match &self.folded {
+            Some(folded) if path.is_folded() => folded,
+            _ => &self.rules,
+        }
     }
 
     /// The records that are no rules, by line.
@@ -122,6 +139,7 @@ impl RobotsTxt {
             + self.arena.capacity()
             + self.namings.heap_bytes()
             + self.rules.heap_bytes()
+            + self.folded.as_ref().map_or(0, |folded| size_of_val(&**folded) + folded.heap_bytes())
             + self.notes.heap_bytes()
     }
 }

@@ -2,7 +2,7 @@
 //! MUST … use the parseable rules"); what was not understood is noted beside it.
 
 use super::arena::Arena;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Spellings};
 use super::lines::{Key, Line, lines};
 use super::notes::{IgnoredBecause, Notes};
 use super::pattern::Pattern;
@@ -129,6 +129,10 @@ impl Parser<'_> {
     fn finish(mut self) -> RobotsTxt {
         self.namings.sort();
         self.rules.sort(self.dialect.precedence, &self.arena);
+        let folded = match self.dialect.spellings {
+            Spellings::AsWritten => None,
+            Spellings::AllReadings => self.rules.folded(self.dialect, &mut self.arena).map(Box::new),
+        };
         self.notes.shrink_to_fit();
         self.arena.shrink_to_fit();
         RobotsTxt {
@@ -136,6 +140,7 @@ impl Parser<'_> {
             arena: self.arena,
             namings: self.namings,
             rules: self.rules,
+            folded,
             notes: self.notes,
         }
     }

@@ -18,6 +18,8 @@ pub struct Path<'a> {
     normal: Cow<'a, [u8]>,
     head: u64,
     is_robots_txt: bool,
+    /// Whether it is in lower case, to be compared with rules that are.
+    is_folded: bool,
     /// Whether the query begins at the first `?`.
     has_query: bool,
     /// Only patterns with two forms ask for it.
@@ -44,6 +46,7 @@ impl<'a> Path<'a> {
             normal,
             head,
             is_robots_txt: path_and_query == b"/robots.txt",
+            is_folded: false,
             // The path of this dialect may have a decoded `?`, and its query is not compared.
             has_query: dialect.percent != Percent::ByValueExceptSlash,
             query: OnceCell::new(),
@@ -55,6 +58,27 @@ impl<'a> Path<'a> {
     /// makes it a URL like others (D-SELF), and so does any other spelling.
     pub fn is_robots_txt(&self) -> bool {
         self.is_robots_txt
+    }
+
+    /// The same in lower case.
+    pub(super) fn folded(&self) -> Path<'static> {
+        let normal = self.normal.to_ascii_lowercase();
+        Path {
+            head: head::number(&normal),
+            normal: Cow::Owned(normal),
+            is_folded: true,
+            octet_set: OnceCell::new(),
+            query: self.query.clone(),
+            ..*self
+        }
+    }
+
+    pub(super) fn is_folded(&self) -> bool {
+        self.is_folded
+    }
+
+    pub(super) fn has_upper(&self) -> bool {
+        self.normal.iter().any(u8::is_ascii_uppercase)
     }
 
     pub(super) fn octets(&self) -> &[u8] {

@@ -83,6 +83,12 @@ impl Pattern {
         }
     }
 
+    /// The same in lower case.
+    pub(super) fn folded(&self, arena: &mut Arena, dialect: &Dialect) -> Pattern {
+        let normal = self.text(arena).to_ascii_lowercase();
+        Pattern::store(&normal, self.anchored, self.octets, arena, dialect)
+    }
+
     /// How all paths begin that it matches.
     pub(super) fn head(&self, arena: &Arena) -> Head {
         // Of two forms, a path may have either.

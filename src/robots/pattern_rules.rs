@@ -17,7 +17,7 @@ pub(super) struct PatternRules {
     /// The head of each rule, close together: of most rules nothing else is looked at.
     heads: Box<[Head]>,
     /// Where there are many rules.
-    needles: Option<Needles>,
+    needles: Option<Box<Needles>>,
 }
 
 impl PatternRules {
@@ -45,7 +45,7 @@ impl PatternRules {
         self.rules.shrink_to_fit();
         groups.for_each(|group| self.rules[group].sort_by_key(|rule| rule.rank(precedence)));
         self.heads = self.rules.iter().map(|rule| rule.pattern.head(arena)).collect();
-        self.needles = Needles::of(&self.rules, arena);
+        self.needles = Needles::of(&self.rules, arena).map(Box::new);
     }
 
     /// The rule of one group that decides on `path`, if it comes before `other`.
@@ -87,6 +87,6 @@ impl PatternRules {
     pub(super) fn heap_bytes(&self) -> usize {
         self.rules.capacity() * size_of::<StoredRule>()
             + size_of_val(&*self.heads)
-            + self.needles.as_ref().map_or(0, Needles::heap_bytes)
+            + self.needles.as_ref().map_or(0, |needles| size_of::<Needles>() + needles.heap_bytes())
     }
 }

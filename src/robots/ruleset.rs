@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::arena::{Arena, Span, count};
-use super::dialect::Precedence;
+use super::dialect::{Dialect, Precedence};
 use super::lookup::Lookup;
 use super::pattern::Pattern;
 use super::pattern_rules::PatternRules;
 use super::prefix_rules::PrefixRules;
 use super::steps::StepsExceeded;
-use super::{Directive, Rule};
+use super::{Directive, Reading, Rule};
 
 /// A rule as it is kept.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,24 @@ impl Ruleset {
         self.patterns.sort(self.groups.iter().map(GroupRules::patterns), precedence, arena);
     }
 
+    /// The same rules in lower case, sorted; `None` where they are so.
+    pub(super) fn folded(&self, dialect: &Dialect, arena: &mut Arena) -> Option<Ruleset> {
+        let has_upper = |rule: &StoredRule| rule.pattern.text(arena).iter().any(u8::is_ascii_uppercase);
+        let groups = || 0..count(self.groups.len());
+        groups().flat_map(|group| self.of_group(group)).any(has_upper).then(|| {
+            let mut folded = Ruleset::default();
+            for group in groups() {
+                folded.begin_group();
+                for rule in self.of_group(group) {
+                    let pattern = rule.pattern.folded(arena, dialect);
+                    folded.push(StoredRule { pattern, ..*rule }, arena);
+                }
+            }
+            folded.sort(dialect.precedence, arena);
+            folded
+        })
+    }
+
     /// The rules of one group.
     pub(super) fn of_group(&self, group: u32) -> impl Iterator<Item = &StoredRule> {
         let group = &self.groups[group as usize];
@@ -145,6 +163,7 @@ impl StoredRule {
 
     #[inline]
     pub(super) fn view<'a>(&self, arena: &'a Arena) -> Rule<'a> {
-        Rule { line: self.line, directive: self.directive, pattern: arena.get(self.written) }
+        let (line, directive) = (self.line, self.directive);
+        Rule { line, directive, pattern: arena.get(self.written), read_as: Reading::default() }
     }
 }

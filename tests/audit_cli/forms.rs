@@ -60,7 +60,12 @@ fn a_table_says_when_to_whom_why_and_what() {
 fn nothing_in_a_table_moves_a_cursor() {
     let mut log = Log::new();
     // The writer would have escaped them; whoever changed the log has not.
-    let rule = Rule { directive: "disallow".into(), line: 1, pattern: "/\u{1b}[2J\u{202e}\u{9b}".into() };
+    let rule = Rule {
+        directive: "disallow".into(),
+        line: 1,
+        pattern: "/\u{1b}[2J\u{202e}\u{9b}".into(),
+        read_as: Vec::new(),
+    };
     log.write([Record { rule: Some(rule), agent: Some("a\r\n\u{7f}".into()), ..record(1) }]);
     for arguments in [&["query", "--format", "table"][..], &["show", "1"]] {
         let table = succeeds(&mut audit(log.dir.path(), arguments));

@@ -21,7 +21,9 @@ fn found(log: &Log, arguments: &[&str]) -> Vec<u64> {
 #[test]
 fn each_filter_finds_its_records() {
     let mut log = Log::new();
-    let rule = |pattern: &str| Some(Rule { directive: "disallow".into(), line: 30, pattern: pattern.into() });
+    let rule = |pattern: &str| {
+        Some(Rule { directive: "disallow".into(), line: 30, pattern: pattern.into(), read_as: Vec::new() })
+    };
     let exempted = Record { event: Event::Exempted, origin: "http://example.org:8080".into(), ..record(4) };
     let unreachable = Record { reason: Reason::RobotsUnreachable, rule: None, ..record(5) };
     let named = Client { address: "2001:db8::7".parse().unwrap(), name: Some("crawler-7".into()) };

@@ -90,7 +90,12 @@ pub fn record(n: u64) -> Record {
         profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
         reason: Reason::DisallowRule,
         robots: Some(robots(&origin).into()),
-        rule: Some(Rule { directive: "disallow".into(), line: 12, pattern: "/private/".into() }),
+        rule: Some(Rule {
+            directive: "disallow".into(),
+            line: 12,
+            pattern: "/private/".into(),
+            read_as: Vec::new(),
+        }),
         seq: 0,
         sni: None,
         time: Moment::from_millis(NOON + n * MINUTE),

@@ -29,6 +29,7 @@ mod policy;
 mod reload;
 mod resting;
 mod sni;
+mod spellings;
 mod steps;
 mod tls;
 mod upgrades;

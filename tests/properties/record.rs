@@ -131,5 +131,5 @@ fn robots(input: &mut Input<'_>) -> Robots {
 }
 
 fn rule(input: &mut Input<'_>) -> Rule {
-    Rule { directive: input.text(), line: input.number() as u32, pattern: input.text() }
+    Rule { directive: input.text(), line: input.number() as u32, pattern: input.text(), read_as: Vec::new() }
 }

@@ -52,7 +52,12 @@ fn full() -> Record {
         agent: Some("ExampleBot".into()),
         agent_source: AgentSource::UserAgent,
         group: Some(Group { token: "examplebot".into(), line: 10 }),
-        rule: Some(Rule { line: 12, directive: "disallow".into(), pattern: Record::pattern(b"/private/") }),
+        rule: Some(Rule {
+            line: 12,
+            directive: "disallow".into(),
+            pattern: Record::pattern(b"/private/"),
+            read_as: Vec::new(),
+        }),
         robots: Some(Grounds::from(Robots {
             capture: Some(crate::text::sha256_hex(b"{}")),
             confirmed_at: Some(NOON),

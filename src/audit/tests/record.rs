@@ -79,7 +79,12 @@ fn a_line_has_a_bound_whatever_strangers_write() {
     record.method = Record::text(&long);
     let name = "a".repeat(100_000);
     record.group = Some(Group::of(&Named { name: &name, line: 1 }));
-    record.rule = Some(Rule { line: 1, directive: "disallow".into(), pattern: Record::pattern(&long) });
+    record.rule = Some(Rule {
+        line: 1,
+        directive: "disallow".into(),
+        pattern: Record::pattern(&long),
+        read_as: Vec::new(),
+    });
     assert!(line(record).len() < RECORD_LINE_OCTETS_MAX);
 }
 

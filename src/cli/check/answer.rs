@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::audit::{Group, Record, print_time};
+use crate::audit::{self, Group, Record, print_time};
 use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{self, Decision, Verdict};
@@ -46,6 +46,9 @@ pub struct Basis {
     pub directive: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
+    /// What was mended in the path, as a record has it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read_as: Vec<String>,
     /// In words, where it is no rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
@@ -119,6 +122,7 @@ impl Ruling {
                     Directive::Disallow => "disallow",
                 }),
                 pattern: rule.map(|rule| Record::pattern(rule.pattern)),
+                read_as: rule.map(|rule| audit::Rule::of(rule).read_as).unwrap_or_default(),
                 cause: cause.as_deref().map(printable),
             },
         }
@@ -131,7 +135,7 @@ impl Ruling {
             _ => "undecided",
         };
         let cause = Some(printable(&why.to_string()));
-        let basis = Basis { reason, group: None, directive: None, pattern: None, cause };
+        let basis = Basis { reason, group: None, directive: None, pattern: None, read_as: Vec::new(), cause };
         Self { decision: Outcome::Undecided, line: None, basis }
     }
 }

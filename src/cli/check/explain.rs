@@ -1,6 +1,7 @@
 //! An answer on the terminal: the verdict, the line that decided, and how current that is.
 
 use super::answer::{Answer, Outcome, Robots};
+use crate::audit::mended;
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
 
@@ -56,7 +57,8 @@ fn by_rule(answer: &Answer, paint: Paint) -> Vec<String> {
     let (basis, line) = (&answer.ruling.basis, answer.ruling.line.unwrap_or_default());
     let directive = if basis.directive == Some("allow") { "Allow" } else { "Disallow" };
     let pattern = basis.pattern.as_deref().unwrap_or_default();
-    let mut lines = vec![format!("line {line} of {}   {directive}: {pattern}", answer.robots.url)];
+    let mended = mended(&basis.read_as);
+    let mut lines = vec![format!("line {line} of {}   {directive}: {pattern}{mended}", answer.robots.url)];
     lines.extend(answer.robots.excerpt.iter().map(|(number, text)| {
         let (mark, text) =
             if *number == line { ("▸", paint.strong(text)) } else { (" ", paint.faint(text)) };

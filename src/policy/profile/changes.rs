@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Access, Meaning, Meanings, OutageCopy, Profile};
+use crate::robots::Spellings;
 
 /// The name of a setting, and its value in a profile.
 type Setting = (&'static str, fn(&Profile) -> String);
 
 /// The settings that change a profile, and their values as one would write them.
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 12] = [
     ("outage.after", |it| access(it.outage.after)),
     ("outage.after_time", |it| length(it.outage.after_time)),
     ("outage.copy", |it| copy(it.outage.copy)),
@@ -21,6 +22,7 @@ const SETTINGS: [Setting; 11] = [
     ("robots.knobs.status_other_4xx", |it| meaning(it.meanings.other_4xx)),
     ("robots.max_redirects", |it| it.redirects_max.to_string()),
     ("robots.max_size", |it| format!("{}B", it.dialect.size_limit)),
+    ("robots.spellings", |it| spellings(it.dialect.spellings)),
 ];
 
 impl Profile {
@@ -87,6 +89,14 @@ fn copy(copy: OutageCopy) -> String {
     let word = match copy {
         OutageCopy::Use => "use",
         OutageCopy::Disallow => "disallow",
+    };
+    word.into()
+}
+
+fn spellings(spellings: Spellings) -> String {
+    let word = match spellings {
+        Spellings::AsWritten => "as_written",
+        Spellings::AllReadings => "all_readings",
     };
     word.into()
 }

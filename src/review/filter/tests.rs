@@ -77,7 +77,7 @@ prop_compose! {
             profile: Profile { name: "rfc9309".into(), settings, version: 1 },
             reason,
             robots: None,
-            rule: rule.map(|(pattern, line)| AuditRule { directive: "disallow".into(), line, pattern }),
+            rule: rule.map(|(pattern, line)| AuditRule { directive: "disallow".into(), line, pattern, read_as: Vec::new() }),
             seq: 0,
             sni: None,
             time: Moment::from_millis(millis),

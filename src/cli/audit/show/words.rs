@@ -1,6 +1,6 @@
 //! A record in words, field by field.
 
-use crate::audit::{AgentSource, Event, Reason, Record, Robots, RobotsStatus, print_time};
+use crate::audit::{AgentSource, Event, Reason, Record, Robots, RobotsStatus, mended, print_time};
 use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
 
@@ -33,8 +33,11 @@ fn why(record: &Record) -> String {
     match (record.reason, &record.rule) {
         (Reason::DisallowRule, Some(rule)) => {
             format!(
-                "line {} of {url}, \"{}: {}\", applies to {agent}",
-                rule.line, rule.directive, rule.pattern
+                "line {} of {url}, \"{}: {}\", applies to {agent}{}",
+                rule.line,
+                rule.directive,
+                rule.pattern,
+                mended(&rule.read_as)
             )
         }
         (Reason::DisallowRule, None) => format!("{url} disallows it for {agent}"),

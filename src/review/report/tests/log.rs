@@ -102,7 +102,12 @@ pub fn by_rule(time: Moment, origin: &str, agent: &str, pattern: &str, line: u32
     Record {
         group: Some(Group { line: 1, token: "*".into() }),
         robots: Some(robots(time, origin, Some(sha256_hex(pattern.as_bytes()))).into()),
-        rule: Some(Rule { directive: "disallow".into(), line, pattern: Record::pattern(pattern.as_bytes()) }),
+        rule: Some(Rule {
+            directive: "disallow".into(),
+            line,
+            pattern: Record::pattern(pattern.as_bytes()),
+            read_as: Vec::new(),
+        }),
         ..record(time, origin, Some(agent), Reason::DisallowRule)
     }
 }
