@@ -13,7 +13,7 @@ use super::steps::{Steps, StepsExceeded};
 const DECODED_MAX: u8 = 3;
 
 /// What one octet of a reading costs to make and to bring to its normal form, in steps.
-const OCTET_STEPS: usize = 2;
+const OCTET_STEPS: usize = 4;
 
 /// What was mended in a path before it was compared with the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

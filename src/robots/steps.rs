@@ -2,9 +2,9 @@
 //! counted; what is counted are the octets that a search passes over. The count depends on the file and
 //! the path alone, never on the machine, so that a decision made again comes out the same.
 
-/// Steps of one decision: some milliseconds at the very worst. A file with fewer than thirty rules with
+/// Steps of one decision: some milliseconds at the very worst. A file with fewer than twenty rules with
 /// wildcards cannot take as many, whatever the path; real files take some thousands.
-pub const STEPS_MAX: u64 = 2 << 20;
+pub const STEPS_MAX: u64 = 3 << 19;
 
 /// Steps that the search for one literal takes besides the octets that it passes over.
 const SEARCH_STEPS: usize = 32;

@@ -54,7 +54,7 @@ fn searches() -> Vec<Shape> {
             |_, words| format!("*{}ab$", words.next(12)),
             rooted(&(random + "bbbbbbbb")),
         ),
-        one("each ends with another", |n, _| format!("*b{}", "a".repeat(n % 900 + 2)), path(&("ab"))),
+        one("each ends with another", |n, _| format!("*b{}", "a".repeat(n % 900 + 2)), path("ab")),
         one(
             "runs that end too soon",
             |n, _| format!("*{}", "a".repeat(n % 900 + 100)),
