@@ -26,11 +26,12 @@ pub const DNS_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names kept by the resolver's cache.
 pub const DNS_CACHE_ENTRIES: usize = 10_000;
 
+/// Look-ups of names under way at once, whatever is set: each occupies a thread until the system's resolver
+/// gives up, and of the 512 threads of a worker's pool some are for files.
+pub const LOOKUPS_MAX: usize = 448;
+
 /// Addresses used of one answer.
 pub const DNS_ADDRESSES_MAX: usize = 16;
-
-/// Head start of one connection attempt before the next address is tried beside it (RFC 8305 §5).
-pub const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
 pub const TLS_SESSIONS_MAX: usize = 1024;
@@ -379,6 +380,14 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors that the process needs for itself: files, runtimes, the operator's connections, fetches
 /// that nobody waits for any more, and those who are turned away.
 pub const DESCRIPTORS_OF_OUR_OWN: usize = 128 + TURNED_AWAY_MAX;
+
+/// Connection attempts to further addresses of a name, beside the first attempt of each request. Where the
+/// limit on open files is low: one for so many descriptors, and no more look-ups of names either.
+pub const ATTEMPTS_BESIDE_MAX: usize = 256;
+pub const DESCRIPTORS_PER_ATTEMPT_BESIDE: usize = 16;
+
+/// Descriptors that the system's resolver uses for one look-up: one socket for each family of addresses.
+pub const DESCRIPTORS_PER_LOOKUP: usize = 2;
 
 /// Descriptors that clients leave to the origins they ask for: where there are few, one for each.
 pub const DESCRIPTORS_FOR_ORIGINS_MAX: usize = 4096;

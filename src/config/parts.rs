@@ -12,7 +12,7 @@ use super::values::{FetchAs, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
 use crate::fetch::FetchIdentity;
-use crate::limits::{STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN};
+use crate::limits::{ATTEMPTS_BESIDE_MAX, STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN};
 use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
@@ -109,6 +109,7 @@ impl Settings {
             max_per_origin: self.egress.max_per_origin,
             max_idle: self.egress.max_idle,
             max_lookups: self.egress.max_lookups,
+            max_attempts_beside: ATTEMPTS_BESIDE_MAX,
             max_header_bytes: octets(self.limits.max_header_bytes),
             max_headers: self.limits.max_headers,
             hosts: egress::HostRules {

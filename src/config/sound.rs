@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::complain::Complaint;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
+use crate::limits::LOOKUPS_MAX;
 use crate::moment::Moment;
 use crate::policy::exemption::Paths;
 
@@ -34,9 +35,6 @@ const FETCHES_MAX: usize = 65_536;
 
 /// Requests that wait for fetches: as many as clients could have under way.
 const WAITING_MAX: usize = 1 << 20;
-
-/// Look-ups of names, each a thread: of the runtime's pool of 512, others are for files.
-const LOOKUPS_MAX: usize = 448;
 
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {

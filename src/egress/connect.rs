@@ -1,20 +1,12 @@
-//! From an origin to a connected stream: resolve, judge every address, connect to exactly those
-//! that were permitted, and check the peer once more.
+//! From an origin to the addresses that may be connected to: resolve, and judge each of them.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::address::Prohibited;
 use super::asker::Asker;
 use super::error::{Error, Failure};
 use super::resolve::Resolver;
-use super::shortage;
 use super::terms::Terms;
-use crate::limits::CONNECTION_ATTEMPT_DELAY;
 use crate::origin::{Host, Origin};
 
 /// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. Where its
@@ -75,59 +67,10 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited) -> Error {
     }
 }
 
-/// Connects to the first of `addresses` that answers, giving each a head start over the next
-/// (RFC 8305). The caller has judged the addresses; nothing is resolved here.
-pub async fn connect(addresses: Vec<SocketAddr>, deadline: Duration) -> Result<TcpStream, Error> {
-    let stream = timeout(deadline, race(&addresses)).await.map_err(|_| {
-        let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let detail = format!("connecting to {} took longer than {deadline:?}", hosts.join(", "));
-        Error::new(Failure::ConnectionTimeout, detail)
-    })??;
-    // Small messages must not wait for each other's acknowledgements.
-    let _ = stream.set_nodelay(true);
-    Ok(stream)
-}
-
-async fn race(addresses: &[SocketAddr]) -> Result<TcpStream, Error> {
-    if let [only] = addresses {
-        return attempt(*only).await;
-    }
-    let mut attempts = JoinSet::new();
-    let mut last = Error::new(Failure::Unroutable, "no address to connect to");
-    for address in addresses {
-        attempts.spawn(attempt(*address));
-        match timeout(CONNECTION_ATTEMPT_DELAY, attempts.join_next()).await {
-            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
-            Ok(Some(Ok(Err(error)))) => last = error,
-            _ => {}
-        }
-    }
-    while let Some(finished) = attempts.join_next().await {
-        match finished {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = error,
-            Err(_) => {}
-        }
-    }
-    Err(last)
-}
-
-async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
-    let stream = TcpStream::connect(address).await.map_err(|error| connect_error(address, &error))?;
-    // A belt: what we are connected to is what was judged.
-    match stream.peer_addr() {
-        Ok(peer) if (peer.ip(), peer.port()) == (address.ip(), address.port()) => Ok(stream),
-        _ => Err(Error::new(Failure::Unroutable, format!("connected to another address than {address}"))),
-    }
-}
-
-fn connect_error(address: SocketAddr, error: &std::io::Error) -> Error {
-    let failure = shortage::connect_failure(address, error);
-    Error::new(failure, format!("cannot connect to {address}: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clients::Key;
     use crate::egress::address::AddressPolicy;
@@ -146,6 +89,7 @@ mod tests {
             max_per_origin: 1,
             max_idle: 1,
             max_lookups: 1,
+            max_attempts_beside: 1,
             max_header_bytes: 1 << 14,
             max_headers: 10,
             hosts: HostRules::default(),

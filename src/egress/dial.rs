@@ -30,7 +30,7 @@ use super::plaintext::Plaintext;
 use super::pool::Pool;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
-use super::{Egress, exchange, http2};
+use super::{Egress, attempts, exchange, http2};
 use crate::carried::Carried;
 use crate::clock;
 use crate::deadline::Deadline;
@@ -228,7 +228,7 @@ impl Egress {
         &self,
         origin: &Origin,
         opening: &Opening,
-        route: Route,
+        route: Route<'_>,
     ) -> Result<Connection, Error> {
         let (mut own, mut route) = (None, Some(route));
         let opened = opening
@@ -251,7 +251,7 @@ impl Egress {
     }
 
     /// A new connection, known to the pool when it can be shared.
-    async fn open(&self, origin: &Origin, route: Route) -> Result<Connection, Error> {
+    async fn open(&self, origin: &Origin, route: Route<'_>) -> Result<Connection, Error> {
         let opened = self.dial(origin, Versions::Any, route).await;
         match opened.as_ref().map(Connection::multiplexed) {
             Ok(Some(connection)) => self.pool.share(origin, &connection),
@@ -261,7 +261,7 @@ impl Egress {
         opened
     }
 
-    async fn dial(&self, origin: &Origin, versions: Versions, route: Route) -> Result<Connection, Error> {
+    async fn dial(&self, origin: &Origin, versions: Versions, route: Route<'_>) -> Result<Connection, Error> {
         let since = route.since;
         let dialled = self.dial_untimed(origin, versions, route).await;
         if dialled.is_ok() {
@@ -274,10 +274,10 @@ impl Egress {
         &self,
         origin: &Origin,
         versions: Versions,
-        route: Route,
+        route: Route<'_>,
     ) -> Result<Connection, Error> {
-        let Route { addresses, terms, .. } = route;
-        let stream = connect::connect(addresses, terms.config.connect_timeout).await?;
+        let stream = self.connect(&route).await?;
+        let terms = route.terms;
         let home = Arc::downgrade(&self.pool);
         match origin.scheme() {
             Scheme::Https => secure(origin, stream, versions, terms, home).await,
@@ -296,22 +296,31 @@ impl Egress {
         origin: &Origin,
         asker: impl Into<Asker<'_>>,
     ) -> Result<TcpStream, Error> {
-        let Route { addresses, terms, .. } = self.route(origin, asker.into()).await?;
-        connect::connect(addresses, terms.config.connect_timeout).await
+        self.connect(&self.route(origin, asker.into()).await?).await
+    }
+
+    async fn connect(&self, route: &Route<'_>) -> Result<TcpStream, Error> {
+        let Route { addresses, terms, asker, .. } = route;
+        let deadline = terms.config.connect_timeout;
+        let stream = attempts::connect(addresses, deadline, &self.shared.attempts, *asker).await?;
+        // Small messages must not wait for each other's acknowledgements.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
     }
 
     /// Where `origin` is, on the terms of this moment.
-    pub(super) async fn route(&self, origin: &Origin, asker: Asker<'_>) -> Result<Route, Error> {
+    pub(super) async fn route<'a>(&self, origin: &Origin, asker: Asker<'a>) -> Result<Route<'a>, Error> {
         let (since, terms) = (clock::monotonic(), self.shared.terms());
         let addresses = connect::permitted_addresses(origin, &self.shared.resolver, &terms, asker).await?;
-        Ok(Route { addresses, terms, since })
+        Ok(Route { addresses, terms, asker, since })
     }
 }
 
 /// The addresses of an origin, and the terms on which they were judged.
-pub(super) struct Route {
+pub(super) struct Route<'a> {
     addresses: Vec<SocketAddr>,
     terms: Arc<Terms>,
+    asker: Asker<'a>,
     /// When its name began to be looked up.
     since: Instant,
 }

@@ -9,6 +9,7 @@ mod address;
 mod alone;
 mod arriving;
 mod asker;
+mod attempts;
 mod bell;
 mod bulk;
 mod connect;

@@ -16,6 +16,7 @@ use super::pool::Pool;
 use super::resolve::Resolver;
 use super::slots::Slots;
 use super::tls::Tls;
+use crate::clients::FairSemaphore;
 use crate::limits::ORIGIN_BULKS_MAX;
 use crate::origin::{Origin, Scheme};
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub max_idle: usize,
     /// Look-ups of names under way at one time.
     pub max_lookups: usize,
+    /// Connection attempts beside the first one of each request, at one time.
+    pub max_attempts_beside: usize,
     pub max_header_bytes: usize,
     pub max_headers: usize,
     pub hosts: HostRules,
@@ -40,6 +43,8 @@ pub struct Shared {
     terms: ArcSwap<Terms>,
     pub(super) resolver: Resolver,
     pub(super) slots: Arc<Slots>,
+    /// For connection attempts beside the first one of a request.
+    pub(super) attempts: Arc<FairSemaphore>,
     pub(super) counters: Counters,
     /// For answers that are read in the largest portions.
     pub(super) bulks: Arc<Semaphore>,
@@ -64,9 +69,11 @@ impl Shared {
     pub fn new(terms: Terms) -> Arc<Self> {
         let slots = Slots::new(terms.config.max_per_origin);
         let resolver = Resolver::new(terms.config.max_lookups);
+        let attempts = FairSemaphore::new(terms.config.max_attempts_beside);
         let terms = ArcSwap::from_pointee(terms);
         Arc::new(Self {
             terms,
+            attempts,
             resolver,
             slots,
             counters: Counters::default(),
@@ -77,10 +84,11 @@ impl Shared {
 
     /// Other terms, for everything that begins from now on. What is under way ends as it began.
     pub fn change(&self, terms: Terms) {
-        let Config { max_per_origin, max_lookups, .. } = terms.config;
+        let Config { max_per_origin, max_lookups, max_attempts_beside, .. } = terms.config;
         self.terms.store(Arc::new(terms));
         self.slots.change(max_per_origin);
         self.resolver.resize(max_lookups);
+        self.attempts.resize(max_attempts_beside);
     }
 
     /// Lets the others borrow what `pool` keeps.

@@ -63,6 +63,11 @@ impl Denial {
                 )
             }
             (Problem::OriginRefused | Problem::PortNotAllowed, _) => format!("{cause}."),
+            (Problem::Undecided, _) if !cause.is_empty() => {
+                format!(
+                    "Whether robots.txt allows this could not be found out, and undecided is denied: {cause}."
+                )
+            }
             _ => self.problem.row().meaning.to_owned(),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 
+use super::descriptors;
 use crate::admin::{Reloads, Secret, Token, TokenError, Watched};
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
@@ -180,7 +181,7 @@ fn terms(settings: &Settings, own: Vec<SocketAddr>) -> Result<Terms, egress::Roo
     let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?
         .without_verification_for(&settings.tls.insecure_origins);
     let policy = AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    Ok(Terms { config: settings.egress(), policy, tls })
+    Ok(Terms { config: descriptors::bound(settings.egress()), policy, tls })
 }
 
 /// The store over a way out. Without a `disk` nothing outlives it.

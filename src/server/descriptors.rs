@@ -1,22 +1,45 @@
-//! How many clients there are descriptors for: each needs one, and so do the origins they ask for.
+//! How many clients there are descriptors for: each needs one, and so do the origins they ask for, the names
+//! that are looked up and the connection attempts beside others.
 
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use crate::limits::{DESCRIPTORS_FOR_ORIGINS_MAX, DESCRIPTORS_OF_OUR_OWN};
+use crate::egress::Config;
+use crate::limits::{
+    ATTEMPTS_BESIDE_MAX, DESCRIPTORS_FOR_ORIGINS_MAX, DESCRIPTORS_OF_OUR_OWN, DESCRIPTORS_PER_ATTEMPT_BESIDE,
+    DESCRIPTORS_PER_LOOKUP, LOOKUPS_MAX,
+};
 
 /// Room for so many clients at one time, under the limit as it is now.
 pub(super) fn places() -> usize {
+    places_within(limit())
+}
+
+fn limit() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    places_within(limit)
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// Lowers the bounds of the way out to what there are descriptors for.
+pub(super) fn bound(config: Config) -> Config {
+    let most = beside_within(limit());
+    let max_lookups = config.max_lookups.min(most);
+    Config { max_lookups, max_attempts_beside: config.max_attempts_beside.min(most), ..config }
+}
+
+/// Attempts beside others, and look-ups: as many of each.
+fn beside_within(limit: usize) -> usize {
+    let spare = limit.saturating_sub(DESCRIPTORS_OF_OUR_OWN);
+    (spare / DESCRIPTORS_PER_ATTEMPT_BESIDE).max(1)
 }
 
 /// Half of what we do not need ourselves is for origins, up to a bound: of many clients most are idle.
 /// At least one place, or nobody would ever be served.
 fn places_within(limit: usize) -> usize {
-    let spare = limit.saturating_sub(DESCRIPTORS_OF_OUR_OWN);
+    let beside = beside_within(limit);
+    let beside = beside.min(ATTEMPTS_BESIDE_MAX) + beside.min(LOOKUPS_MAX) * DESCRIPTORS_PER_LOOKUP;
+    let spare = limit.saturating_sub(DESCRIPTORS_OF_OUR_OWN).saturating_sub(beside);
     let places = spare - (spare / 2).min(DESCRIPTORS_FOR_ORIGINS_MAX);
     places.clamp(1, Semaphore::MAX_PERMITS)
 }
@@ -42,11 +65,23 @@ mod tests {
 
     #[test]
     fn there_is_room_for_clients_and_their_origins_beside_our_own() {
-        for (limit, places) in [(0, 1), (100, 1), (256, 32), (1024, 416), (20_000, 15_712)] {
+        for (limit, places) in [(0, 1), (100, 1), (256, 26), (1024, 338), (20_000, 14_560)] {
             assert_eq!(places_within(limit), places, "{limit}");
         }
         assert_eq!(places_within(usize::MAX), Semaphore::MAX_PERMITS);
     }
+
+    #[test]
+    fn f25_attempts_and_look_ups_are_counted_among_the_descriptors() {
+        for limit in [256, 1024, 4096, 20_000, 1 << 20] {
+            let beside = beside_within(limit);
+            let theirs = beside.min(ATTEMPTS_BESIDE_MAX) + beside.min(LOOKUPS_MAX) * DESCRIPTORS_PER_LOOKUP;
+            let places = places_within(limit);
+            let for_origins = places.min(DESCRIPTORS_FOR_ORIGINS_MAX);
+            assert!(DESCRIPTORS_OF_OUR_OWN + theirs + places + for_origins <= limit, "{limit}");
+        }
+    }
+
     #[test]
     fn one_client_leaves_places_for_others() {
         for (places, share) in [(1, 1), (2, 1), (8, 7), (32, 28), (15_712, 13_748)] {

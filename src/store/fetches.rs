@@ -7,8 +7,6 @@
 //! up says nothing about its site.
 
 mod table;
-#[cfg(test)]
-mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -24,3 +24,4 @@ mod memory;
 mod random;
 mod resolver;
 mod rotated;
+mod shortage;

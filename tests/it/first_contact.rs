@@ -175,3 +175,47 @@ fn f23_fetches_that_no_client_waits_for_are_the_first_to_go() {
     until("they have left", || proxy.stats().waiters == 0);
     first_contacts(&proxy, &sites(PLACES));
 }
+
+/// What waits in a queue of the proxy's own until its time is over: for a slot of another origin, on the way
+/// there or for all of its time, and for a place among the fetches.
+#[test]
+fn f24_a_queue_of_the_proxy_is_not_held_against_a_site() {
+    let millis = Duration::from_millis;
+    for (connect, fetch) in [(millis(200), Duration::from_secs(10)), (Duration::from_secs(10), millis(300))] {
+        let busy = Origin::with_robots("").on("/held", Script::default().hold().send(answer(200, "", "")));
+        let location = format!("Location: {}\r\n", busy.url("/robots.txt"));
+        let site = Origin::start().on("/robots.txt", Script::default().send(answer(302, &location, "")));
+        let proxy = Proxy::with(|settings| {
+            settings.egress.max_per_origin = 1;
+            settings.egress.connect_timeout = connect;
+            settings.robots.fetch_timeout = fetch;
+            settings.robots.busy_fetch_timeout = fetch;
+        });
+        let mut holder = proxy.client();
+        holder.ask("GET", &busy.url("/held"), "");
+        until("its slot is taken", || busy.count("/held") == 1);
+        assert_eq!(proxy.get(&site.url("/")).reason(), "undecided");
+        busy.release();
+        until("its slot is free", || proxy.get(&site.url("/")).status() == 200);
+        let reasons: Vec<_> = proxy.records().iter().map(|record| record["reason"].clone()).collect();
+        assert!(reasons.iter().all(|reason| reason == "undecided"), "{reasons:?}");
+    }
+    let silent = Silent::start();
+    let proxy = Proxy::with(|settings| {
+        settings.robots.max_fetches = 1;
+        settings.robots.fetch_timeout = millis(500);
+        settings.robots.busy_fetch_timeout = millis(500);
+    });
+    let before: Vec<_> = (0..8).map(|number| Ipv4Addr::new(127, 0, 3, number)).collect();
+    let mut clients: Vec<_> =
+        before.iter().map(|from| Client::connect_from(*from, proxy.address())).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.ask("GET", &silent.url(number), "");
+    }
+    until("they wait", || proxy.stats().waiters == 8);
+    let site = Origin::with_robots("");
+    assert_eq!(proxy.get(&site.url("/")).reason(), "undecided");
+    drop(clients);
+    until("it is its turn", || proxy.get(&site.url("/")).status() == 200);
+    assert_eq!(site.count("/robots.txt"), 1);
+}

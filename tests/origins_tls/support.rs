@@ -196,6 +196,7 @@ pub fn terms(authority: &Authority) -> Terms {
         idle_timeout: Duration::from_secs(5),
         max_per_origin: 256,
         max_lookups: 4,
+        max_attempts_beside: 4,
         max_idle: 100,
         max_header_bytes: 64 << 10,
         max_headers: 100,
