@@ -306,6 +306,9 @@ pub const CLOSINGS_WAITING_MAX: usize = 1;
 /// closed.
 pub const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The same where the log has a bound of size: evidence makes it larger without a file being closed.
+pub const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
+
 /// Pieces of evidence that the writer removes between two writes: a few milliseconds.
 pub const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
 

@@ -24,9 +24,6 @@ const SEGMENT_SIZE_MIN: u64 = 16 << 10;
 /// have left before they are answered.
 const WRITE_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(1);
 
-/// With less, hardly anything would be kept but the file that is being written.
-const RETAIN_SIZE_MIN: u64 = 1 << 20;
-
 /// An empty database, and room to write it anew beside itself.
 const STORE_SIZE_MIN: u64 = 4 << 20;
 
@@ -70,9 +67,12 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
         let problem = format!("{} is out of bounds", print_duration(&settings.audit.write_timeout));
         complain("audit.write_timeout", problem, Some("it takes 100ms to 1m".into()));
     }
-    if let Some(size) = settings.audit.retain_size.0.filter(|size| *size < RETAIN_SIZE_MIN) {
-        let problem = format!("{} is too little", print_size(&size));
-        complain("audit.retain_size", problem, Some("it takes at least 1MiB, or \"unlimited\"".into()));
+    let rotate_size = settings.audit.rotate_size;
+    if let Some(size) = settings.audit.retain_size.0.filter(|size| *size < rotate_size) {
+        let rotate_size = print_size(&rotate_size);
+        let problem = format!("{} is less than audit.rotate_size, {rotate_size}", print_size(&size));
+        let hint = "nothing would be kept but the file that is being written";
+        complain("audit.retain_size", problem, Some(hint.into()));
     }
     if settings.store.max_size < STORE_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.store.max_size));

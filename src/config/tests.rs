@@ -140,6 +140,19 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: limits.max_header_bytes: 4KiB is too little; it takes at least 8KiB",
         ),
         (
+            "[audit]\nwrite_timeout = \"2m\"",
+            "courtesy.toml:2: audit.write_timeout: 2m is out of bounds; it takes 100ms to 1m",
+        ),
+        (
+            "[audit]\nretain_size = \"64MiB\"",
+            "courtesy.toml:2: audit.retain_size: 64MiB is less than audit.rotate_size, 128MiB; nothing would be kept \
+             but the file that is being written",
+        ),
+        (
+            "[audit]\nretain_size = \"much\"",
+            "courtesy.toml:2: audit.retain_size: \"much\" is no size; write \"20GiB\", or \"unlimited\"",
+        ),
+        (
             "[audit]\nrotate_size = \"128B\"",
             "courtesy.toml:2: audit.rotate_size: 128B is too little; it takes at least 16KiB",
         ),

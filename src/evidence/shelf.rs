@@ -19,9 +19,6 @@ use crate::text::hex;
 /// Directories above an exhibit that are ours: of its first octet, of all evidence, of the log.
 const LEVELS: usize = 3;
 
-/// The directory of evidence, in that of the log.
-pub const EVIDENCE_NAME: &str = "evidence";
-
 /// The directory of evidence.
 #[derive(Clone, Debug)]
 pub struct Shelf {
@@ -41,7 +38,7 @@ pub enum Found {
 impl Shelf {
     /// The evidence of the log in `audit_dir`. Nothing is made before the first exhibit.
     pub fn of(audit_dir: &Path) -> Self {
-        Self { dir: audit_dir.join(EVIDENCE_NAME) }
+        Self { dir: audit_dir.join("evidence") }
     }
 
     /// Where an exhibit is, `sha256` in hexadecimal.

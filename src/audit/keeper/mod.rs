@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, watch};
 use super::config::Current;
 use super::writer::Desk;
 use crate::clock::Clock;
-use crate::limits::KEEPER_INTERVAL;
+use crate::limits::{KEEPER_INTERVAL, KEEPER_SIZE_INTERVAL};
 use closed::{Closed, Survey};
 pub use inventory::Inventory;
 
@@ -63,7 +63,11 @@ impl Keeper {
                 return;
             }
             say(outcome, &mut trouble);
-            let changed = async { tokio::time::timeout(KEEPER_INTERVAL, self.files.changed()).await };
+            let interval = match self.config.load().retain_size {
+                Some(_) => KEEPER_SIZE_INTERVAL,
+                None => KEEPER_INTERVAL,
+            };
+            let changed = async { tokio::time::timeout(interval, self.files.changed()).await };
             if let Ok(Err(_)) = runtime.block_on(changed) {
                 return;
             }

@@ -10,9 +10,7 @@ use super::inventory::{Inventory, each_line};
 use super::{Keeper, at};
 use crate::audit::exhibits::ExhibitName;
 use crate::audit::notice::{Notice, Pruned, PrunedEvent};
-use crate::audit::segment;
 use crate::audit::writer::ForgetError;
-use crate::evidence::EVIDENCE_NAME;
 use crate::limits::EVIDENCE_FORGOTTEN_AT_ONCE;
 
 impl Keeper {
@@ -23,15 +21,17 @@ impl Keeper {
             let now = self.clock.wall();
             self.remove_while(|_, inventory| Ok(now.since(inventory.time) >= retain)).await?;
         }
-        self.forget(files).await
+        self.forget(files).await.map(drop)
     }
 
     /// Removes the oldest closed files until the log has room for the others. `files`: as above.
     pub(super) async fn prune_by_size(&self, files: u64) -> io::Result<()> {
         let Some(size) = self.config.load().retain_size else { return Ok(()) };
-        // What their evidence takes is known only when it is seen to: first what is beyond the bound
-        // without any, all at once, then one file after the other.
-        let mut excess = self.octets_of_lines()?.saturating_sub(size);
+        // What goes with their evidence is known only when that is seen to: first the files that would be
+        // too many without any, all at once, then one file after the other.
+        let survey = Survey::of(&self.dir)?;
+        let lines: u64 = survey.closed.iter().map(Closed::octets).sum::<io::Result<_>>()?;
+        let mut excess = lines.saturating_sub(size);
         loop {
             let mut freed = 0;
             let removed = self.remove_while(|closed, _| {
@@ -40,20 +40,13 @@ impl Keeper {
                 Ok(goes_on)
             });
             let has_removed = removed.await?;
-            self.forget(files).await?;
-            let taken = self.octets_of_lines()? + octets_below(&self.dir.join(EVIDENCE_NAME))?;
-            if taken <= size || (excess > 0 && !has_removed) {
+            let is_whole = self.forget(files).await?;
+            if !is_whole || octets_below(&self.dir)? <= size || (excess > 0 && !has_removed) {
                 return Ok(());
             }
             // The next one, however small it is.
             excess = 1;
         }
-    }
-
-    /// Of the files of the log, with the one that is being written.
-    fn octets_of_lines(&self) -> io::Result<u64> {
-        let files = segment::files(&self.dir).map_err(at(&self.dir))?;
-        files.iter().map(|(path, _)| octets(path)).sum()
     }
 
     /// Removes closed files from the oldest on for as long as `goes` says so, once the log has said so
@@ -87,8 +80,8 @@ impl Keeper {
     }
 
     /// Removes the evidence of files that were pruned, as their inventories tell, unless another file
-    /// names it. `files`: how many had been begun before anything was looked at.
-    async fn forget(&self, files: u64) -> io::Result<()> {
+    /// names it; false where a file was closed meanwhile, and another round has to see what that names.
+    async fn forget(&self, files: u64) -> io::Result<bool> {
         let survey = Survey::of(&self.dir)?;
         for gone in survey.closed.iter().filter(|closed| closed.is_pruned()) {
             let mut names = gone.pruned()?.names;
@@ -97,14 +90,13 @@ impl Keeper {
             for names in names.chunks(EVIDENCE_FORGOTTEN_AT_ONCE) {
                 match self.desk.forget(names.to_vec(), files).await {
                     Ok(_) => {}
-                    // A file was closed meanwhile; the round that this makes will see what it names.
-                    Err(ForgetError::Outdated) => return Ok(()),
+                    Err(ForgetError::Outdated) => return Ok(false),
                     Err(error) => return Err(io::Error::other(error)),
                 }
             }
             gone.forget()?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes out what a file that is still there names. One file after the other, so that memory

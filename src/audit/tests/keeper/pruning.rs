@@ -79,6 +79,66 @@ fn the_evidence_of_lines_that_somebody_else_has_moved_away_stays() {
     assert!(is_kept(dir.path(), "moved") && is_kept(dir.path(), "new"));
 }
 
+/// Text that compression makes hardly smaller.
+fn dense(name: &str) -> String {
+    let blocks = (0..500).map(|number| sha256_hex(format!("{name} {number}").as_bytes()));
+    blocks.collect()
+}
+
+/// Octets of all files below `dir`.
+fn room_taken(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let each = entries.map(|entry| match entry.file_type().unwrap().is_dir() {
+        true => room_taken(&entry.path()),
+        false => entry.metadata().map_or(0, |metadata| metadata.len()),
+    });
+    each.sum()
+}
+
+#[test]
+fn the_oldest_lines_go_when_there_is_no_room_and_take_their_evidence() {
+    /// Of about 15 KiB each, compressed, and their lines: room for five.
+    const ROOM: u64 = 100 << 10;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = ManualClock::starting_at(NOON);
+    let small = |config: &mut Config| (config.rotate_size, config.retain_size) = (3000, Some(ROOM));
+    let writer = open_at(dir.path(), clock.clone(), small).unwrap();
+    for number in 0..40 {
+        write_naming(&writer, &clock, &dense(&format!("shared {}", number / 20)));
+        write_naming(&writer, &clock, &dense(&format!("file {number}")));
+        if number % 5 == 4 {
+            close(&writer, dir.path());
+            writer.change(open_settings(dir.path(), small)).unwrap();
+        }
+    }
+    until("there is room", || room_taken(dir.path()) <= ROOM);
+    drop(writer);
+    let contents = rest_of_chain(dir.path());
+    let mut pruned = contents.iter().filter_map(|content| match content {
+        Content::Notice(Notice::Pruned(pruned)) => Some(pruned.last_seq),
+        _ => None,
+    });
+    assert_eq!(
+        pruned.next_back(),
+        Some(contents[0].seq() - 1),
+        "the log begins where it says that it was cut"
+    );
+    let is_file_kept = |number: u64| is_kept(dir.path(), &dense(&format!("file {number}")));
+    assert!(!is_file_kept(0) && is_file_kept(39), "not the oldest went");
+    let kept: Vec<_> = (0..40).map(is_file_kept).collect();
+    assert!(kept.is_sorted(), "{kept:?}");
+    // No more went than had to.
+    assert!(kept.iter().filter(|is_kept| **is_kept).count() >= 2, "{kept:?}");
+    assert!(!is_kept(dir.path(), &dense("shared 0")) && is_kept(dir.path(), &dense("shared 1")));
+    let named = contents.iter().filter_map(|content| match content {
+        Content::Record(record) => record.exhibits().next(),
+        Content::Notice(_) => None,
+    });
+    for (kind, sha256) in named {
+        assert!(Shelf::of(dir.path()).path(kind, &crate::text::hex(&sha256)).exists(), "what is named is there");
+    }
+}
+
 #[test]
 fn without_a_time_to_keep_nothing_is_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,4 +167,10 @@ fn rest_of_chain(dir: &Path) -> Vec<Content> {
         }
     }
     contents
+}
+
+fn open_settings(dir: &Path, edit: impl FnOnce(&mut Config)) -> Config {
+    let mut config = Config::new(dir.to_owned());
+    edit(&mut config);
+    config
 }
