@@ -277,6 +277,10 @@ pub const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// How often the log is tried again while it cannot be written, so that it heals without traffic.
 pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether the directory of the log is still where it was, without traffic; with
+/// it, before each write.
+pub const AUDIT_PLACE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long a segment that could not be closed is written on before that is tried again; and how
 /// often its age is looked at, for clocks that are set.
 pub const ROTATION_INTERVAL: Duration = Duration::from_secs(60);

@@ -169,6 +169,11 @@ impl Exhibits {
         std::mem::replace(&mut self.in_use, in_use)
     }
 
+    /// Another directory is at the path: what is known of the one before is not kept there.
+    pub fn begin_directory(&mut self) {
+        self.known.clear();
+    }
+
     /// Removes what neither the file nor a record names that is about to be written, and tells how many
     /// pieces that were. One that is needed again is put there again.
     pub fn forget(&mut self, names: &[ExhibitName], waiting: &[ExhibitName]) -> io::Result<u64> {

@@ -39,6 +39,9 @@ pub(super) enum Trouble {
     Disk,
     /// Pieces of evidence cannot be kept.
     Evidence,
+    /// The directory is no longer where it was, and the one that is there cannot be used: lines go to the
+    /// former one.
+    Place,
 }
 
 #[derive(Debug)]
@@ -72,6 +75,10 @@ impl Trouble {
                 ("cannot bring denial records to the disk", "denial records can be brought to the disk again")
             }
             Self::Evidence => ("cannot keep evidence", "evidence can be kept again"),
+            Self::Place => (
+                "denial records go to a directory that has been moved away",
+                "denial records are in their place again",
+            ),
         }
     }
 }
@@ -150,8 +157,8 @@ impl Status {
 
     fn settle(&self, state: &mut State) {
         state.health.failing = state.troubles.values().next().cloned();
-        // Without its evidence a record still says what was decided: that stops nothing.
-        let is_grave = state.troubles.keys().any(|trouble| *trouble != Trouble::Evidence);
+        // Without its evidence, and elsewhere, a record still says what was decided: that stops nothing.
+        let is_grave = state.troubles.keys().any(|trouble| *trouble <= Trouble::Disk);
         self.is_stopped.store(is_grave && state.on_failure == OnFailure::Stop, Ordering::Relaxed);
     }
 

@@ -4,10 +4,11 @@
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use super::journal::private;
 use crate::clock::monotonic;
-use crate::limits::{LOCK_INTERVAL, LOCK_PATIENCE};
+use crate::limits::LOCK_INTERVAL;
 
 const NAME: &str = "lock";
 
@@ -18,11 +19,11 @@ pub fn is_written(dir: &Path) -> bool {
     matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// The lock, to be held as long as anything there is written; `None` where another writer has it.
-/// One that only asks has it for an instant, so a single look does not tell.
-pub fn take(dir: &Path) -> io::Result<Option<File>> {
+/// The lock, to be held as long as anything there is written; `None` where another writer has it for all
+/// of `patience`. One that only asks has it for an instant, so a single look does not tell.
+pub fn take(dir: &Path, patience: Duration) -> io::Result<Option<File>> {
     let lock = private().write(true).open(dir.join(NAME))?;
-    let end = monotonic() + LOCK_PATIENCE;
+    let end = monotonic() + patience;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(Some(lock)),

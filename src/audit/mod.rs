@@ -14,6 +14,7 @@ mod line;
 mod lock;
 mod notice;
 mod page;
+mod place;
 mod record;
 mod redact;
 mod scribe;

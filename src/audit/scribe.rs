@@ -3,7 +3,6 @@
 //! another thread, and a record that names some that is new comes into the file when it is kept.
 //! Whatever asks the disk is a step of the [`Work`], which a watchdog looks at.
 
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +19,7 @@ use super::keeper::Closing;
 use super::line::{Content, Head};
 use super::notice::Notice;
 use super::page::Page;
+use super::place::Place;
 use super::start::{Active, First};
 use super::work::{Unanswered, Waiting, Work, answer, no_answer};
 use super::writer::{ForgetError, Job, WriteError};
@@ -31,8 +31,7 @@ pub(super) struct Scribe {
     pub(super) config: Current,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) journal: Journal,
-    /// Held as long as the file may be written.
-    _lock: File,
+    pub(super) place: Place,
     /// The last line written.
     pub(super) head: Head,
     /// The first line of the file.
@@ -63,6 +62,8 @@ pub(super) struct Due {
     pub flush: Option<Instant>,
     /// What failed is to be tried again.
     pub retry: Option<Instant>,
+    /// It is to be seen whether the directory is where it was.
+    pub place: Option<Instant>,
     /// Before that, a segment that could not be closed is not tried again.
     pub rotate: Option<Instant>,
 }
@@ -93,7 +94,7 @@ impl Scribe {
         config: Current,
         clock: Arc<dyn Clock>,
         active: Active,
-        (head, lock): (Head, File),
+        (head, place): (Head, Place),
         work: Arc<Work>,
         status: Arc<Status>,
         news: News,
@@ -108,7 +109,7 @@ impl Scribe {
             config,
             clock,
             journal: active.journal,
-            _lock: lock,
+            place,
             head,
             first: active.first,
             last: None,
@@ -124,21 +125,21 @@ impl Scribe {
         let mut batch = Vec::with_capacity(RECORDS_WAITING_MAX);
         let mut is_ending = false;
         self.step();
-        self.commit(&mut batch, Vec::new());
+        self.commit(&mut batch, &[]);
         while !(is_ending && self.work.waiting() == 0) {
             self.rest();
             let work = Arc::clone(&self.work);
             let woken = runtime.block_on(self.wait(&mut work.jobs(), &mut batch, bells, is_ending));
             self.step();
             match woken {
-                Woken::Jobs => self.commit(&mut batch, Vec::new()),
-                Woken::Evidence(kept) => self.settle_evidence(kept, &mut batch),
+                Woken::Jobs => self.commit(&mut batch, &[]),
+                Woken::Evidence(kept) => self.settle_evidence(kept),
                 Woken::HangUp => self.hang_up(),
                 Woken::Changed => self.change(),
                 Woken::Timer => {}
                 Woken::End => {
                     is_ending = true;
-                    self.commit(&mut batch, Vec::new());
+                    self.commit(&mut batch, &[]);
                 }
             }
             self.tend();
@@ -196,15 +197,19 @@ impl Scribe {
         self.due.retry = Some(monotonic());
     }
 
-    /// Writes what was found or lost before, then what is asked for; then answers. `ready`: records whose
-    /// evidence has been seen to.
-    pub(super) fn commit(&mut self, batch: &mut Vec<Job>, ready: Vec<Waiting>) {
+    /// Writes what was found or lost before, then what is asked for; then answers. `settled`: evidence that
+    /// nothing has to wait for any more.
+    pub(super) fn commit(&mut self, batch: &mut Vec<Job>, settled: &[ExhibitName]) {
+        // Held while the disk is asked: it may not answer.
+        self.work.put_jobs(batch);
+        self.check_place();
+        self.work.take_jobs(batch);
         let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
         let mut take = |content, done, is_record| {
             lines.push(content);
             unanswered.push(Unanswered { done, is_record });
         };
-        for waiting in ready {
+        for waiting in self.work.take_ready(settled) {
             take(Content::Record(waiting.record), Some(waiting.done), true);
         }
         for job in batch.drain(..) {
@@ -222,7 +227,6 @@ impl Scribe {
             }
         }
         self.exhibits.start();
-        // Before the disk is asked for anything: it may not answer.
         self.work.hold(unanswered);
         self.write(lines);
         for (names, files, done) in forgets {
@@ -267,14 +271,13 @@ impl Scribe {
     }
 
     /// Writes the records that have waited for this evidence, whether it could be kept or not.
-    fn settle_evidence(&mut self, kept: Kept, batch: &mut Vec<Job>) {
+    fn settle_evidence(&mut self, kept: Kept) {
         let (settled, errors) = self.exhibits.settle(kept);
         self.has_not_kept(&errors);
         if errors.is_empty() && !self.exhibits.is_failing() {
             self.status.end(Trouble::Evidence);
         }
-        let ready = self.work.take_ready(&settled);
-        self.commit(batch, ready);
+        self.commit(&mut Vec::new(), &settled);
     }
 
     /// The disk takes too long for evidence: records no longer wait for it.
@@ -282,8 +285,7 @@ impl Scribe {
         let names = self.exhibits.give_up();
         let error = io::Error::new(io::ErrorKind::TimedOut, no_answer(self.work.timeout()));
         self.has_not_kept(&[error]);
-        let ready = self.work.take_ready(&names);
-        self.commit(&mut Vec::new(), ready);
+        self.commit(&mut Vec::new(), &names);
     }
 
     /// The settings are others: what they say of the file is done at the next look at it, which is now.

@@ -3,18 +3,19 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::config::Sync;
 use super::head::write_head;
 use super::health::Trouble;
 use super::keeper::Inventory;
 use super::notice::Notice;
+use super::place::Place;
 use super::scribe::Scribe;
 use super::segment::closed_name;
-use super::start::open_active;
+use super::start::{Active, open_active};
 use crate::clock::monotonic;
-use crate::limits::{AUDIT_RETRY_INTERVAL, ROTATION_INTERVAL};
+use crate::limits::{AUDIT_PLACE_INTERVAL, AUDIT_RETRY_INTERVAL, ROTATION_INTERVAL};
 
 impl Scribe {
     /// When to be woken at the latest.
@@ -26,8 +27,8 @@ impl Scribe {
         // An empty file has no age, and one that cannot be closed is left alone for a while.
         let rotate = age.map(|age| self.due.rotate.map_or(age, |pause| age.max(pause)));
         let evidence = self.exhibits.end_of_waiting(self.config.load().write_timeout);
-        let due = [self.due.flush, self.due.retry, rotate, evidence];
-        due.into_iter().flatten().min().unwrap_or_else(|| monotonic() + ROTATION_INTERVAL)
+        let due = [self.due.flush, self.due.retry, self.due.place, rotate, evidence];
+        due.into_iter().flatten().min().unwrap_or_else(monotonic)
     }
 
     /// Does what is due.
@@ -37,6 +38,11 @@ impl Scribe {
         if is_due(self.exhibits.end_of_waiting(self.config.load().write_timeout)) {
             self.step();
             self.give_up_evidence();
+        }
+        if self.due.place.is_none_or(|due| due <= now) {
+            self.step();
+            self.check_place();
+            self.due.place = Some(monotonic() + AUDIT_PLACE_INTERVAL);
         }
         if is_due(self.due.retry) {
             self.step();
@@ -56,7 +62,7 @@ impl Scribe {
     pub(super) fn finish(&mut self) {
         if self.status.has(Trouble::Records) {
             // What is lost is still to be said where it is missing.
-            self.commit(&mut Vec::new(), Vec::new());
+            self.commit(&mut Vec::new(), &[]);
         }
         if self.status.has(Trouble::Records) {
             tracing::error!(lost = self.status.health().lost, "the log does not say which records it lacks");
@@ -76,7 +82,7 @@ impl Scribe {
         self.due.retry = None;
         if self.status.has(Trouble::Records) {
             // Nothing but the gap: a line that can be written is the proof that lines can be.
-            self.commit(&mut Vec::new(), Vec::new());
+            self.commit(&mut Vec::new(), &[]);
         }
         if self.status.has(Trouble::Disk) {
             self.flush();
@@ -157,6 +163,7 @@ impl Scribe {
 
     /// Takes up the file that is there now, if it is another. If it cannot be, this one is written on.
     pub(super) fn hang_up(&mut self) {
+        self.check_place();
         if self.journal.is_in_place().is_ok_and(|is_in_place| is_in_place) {
             tracing::info!("the denial log is the same");
         } else {
@@ -174,19 +181,52 @@ impl Scribe {
         }
     }
 
+    /// Goes on in the directory that is at the path now, where that is another than before: in the former
+    /// one nobody would look. Until that one can be used, lines go to the former one.
+    pub(super) fn check_place(&mut self) {
+        let moved = self.place.is_at_its_path().and_then(|is_there| match is_there {
+            true => Ok(()),
+            false => self.take_up_directory(),
+        });
+        match moved {
+            Ok(()) => self.status.end(Trouble::Place),
+            Err(error) => {
+                let why = format!("{}: {error}", self.config.load().dir.display());
+                self.status.begin(Trouble::Place, &why, None);
+            }
+        }
+    }
+
+    fn take_up_directory(&mut self) -> io::Result<()> {
+        let dir = self.config.load().dir.clone();
+        // Whoever only asks whether it is written has it for an instant; there is another look soon.
+        let place = Place::take(&dir, Duration::ZERO)?;
+        let place = place.ok_or_else(|| io::Error::other("another courtesy uses it"))?;
+        let active = open_active(&dir, self.clock.wall())?;
+        self.place = place;
+        self.exhibits.begin_directory();
+        self.go_on_in(active, "its directory has been moved away");
+        Ok(())
+    }
+
     /// Goes on in the file that has the name now. That it cannot be opened is said here.
     fn take_up(&mut self, why: &str) -> io::Result<()> {
         let path = self.journal.path().to_owned();
-        if let Err(error) = self.journal.sync() {
-            tracing::error!("the last denial records may not have reached the disk: {error}");
-        }
         let active = open_active(&self.config.load().dir, self.clock.wall()).inspect_err(|error| {
             tracing::error!("{}: {why}, and cannot be opened anew: {error}", path.display());
         })?;
+        self.go_on_in(active, why);
+        Ok(())
+    }
+
+    fn go_on_in(&mut self, active: Active, why: &str) {
+        if let Err(error) = self.journal.sync() {
+            tracing::error!("the last denial records may not have reached the disk: {error}");
+        }
         tracing::info!(
             next_seq = self.head.seq + 1,
             "{}: {why}; the chain goes on in the file that is there now",
-            path.display()
+            self.journal.path().display()
         );
         self.journal = active.journal;
         self.first = active.first;
@@ -194,6 +234,5 @@ impl Scribe {
         self.found.extend(active.torn.map(Notice::Torn));
         self.exhibits.begin_file(active.in_use);
         self.news.files.send_modify(|files| *files += 1);
-        Ok(())
     }
 }

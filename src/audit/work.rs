@@ -38,6 +38,8 @@ struct Held {
     since: Option<Instant>,
     /// It has taken too long, and the requests that waited for it have been answered.
     is_given_up: bool,
+    /// Taken from the queue, and not looked at yet.
+    jobs: Vec<Job>,
     /// Of the lines that are being written, in their order.
     unanswered: Vec<Unanswered>,
     /// Records that wait for their evidence.
@@ -125,6 +127,17 @@ impl Work {
         held.since.filter(|_| !held.is_given_up)
     }
 
+    /// These have been taken from the queue.
+    pub fn put_jobs(&self, jobs: &mut Vec<Job>) {
+        self.held().jobs.append(jobs);
+    }
+
+    /// What was taken from the queue, into `jobs`; nothing where the step was given up: then it has been
+    /// refused.
+    pub fn take_jobs(&self, jobs: &mut Vec<Job>) {
+        jobs.append(&mut self.held().jobs);
+    }
+
     /// These wait for the end of the step.
     pub fn hold(&self, unanswered: Vec<Unanswered>) {
         self.held().unanswered = unanswered;
@@ -174,12 +187,14 @@ impl Work {
         let mut held = self.held();
         held.is_given_up = true;
         let (unanswered, waiting) = (mem::take(&mut held.unanswered), mem::take(&mut held.waiting));
+        let jobs = mem::take(&mut held.jobs);
         drop(held);
         self.status.update(|health| health.errors += 1);
         let path = self.config.load().dir.join(FILE_NAME);
         self.status.begin(Trouble::Records, &format!("to {}: {}", path.display(), self.why()), None);
         let waiting = waiting.into_iter().map(|it| Unanswered { done: Some(it.done), is_record: true });
         self.refuse(unanswered.into_iter().chain(waiting));
+        jobs.into_iter().for_each(|job| self.refuse_job(job));
     }
 
     /// What is said to a job that comes while the thread does not come back from the disk.

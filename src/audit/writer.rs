@@ -3,9 +3,7 @@
 //! its record; those who wait together share one write.
 
 use std::borrow::Cow;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +17,8 @@ use super::config::{Config, Current};
 use super::exhibits::ExhibitName;
 use super::health::{Health, Status};
 use super::keeper::Keeper;
-use super::lock;
 use super::notice::Notice;
+use super::place::Place;
 use super::record::Record;
 use super::redact::Redactor;
 use super::scribe::{Bells, News, Scribe};
@@ -29,7 +27,7 @@ use super::watchdog::Watchdog;
 use super::work::{Work, no_answer};
 use crate::clock::Clock;
 use crate::evidence::Exhibit;
-use crate::limits::{CLOSINGS_WAITING_MAX, RECORDS_WAITING_MAX};
+use crate::limits::{CLOSINGS_WAITING_MAX, LOCK_PATIENCE, RECORDS_WAITING_MAX};
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it closes it.
 #[derive(Debug)]
@@ -128,8 +126,8 @@ impl Writer {
         let set = config.load_full();
         let dir: &Path = &set.dir;
         let failed = |source| OpenError::Io { path: dir.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-        let lock = lock::take(dir).map_err(failed)?.ok_or_else(|| OpenError::Locked(dir.to_owned()))?;
+        let place = Place::take(dir, LOCK_PATIENCE).map_err(failed)?;
+        let place = place.ok_or_else(|| OpenError::Locked(dir.to_owned()))?;
         let redactor = redactor(&set).map_err(failed)?.into();
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
@@ -138,14 +136,14 @@ impl Writer {
         let (status, bells) = (Arc::new(Status::new(set.on_failure)), Arc::new(Bells::default()));
         let (begun, files) = watch::channel(0);
         let (closed, closings) = mpsc::channel(CLOSINGS_WAITING_MAX);
-        let keepers_lock = lock.try_clone().map_err(failed)?;
+        let keepers_lock = place.share().map_err(failed)?;
         let work = Arc::new(Work::new(Arc::clone(&config), Arc::clone(&clock), Arc::clone(&status), jobs));
         let watchdog = Watchdog::start(Arc::clone(&work)).map_err(failed)?;
         let scribe = Scribe::new(
             Arc::clone(&config),
             Arc::clone(&clock),
             active,
-            (head, lock),
+            (head, place),
             Arc::clone(&work),
             Arc::clone(&status),
             News { files: begun, closed },

@@ -2,6 +2,7 @@ mod failure;
 mod files;
 mod keeper;
 mod keeping;
+mod moved;
 mod record;
 mod redaction;
 mod speed;

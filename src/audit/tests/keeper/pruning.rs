@@ -106,10 +106,6 @@ fn the_oldest_lines_go_when_there_is_no_room_and_take_their_evidence() {
     for number in 0..40 {
         write_naming(&writer, &clock, &dense(&format!("shared {}", number / 20)));
         write_naming(&writer, &clock, &dense(&format!("file {number}")));
-        if number % 5 == 4 {
-            close(&writer, dir.path());
-            writer.change(open_settings(dir.path(), small)).unwrap();
-        }
     }
     until("there is room", || room_taken(dir.path()) <= ROOM);
     drop(writer);
@@ -135,7 +131,10 @@ fn the_oldest_lines_go_when_there_is_no_room_and_take_their_evidence() {
         Content::Notice(_) => None,
     });
     for (kind, sha256) in named {
-        assert!(Shelf::of(dir.path()).path(kind, &crate::text::hex(&sha256)).exists(), "what is named is there");
+        assert!(
+            Shelf::of(dir.path()).path(kind, &crate::text::hex(&sha256)).exists(),
+            "what is named is there"
+        );
     }
 }
 
@@ -167,10 +166,4 @@ fn rest_of_chain(dir: &Path) -> Vec<Content> {
         }
     }
     contents
-}
-
-fn open_settings(dir: &Path, edit: impl FnOnce(&mut Config)) -> Config {
-    let mut config = Config::new(dir.to_owned());
-    edit(&mut config);
-    config
 }
