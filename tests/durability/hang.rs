@@ -231,6 +231,33 @@ fn what_is_known_of_origins_is_no_reason_to_wait_for_a_disk_that_hangs() {
 }
 
 #[test]
+fn a_store_that_does_not_answer_is_told_and_not_asked_again_until_it_does() {
+    let site = Site::with_rules(RULES);
+    let place = Place::new("");
+    let hang = Hang::new(&place);
+    let address = |last| Ipv4Addr::new(127, 0, 2, last);
+    let serve = hang.serve(&place);
+    for last in 1..=20 {
+        assert_eq!(serve.get(&site.url_at(address(last), "/private/a")).status, 403);
+    }
+    serve.stop();
+    let serve = hang.serve(&place);
+    hang.begin("read", "/store.redb");
+    for last in 1..=20 {
+        assert_eq!(serve.get(&site.url_at(address(last), "/private/a")).status, 403);
+        assert_eq!(serve.get(&site.url_at(address(last), "/open")).status, 200);
+    }
+    hang.wait("read");
+    let told = serve.admin("/readyz");
+    assert_eq!(told.status, 200, "it decides without");
+    assert!(told.body.contains("degraded") && told.body.contains("has not answered"), "{}", told.body);
+    assert_eq!(serve.metric("courtesy_store_loads_total"), 1, "it was asked again");
+    hang.end();
+    until("it answers again", || serve.admin("/readyz").body.contains("\"ready\""));
+    serve.stop();
+}
+
+#[test]
 fn f14_a_disk_that_hangs_does_not_keep_the_process() {
     for Form { call, file, settings } in FORMS {
         let form = format!("{call} of {file}, {settings:?}");

@@ -1,7 +1,7 @@
 //! What is known of origins beyond memory and restarts: one database file, for one process.
 //!
 //! Promises: no request waits for a write, and none for a read longer than it would for an origin;
-//! a file that cannot be used is said, counted, and done without; what comes back is what was
+//! a disk that does not answer is not asked again until it does; a file that cannot be used is said, counted, and done without; what comes back is what was
 //! written, or nothing. A killed process, and a power cut, lose what changed in the last moment
 //! ([`STORE_BATCH_WAIT`](crate::limits::STORE_BATCH_WAIT), and one transaction): those origins are
 //! asked again, which is all.
@@ -116,11 +116,16 @@ impl Disk {
         origin: &Origin,
         make: impl FnOnce(Found) -> Option<T> + Send + 'static,
     ) -> Option<T> {
+        if self.shared.hangs() {
+            // What is not written yet is in memory.
+            return self.shared.waiting(origin).and_then(make);
+        }
         let (shared, origin) = (Arc::clone(&self.shared), origin.clone());
         let looked = async {
             let turn = Arc::clone(&self.shared.loads).acquire_owned().await.ok()?;
             let look = move || {
                 let made = shared.look(&origin).map(make);
+                shared.answers();
                 // Not before the end: who left does not make room for more threads.
                 drop(turn);
                 match made {
@@ -134,7 +139,10 @@ impl Disk {
             };
             tokio::task::spawn_blocking(look).await.ok()?
         };
-        tokio::time::timeout(STORE_LOAD_TIMEOUT, looked).await.ok()?
+        tokio::time::timeout(STORE_LOAD_TIMEOUT, looked).await.unwrap_or_else(|_| {
+            self.shared.does_not_answer();
+            None
+        })
     }
 
     /// Waits until all is written, or cannot be, or the time is over: whether all is.
@@ -155,6 +163,7 @@ impl Disk {
             pending: desk.pending.len() as u64,
             dropped: desk.pending.dropped,
             file_bytes: desk.file.as_ref().map_or(0, |file| file.octets()),
+            failing: desk.health.failing.clone().or_else(|| self.shared.hangs().then(no_answer)),
             ..desk.health.clone()
         }
     }
@@ -182,6 +191,11 @@ impl Disk {
             None => {}
         }
     }
+}
+
+/// What is said of a disk that does not answer.
+fn no_answer() -> String {
+    format!("the disk has not answered for {STORE_LOAD_TIMEOUT:?}")
 }
 
 impl Drop for Disk {

@@ -1,6 +1,6 @@
 //! Between requests and the writer: what waits, what the file is, and how it does.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     /// Told of what somebody waits for on the desk.
     pub(super) changed: Condvar,
     pub(super) loads: Arc<Semaphore>,
+    /// A look has taken too long, and none has come back since.
+    hangs: AtomicBool,
 }
 
 /// What the lock guards. It is held for moments, never while the disk works.
@@ -60,6 +62,7 @@ impl Shared {
             clock,
             desk: Mutex::new(desk),
             changed: Condvar::new(),
+            hangs: AtomicBool::new(false),
             loads: Arc::new(Semaphore::new(STORE_LOADS_MAX)),
         }
     }
@@ -98,6 +101,35 @@ impl Shared {
         drop(desk);
         if is_first || is_full {
             self.changed.notify_all();
+        }
+    }
+
+    /// Whether the disk does not answer. Never while no look is under way, for none would come back.
+    pub(super) fn hangs(&self) -> bool {
+        self.hangs.load(Ordering::Relaxed) && self.loads.available_permits() < STORE_LOADS_MAX
+    }
+
+    /// A look has taken too long: there are no more until one of those under way comes back.
+    pub(super) fn does_not_answer(&self) {
+        if !self.hangs.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "the disk of the store does not answer; until it does, nothing is looked for there"
+            );
+        }
+    }
+
+    /// A look has come back.
+    pub(super) fn answers(&self) {
+        if self.hangs.swap(false, Ordering::Relaxed) {
+            tracing::info!("the disk of the store answers again");
+        }
+    }
+
+    /// What is to be written of `origin`.
+    pub(super) fn waiting(&self, origin: &Origin) -> Option<Found> {
+        match self.desk().pending.get(origin) {
+            Some(Change::Put(entry)) => Some(Found::Waiting(Arc::clone(entry))),
+            Some(Change::Forget) | None => None,
         }
     }
 
