@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  listener  private  suites
+//! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  listener  files  private  suites
 //!              clients  ca  egress  evidence  fetch  store  audit  review   one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
@@ -32,6 +32,7 @@
 //! | `numbers` | what is counted, each worker for itself |
 //! | [`listener`] | TCP sockets that are bound first and listen later |
 //! | [`latency`] | how long things took, counted in buckets |
+//! | [`files`] | files that an operator names, read whole and bounded |
 //! | [`private`] | files that hold secrets |
 //! | [`suites`] | the cryptography of TLS, for both sides |
 //! | [`clients`] | who may use the proxy: addresses, users and their passwords, how much each at a time |
@@ -93,6 +94,7 @@ mod deadline;
 pub mod egress;
 pub mod evidence;
 pub mod fetch;
+pub mod files;
 pub mod glob;
 pub mod halt;
 mod heap;

@@ -569,8 +569,17 @@ pub const PASSWORD_COST_KIB_MAX: u32 = 256 << 10;
 /// Passes that it may ask for.
 pub const PASSWORD_PASSES_MAX: u32 = 16;
 
+/// Octets of a file that an operator names: settings, certificates, keys, tokens.
+pub const NAMED_FILE_OCTETS_MAX: usize = 1 << 20;
+
+/// The same of files with a line for each of many: users, published heads.
+pub const NAMED_LIST_OCTETS_MAX: usize = 16 << 20;
+
 /// Verifications of passwords under way: each takes some tens of milliseconds of a core and 19 MiB.
 pub const VERIFICATIONS_MAX: usize = 2;
+
+/// How many of them may be for addresses that have been wrong before: the rest is kept for the others.
+pub const VERIFICATIONS_OF_FAILED_MAX: usize = 1;
 
 /// How long a request waits for its turn to be verified.
 pub const VERIFICATION_WAIT: Duration = Duration::from_secs(5);

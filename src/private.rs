@@ -1,10 +1,13 @@
 //! Files that hold secrets: only their owner can read them, and nobody can have laid another in their
 //! place.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+
+use crate::files;
+use crate::limits::NAMED_FILE_OCTETS_MAX;
 
 /// What a file of secrets was found to be.
 #[derive(Debug)]
@@ -14,20 +17,18 @@ pub enum Found<T> {
     Exposed,
 }
 
-/// Reads a file of secrets.
+/// Reads a file of secrets, bounded as [`files::read`] does it.
 pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
-    read_unless(file, 0o077)
+    read_unless(file, 0o077, NAMED_FILE_OCTETS_MAX)
 }
 
 /// The mode is that of the opened file, not of a name that may be another file's a moment later.
-fn read_unless(file: &Path, exposed: u32) -> io::Result<Found<Vec<u8>>> {
-    let mut opened = File::open(file)?;
+fn read_unless(file: &Path, exposed: u32, max: usize) -> io::Result<Found<Vec<u8>>> {
+    let opened = files::open(file)?;
     if opened.metadata()?.permissions().mode() & exposed != 0 {
         return Ok(Found::Exposed);
     }
-    let mut content = Vec::new();
-    opened.read_to_end(&mut content)?;
-    Ok(Found::Content(content))
+    files::read_opened(opened, max).map(Found::Content)
 }
 
 /// [`read`], of text.
@@ -35,16 +36,19 @@ pub fn read_text(file: &Path) -> io::Result<Found<String>> {
     text(read(file)?)
 }
 
+/// [`read_text`], of at most `max` octets.
+pub fn read_long_text(file: &Path, max: usize) -> io::Result<Found<String>> {
+    text(read_unless(file, 0o077, max)?)
+}
+
 /// [`read_text`], of a file that its owner's group may read, too.
 pub fn read_text_of_group(file: &Path) -> io::Result<Found<String>> {
-    text(read_unless(file, 0o027)?)
+    text(read_unless(file, 0o027, NAMED_FILE_OCTETS_MAX)?)
 }
 
 fn text(found: Found<Vec<u8>>) -> io::Result<Found<String>> {
     Ok(match found {
-        Found::Content(content) => Found::Content(
-            String::from_utf8(content).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?,
-        ),
+        Found::Content(content) => Found::Content(files::text(content)?),
         Found::Exposed => Found::Exposed,
     })
 }

@@ -173,3 +173,45 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
+
+#[test]
+fn no_file_that_is_named_is_read_without_bound() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    // Without content on the disk, and longer than anything that is meant.
+    let long = dir.path().join("long");
+    let opened = std::fs::File::create(&long).unwrap();
+    opened.set_len(1 << 30).unwrap();
+    opened.set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
+    let long = long.to_str().unwrap();
+    for named in [long, "/dev/zero"] {
+        let said = fails(&mut courtesy(&["config", "check", named]), 78);
+        assert!(said.contains(named) && said.contains("more than 1048576 octets"), "{said}");
+    }
+    let state = dir.path().join("state");
+    for (key, most) in [
+        ("clients.users_file", 16 << 20),
+        ("admin.token_file", 1 << 20),
+        ("tls.extra_roots", 1 << 20),
+        ("https.ca_cert", 1 << 20),
+    ] {
+        let (table, name) = key.split_once('.').unwrap();
+        let value = if name == "extra_roots" { format!("[\"{long}\"]") } else { format!("\"{long}\"") };
+        let key_file = if table == "https" { format!("ca_key = \"{long}\"\n") } else { String::new() };
+        let settings = file(dir.path(), &format!("[{table}]\n{name} = {value}\n{key_file}"));
+        let ended = run(courtesy(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--config",
+            &settings,
+        ])
+        .arg("--state-dir")
+        .arg(&state));
+        assert_ne!(ended.code, Some(0));
+        let bound = format!("more than {most} octets");
+        assert!(ended.stderr.contains(long) && ended.stderr.contains(&bound), "{key}: {}", ended.stderr);
+    }
+}

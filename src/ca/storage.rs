@@ -8,6 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::CaError;
+use crate::files;
+use crate::limits::NAMED_FILE_OCTETS_MAX;
 use crate::private::{self, Found};
 
 /// The directory of a CA, locked.
@@ -109,7 +111,7 @@ pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
 }
 
 pub(super) fn read(file: &Path) -> Result<String, CaError> {
-    fs::read_to_string(file).map_err(CaError::io(file))
+    files::read_text(file, NAMED_FILE_OCTETS_MAX).map_err(CaError::io(file))
 }
 
 fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {

@@ -42,6 +42,12 @@ impl Attempts {
         (next > now).then(|| next - now)
     }
 
+    /// Whether `key` has been wrong before, and not long ago.
+    pub fn has_failed(&self, key: &Key, now: Instant) -> bool {
+        let is_recent = |failures: &Failures| now.duration_since(failures.last) <= ATTEMPTS_FORGOTTEN_AFTER;
+        self.0.peek(key).is_some_and(is_recent)
+    }
+
     pub fn failed(&mut self, key: Key, now: Instant) {
         let failures = self.0.get_or_insert_mut(key, || Failures { count: 0, last: now });
         if now.duration_since(failures.last) > ATTEMPTS_FORGOTTEN_AFTER {

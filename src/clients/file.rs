@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::password::Hash;
 use super::users::{User, Users, check_name};
 use crate::agent::Token;
+use crate::limits::NAMED_LIST_OCTETS_MAX;
 use crate::policy::mode::Mode;
 use crate::private::{self, Found};
 
@@ -149,7 +150,7 @@ impl Change {
 }
 
 fn read_private(file: &Path) -> Result<String, UsersError> {
-    match private::read_text(file) {
+    match private::read_long_text(file, NAMED_LIST_OCTETS_MAX) {
         Ok(Found::Content(text)) => Ok(text),
         Ok(Found::Exposed) => Err(UsersError::Exposed(file.to_owned())),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(UsersError::Missing(file.to_owned())),

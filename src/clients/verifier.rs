@@ -8,16 +8,18 @@ use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderMap;
 use lru::LruCache;
 use sha2::Sha256;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{info, warn};
 use ulid::Ulid;
 
 use super::attempts::Attempts;
 use super::credentials::Credentials;
+use super::semaphore::{FairSemaphore, Permit};
 use super::{Key, TurnedAway, User, Users};
 use crate::clock;
-use crate::limits::{CREDENTIALS_KNOWN_MAX, VERIFICATION_WAIT, VERIFICATIONS_MAX};
+use crate::limits::{
+    CREDENTIALS_KNOWN_MAX, VERIFICATION_WAIT, VERIFICATIONS_MAX, VERIFICATIONS_OF_FAILED_MAX,
+};
 
 /// Credentials as they are remembered: a hash under a key that ends with the process.
 type Digest = [u8; 32];
@@ -26,7 +28,15 @@ pub struct Verifier {
     keyed: Hmac<Sha256>,
     known: Mutex<Known>,
     attempts: Mutex<Attempts>,
-    under_way: Arc<Semaphore>,
+    under_way: Arc<FairSemaphore>,
+    /// Beside that, for addresses that have been wrong before.
+    of_failed: Arc<FairSemaphore>,
+}
+
+/// The right to one verification, given back when dropped.
+struct Turn {
+    _of_failed: Option<Permit>,
+    _under_way: Permit,
 }
 
 /// What has been verified against one version of the users. The wrong ones have room of their own:
@@ -58,7 +68,8 @@ impl Verifier {
             keyed: Hmac::new_from_slice(&key).expect("a key of any length is one"),
             known: Mutex::new(Known::of(&Arc::default())),
             attempts: Mutex::new(Attempts::new()),
-            under_way: Arc::new(Semaphore::new(VERIFICATIONS_MAX)),
+            under_way: FairSemaphore::new(VERIFICATIONS_MAX),
+            of_failed: FairSemaphore::new(VERIFICATIONS_OF_FAILED_MAX),
         }
     }
 
@@ -76,8 +87,8 @@ impl Verifier {
         }
         let key = Key::of(address);
         self.may_try(&key)?;
-        let turn = timeout(VERIFICATION_WAIT, Arc::clone(&self.under_way).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(TurnedAway::TooManyVerifications) };
+        let turn = timeout(VERIFICATION_WAIT, self.turn(&key)).await;
+        let Ok(turn) = turn else { return Err(TurnedAway::TooManyVerifications) };
         // Others may have tried the same meanwhile, or the same address others.
         if let Some(known) = self.known(users, &digest) {
             return known;
@@ -109,9 +120,32 @@ impl Verifier {
 
     /// So many turns, for a test that wants none to be left.
     #[cfg(test)]
-    pub async fn turns(&self, count: usize) -> tokio::sync::OwnedSemaphorePermit {
-        let count = u32::try_from(count).unwrap();
-        Arc::clone(&self.under_way).acquire_many_owned(count).await.unwrap()
+    pub fn turns(&self, count: usize) -> Vec<Permit> {
+        (0..count).map(|_| self.under_way.try_acquire(&Key::Proxy).unwrap()).collect()
+    }
+
+    /// The same of those that addresses have which have been wrong before.
+    #[cfg(test)]
+    pub fn turns_of_failed(&self, count: usize) -> Vec<Permit> {
+        (0..count).map(|_| self.of_failed.try_acquire(&Key::Proxy).unwrap()).collect()
+    }
+
+    /// Waits for a turn. Addresses take turns, however many attempts each has waiting, and those that have been
+    /// wrong before can have only a part of all: guesses do not keep out who has not been here yet.
+    async fn turn(&self, key: &Key) -> Turn {
+        loop {
+            let has_failed = self.has_failed(key);
+            let of_failed = if has_failed { Some(self.of_failed.acquire(key).await) } else { None };
+            let under_way = self.under_way.acquire(key).await;
+            // Another attempt of this address may have failed while this one waited.
+            if has_failed || !self.has_failed(key) {
+                return Turn { _of_failed: of_failed, _under_way: under_way };
+            }
+        }
+    }
+
+    fn has_failed(&self, key: &Key) -> bool {
+        locked(&self.attempts).has_failed(key, clock::monotonic())
     }
 
     fn may_try(&self, key: &Key) -> Result<(), TurnedAway> {

@@ -11,6 +11,8 @@ use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_f
 use super::settings::Settings;
 use super::shape::Shape;
 use super::sound;
+use crate::files;
+use crate::limits::NAMED_FILE_OCTETS_MAX;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 
@@ -91,7 +93,7 @@ fn read_file(
         (None, Some((name, path))) => (Path::new(path), Some(format!("${name}"))),
         (None, None) => (Path::new(DEFAULT_FILE), None),
     };
-    match std::fs::read_to_string(path) {
+    match files::read_text(path, NAMED_FILE_OCTETS_MAX) {
         Ok(text) => Ok((Some(path.to_owned()), FileLayer::parse(path, &text)?)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
             Ok((None, FileLayer::default()))

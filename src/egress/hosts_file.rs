@@ -2,12 +2,18 @@
 //! is written, and would not find the absolute form that it is otherwise asked for.
 
 use std::net::IpAddr;
+use std::path::Path;
+
+use crate::files;
+use crate::limits::NAMED_LIST_OCTETS_MAX;
 
 const FILE: &str = "/etc/hosts";
 
 /// The addresses that this machine lists for `name`.
 pub fn listed(name: &str) -> Vec<IpAddr> {
-    std::fs::read_to_string(FILE).map(|text| addresses(&text, name)).unwrap_or_default()
+    files::read_text(Path::new(FILE), NAMED_LIST_OCTETS_MAX)
+        .map(|text| addresses(&text, name))
+        .unwrap_or_default()
 }
 
 /// Of each line: an address, then names for it, then a comment. What is no such line means nothing.

@@ -6,6 +6,9 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::files;
+use crate::limits::NAMED_FILE_OCTETS_MAX;
+
 /// Where trust in origins' certificates comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Roots {
@@ -42,9 +45,9 @@ impl Roots {
 }
 
 fn add_file(store: &mut RootCertStore, file: &Path) -> Result<(), String> {
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())?;
+    let pem = files::read(file, NAMED_FILE_OCTETS_MAX).map_err(|error| error.to_string())?;
     let mut found = false;
-    for certificate in certificates {
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| error.to_string())?;
         store.add(certificate).map_err(|error| error.to_string())?;
         found = true;

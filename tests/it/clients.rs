@@ -1,7 +1,7 @@
 //! Who may use the proxy, by name and by number, as clients see it.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
 use base64::Engine;
@@ -256,4 +256,46 @@ fn a_client_that_leaves_at_its_connect_leaves_its_place() {
         });
     }
     until("all places are left", || proxy.exchange("GET", &plain.url("/"), &bob).status() == 200);
+}
+
+/// Addresses that guess, and how often each does at a time: so often that none has to wait for having failed.
+const GUESSERS: u8 = 60;
+const GUESSES: u32 = 5;
+
+#[test]
+fn l11_a_new_user_is_verified_while_strangers_guess_passwords() {
+    let origin = Origin::with_robots(RULES);
+    let proxy =
+        Proxy::with(|settings| with_users(settings, [user("ada"), user("bob"), user("eve"), user("kim")]));
+    let guess = |address: u8, number: u32| {
+        let wrong = STANDARD.encode(format!("ada:{address} {number}"));
+        let fields = format!("Proxy-Authorization: Basic {wrong}\r\n");
+        let mut client = Client::connect_from(Ipv4Addr::new(127, 0, 9, address), proxy.address());
+        client.send(request("GET", &origin.url("/"), &fields));
+        client
+    };
+    // Each has been wrong once.
+    for address in 0..GUESSERS {
+        assert_eq!(guess(address, 0).read().status(), 407);
+    }
+    let guessing: Vec<_> = (1..GUESSES)
+        .flat_map(|number| (0..GUESSERS).map(move |address| (address, number)))
+        .map(|(address, number)| guess(address, number).into_tcp())
+        .collect();
+    // By another address each: as a GET, a POST, a CONNECT and within another's network.
+    let from = |last: u8| Client::connect_from(Ipv4Addr::new(127, 0, 8, last), proxy.address());
+    assert_eq!(from(1).exchange("GET", &origin.url("/"), &credentials("ada")).status(), 200);
+    assert_eq!(from(2).exchange("POST", &origin.url("/"), &credentials("bob")).status(), 200);
+    let connect = connect(&origin.authority(), &credentials("kim"));
+    assert_ne!(from(3).send(connect).read_head().status(), 503);
+    let near = Client::connect_from(Ipv4Addr::new(127, 0, 9, GUESSERS), proxy.address());
+    let mut near = near;
+    assert_eq!(near.exchange("GET", &origin.url("/"), &credentials("eve")).status(), 200);
+    // Most of the guesses still wait: the new users came before them.
+    let waits = |guess: &&TcpStream| {
+        guess.set_nonblocking(true).expect("an option");
+        guess.peek(&mut [0]).is_err()
+    };
+    let waiting = guessing.iter().filter(waits).count();
+    assert!(waiting > guessing.len() / 2, "{waiting}");
 }

@@ -1,6 +1,6 @@
 //! `courtesy audit verify`: does the log hold?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,6 +10,8 @@ use super::progress::Progress;
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
+use crate::files;
+use crate::limits::NAMED_LIST_OCTETS_MAX;
 use crate::review::verify::{Findings, Notices, verify};
 
 #[derive(Args, Debug)]
@@ -63,7 +65,7 @@ fn heads(text: &str) -> Result<Heads, String> {
     if let Some(head) = head(text) {
         return Ok(Heads(vec![head]));
     }
-    let file = std::fs::read_to_string(text)
+    let file = files::read_text(Path::new(text), NAMED_LIST_OCTETS_MAX)
         .map_err(|error| format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}"))?;
     let whole: Option<Head> = serde_json::from_str(&file).ok();
     let words = file.split_whitespace().filter_map(head);

@@ -140,7 +140,7 @@ async fn right_credentials_are_verified_once_and_known_then() {
     let ada = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     assert_eq!(ada.name(), Some("ada"));
     // No turn is left: whatever needs a verification would wait.
-    let _turns = door.verifier.turns(crate::limits::VERIFICATIONS_MAX).await;
+    let _turns = door.verifier.turns(crate::limits::VERIFICATIONS_MAX);
     let again = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     assert!(Arc::ptr_eq(again.user.as_ref().unwrap(), ada.user.as_ref().unwrap()));
 }
@@ -222,7 +222,7 @@ async fn equal_users_need_no_new_verification() {
     let door = door(with_users([ada.clone()]));
     door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     door.change(Clients { connections_max: 1, ..with_users([ada]) });
-    let _turns = door.verifier.turns(crate::limits::VERIFICATIONS_MAX).await;
+    let _turns = door.verifier.turns(crate::limits::VERIFICATIONS_MAX);
     door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
 }
 
@@ -270,4 +270,21 @@ fn the_seat_of_a_connection_is_of_the_user_who_asked_last() {
     assert_eq!(door.seat(&bob, &first), Ok(()));
     assert_eq!(door.seat(&ada, &second), Ok(()), "the first connection is bob's now");
     assert_eq!(door.seat(&bob, &second), Err(TurnedAway::TooManyConnections(1)));
+}
+
+#[tokio::test]
+async fn l11_an_address_that_has_been_wrong_leaves_a_turn_to_those_that_have_not() {
+    let door = Arc::new(door(with_users([user("ada", "secret")])));
+    let stranger: IpAddr = [10, 0, 0, 1].into();
+    assert!(door.authenticate(stranger, &basic("ada", "a")).await.is_err());
+    let _turns = door.verifier.turns_of_failed(crate::limits::VERIFICATIONS_OF_FAILED_MAX);
+    let guessing = {
+        let door = Arc::clone(&door);
+        tokio::spawn(async move { door.authenticate(stranger, &basic("ada", "b")).await })
+    };
+    tokio::task::yield_now().await;
+    let ada = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
+    assert_eq!(ada.name(), Some("ada"));
+    assert!(!guessing.is_finished());
+    guessing.abort();
 }
