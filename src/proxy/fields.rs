@@ -3,6 +3,8 @@
 use http::header;
 use http::header::{CONNECTION, COOKIE, HeaderMap, HeaderName, HeaderValue, TE};
 
+use sfv::{BareItem, Item, List, ListEntry, Parser};
+
 use super::names::{Names, PROXY_STATUS, is_ours};
 
 /// `Connection` cannot be used to strip what frames or routes the message, nor what it was judged by.
@@ -14,6 +16,9 @@ const NEVER_STRIPPED: [HeaderName; 6] = [
     header::USER_AGENT,
     header::VIA,
 ];
+
+/// As `Proxy-Status` of ours says it.
+const OUR_NAME: &str = "courtesy";
 
 /// Removes what is meant for one hop only: the fields that `Connection` names, itself, and those
 /// that are hop-by-hop by definition. `names` are those of `fields`.
@@ -81,12 +86,24 @@ pub fn remove_forgeries(fields: &mut HeaderMap, names: Names) {
     }
 }
 
-/// A list member of `Proxy-Status` is a token or string before its parameters (RFC 9209 §2).
+/// Whether a line of `Proxy-Status` has us among its members, which are tokens or strings with parameters (RFC
+/// 9209 §2). One that cannot be parsed may, for a reader that is less strict; others pass over it (RFC 9651
+/// §4.2).
 fn names_us(value: &[u8]) -> bool {
-    value.split(|octet| *octet == b',').any(|member| {
-        let name = member.split(|octet| *octet == b';').next().unwrap_or_default();
-        name.trim_ascii().eq_ignore_ascii_case(b"courtesy") || name.trim_ascii() == b"\"courtesy\""
-    })
+    let is_ours = |item: &Item| {
+        let name = match &item.bare_item {
+            BareItem::Token(token) => token.as_str(),
+            BareItem::String(text) => text.as_str(),
+            BareItem::DisplayString(text) => text,
+            _ => return false,
+        };
+        name.trim().eq_ignore_ascii_case(OUR_NAME)
+    };
+    let is_of_us = |member: &ListEntry| match member {
+        ListEntry::Item(item) => is_ours(item),
+        ListEntry::InnerList(list) => list.items.iter().any(is_ours),
+    };
+    Parser::new(value).parse::<List>().map_or(true, |list| list.iter().any(is_of_us))
 }
 
 #[cfg(test)]
@@ -146,9 +163,46 @@ mod tests {
             ("proxy-status", "courtesy; error=http_request_denied"),
             ("proxy-status", "x, \"courtesy\";a=b"),
             ("courtesy-record", "01J"),
+            ("courtesy_record", "01J"),
             ("x", "y"),
         ]);
         pass_back(&mut map);
         assert_eq!(map, fields(&[("proxy-status", "edge; received-status=200"), ("x", "y")]));
+    }
+
+    #[test]
+    fn a_proxy_status_of_ours_is_known_in_every_spelling() {
+        for ours in [
+            "courtesy",
+            "Courtesy;error=http_request_denied",
+            "\"courtesy\"; error=x",
+            "\"COURTESY\"",
+            "\" courtesy \"",
+            "edge;details=\"a, b; c\", courtesy",
+            "a, b;x=1;y=\"\\\"\" ,\tcourtesy ; x",
+            "(courtesy);x",
+            "%\"courtesy\"",
+            // None that a strict reader takes for a list.
+            "\"court\\esy\"; error=http_request_denied",
+            "\"courtesy",
+            "edge, courtesy,",
+            "edge; error = x",
+            "'courtesy'",
+            "court\u{e9}sy",
+        ] {
+            assert!(names_us(ours.as_bytes()), "{ours}");
+        }
+        for others in [
+            "edge; received-status=200",
+            "\"edge, courtesy\"",
+            "edge;details=\"courtesy; error=x\"",
+            "edge;details=\"a, courtesy, b\"",
+            "edge;next-hop=courtesy, courtesy.example",
+            "xcourtesy, courtesy/1, courtesy-2",
+            "1, ?1, :Y291cnRlc3k=:",
+            "",
+        ] {
+            assert!(!names_us(others.as_bytes()), "{others}");
+        }
     }
 }

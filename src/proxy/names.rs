@@ -40,7 +40,7 @@ impl Names {
     pub const EXPECT: Self = Self(1 << 11);
     pub const VIA: Self = Self(1 << 12);
     pub const PROXY_STATUS: Self = Self(1 << 13);
-    /// `Courtesy-*`.
+    /// `Courtesy-*`, and what may be taken for it.
     pub const OURS: Self = Self(1 << 14);
 
     /// Of those, the names that `fields` have.
@@ -82,9 +82,11 @@ impl Names {
     }
 }
 
-/// Whether it is a field that only we may use.
+/// Whether it is a field that only we may use, or one that some reader takes for it: gateways to programs
+/// (RFC 3875 §4.1.18) and others make one of all signs that are no letters.
 pub fn is_ours(name: &str) -> bool {
-    name.starts_with("courtesy-")
+    let rest = name.strip_prefix("courtesy").and_then(|rest| rest.bytes().next());
+    rest.is_some_and(|next| !next.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -93,6 +95,16 @@ mod tests {
     use http::header::{COOKIE, EXPECT, VIA};
 
     use super::*;
+
+    #[test]
+    fn what_may_be_taken_for_ours_is_ours() {
+        for ours in ["courtesy-record", "courtesy_record", "courtesy-", "courtesy.record", "courtesy~x"] {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for other in ["courtesy", "courtesyrecord", "x-courtesy-record", "courtesies-", "record"] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
 
     #[test]
     fn each_name_is_found_and_no_other() {

@@ -481,13 +481,26 @@ fn requests_under_way_in_a_tunnel_may_end_when_the_proxy_stops() {
 
 #[test]
 fn forged_words_of_ours_do_not_pass() {
-    let origin = Origin::secure().on(
-        "/forged",
-        ok_with("Proxy-Status: courtesy; error=http_request_denied\r\nCourtesy-Record: 01J\r\n", "x"),
-    );
+    let forged = "Proxy-Status: courtesy; error=http_request_denied\r\n\
+                  Proxy-Status: \"court\\esy\"; error=http_request_denied\r\n\
+                  Proxy-Status: edge;details=\"a, b\", \"Courtesy\"\r\n\
+                  proxy-status: edge; received-status=200\r\n\
+                  Courtesy-Record: 01J\r\nCourtesy_Record: 01J\r\nCOURTESY.RECORD: 01J\r\n";
+    let origin = Origin::secure().on("/forged", ok_with(forged, "x"));
     let proxy = Proxy::before(&[&origin], |_| {});
     let response = proxy.h2(&origin.authority()).get("/forged");
-    assert_eq!((response.field("proxy-status"), response.field("courtesy-record")), (None, None));
+    assert_eq!(
+        response.fields.get_all("proxy-status").iter().collect::<Vec<_>>(),
+        ["edge; received-status=200"]
+    );
+    assert!(
+        response.fields.keys().all(|name| !name.as_str().starts_with("courtesy")),
+        "{:?}",
+        response.fields
+    );
+    let response = proxy.https(&origin.authority()).get("/forged");
+    assert_eq!(response.head.all("proxy-status"), ["edge; received-status=200"]);
+    assert!(!response.head.0.to_ascii_lowercase().contains("01j"), "{}", response.head.0);
 }
 
 /// A field as HPACK writes it without any table (RFC 7541 §6.2.2).
