@@ -37,6 +37,7 @@ const SPECIAL: &[(&str, &str)] = &[
     ("::/128", "unspecified"),
     ("::1/128", "loopback"),
     ("::ffff:0:0/96", "IPv4-mapped"),
+    ("::ffff:0:0:0/96", "IPv4-translated (RFC 2765)"),
     ("::/96", "IPv4-compatible, deprecated (RFC 4291)"),
     ("64:ff9b::/96", "NAT64 (RFC 6052)"),
     ("64:ff9b:1::/48", "local-use translation (RFC 8215)"),

@@ -39,7 +39,7 @@ const V6: [(u32, u32); 4] = [
     (0x3fff_0000, 0x3fff_0fff),
 ];
 
-/// A number below four for how an IPv4 address is written, and the address; or any other and an IPv6
+/// A number below five for how an IPv4 address is written, and the address; or any other and an IPv6
 /// address.
 pub fn holds(octets: &[u8]) {
     let mut input = Input(octets);
@@ -51,10 +51,11 @@ pub fn holds(octets: &[u8]) {
         1 => IpAddr::V6(v4.to_ipv6_mapped()),
         2 => IpAddr::V6(Ipv6Addr::from(0x0064_ff9b_u128 << 96 | u128::from(u32::from(v4)))),
         3 => IpAddr::V6(Ipv6Addr::from(0x2002_u128 << 112 | u128::from(u32::from(v4)) << 80)),
+        4 => IpAddr::V6(Ipv6Addr::from(0xffff_u128 << 48 | u128::from(u32::from(v4)))),
         _ => IpAddr::V6(Ipv6Addr::from(number)),
     };
     assert_eq!(permits(&closed(), ip), is_public(ip), "{ip}");
-    if form < 4 {
+    if form < 5 {
         let opened = permits(&opened_for_v6(), ip);
         assert_eq!(opened, is_public_v4(v4), "{ip} carries {v4}");
     }

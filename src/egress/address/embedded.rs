@@ -10,6 +10,8 @@ pub fn embedded(v6: Ipv6Addr) -> impl Iterator<Item = Ipv4Addr> + Clone {
         // IPv4-mapped and IPv4-compatible (RFC 4291 §2.5.5), but not :: and ::1.
         [0, 0, 0, 0, 0, 0xffff, high, low] => (Some(v4(high, low)), None),
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => (Some(v4(high, low)), None),
+        // IPv4-translated, of stateless translators (RFC 2765 §2.1).
+        [0, 0, 0, 0, 0xffff, 0, high, low] => (Some(v4(high, low)), None),
         // NAT64 (RFC 6052 §2.1).
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => (Some(v4(high, low)), None),
         // 6to4 (RFC 3056 §2).
@@ -38,6 +40,7 @@ mod tests {
         for (outer, inner) in [
             ("::ffff:10.1.2.3", &["10.1.2.3"][..]),
             ("::10.1.2.3", &["10.1.2.3"]),
+            ("::ffff:0:10.1.2.3", &["10.1.2.3"]),
             ("64:ff9b::10.1.2.3", &["10.1.2.3"]),
             ("2002:a01:203::1", &["10.1.2.3"]),
             // The example of RFC 4380 §4 as it is commonly told.

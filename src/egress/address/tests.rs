@@ -33,7 +33,9 @@ const REFUSED_V6: &[(&str, &str, &str)] = &[
     ("::2", "::ffff:ffff", "compatible"),
     ("::1:0:0", "::fffe:ffff:ffff", "not global"),
     ("::ffff:0:0", "::ffff:ffff:ffff", "mapped"),
-    ("::1:0:0:0", "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff", "not global"),
+    ("::1:0:0:0", "::fffe:ffff:ffff:ffff", "not global"),
+    ("::ffff:0:0:0", "::ffff:0:ffff:ffff", "translated"),
+    ("::ffff:1:0:0", "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff", "not global"),
     ("64:ff9b::", "64:ff9b::ffff:ffff", "NAT64"),
     ("64:ff9b::1:0:0", "64:ff9b:0:ffff:ffff:ffff:ffff:ffff", "not global"),
     ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "local-use"),
@@ -196,6 +198,7 @@ type Carrier = (&'static str, fn(u32) -> u128);
 
 const CARRIERS: &[Carrier] = &[
     ("::ffff:0:0/96", |v4| 0xffff << 32 | u128::from(v4)),
+    ("::ffff:0:0:0/96", |v4| 0xffff << 48 | u128::from(v4)),
     ("::/96", |v4| u128::from(v4)),
     ("64:ff9b::/96", |v4| 0x64_ff9b << 96 | u128::from(v4)),
     ("2002::/16", |v4| 0x2002 << 112 | u128::from(v4) << 80 | 1),
