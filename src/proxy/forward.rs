@@ -17,8 +17,9 @@ use tokio::sync::oneshot;
 use super::body::Body;
 use super::control::Control;
 use super::fields;
-use super::gate::Permit;
+use super::gate::{Ask, Gate, Permit};
 use super::interim::Interim;
+use super::lasting::Lasting;
 use super::names::Names;
 use super::pipes::Pipes;
 use super::refusal::Refusal;
@@ -26,7 +27,6 @@ use super::upgrades::{self, Protocol};
 use super::via::Via;
 use super::{Received, closing, upgrade};
 use crate::carried::Carried;
-use crate::clients;
 use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
 use crate::halt::Halt;
 use crate::limits::CONTINUE_WAIT;
@@ -49,7 +49,9 @@ pub struct Forwarding {
 /// The client's end of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
-    pub who: &'a clients::Client,
+    pub ask: Ask<'a>,
+    /// For what outlives the answer.
+    pub gate: &'a Arc<Gate>,
     pub control: &'a Arc<Control>,
     /// Said when the proxy stops.
     pub stop: &'a Halt,
@@ -76,7 +78,7 @@ impl Forwarding {
         let interim = Interim::pass_on(received, client.control, hold);
         let outgoing = Carried { head, body: body.heard_by(Arc::clone(&interim) as Arc<_>) };
 
-        let (origin, asker) = (&permit.target().origin, client.who.key());
+        let (origin, asker) = (&permit.target().origin, client.ask.client.key());
         let mut sending = pin!(self.egress.send(origin, outgoing, &asker));
         let response = poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
@@ -101,7 +103,9 @@ impl Forwarding {
                     "the origin switched to another protocol before it had the whole request",
                 ));
             }
-            return Ok(upgrade::switch(response, client_side, self.tunnel_idle_timeout, &self.via, client));
+            let lasting = Lasting::resource(client.gate, client.ask, permit.target().clone());
+            let idle = self.tunnel_idle_timeout;
+            return Ok(upgrade::switch(response, client_side, idle, &self.via, client, lasting));
         }
         let answer = self.answer(response);
         // The rest of the content may never be read (RFC 9112 §9.6).

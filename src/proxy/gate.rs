@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::rules::Rules;
 use super::statements::Statements;
 use super::target::Target;
-use crate::audit::{Event, Reason, Record, Writer};
+use crate::audit::{Reason, Record, Writer};
 use crate::clients::Client;
 use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure};
@@ -77,6 +77,15 @@ pub enum No {
     Failed(egress::Error),
     /// Records cannot be written, and the setting says to serve nothing then.
     Unrecorded,
+}
+
+/// What is disallowed of what is asked for.
+#[derive(Debug)]
+pub(super) enum Finding {
+    /// All of it.
+    Disallowed(Denial),
+    /// Some paths of a host of which none is seen.
+    Unseen(Denial),
 }
 
 /// Who wants what.
@@ -140,20 +149,12 @@ impl Gate {
                 ask.account.allowed(&decision, &known, now);
             }
             HostDecision::Whole(decision) => {
-                self.disallowed(&draft, draft.by_policy(&known, &decision)).await?;
+                let finding = Finding::Disallowed(draft.by_policy(&known, &decision));
+                self.object(&draft, finding, mixed).await?;
             }
             HostDecision::Mixed(group) => {
-                let denial = draft.path_not_seen(&known, group);
-                match mixed {
-                    Mixed::Refuse => self.disallowed(&draft, denial).await?,
-                    Mixed::Tunnel => {
-                        let mut denial = denial;
-                        denial.record.event = Event::Tunnelled;
-                        self.record(&mut denial).await;
-                        self.check_audit()?;
-                        self.goes_all_the_same(ask, &denial);
-                    }
-                }
+                let finding = Finding::Unseen(draft.path_not_seen(&known, group));
+                self.object(&draft, finding, mixed).await?;
             }
         }
         Ok(HostPermit { origin })
@@ -196,7 +197,7 @@ impl Gate {
         self.record(&mut denial).await;
     }
 
-    fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
+    pub(super) fn draft<'a>(&'a self, subject: Subject<'a>, ask: Ask<'a>) -> Draft<'a> {
         let agent = self.rules.agent(ask.user_agent, ask.client.user.as_deref());
         Draft {
             subject,

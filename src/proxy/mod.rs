@@ -27,6 +27,7 @@ mod head;
 mod inside;
 mod intercept;
 mod interim;
+mod lasting;
 mod multiplexed;
 mod names;
 mod octets;
@@ -78,6 +79,7 @@ use forward::Client;
 pub use forward::Forwarding;
 pub use gate::Gate;
 use gate::{Admission, Ask, Subject};
+use lasting::Lasting;
 use names::Names;
 pub use pipes::Pipes;
 pub use problem::{OWN_NAME, Problem};
@@ -226,7 +228,7 @@ impl Proxy {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let client = Client { who: client, control: &channel.control, stop: &channel.stop };
+        let client = Client { ask, gate: &self.gate, control: &channel.control, stop: &channel.stop };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         let answer = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_answer(&permit, answer);
@@ -293,9 +295,8 @@ impl Proxy {
             }
         };
         let tunnel = upgrade::Tunnel {
+            lasting: Lasting::host(&self.gate, ask, permit.origin().clone(), mixed),
             permit,
-            asker: ask.into(),
-            gate: Arc::clone(&self.gate),
             silence: Silence::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone()),
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,

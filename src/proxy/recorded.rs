@@ -3,25 +3,55 @@
 
 use tracing::{debug, info};
 
+use super::connect::Mixed;
 use super::denial::Denial;
 use super::draft::{Draft, Subject};
-use super::gate::{Ask, Gate, No};
+use super::gate::{Ask, Finding, Gate, No};
 use super::rules::Mode;
 use crate::audit::{Event, Record};
 use crate::policy::exemption::Exemption;
 
 impl Gate {
-    /// `Ok`: it goes all the same, by exemption or because the mode only observes.
-    pub(super) async fn disallowed(&self, draft: &Draft<'_>, mut denial: Denial) -> Result<(), No> {
+    /// `Ok`: it goes all the same, as [`Self::disallowed`] says or by what holds for `mixed` hosts.
+    pub(super) async fn object(&self, draft: &Draft<'_>, finding: Finding, mixed: Mixed) -> Result<(), No> {
+        match (finding, mixed) {
+            (Finding::Unseen(mut denial), Mixed::Tunnel) => {
+                denial.record.event = Event::Tunnelled;
+                self.record(&mut denial).await;
+                self.check_audit()?;
+                self.goes_all_the_same(draft.ask, &denial);
+                Ok(())
+            }
+            (Finding::Disallowed(denial) | Finding::Unseen(denial), _) => {
+                self.disallowed(draft, denial).await
+            }
+        }
+    }
+
+    /// The exemption that applies to the subject of `draft`.
+    fn exemption(&self, draft: &Draft<'_>) -> Option<&Exemption> {
         let (origin, token) = (draft.subject.origin(), draft.agent.token);
-        let exemption = match draft.subject {
+        match draft.subject {
             Subject::Resource(target) => {
                 let path = target.judged_path().as_bytes();
                 self.rules.exemptions.find(origin, path, token, draft.now())
             }
             Subject::Host(_) => self.rules.exemptions.find_for_host(origin, token, draft.now()),
-        };
-        if let Some(exemption) = exemption {
+        }
+    }
+
+    fn is_observed(&self, draft: &Draft<'_>) -> bool {
+        self.rules.mode(&draft.agent, draft.subject.origin()) == Mode::Observe
+    }
+
+    /// Whether [`Self::disallowed`] would let the subject of `draft` go.
+    pub(super) fn is_waived(&self, draft: &Draft<'_>) -> bool {
+        self.exemption(draft).is_some() || self.is_observed(draft)
+    }
+
+    /// `Ok`: it goes all the same, by exemption or because the mode only observes.
+    pub(super) async fn disallowed(&self, draft: &Draft<'_>, mut denial: Denial) -> Result<(), No> {
+        if let Some(exemption) = self.exemption(draft) {
             denial.record = exempted(denial.record, exemption);
             // An exemption holds on the condition that its use is recorded.
             if self.record(&mut denial).await {
@@ -33,7 +63,7 @@ impl Gate {
             say(&denial.record);
             self.count_denied(&denial);
             return Err(self.refused(denial));
-        } else if self.rules.mode(&draft.agent, origin) == Mode::Observe {
+        } else if self.is_observed(draft) {
             denial.record.event = Event::WouldDeny;
             // Who observes wants nothing denied, and a lost record is counted by the writer.
             self.record(&mut denial).await;

@@ -12,12 +12,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::asker::Asker;
 use super::body::Body;
 use super::end::End;
 use super::fields;
 use super::forward::Client;
-use super::gate::{Gate, HostPermit};
+use super::gate::HostPermit;
+use super::lasting::Lasting;
 use super::opening::{self, Opening};
 use super::pipes::{self, Pipes};
 use super::sni::UNRECOGNIZED_NAME;
@@ -35,6 +35,7 @@ pub fn switch(
     idle_timeout: Duration,
     via: &Via,
     client: Client<'_>,
+    lasting: Lasting,
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
@@ -49,7 +50,8 @@ pub fn switch(
     client.control.follow_with(async move {
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let silence = Silence::new(idle_timeout, stop);
-            if let Err(error) = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &silence).await {
+            let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &silence);
+            if let Some(Err(error)) = lasting.during(copying).await {
                 debug!("an upgraded connection ended: {error}");
             }
         }
@@ -61,8 +63,7 @@ pub fn switch(
 #[derive(Debug)]
 pub struct Tunnel {
     pub permit: HostPermit,
-    pub asker: Asker,
-    pub gate: Arc<Gate>,
+    pub lasting: Lasting,
     pub silence: Silence,
     pub pipes: Arc<Pipes>,
     pub handshake_timeout: Duration,
@@ -76,12 +77,14 @@ impl Tunnel {
         let (client, server) = (End::from(client), End::from(origin));
         let origin = self.permit.origin();
         let opening = Opening { host: origin.host(), handshake_timeout: self.handshake_timeout };
-        let ended = tunnel::splice(&client, first, &server, &opening, &self.silence, &self.pipes).await;
+        let splicing = tunnel::splice(&client, first, &server, &opening, &self.silence, &self.pipes);
+        let Some(ended) = self.lasting.during(splicing).await else { return };
         match ended.map_err(opening::mismatch) {
             Ok(()) => {}
             Err(Ok(mismatch)) => {
                 drop(server);
-                self.gate.record_inside(origin, &self.asker, Reason::SniMismatch, mismatch.name()).await;
+                let (gate, asker) = (self.lasting.gate(), self.lasting.asker());
+                gate.record_inside(origin, asker, Reason::SniMismatch, mismatch.name()).await;
                 let alert = pipes::write_all(&client, &UNRECOGNIZED_NAME, &self.silence);
                 let _ = timeout(LINGER, alert).await;
             }

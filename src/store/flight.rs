@@ -206,6 +206,8 @@ impl Store {
         shelf.flights.remove(origin);
         if let Some(entry) = learnt {
             shelf.cache.put(origin, Arc::clone(entry));
+            drop(shelf);
+            self.subscribers.tell(origin, entry);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod apart;
 mod cache;
+mod changes;
 mod counters;
 pub mod disk;
 mod entry;
@@ -40,6 +41,8 @@ use crate::origin::Origin;
 use crate::policy::profile::Profile;
 use apart::Apart;
 use cache::Cache;
+pub use changes::Changes;
+use changes::Subscribers;
 use counters::Counters;
 pub use counters::Stats;
 use disk::Disk;
@@ -116,6 +119,8 @@ pub struct Store {
     flights: Arc<FairSemaphore>,
     waiters: Arc<FairSemaphore>,
     counters: Counters,
+    /// Of what becomes known.
+    subscribers: Subscribers,
 }
 
 /// What other settings change.
@@ -156,6 +161,7 @@ impl Store {
             disk,
             profiles: Mutex::default(),
             counters: Counters::default(),
+            subscribers: Subscribers::default(),
             terms: ArcSwap::from_pointee(Terms { config, fetcher }),
             clock,
         })
@@ -202,6 +208,7 @@ impl Store {
         if let Some(entry) = shelf.cache.update(origin, |entry| entry.with_site(is_up)) {
             drop(shelf);
             self.keep(origin, &entry);
+            self.subscribers.tell(origin, &entry);
         } else if let Some(pack) = shelf.cache.note_site_of_packed(origin, is_up) {
             drop(shelf);
             self.keep_packed(origin, &pack);

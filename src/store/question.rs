@@ -75,7 +75,11 @@ impl Store {
     }
 
     /// What `entry` says under the profile, which may have to be worked out first.
-    async fn derive(self: &Arc<Self>, entry: &Arc<Entry>, question: &Question<'_>) -> Option<Known> {
+    pub(super) async fn derive(
+        self: &Arc<Self>,
+        entry: &Arc<Entry>,
+        question: &Question<'_>,
+    ) -> Option<Known> {
         let now = self.clock.wall();
         let derived = match entry.state(question.profile) {
             Some(_) => None,

@@ -22,6 +22,7 @@ mod fields;
 mod first_contact;
 mod flights;
 mod https;
+mod lasting;
 mod life;
 mod metrics;
 mod mint;

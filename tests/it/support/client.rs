@@ -65,8 +65,14 @@ impl Client {
 
     /// Asks for a tunnel, and has it.
     #[track_caller]
-    pub fn tunnel(mut self, authority: &str) -> Self {
-        let head = self.send(connect(authority, "")).read_head();
+    pub fn tunnel(self, authority: &str) -> Self {
+        self.tunnel_with(authority, "")
+    }
+
+    /// The same, with these field lines in the CONNECT.
+    #[track_caller]
+    pub fn tunnel_with(mut self, authority: &str, fields: &str) -> Self {
+        let head = self.send(connect(authority, fields)).read_head();
         assert_eq!(head.status(), 200, "{}", head.0);
         Self { within: Some(authority.to_owned()), ..self }
     }
