@@ -44,15 +44,15 @@ pub const SIGNATURES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is n
 pub const HTTP2_STREAMS_MAX: usize = 100;
 
 /// Octets that an origin may send on one stream before they are read (RFC 9113 §5.2): what a slow
-/// client makes us hold.
-pub const HTTP2_STREAM_WINDOW_OCTETS: u32 = 256 << 10;
+/// client makes us hold. The window of a connection has room for every stream, so that slow readers never
+/// stop the others (§5.2.2).
+pub const HTTP2_SMALL_WINDOW_OCTETS: u32 = 32 << 10;
 
-/// The same for a whole connection: room for every stream, so that slow readers never stop the
-/// others (RFC 9113 §5.2.2).
-pub const HTTP2_CONNECTION_WINDOW_OCTETS: u32 = HTTP2_STREAM_WINDOW_OCTETS * HTTP2_STREAMS_MAX as u32;
+/// The same for clients that are known to read, where there is memory for it.
+pub const HTTP2_LARGE_WINDOW_OCTETS: u32 = 256 << 10;
 
 /// Octets of one body that wait to be sent, a request's or an answer's.
-pub const HTTP2_SEND_BUFFER_OCTETS: usize = 64 << 10;
+pub const HTTP2_SEND_BUFFER_OCTETS: usize = 16 << 10;
 
 /// Streams that we have reset and still ignore frames of (RFC 9113 §5.4.2): all clients of a
 /// connection may leave at once.
@@ -133,7 +133,14 @@ pub const ORIGIN_READ_BULK_OCTETS: usize = 768 << 10;
 
 /// Octets of a request's content that wait for the origin to take them: with as many, no more are taken from the
 /// client. There is one piece more at most, of what its connection may read at once.
+pub const ORIGIN_WAITING_SMALL_OCTETS: usize = 16 << 10;
+
+/// The same where the origin has taken some ([`ORIGIN_READ_SMALL_OCTETS`]) and there is memory for it.
 pub const ORIGIN_WAITING_OCTETS_MAX: usize = 128 << 10;
+
+/// Octets of a request's content that are read at once from a client until then. One less than the engine's room for
+/// them, which would double each time that it was filled.
+pub const CONTENT_READ_OCTETS: usize = (8 << 10) - 1;
 
 /// How many connections read so at a time: where all their clients stop, 72 MiB are held. Each that idles keeps the
 /// room for one piece; half of them may.
@@ -476,8 +483,17 @@ pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
 /// on the stack, which for a number that it is told, and be it this one, it fills each time.
 pub const ENGINES_FIELDS_MAX: usize = 100;
 
-/// Requests under way at once on one HTTP/2 connection of a client.
-pub const H2_STREAMS_MAX: u32 = 128;
+/// Requests under way at once on one HTTP/2 connection of a client: what RFC 9113 §6.5.2 advises to allow at the
+/// least.
+pub const H2_STREAMS_MAX: u32 = 100;
+
+/// The same where there is no memory for as many streams that are refused.
+pub const H2_STREAMS_FEW: u32 = 10;
+
+/// Octets of a request's content that a client may send on one HTTP/2 stream before the origin takes them, and room
+/// for all streams of the connection.
+pub const H2_STREAM_WINDOW_OCTETS: u32 = 64 << 10;
+pub const H2_CONNECTION_WINDOW_OCTETS: u32 = H2_STREAM_WINDOW_OCTETS * H2_STREAMS_MAX;
 
 /// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
 /// has leaked is not good for ever.

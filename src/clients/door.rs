@@ -10,7 +10,7 @@ use http::HeaderMap;
 
 use super::places::Places;
 use super::verifier::Verifier;
-use super::{Client, Clients, Counts, Key, Place, TurnedAway, User};
+use super::{BodyMemory, Client, Clients, Counts, Held, Key, Place, TurnedAway, User};
 use crate::limits::TURNED_AWAY_MAX;
 
 /// Counts who is in, and knows who has been asked for a password.
@@ -21,7 +21,7 @@ pub struct Door {
     /// Apart from those: no number of them keeps anybody out.
     turned_away: AtomicUsize,
     connections: Arc<Places>,
-    requests: Arc<Places>,
+    memory: Arc<BodyMemory>,
     verifier: Verifier,
     counts: Counts,
 }
@@ -36,13 +36,14 @@ pub struct Reception {
 }
 
 impl Door {
-    pub fn new(clients: Clients) -> Self {
+    /// `memory` is what their requests hold.
+    pub fn new(clients: Clients, memory: Arc<BodyMemory>) -> Self {
         Self {
             clients: ArcSwap::from_pointee(clients),
             served: AtomicUsize::new(0),
             turned_away: AtomicUsize::new(0),
             connections: Arc::default(),
-            requests: Arc::default(),
+            memory,
             verifier: Verifier::new(),
             counts: Counts::default(),
         }
@@ -135,12 +136,21 @@ impl Door {
         Ok(())
     }
 
-    /// The right of `client` to one more request.
-    pub fn request(&self, client: &Client) -> Result<Place, TurnedAway> {
+    /// The right of `client` to one more request, which holds so many octets at the least.
+    pub fn request(&self, client: &Client, octets: usize) -> Result<Held, TurnedAway> {
         let of_user = client.user.as_ref().and_then(|user| user.max_requests);
         let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
-        let place = self.requests.take(client.key(), max);
-        self.counts.note(place.ok_or(TurnedAway::TooManyRequests(max)))
+        self.counts.note(self.memory.begin(client.key(), octets, max))
+    }
+
+    /// So many octets for what follows a request of `client`, for as long as it lasts.
+    pub fn keep(&self, client: &Client, octets: usize) -> Result<Held, TurnedAway> {
+        self.counts.note(self.memory.keep(&client.key(), octets))
+    }
+
+    /// What requests hold.
+    pub const fn memory(&self) -> &Arc<BodyMemory> {
+        &self.memory
     }
 }
 

@@ -6,6 +6,7 @@
 //! costs no more than a few verifications at once; a user that is not there costs what another does.
 
 mod attempts;
+mod body_memory;
 mod counts;
 mod credentials;
 mod door;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+pub use body_memory::{BodyMemory, Held};
 pub use counts::Counts;
 pub use door::{Door, Reception};
 pub use file::{Change, UsersError};

@@ -20,6 +20,13 @@ pub enum TurnedAway {
     )]
     TooManyRequests(usize),
     #[error(
+        "the requests of this client hold most of the {0} octets of memory that there are for requests \
+         (limits.body_memory)"
+    )]
+    ClientMemory(usize),
+    #[error("no memory is left for one more request: {0} octets are set (limits.body_memory)")]
+    Memory(usize),
+    #[error(
         "this proxy asks for a name and a password: write them into its address, http://NAME:PASSWORD@HOST:PORT"
     )]
     NoCredentials,
@@ -35,11 +42,13 @@ pub enum TurnedAway {
 
 impl TurnedAway {
     /// Every word, each at the place of its reason.
-    pub const WORDS: [&str; 9] = [
+    pub const WORDS: [&str; 11] = [
         "not_allowed",
         "connections",
         "client_connections",
         "client_requests",
+        "client_memory",
+        "memory",
         "no_credentials",
         "wrong_credentials",
         "no_longer_user",
@@ -53,11 +62,13 @@ impl TurnedAway {
             Self::Full(_) => 1,
             Self::TooManyConnections(_) => 2,
             Self::TooManyRequests(_) => 3,
-            Self::NoCredentials => 4,
-            Self::WrongCredentials => 5,
-            Self::NoLongerUser => 6,
-            Self::TooManyAttempts(_) => 7,
-            Self::TooManyVerifications => 8,
+            Self::ClientMemory(_) => 4,
+            Self::Memory(_) => 5,
+            Self::NoCredentials => 6,
+            Self::WrongCredentials => 7,
+            Self::NoLongerUser => 8,
+            Self::TooManyAttempts(_) => 9,
+            Self::TooManyVerifications => 10,
         }
     }
 }

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 
+use super::cgroup;
 use super::complain::{Complaint, Refusal};
 use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
 use super::settings::Settings;
 use super::shape::Shape;
-use super::sound;
+use super::sound::{self, BODY_MEMORY_MIN};
+use super::spelling::print_size;
 use crate::files;
 use crate::limits::NAMED_FILE_OCTETS_MAX;
 
@@ -61,6 +63,9 @@ fn from_layers(
     let mut lowest = Config::builder().add_source(layer);
     if let Some(dir) = state_dir(variables) {
         lowest = lowest.set_default("state_dir", dir).expect("a plain name");
+    }
+    if let Some(size) = body_memory() {
+        lowest = lowest.set_default("limits.body_memory", size).expect("a plain name");
     }
     let merged = merge(lowest, from_variables, flags, &shape, &mut complaints);
     refuse_if_any(complaints)?;
@@ -145,6 +150,18 @@ fn state_dir(variables: &[(String, String)]) -> Option<Value> {
         (format!("{}/.local/state/courtesy", variable("HOME")?), "$HOME")
     };
     Some(Value::new(Some(&from.to_owned()), dir))
+}
+
+/// Of what the process may have, so much is for requests under way: the rest is for what is known of origins, for
+/// connections that idle, and for what the system holds of their octets.
+const BODY_MEMORY_SHARE: u64 = 4;
+
+/// The memory for requests under way when nothing says so: a share of what the process may have; none where it
+/// may have any.
+fn body_memory() -> Option<Value> {
+    let (limit, from) = cgroup::memory_limit()?;
+    let size = (limit / BODY_MEMORY_SHARE).max(BODY_MEMORY_MIN);
+    Some(Value::new(Some(&format!("a quarter of {}", from.display())), print_size(&size)))
 }
 
 /// The values that lie on the way of a key such as `agents.rules[0].token`, as far as there are any.

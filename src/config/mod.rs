@@ -2,6 +2,7 @@
 //! and the command line. The only module that knows the file format. Built on the config crate,
 //! which merges; what is added here is a place for every value and a remedy in every complaint.
 
+mod cgroup;
 mod complain;
 mod convert;
 mod defaults;

@@ -161,6 +161,11 @@ impl Settings {
         })
     }
 
+    /// Octets that all requests under way may hold together.
+    pub fn body_memory(&self) -> usize {
+        octets(self.limits.body_memory)
+    }
+
     /// How long a client may take.
     fn deadlines(&self) -> proxy::Deadlines {
         proxy::Deadlines {

@@ -279,6 +279,10 @@ pub struct Limits {
     pub max_header_bytes: u64,
     #[serde(with = "units::count")]
     pub max_headers: usize,
+    /// Octets of memory for requests under way, their bodies above all; without a setting a quarter of what the
+    /// process may have.
+    #[serde(with = "units::size")]
+    pub body_memory: u64,
     /// For a client to send a request's head.
     #[serde(with = "units::duration")]
     pub header_timeout: Duration,

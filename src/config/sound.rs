@@ -33,6 +33,9 @@ const FETCHES_MAX: usize = 65_536;
 /// Requests that wait for fetches: as many as clients could have under way.
 const WAITING_MAX: usize = 1 << 20;
 
+/// Some of the costliest requests, and several of the usual ones from each of a few clients.
+pub const BODY_MEMORY_MIN: u64 = 8 << 20;
+
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
     let place = &place;
@@ -82,6 +85,10 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     if settings.limits.max_header_bytes < HEADER_SIZE_MIN {
         let problem = format!("{} is too little", print_size(&settings.limits.max_header_bytes));
         complain("limits.max_header_bytes", problem, Some("it takes at least 8KiB".into()));
+    }
+    if settings.limits.body_memory < BODY_MEMORY_MIN {
+        let problem = format!("{} is too little", print_size(&settings.limits.body_memory));
+        complain("limits.body_memory", problem, Some("it takes at least 8MiB".into()));
     }
 }
 

@@ -27,9 +27,13 @@ use super::outgoing::Outgoing;
 use super::pool::Pool;
 use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
+use crate::clients::{Held, Key};
 use crate::deadline::Deadline;
-use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS};
+use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS};
 use crate::origin::Origin;
+
+/// Pieces of an answer that are held at most: one on its way out, one that follows and one being read.
+const PIECES_HELD: usize = 3;
 
 /// What reads and writes the messages of one connection. It ends with the connection; its errors reach
 /// the exchange in use.
@@ -48,6 +52,8 @@ pub struct Alone {
     signs: Arc<Signs>,
     /// The engine gives none of it back.
     room: Option<Room>,
+    /// What its larger pieces may take and, while it idles, what the engine keeps of that.
+    memory: Option<Held>,
     /// Kept from answer to answer.
     pub(super) overdue: Deadline,
 }
@@ -83,6 +89,7 @@ impl Alone {
             home,
             signs,
             room: None,
+            memory: None,
             overdue: Deadline::new(),
         }))
     }
@@ -115,6 +122,19 @@ impl Alone {
         Bulk::begin(&self.signs, to_come)
     }
 
+    /// Has the rest of the answer read in larger pieces, in the largest with `in_bulk`, where there is memory for them;
+    /// whether there is.
+    pub fn grow(&mut self, asker: &Key, in_bulk: bool) -> bool {
+        let pieces = PIECES_HELD * if in_bulk { ORIGIN_READ_BULK_OCTETS } else { ORIGIN_READ_LARGE_OCTETS };
+        let memory = self.home().and_then(|home| home.memory().more(asker, pieces));
+        let may_grow = memory.is_some();
+        if may_grow {
+            self.memory = memory;
+            self.signs.may_grow.store(true, Ordering::Relaxed);
+        }
+        may_grow
+    }
+
     /// Whether a large answer has come by it: the engine has made room for its pieces, and gives none of it back.
     pub fn has_grown(&self) -> bool {
         self.signs.has_grown.load(Ordering::Relaxed)
@@ -132,7 +152,11 @@ impl Alone {
     }
 
     /// Nobody is woken for what happens to it until it is used again, but by the deadline of its last answer, once.
-    pub fn rest(&self) {
+    pub fn rest(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            let piece = if self.room.is_some() { ORIGIN_READ_BULK_OCTETS } else { ORIGIN_READ_LARGE_OCTETS };
+            memory.shrink_to(if self.signs.has_grown.load(Ordering::Relaxed) { 2 * piece } else { 0 });
+        }
         self.bell.ring_for(Waker::noop());
         self.bell.silence();
     }
@@ -152,6 +176,7 @@ impl Alone {
         mut request: Request<Outgoing>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
         request.body_mut().goes_by(&self.signs);
+        self.signs.may_grow.store(false, Ordering::Relaxed);
         self.bell.silence();
         // With a budget, it might wait for more of that, and not be woken by the bell.
         let answer = unconstrained(self.sender.try_send_request(request));
@@ -202,17 +227,20 @@ impl Alone {
     }
 }
 
-/// The engine ends by itself when nobody can ask it for anything: what it has taken of an upload goes out, and
-/// TLS is closed as it should be (RFC 9112 §9.8). It may take as long as an origin may be silent.
+/// The engine ends by itself when nobody can ask it for anything: what is left of a whole upload goes out, and
+/// TLS is closed as it should be (RFC 9112 §9.8). It may take as long as an origin may be silent. Of an upload that never
+/// becomes whole, because its client has left or its time was over, nothing is held any longer.
 impl Drop for Alone {
     fn drop(&mut self) {
         if let Some(engine) = self.engine.take()
+            && !self.signs.is_uploading.load(Ordering::Relaxed)
             && let Ok(runtime) = Handle::try_current()
         {
-            let (limit, room) = (self.standing.config().body_idle_timeout, self.room.take());
+            let limit = self.standing.config().body_idle_timeout;
+            let kept = (self.room.take(), self.memory.take());
             runtime.spawn(async move {
                 let _ = timeout(limit, engine).await;
-                drop(room);
+                drop(kept);
             });
         }
     }

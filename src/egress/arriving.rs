@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use super::bulk::Bulk;
 use super::pool::Lease;
 use super::unstalled::Unstalled;
-use crate::limits::ORIGIN_READ_OCTETS;
+use crate::limits::{ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS};
 
 /// A response body, with the lease on the connection it comes from: read to its end, the
 /// connection goes back to the pool; dropped before, it is closed (RFC 9112 §9.5).
@@ -76,6 +76,9 @@ pub struct Arriving {
     body: Unstalled<Leased>,
     /// Octets given since whoever reads was last made to wait.
     given: usize,
+    /// Octets given in all, and with how many more memory is asked for that larger pieces take.
+    total: usize,
+    grows_at: usize,
     bulk: Option<Bulk>,
     asked_at: Option<Instant>,
 }
@@ -90,7 +93,23 @@ impl Arriving {
         asked_at: Option<Instant>,
     ) -> Box<Self> {
         let body = Leased { body, lease: Some(lease), fault: None };
-        Box::new(Self { body: Unstalled::new(body, limit), given: 0, bulk, asked_at })
+        Box::new(Self {
+            body: Unstalled::new(body, limit),
+            given: 0,
+            total: 0,
+            grows_at: ORIGIN_READ_SMALL_OCTETS,
+            bulk,
+            asked_at,
+        })
+    }
+
+    /// The client has taken what a client that reads nothing could make us take: what follows may be read in larger
+    /// pieces. Where there is no memory for them, it is asked for once more after as much again.
+    fn grow(&mut self) {
+        let Self { body, bulk, .. } = self;
+        let lease = body.get_mut().lease.as_mut();
+        let grown = lease.is_none_or(|lease| lease.grow(bulk));
+        self.grows_at = if grown { usize::MAX } else { self.total.saturating_add(ORIGIN_READ_SMALL_OCTETS) };
     }
 
     /// When the origin had all that there was; none where it answered before.
@@ -120,9 +139,16 @@ impl Body for Arriving {
         }
         let poll = Pin::new(&mut self.body).poll_frame(cx);
         self.given = match &poll {
-            Poll::Ready(Some(Ok(frame))) => self.given + frame.data_ref().map_or(0, Bytes::len),
+            Poll::Ready(Some(Ok(frame))) => {
+                let octets = frame.data_ref().map_or(0, Bytes::len);
+                self.total = self.total.saturating_add(octets);
+                self.given + octets
+            }
             _ => 0,
         };
+        if self.total >= self.grows_at {
+            self.grow();
+        }
         if self.bulk.as_ref().is_some_and(|bulk| !bulk.goes_on(self.body.size_hint().exact())) {
             self.bulk = None;
         }

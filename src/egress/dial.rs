@@ -24,6 +24,7 @@ use super::bulk::Bulk;
 use super::connect;
 use super::error::{Error, Failure};
 use super::exchange::connection_error;
+use super::http2::Window;
 use super::multiplexed::{Multiplexed, Opening, Stream};
 use super::outgoing::Outgoing;
 use super::plaintext::Plaintext;
@@ -32,9 +33,11 @@ use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, attempts, exchange, http2};
 use crate::carried::Carried;
+use crate::clients::Held;
 use crate::clock;
 use crate::deadline::Deadline;
 use crate::heap;
+use crate::limits::HTTP2_LARGE_WINDOW_OCTETS;
 use crate::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -43,6 +46,16 @@ pub enum Link {
     /// On the heap for as long as it is there: it goes through many hands in each exchange.
     Http1(Box<Alone>),
     Http2(Stream),
+}
+
+/// What a connection is wanted for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub versions: Versions,
+    /// The client.
+    pub asker: Asker<'a>,
+    /// Whether it is known to read what it asks for.
+    pub is_read: bool,
 }
 
 /// A link to an origin, and what is known of it.
@@ -179,46 +192,50 @@ type Dialled<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send
 
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
-    pub(super) async fn connection(
-        &self,
-        origin: &Origin,
-        versions: Versions,
-        asker: Asker<'_>,
-    ) -> Result<Connection, Error> {
+    pub(super) async fn connection(&self, origin: &Origin, wanted: Wanted<'_>) -> Result<Connection, Error> {
         match self.pool.take_any(origin) {
             Some(alone) => Ok(Connection::idle(alone)),
-            None => self.fresh(origin, versions, asker).await,
+            None => self.fresh(origin, wanted).await,
         }
     }
 
     /// A connection that was not idle: one that is in use and can be shared, or a new one.
-    pub(super) fn fresh<'a>(
-        &'a self,
-        origin: &'a Origin,
-        versions: Versions,
-        asker: Asker<'a>,
-    ) -> Dialled<'a> {
-        heap::pinned(move || self.share_or_dial(origin, versions, asker))
+    pub(super) fn fresh<'a>(&'a self, origin: &'a Origin, wanted: Wanted<'a>) -> Dialled<'a> {
+        heap::pinned(move || self.share_or_dial(origin, wanted))
     }
 
-    async fn share_or_dial(
-        &self,
-        origin: &Origin,
-        versions: Versions,
-        asker: Asker<'_>,
-    ) -> Result<Connection, Error> {
+    async fn share_or_dial(&self, origin: &Origin, wanted: Wanted<'_>) -> Result<Connection, Error> {
+        let Wanted { versions, asker, .. } = wanted;
         if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
             let route = self.route(origin, asker).await?;
-            return self.dial(origin, versions, route).await;
+            return self.dial(origin, versions, Window::Small, route).await;
         }
-        if let Some(stream) = self.pool.multiplexed.stream(origin, &self.shared.look()) {
+        let memory = self.large_window(origin, wanted);
+        let window = if memory.is_some() { Window::Large } else { Window::Small };
+        let mut connection = self.share(origin, window, asker).await?;
+        if let Link::Http2(stream) = &mut connection.link {
+            stream.memory = memory;
+        }
+        Ok(connection)
+    }
+
+    /// Memory for an HTTP/2 stream with a large window, where the client reads and there is some.
+    fn large_window(&self, origin: &Origin, wanted: Wanted<'_>) -> Option<Held> {
+        if !wanted.is_read || self.pool.multiplexed.is_http1(origin) {
+            return None;
+        }
+        self.shared.memory.more(wanted.asker.for_slots(), HTTP2_LARGE_WINDOW_OCTETS as usize)
+    }
+
+    async fn share(&self, origin: &Origin, window: Window, asker: Asker<'_>) -> Result<Connection, Error> {
+        if let Some(stream) = self.pool.multiplexed.stream(origin, window, &self.shared.look()) {
             return Ok(Connection::shared(stream));
         }
         // Before it waits for the connection of another client, whose look-up may have to wait longer.
         let route = self.route(origin, asker).await?;
-        match self.pool.multiplexed.opening(origin) {
-            Some(opening) => self.open_together(origin, &opening, route).await,
-            None => self.open(origin, route).await,
+        match self.pool.multiplexed.opening(origin, window) {
+            Some(opening) => self.open_together(origin, window, &opening, route).await,
+            None => self.open(origin, window, route).await,
         }
     }
 
@@ -227,13 +244,14 @@ impl Egress {
     async fn open_together(
         &self,
         origin: &Origin,
+        window: Window,
         opening: &Opening,
         route: Route<'_>,
     ) -> Result<Connection, Error> {
         let (mut own, mut route) = (None, Some(route));
         let opened = opening
             .get_or_init(async || {
-                let opened = self.open(origin, route.take().expect("it is called once")).await;
+                let opened = self.open(origin, window, route.take().expect("it is called once")).await;
                 let shared = opened.as_ref().map(Connection::multiplexed).map_err(Clone::clone);
                 own = Some(opened);
                 shared
@@ -244,26 +262,32 @@ impl Egress {
             (_, Ok(Some(connection)), _) if connection.holds(origin, &self.shared.look()) => {
                 Ok(Connection::shared(connection.stream()))
             }
-            (_, Ok(_), Some(route)) => self.open(origin, route).await,
+            (_, Ok(_), Some(route)) => self.open(origin, window, route).await,
             (_, Err(error), _) => Err(error.clone()),
             (None, Ok(_), None) => unreachable!("who has opened it has it"),
         }
     }
 
     /// A new connection, known to the pool when it can be shared.
-    async fn open(&self, origin: &Origin, route: Route<'_>) -> Result<Connection, Error> {
-        let opened = self.dial(origin, Versions::Any, route).await;
+    async fn open(&self, origin: &Origin, window: Window, route: Route<'_>) -> Result<Connection, Error> {
+        let opened = self.dial(origin, Versions::Any, window, route).await;
         match opened.as_ref().map(Connection::multiplexed) {
             Ok(Some(connection)) => self.pool.share(origin, &connection),
-            Ok(None) => self.pool.multiplexed.opened(origin, None),
-            Err(_) => self.pool.multiplexed.failed(origin),
+            Ok(None) => self.pool.multiplexed.opened(origin, window, None),
+            Err(_) => self.pool.multiplexed.failed(origin, window),
         }
         opened
     }
 
-    async fn dial(&self, origin: &Origin, versions: Versions, route: Route<'_>) -> Result<Connection, Error> {
+    async fn dial(
+        &self,
+        origin: &Origin,
+        versions: Versions,
+        window: Window,
+        route: Route<'_>,
+    ) -> Result<Connection, Error> {
         let since = route.since;
-        let dialled = self.dial_untimed(origin, versions, route).await;
+        let dialled = self.dial_untimed(origin, versions, window, route).await;
         if dialled.is_ok() {
             self.shared.counters.connect.note(clock::monotonic() - since);
         }
@@ -274,13 +298,14 @@ impl Egress {
         &self,
         origin: &Origin,
         versions: Versions,
+        window: Window,
         route: Route<'_>,
     ) -> Result<Connection, Error> {
         let stream = self.connect(&route).await?;
         let terms = route.terms;
         let home = Arc::downgrade(&self.pool);
         match origin.scheme() {
-            Scheme::Https => secure(origin, stream, versions, terms, home).await,
+            Scheme::Https => secure(origin, stream, (versions, window), terms, home).await,
             Scheme::Http => {
                 let standing = standing(&stream, terms);
                 let alone = Alone::open(origin, stream, standing, home).await?;
@@ -328,7 +353,7 @@ pub(super) struct Route<'a> {
 async fn secure(
     origin: &Origin,
     stream: TcpStream,
-    versions: Versions,
+    (versions, window): (Versions, Window),
     terms: Arc<Terms>,
     home: Weak<Pool>,
 ) -> Result<Connection, Error> {
@@ -340,7 +365,7 @@ async fn secure(
         Error::new(Failure::ConnectionTimeout, detail)
     })??;
     let link = match http2 {
-        true => Link::Http2(speak_http2(origin, Plaintext::new(stream), standing, asked).await?),
+        true => Link::Http2(speak_http2(origin, Plaintext::new(stream), window, standing, asked).await?),
         false => Link::Http1(Alone::open(origin, Plaintext::new(stream), standing, home).await?),
     };
     Ok(Connection { link, kept: false, asked })
@@ -349,10 +374,11 @@ async fn secure(
 async fn speak_http2(
     origin: &Origin,
     stream: impl Io,
+    window: Window,
     standing: Standing,
     asked: bool,
 ) -> Result<Stream, Error> {
-    let (sender, connection) = http2::builder(standing.config().max_header_bytes)
+    let (sender, connection) = http2::builder(standing.config().max_header_bytes, window)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| connection_error(origin, &error))?;
@@ -360,7 +386,7 @@ async fn speak_http2(
     tokio::spawn(async move {
         let _ = connection.await;
     });
-    Ok(Multiplexed::new(sender, standing, asked).stream())
+    Ok(Multiplexed::new(sender, window, standing, asked).stream())
 }
 
 fn standing(stream: &TcpStream, terms: Arc<Terms>) -> Standing {

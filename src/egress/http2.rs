@@ -6,8 +6,8 @@ use hyper::client::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::limits::{
-    HTTP2_CONNECTION_WINDOW_OCTETS, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
-    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, HTTP2_STREAM_WINDOW_OCTETS, HTTP2_STREAMS_MAX,
+    HTTP2_LARGE_WINDOW_OCTETS, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
+    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, HTTP2_SMALL_WINDOW_OCTETS, HTTP2_STREAMS_MAX,
 };
 use crate::origin::Origin;
 
@@ -20,14 +20,34 @@ const CONNECTION_SPECIFIC: [HeaderName; 5] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
+/// How much an origin may send on a stream before it is read. It is the same for all streams of a connection, so
+/// there are connections of either kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Window {
+    /// For clients that have yet to show that they read, and where memory is short.
+    Small,
+    /// For those that have, each stream with memory for it.
+    Large,
+}
+
+impl Window {
+    /// Octets of one stream.
+    pub const fn octets(self) -> u32 {
+        match self {
+            Self::Small => HTTP2_SMALL_WINDOW_OCTETS,
+            Self::Large => HTTP2_LARGE_WINDOW_OCTETS,
+        }
+    }
+}
+
 /// Every bound of a connection, none left to what the library thinks right.
-pub fn builder(max_header_bytes: usize) -> Builder<TokioExecutor> {
+pub fn builder(max_header_bytes: usize, window: Window) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
         .initial_max_send_streams(HTTP2_STREAMS_MAX)
-        .initial_stream_window_size(HTTP2_STREAM_WINDOW_OCTETS)
-        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_OCTETS)
+        .initial_stream_window_size(window.octets())
+        .initial_connection_window_size(window.octets() * HTTP2_STREAMS_MAX as u32)
         .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX))
         .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
         .max_concurrent_reset_streams(HTTP2_RESET_STREAMS_MAX)

@@ -53,11 +53,12 @@ pub use address::{AddressPolicy, Prohibited};
 pub use arriving::Arriving;
 pub use asker::{Asker, Queued};
 pub use counters::Stats;
+use dial::Wanted;
 pub use endpoints::Endpoints;
 pub use error::{Error, Failure};
 use exchange::Again;
 pub use hosts::HostRules;
-pub use outgoing::{Listener, Outgoing};
+pub use outgoing::{ContentReads, Listener, Outgoing};
 pub use plaintext::{Plaintext, Readable};
 use pool::Pool;
 use spare::Spare;
@@ -122,7 +123,7 @@ impl Egress {
     pub async fn send(
         &self,
         origin: &Origin,
-        request: Carried<Outgoing>,
+        mut request: Carried<Outgoing>,
         asker: impl Into<Asker<'_>>,
     ) -> Result<Response<Box<Arriving>>, Error> {
         let asker = asker.into();
@@ -133,7 +134,9 @@ impl Egress {
             true => Versions::Http1,
             false => Versions::Any,
         };
-        let connection = self.connection(origin, versions, asker).await?;
+        request.body.charged_to(asker.for_slots(), &self.shared.memory);
+        let wanted = Wanted { versions, asker, is_read: request.body.is_read() };
+        let connection = self.connection(origin, wanted).await?;
         let spare = Spare::of(&request);
         let unanswered = match self.exchange(connection, origin, request, slot).await {
             Ok(response) => return Ok(response),
@@ -144,7 +147,7 @@ impl Egress {
             (None, Some(spare), Again::Yes(versions)) => (spare.request(), versions),
             _ => return Err(unanswered.error),
         };
-        let connection = self.fresh(origin, versions, asker).await?;
+        let connection = self.fresh(origin, Wanted { versions, ..wanted }).await?;
         let answer = heap::pinned(|| self.exchange(connection, origin, request, unanswered.slot)).await;
         answer.map_err(|unanswered| unanswered.error)
     }

@@ -13,8 +13,10 @@ use lru::LruCache;
 use tokio::sync::OnceCell;
 
 use super::error::Error;
+use super::http2::Window;
 use super::outgoing::Outgoing;
 use super::terms::{Standing, Terms};
+use crate::clients::Held;
 use crate::clock;
 use crate::limits::{HTTP1_ORIGINS_MAX, HTTP2_STREAMS_MAX};
 use crate::origin::Origin;
@@ -23,6 +25,7 @@ use crate::origin::Origin;
 #[derive(Clone, Debug)]
 pub struct Multiplexed {
     sender: SendRequest<Outgoing>,
+    window: Window,
     usage: Arc<Mutex<Usage>>,
 }
 
@@ -42,6 +45,8 @@ struct Usage {
 pub struct Stream {
     pub sender: SendRequest<Outgoing>,
     connection: Multiplexed,
+    /// For a window that is large.
+    pub memory: Option<Held>,
 }
 
 /// How the shared connections of one worker are used.
@@ -68,19 +73,24 @@ pub struct Table {
 #[derive(Debug)]
 struct State {
     connections: HashMap<Origin, Vec<Multiplexed>>,
-    opening: HashMap<Origin, Weak<Opening>>,
+    opening: HashMap<(Origin, Window), Weak<Opening>>,
     http1: LruCache<Origin, ()>,
 }
 
 impl Multiplexed {
-    pub fn new(sender: SendRequest<Outgoing>, standing: Standing, asked: bool) -> Self {
+    pub fn new(sender: SendRequest<Outgoing>, window: Window, standing: Standing, asked: bool) -> Self {
         let usage = Usage { standing, streams: 0, idle_since: clock::monotonic(), retired: false, asked };
-        Self { sender, usage: Arc::new(Mutex::new(usage)) }
+        Self { sender, window, usage: Arc::new(Mutex::new(usage)) }
     }
 
     pub fn stream(&self) -> Stream {
         self.usage().streams += 1;
-        Stream { sender: self.sender.clone(), connection: self.clone() }
+        Stream { sender: self.sender.clone(), connection: self.clone(), memory: None }
+    }
+
+    /// That of each of its streams.
+    pub const fn window(&self) -> Window {
+        self.window
     }
 
     /// The address that it leads to.
@@ -152,33 +162,40 @@ impl Table {
     }
 
     /// A place on a connection to `origin` that has room for it and may be used on these terms.
-    pub fn stream(&self, origin: &Origin, terms: &Arc<Terms>) -> Option<Stream> {
+    pub fn stream(&self, origin: &Origin, window: Window, terms: &Arc<Terms>) -> Option<Stream> {
         let state = self.state();
-        let connections = state.connections.get(origin)?;
-        let mut usable =
-            connections.iter().filter(|connection| connection.has_room() && connection.holds(origin, terms));
+        let connections = state.connections.get(origin)?.iter();
+        let mut usable = connections.filter(|connection| {
+            connection.window == window && connection.has_room() && connection.holds(origin, terms)
+        });
         usable.next().map(Multiplexed::stream)
+    }
+
+    /// Whether `origin` is remembered as speaking HTTP/1.1 only.
+    pub fn is_http1(&self, origin: &Origin) -> bool {
+        self.state().http1.contains(origin)
     }
 
     /// The opening of a connection to `origin`, joined by all who want one. `None` when the origin
     /// speaks HTTP/1.1, and everybody opens a connection alone.
-    pub fn opening(&self, origin: &Origin) -> Option<Arc<Opening>> {
+    pub fn opening(&self, origin: &Origin, window: Window) -> Option<Arc<Opening>> {
         let mut state = self.state();
         if state.http1.get(origin).is_some() {
             return None;
         }
-        if let Some(opening) = state.opening.get(origin).and_then(Weak::upgrade) {
+        let key = (origin.clone(), window);
+        if let Some(opening) = state.opening.get(&key).and_then(Weak::upgrade) {
             return Some(opening);
         }
         let opening = Arc::new(Opening::new());
-        state.opening.insert(origin.clone(), Arc::downgrade(&opening));
+        state.opening.insert(key, Arc::downgrade(&opening));
         Some(opening)
     }
 
     /// The opening is over: keeps what was opened, if it can be shared, and what was learnt.
-    pub fn opened(&self, origin: &Origin, shared: Option<&Multiplexed>) {
+    pub fn opened(&self, origin: &Origin, window: Window, shared: Option<&Multiplexed>) {
         let mut state = self.state();
-        state.opening.remove(origin);
+        state.opening.remove(&(origin.clone(), window));
         match shared {
             Some(connection) => {
                 state.http1.pop(origin);
@@ -192,8 +209,8 @@ impl Table {
     }
 
     /// Nothing was opened, and nothing learnt.
-    pub fn failed(&self, origin: &Origin) {
-        self.state().opening.remove(origin);
+    pub fn failed(&self, origin: &Origin, window: Window) {
+        self.state().opening.remove(&(origin.clone(), window));
     }
 
     /// How many connections there are. It costs nothing: whoever gives one back to the pool asks.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,7 +18,11 @@ use tokio::time::timeout;
 use super::portions::Signs;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
-use crate::limits::ORIGIN_WAITING_OCTETS_MAX;
+use crate::clients::{BodyMemory, Held, Key};
+use crate::limits::{ORIGIN_READ_SMALL_OCTETS, ORIGIN_WAITING_OCTETS_MAX, ORIGIN_WAITING_SMALL_OCTETS};
+
+/// Octets that a body holds at most where it is read in larger pieces: what waits for the origin, and three pieces.
+const LARGE_CONTENT_OCTETS: usize = ORIGIN_WAITING_OCTETS_MAX + 3 * (64 << 10);
 
 /// Waits until the origin wants the body, or has answered without it.
 type Hold = Pin<Box<dyn Future<Output = Wanted> + Send>>;
@@ -43,6 +47,20 @@ pub struct Outgoing {
     streamed: Option<Box<Streamed>>,
     progress: Arc<Progress>,
     listener: Option<Arc<dyn Listener>>,
+    /// Whether the client is known to read what it asks for.
+    is_read: bool,
+}
+
+/// How much of a request's content may be read at once from its client: little, until the origin has shown that it
+/// takes it and there is memory for more.
+#[derive(Debug, Default)]
+pub struct ContentReads(AtomicBool);
+
+impl ContentReads {
+    /// Whether more than the least.
+    pub fn may_be_large(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A client's body.
@@ -54,6 +72,40 @@ struct Streamed {
     unwanted: bool,
     answered: Option<oneshot::Receiver<Infallible>>,
     way: Option<Way>,
+    charge: Option<Charge>,
+    reads: Option<Arc<ContentReads>>,
+}
+
+/// From whom the memory for larger pieces is, and what there is of it.
+struct Charge {
+    asker: Key,
+    memory: Arc<BodyMemory>,
+    held: Option<Held>,
+    /// Octets that the origin has been given, and with how many memory is asked for.
+    given: usize,
+    grows_at: usize,
+}
+
+impl Charge {
+    /// Whether there is memory for larger pieces now and was none before. It is asked for when the origin has been given as
+    /// much as the systems on either side hold for one that takes nothing, and once more after as much again.
+    fn grows(&mut self, octets: usize) -> bool {
+        self.given = self.given.saturating_add(octets);
+        if self.held.is_some() || self.given < self.grows_at {
+            return false;
+        }
+        self.grows_at = self.given.saturating_add(ORIGIN_READ_SMALL_OCTETS);
+        self.held = self.memory.more(&self.asker, LARGE_CONTENT_OCTETS);
+        self.held.is_some()
+    }
+}
+
+impl Drop for Streamed {
+    fn drop(&mut self) {
+        if let Some(reads) = &self.reads {
+            reads.0.store(false, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The connection of its own by which a body goes.
@@ -61,6 +113,8 @@ struct Way {
     signs: Arc<Signs>,
     /// What it had taken at the last look.
     written: usize,
+    /// With so many octets that wait for it, no more are asked for.
+    waiting_max: usize,
     /// Octets of the body that wait for it. What is not content is taken for such, so they may be a few more.
     waiting: usize,
 }
@@ -76,7 +130,7 @@ impl Way {
 
     /// Whether as much waits for it as may. Then the body is asked for when it takes any.
     fn is_full(&self) -> bool {
-        let is_full = self.waiting >= ORIGIN_WAITING_OCTETS_MAX;
+        let is_full = self.waiting >= self.waiting_max;
         if is_full {
             self.signs.is_awaited.store(true, Ordering::Relaxed);
         }
@@ -87,12 +141,13 @@ impl Way {
 impl Outgoing {
     /// No body.
     pub fn empty() -> Self {
-        Self { streamed: None, progress: Arc::new(Progress::new(true)), listener: None }
+        Self { streamed: None, progress: Arc::new(Progress::new(true)), listener: None, is_read: false }
     }
 
     /// That of a request which is sent once more: it had none.
     pub(super) fn again(&self) -> Self {
-        Self { streamed: None, progress: Arc::clone(&self.progress), listener: self.listener.clone() }
+        let (progress, listener) = (Arc::clone(&self.progress), self.listener.clone());
+        Self { streamed: None, progress, listener, is_read: self.is_read }
     }
 
     /// A client's body, streamed as it comes.
@@ -100,8 +155,21 @@ impl Outgoing {
         if body.is_end_stream() {
             return Self::empty();
         }
-        let streamed = Streamed { body, hold: None, unwanted: false, answered: None, way: None };
-        Self { streamed: Some(Box::new(streamed)), progress: Arc::new(Progress::new(false)), listener: None }
+        let streamed = Streamed {
+            body,
+            hold: None,
+            unwanted: false,
+            answered: None,
+            way: None,
+            charge: None,
+            reads: None,
+        };
+        Self {
+            streamed: Some(Box::new(streamed)),
+            progress: Arc::new(Progress::new(false)),
+            listener: None,
+            is_read: false,
+        }
     }
 
     /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
@@ -124,7 +192,39 @@ impl Outgoing {
     pub(super) fn goes_by(&mut self, signs: &Arc<Signs>) {
         if let Some(streamed) = &mut self.streamed {
             let written = signs.written.load(Ordering::Relaxed);
-            streamed.way = Some(Way { signs: Arc::clone(signs), written, waiting: 0 });
+            let waiting_max = ORIGIN_WAITING_SMALL_OCTETS;
+            signs.is_uploading.store(true, Ordering::Relaxed);
+            streamed.way = Some(Way { signs: Arc::clone(signs), written, waiting_max, waiting: 0 });
+        }
+    }
+
+    /// Says whether the client has shown that it reads what it asks for.
+    #[must_use]
+    pub fn read_by(mut self, is_read: bool) -> Self {
+        self.is_read = is_read;
+        self
+    }
+
+    /// Whether it has.
+    pub(super) const fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Lets `reads` know when more of the body may be read at once.
+    #[must_use]
+    pub fn reading(mut self, reads: &Arc<ContentReads>) -> Self {
+        if let Some(streamed) = &mut self.streamed {
+            streamed.reads = Some(Arc::clone(reads));
+        }
+        self
+    }
+
+    /// What the body takes beyond the least is `asker`'s, of `memory`.
+    pub(super) fn charged_to(&mut self, asker: &Key, memory: &Arc<BodyMemory>) {
+        if let Some(streamed) = &mut self.streamed {
+            let (asker, memory) = (asker.clone(), Arc::clone(memory));
+            let grows_at = ORIGIN_READ_SMALL_OCTETS;
+            streamed.charge = Some(Charge { asker, memory, held: None, given: 0, grows_at });
         }
     }
 
@@ -173,7 +273,7 @@ impl Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let Self { streamed: Some(streamed), progress, .. } = &mut *self else { return Poll::Ready(None) };
-        let Streamed { body, hold, unwanted, answered, way } = &mut **streamed;
+        let Streamed { body, hold, unwanted, answered, way, charge, reads } = &mut **streamed;
         if let Some(go) = hold {
             *unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
             *hold = None;
@@ -197,12 +297,22 @@ impl Body for Outgoing {
             return Poll::Pending;
         };
         progress.is_origins();
+        let octets = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        let grows = charge.as_mut().is_some_and(|charge| charge.grows(octets));
+        if grows && let Some(reads) = reads {
+            reads.0.store(true, Ordering::Relaxed);
+        }
         if let Some(way) = way {
-            way.waiting +=
-                frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+            way.waiting += octets;
+            if grows {
+                way.waiting_max = ORIGIN_WAITING_OCTETS_MAX;
+            }
         }
         if frame.is_none() || body.is_end_stream() {
             progress.completed();
+            if let Some(way) = way {
+                way.signs.is_uploading.store(false, Ordering::Relaxed);
+            }
         }
         Poll::Ready(frame)
     }
@@ -273,17 +383,40 @@ mod tests {
             let (mut given, mut written) = (0, 0);
             while given < OCTETS {
                 while let Some(octets) = asked(&mut outgoing).await {
-                    assert!(given - written < ORIGIN_WAITING_OCTETS_MAX, "{given} {written}");
+                    assert!(given - written < ORIGIN_WAITING_SMALL_OCTETS, "{given} {written}");
                     given += octets;
                 }
                 let is_awaited = signs.is_awaited.swap(false, Ordering::Relaxed);
                 assert!(is_awaited || given == OCTETS, "{given}");
-                let octets = if written == 0 { given - ORIGIN_WAITING_OCTETS_MAX + 1 } else { 50_000 };
+                let octets = if written == 0 { given - ORIGIN_WAITING_SMALL_OCTETS + 1 } else { 5_000 };
                 written += octets;
                 take(&signs, octets);
             }
         })
         .await;
+    }
+
+    #[tokio::test]
+    async fn more_may_wait_for_an_origin_that_has_taken_much_where_there_is_memory() {
+        for (limit, may_grow) in [(16 << 20, true), (1 << 10, false)] {
+            with_upload(|mut outgoing, signs| async move {
+                let (memory, reads) = (Arc::new(BodyMemory::new(limit)), Arc::<ContentReads>::default());
+                outgoing = outgoing.reading(&reads);
+                outgoing.charged_to(&Key::Proxy, &memory);
+                let mut given = 0;
+                while given <= ORIGIN_READ_SMALL_OCTETS {
+                    take(&signs, ORIGIN_WAITING_OCTETS_MAX);
+                    given += asked(&mut outgoing).await.expect("the origin takes all");
+                }
+                assert_eq!(reads.may_be_large(), may_grow);
+                assert_eq!(memory.counts().0 > 0, may_grow);
+                let way = outgoing.streamed.as_ref().and_then(|streamed| streamed.way.as_ref()).unwrap();
+                assert_eq!(way.waiting_max == ORIGIN_WAITING_OCTETS_MAX, may_grow);
+                drop(outgoing);
+                assert_eq!((memory.counts().0, reads.may_be_large()), (0, false));
+            })
+            .await;
+        }
     }
 
     #[tokio::test]

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 
 use super::alone::Alone;
+use super::bulk::Bulk;
 use super::dial::Link;
 use super::multiplexed::{Multiplexed, Table};
 use super::outgoing::Answered;
 use super::slots::Slot;
 use super::terms::Shared;
+use crate::clients::BodyMemory;
 use crate::clock;
 use crate::limits::{BORROWED_MAX, ORIGIN_GROWN_MAX};
 use crate::origin::{Origin, Scheme};
@@ -57,13 +59,26 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Has the rest of an answer read in larger pieces, in the largest where it is in `bulk` and there is memory for
+    /// that; whether there is memory for any.
+    pub(super) fn grow(&mut self, bulk: &mut Option<Bulk>) -> bool {
+        let Link::Http1(alone) = &mut self.link else { return true };
+        let asker = self.slot.asker();
+        if bulk.is_some() && alone.grow(asker, true) {
+            return true;
+        }
+        *bulk = None;
+        alone.grow(asker, false)
+    }
+
     /// Back to the pool when the connection can serve another exchange. A shared one is there.
     pub fn give_back(self) {
-        if let Link::Http1(alone) = self.link
+        if let Link::Http1(mut alone) = self.link
             && self.lasts
             && alone.is_idle()
             && !alone.is_in_the_way()
             && let Some(home) = alone.home()
+            && (!alone.has_grown() || home.memory().is_ample())
         {
             alone.rest();
             home.put(self.slot.origin(), alone);
@@ -84,6 +99,11 @@ impl Pool {
     /// Whether a connection can outlive its exchange here.
     pub fn keeps(&self) -> bool {
         self.keeps && self.shared.look().config.max_idle > 0
+    }
+
+    /// What requests may hold.
+    pub(super) fn memory(&self) -> &Arc<BodyMemory> {
+        &self.shared.memory
     }
 
     /// A connection to `origin` that is idle here, or, where none ever was of late, with another
@@ -144,9 +164,9 @@ impl Pool {
     /// Keeps a connection that can be shared, as long as there is room for it.
     pub fn share(&self, origin: &Origin, connection: &Multiplexed) {
         if self.has_room() {
-            self.multiplexed.opened(origin, Some(connection));
+            self.multiplexed.opened(origin, connection.window(), Some(connection));
         } else {
-            self.multiplexed.failed(origin);
+            self.multiplexed.failed(origin, connection.window());
         }
     }
 

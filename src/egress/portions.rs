@@ -17,12 +17,16 @@ use crate::limits::{
 /// What those above the HTTP engine and the stream below it let each other know. They take turns on one task.
 #[derive(Debug, Default)]
 pub struct Signs {
-    /// What comes is to be read in the largest portions.
+    /// There is memory for larger portions than the smallest.
+    pub may_grow: AtomicBool,
+    /// With that, what comes is to be read in the largest portions.
     pub in_bulk: AtomicBool,
     /// One larger than those of the beginning was read: the engine makes room for more then, and gives none of it back.
     pub has_grown: AtomicBool,
     /// Octets that the system has taken for the origin. The count begins again after the largest number.
     pub written: AtomicUsize,
+    /// More of a request is still to come from its client.
+    pub is_uploading: AtomicBool,
     /// More of a request is to be asked for when there are more of them.
     pub is_awaited: AtomicBool,
 }
@@ -43,7 +47,7 @@ impl<S: AsyncRead> Portions<S> {
 
     /// Octets that may be read at once.
     fn portion(&self) -> usize {
-        if self.taken < ORIGIN_READ_SMALL_OCTETS {
+        if self.taken < ORIGIN_READ_SMALL_OCTETS || !self.signs.may_grow.load(Ordering::Relaxed) {
             ORIGIN_READ_OCTETS
         } else if self.signs.in_bulk.load(Ordering::Relaxed) {
             ORIGIN_READ_BULK_OCTETS
@@ -175,6 +179,11 @@ mod tests {
         far.write_all(&[b'x'; ORIGIN_READ_SMALL_OCTETS]).await.unwrap();
         portions.read_exact(&mut [0; ORIGIN_READ_SMALL_OCTETS]).await.unwrap();
         assert!(!signs.has_grown.load(Ordering::Relaxed), "all of them were small");
+        far.write_all(&[b'x'; 2 * ORIGIN_READ_OCTETS]).await.unwrap();
+        let mut room = vec![0; 2 * ORIGIN_READ_OCTETS];
+        assert_eq!(portions.read(&mut room).await.unwrap(), ORIGIN_READ_OCTETS, "no memory for more");
+        portions.read_exact(&mut room[..ORIGIN_READ_OCTETS]).await.unwrap();
+        signs.may_grow.store(true, Ordering::Relaxed);
         for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)] {
             signs.in_bulk.store(in_bulk, Ordering::Relaxed);
             portions.write_all(b"request").await.unwrap();

@@ -184,6 +184,11 @@ impl Slot {
     pub const fn origin(&self) -> &Origin {
         &self.origin
     }
+
+    /// For whom the exchange is.
+    pub const fn asker(&self) -> &Key {
+        &self.asker
+    }
 }
 
 impl Drop for Slot {

@@ -16,7 +16,7 @@ use super::pool::Pool;
 use super::resolve::Resolver;
 use super::slots::Slots;
 use super::tls::Tls;
-use crate::clients::FairSemaphore;
+use crate::clients::{BodyMemory, FairSemaphore};
 use crate::limits::ORIGIN_BULKS_MAX;
 use crate::origin::{Origin, Scheme};
 
@@ -46,6 +46,8 @@ pub struct Shared {
     /// For connection attempts beside the first one of a request.
     pub(super) attempts: Arc<FairSemaphore>,
     pub(super) counters: Counters,
+    /// What requests may hold, in all and each client's.
+    pub(super) memory: Arc<BodyMemory>,
     /// For answers that are read in the largest portions.
     pub(super) bulks: Arc<Semaphore>,
     /// Those of the workers, each with the connections that its runtime drives.
@@ -66,7 +68,13 @@ pub(super) struct Standing {
 }
 
 impl Shared {
+    /// With a budget of memory of its own.
     pub fn new(terms: Terms) -> Arc<Self> {
+        Self::with_memory(terms, Arc::default())
+    }
+
+    /// `memory` is what requests may hold.
+    pub fn with_memory(terms: Terms, memory: Arc<BodyMemory>) -> Arc<Self> {
         let slots = Slots::new(terms.config.max_per_origin);
         let resolver = Resolver::new(terms.config.max_lookups);
         let attempts = FairSemaphore::new(terms.config.max_attempts_beside);
@@ -77,6 +85,7 @@ impl Shared {
             resolver,
             slots,
             counters: Counters::default(),
+            memory,
             bulks: Arc::new(Semaphore::new(ORIGIN_BULKS_MAX)),
             pools: Mutex::default(),
         })

@@ -30,6 +30,11 @@ impl<B> Unstalled<B> {
     pub const fn get_ref(&self) -> &B {
         &self.body
     }
+
+    /// The same, to be changed.
+    pub const fn get_mut(&mut self) -> &mut B {
+        &mut self.body
+    }
 }
 
 impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Unstalled<B> {

@@ -12,13 +12,18 @@ use http_body::{Frame, SizeHint};
 use super::control::Control;
 use super::fields::remove_forgeries;
 use super::names::Names;
-use crate::clients::Place;
+use crate::clients::Held;
 use crate::egress::Arriving;
+
+/// Octets of a body that an engine takes, and the system for it, though the client reads nothing.
+const READ_AHEAD_OCTETS: usize = 128 << 10;
 
 /// Holds the connection in its exchange until the body has been taken or dropped.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
+    /// Octets of it that the engine has been given.
+    given: usize,
     exchange: Option<Exchange>,
 }
 
@@ -32,19 +37,19 @@ enum Content {
 #[derive(Debug)]
 pub struct Exchange {
     control: Arc<Control>,
-    /// The client's right to it.
-    place: Option<Place>,
+    /// The client's right to it, and the memory that it has at the least.
+    held: Option<Held>,
 }
 
 impl Exchange {
     pub fn begin(control: &Arc<Control>) -> Self {
         control.begin_exchange();
-        Self { control: Arc::clone(control), place: None }
+        Self { control: Arc::clone(control), held: None }
     }
 
-    /// Gives `place` back when the exchange is over.
-    pub fn occupies(&mut self, place: Place) {
-        self.place = Some(place);
+    /// Gives `held` back when the exchange is over.
+    pub fn holds(&mut self, held: Held) {
+        self.held = Some(held);
     }
 }
 
@@ -60,11 +65,11 @@ impl Body {
     }
 
     pub fn own(content: impl Into<Bytes>) -> Self {
-        Self { content: Content::Own(content.into()), exchange: None }
+        Self { content: Content::Own(content.into()), given: 0, exchange: None }
     }
 
     pub fn origin(body: Box<Arriving>) -> Self {
-        Self { content: Content::Origin(body), exchange: None }
+        Self { content: Content::Origin(body), given: 0, exchange: None }
     }
 
     /// The content, where it is our own.
@@ -97,7 +102,7 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Self { content, exchange } = &mut *self;
+        let Self { content, given, exchange } = &mut *self;
         match content {
             Content::Own(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Own(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
@@ -109,6 +114,17 @@ impl http_body::Body for Body {
                 let mut frame = ready!(Pin::new(body.as_mut()).poll_frame(cx));
                 if let Some(trailers) = frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut()) {
                     remove_forgeries(trailers, Names::of(trailers));
+                }
+                if let Some(Ok(frame)) = &frame
+                    && let Some(data) = frame.data_ref()
+                {
+                    *given += data.len();
+                    // The engine has sent what is not of the last octets.
+                    if *given > READ_AHEAD_OCTETS
+                        && let Some(exchange) = exchange
+                    {
+                        exchange.control.note_taken(data.len());
+                    }
                 }
                 Poll::Ready(frame)
             }

@@ -15,7 +15,7 @@ use super::framing::Framing;
 use super::refusal::Refusal;
 use super::respond::raw_refusal;
 use super::unsent::Unsent;
-use super::wire::{Deadlines, Wire};
+use super::wire::{Deadlines, LargeHeads, Wire};
 use crate::heap;
 use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_OCTETS_MAX};
 
@@ -65,9 +65,11 @@ fn wire<S>(stream: S, channel: &Channel) -> Box<Wire<S>>
 where
     S: AsyncRead + AsyncWrite + Unsent + Unpin,
 {
-    let Limits { deadlines, head_max, fields_max } = channel.proxy.load().limits;
+    let proxy = channel.proxy.load();
+    let Limits { deadlines, head_max, fields_max } = proxy.limits;
     let framing = Framing::new(head_max, fields_max);
-    Box::new(Wire::new(stream, Arc::clone(&channel.control), deadlines, framing))
+    let heads = LargeHeads::new(channel.client.key(), proxy.door.memory(), head_max);
+    Box::new(Wire::new(stream, Arc::clone(&channel.control), deadlines, framing).holding(heads))
 }
 
 /// Returns when the proxy stops, and the request under way is to be the last. Who has only just come

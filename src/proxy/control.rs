@@ -3,11 +3,12 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::BytesMut;
 
 use super::refusal::Refusal;
+use crate::egress::ContentReads;
 
 /// What the request handler tells its connection.
 #[derive(Default)]
@@ -24,7 +25,12 @@ pub struct Control {
     unread: AtomicBool,
     released: AtomicBool,
     sequel: Mutex<Option<Sequel>>,
+    taken: AtomicUsize,
+    content: Arc<ContentReads>,
 }
+
+/// Octets of answers that a client has to take before it is known for one that reads.
+const TAKEN_OCTETS_MIN: usize = 256 << 10;
 
 /// What goes on with a connection when it has left HTTP.
 pub type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -132,6 +138,22 @@ impl Control {
     /// It has taken everything now; whether that was noted as wanting.
     pub fn take_blocked(&self) -> bool {
         self.blocked.swap(false, Ordering::AcqRel)
+    }
+
+    /// The client has taken so many octets more of its answers.
+    pub fn note_taken(&self, octets: usize) {
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.taken.store(taken.saturating_add(octets), Ordering::Relaxed);
+    }
+
+    /// Whether it has taken enough of them to be known for one that reads.
+    pub fn is_known_to_read(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= TAKEN_OCTETS_MIN
+    }
+
+    /// How much of a request's content may be read at once.
+    pub const fn content_reads(&self) -> &Arc<ContentReads> {
+        &self.content
     }
 
     /// A request with a body has come, which may be answered before it is read.

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use super::body::Body;
 use super::control::Control;
 use super::fields;
+use super::footprint;
 use super::gate::{Ask, Gate, Permit};
 use super::interim::Interim;
 use super::lasting::Lasting;
@@ -27,7 +28,8 @@ use super::upgrades::{self, Protocol};
 use super::via::Via;
 use super::{Received, closing, upgrade};
 use crate::carried::Carried;
-use crate::egress::{self, Arriving, Egress, Outgoing, Unstalled};
+use crate::clients::Door;
+use crate::egress::{self, Arriving, Egress, Error, Failure, Outgoing, Unstalled};
 use crate::halt::Halt;
 use crate::limits::CONTINUE_WAIT;
 
@@ -55,6 +57,8 @@ pub struct Client<'a> {
     pub control: &'a Arc<Control>,
     /// Said when the proxy stops.
     pub stop: &'a Halt,
+    /// Who grants it memory.
+    pub door: &'a Arc<Door>,
 }
 
 impl Forwarding {
@@ -73,6 +77,10 @@ impl Forwarding {
         let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         let is_expected = names.have(Names::EXPECT) && received == Version::HTTP_11;
         let (body, hold) = self.body(body, is_expected);
+        let body = body.read_by(client.control.is_known_to_read());
+        // Of HTTP/2 the window says how much may come.
+        let body =
+            if received < Version::HTTP_2 { body.reading(client.control.content_reads()) } else { body };
         let progress = body.progress();
         self.rewrite(permit, &mut head, names, protocol.clone());
         let interim = Interim::pass_on(received, client.control, hold);
@@ -103,9 +111,11 @@ impl Forwarding {
                     "the origin switched to another protocol before it had the whole request",
                 ));
             }
+            let held = client.door.keep(client.ask.client, footprint::UPGRADED_OCTETS);
+            let held = held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
             let lasting = Lasting::resource(client.gate, client.ask, permit.target().clone());
             let idle = self.tunnel_idle_timeout;
-            return Ok(upgrade::switch(response, client_side, idle, &self.via, client, lasting));
+            return Ok(upgrade::switch(response, client_side, idle, &self.via, client, (lasting, held)));
         }
         let answer = self.answer(response);
         // The rest of the content may never be read (RFC 9112 §9.6).

@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::asker::Asker;
 use super::channel::Channel;
 use super::connection;
+use super::footprint;
 use super::inside::alert;
 use super::multiplexed;
 use super::rewind::Rewind;
@@ -26,6 +27,7 @@ use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use super::unsent::Unsent;
 use super::upgrade::own_stream;
 use crate::audit::Reason;
+use crate::clients::Held;
 use crate::egress::Plaintext;
 use crate::heap;
 use crate::limits::FIRST_REQUEST_GRACE;
@@ -87,8 +89,9 @@ pub fn sequel(
     origin: Origin,
     channel: Channel,
     asker: Asker,
+    held: Held,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    heap::pinned(|| run(upgrade, origin, channel, asker))
+    heap::pinned(|| run(upgrade, origin, channel, asker, held))
 }
 
 /// What is known of a client once it is clear what it speaks.
@@ -99,8 +102,12 @@ enum Inside {
 }
 
 /// What it takes to get there is given back before the rest.
-async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker) {
-    match heap::pinned(|| begin(upgrade, origin, channel, asker)).await {
+async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker, mut held: Held) {
+    let inside = heap::pinned(|| begin(upgrade, origin, channel, asker)).await;
+    if !matches!(inside, Some(Inside::Http2(..))) {
+        held.shrink_to(footprint::INTERCEPTED_OCTETS);
+    }
+    match inside {
         Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
         Some(Inside::Http1(stream, within)) => connection::serve(stream, within, None).await,
         Some(Inside::Http2(stream, within)) => heap::pinned(|| multiplexed::serve(stream, within)).await,

@@ -18,6 +18,7 @@ mod draft;
 mod end;
 mod engine;
 mod fields;
+mod footprint;
 mod form;
 mod forward;
 mod framing;
@@ -97,7 +98,7 @@ pub use wire::Deadlines;
 
 use crate::ca::Leaves;
 use crate::carried::Carried;
-use crate::clients::{self, Door, TurnedAway};
+use crate::clients::{self, Door, Held, TurnedAway};
 use crate::clock;
 use crate::heap;
 use crate::origin::Origin;
@@ -164,7 +165,9 @@ impl Proxy {
         }
         let destination = destination(&request.head, &channel.scope, channel.control.is_pathless())?;
         let client = self.identify(&request.head, channel).await?;
-        exchange.occupies(self.door.request(&client)?);
+        let scheme = destination.scheme();
+        let octets = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
+        exchange.holds(self.door.request(&client, octets)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
@@ -228,7 +231,8 @@ impl Proxy {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let client = Client { ask, gate: &self.gate, control: &channel.control, stop: &channel.stop };
+        let (control, stop) = (&channel.control, &channel.stop);
+        let client = Client { ask, gate: &self.gate, control, stop, door: &self.door };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
         let answer = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
         self.gate.note_answer(&permit, answer);
@@ -261,7 +265,8 @@ impl Proxy {
                     // What is asked inside counts for itself; without an inside, this was the request.
                     return count(self.tally.asked(&origin).since(since), Err(no.into()));
                 }
-                let inside = intercept::sequel(upgrade, origin, channel.of(client), ask.into());
+                let held = self.door.keep(client, footprint::MULTIPLEXED_OCTETS)?;
+                let inside = intercept::sequel(upgrade, origin, channel.of(client), ask.into(), held);
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
             }
@@ -287,6 +292,7 @@ impl Proxy {
         channel: &Channel,
     ) -> Result<(), Stop> {
         let permit = self.gate.admit_host(origin, ask, mixed).await?;
+        let held = self.door.keep(ask.client, footprint::TUNNEL_OCTETS)?;
         let stream = match self.forwarding.egress.connect_plain(permit.origin(), &ask.client.key()).await {
             Ok(stream) => stream,
             Err(error) => {
@@ -301,9 +307,15 @@ impl Proxy {
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };
-        channel.control.follow_with(tunnel.run(upgrade, stream));
+        channel.control.follow_with(holding(held, tunnel.run(upgrade, stream)));
         Ok(())
     }
+}
+
+/// What `next` does, with `held` until it is done.
+async fn holding(held: Held, next: impl Future<Output = ()>) {
+    next.await;
+    drop(held);
 }
 
 /// Counts a request by how it ended; one that was refused has failed.

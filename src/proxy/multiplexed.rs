@@ -16,8 +16,28 @@ use super::channel::Channel;
 use super::connection::{Limits, stopped};
 use super::control::Control;
 use super::engine::answer;
+use super::footprint;
 use super::watch::Watch;
-use crate::limits::{H2_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS};
+use crate::clients::Held;
+use crate::limits::{
+    H2_CONNECTION_WINDOW_OCTETS, H2_STREAM_WINDOW_OCTETS, H2_STREAMS_FEW, H2_STREAMS_MAX,
+    HTTP2_SEND_BUFFER_OCTETS,
+};
+
+/// How many requests may be under way at once on one connection: each that is refused is held until its client has taken
+/// that, so there is memory for all of them.
+struct Streams {
+    max: u32,
+    _held: Option<Held>,
+}
+
+impl Streams {
+    fn of(channel: &Channel) -> Self {
+        const MORE: usize = (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_OCTETS;
+        let held = channel.proxy.load().door.memory().more(&channel.client.key(), MORE);
+        Self { max: if held.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW }, _held: held }
+    }
+}
 
 /// Serves `stream` until either side has had enough of it, or the channel's stop lets the requests
 /// under way be the last.
@@ -26,6 +46,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Limits { deadlines, head_max, .. } = channel.proxy.load().limits;
+    let streams = Streams::of(&channel);
     let asked_by = Arc::clone(&channel);
     let watch = Arc::new(Watch::default());
     let watching = Arc::clone(&watch);
@@ -36,7 +57,9 @@ where
     });
     let mut connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .max_concurrent_streams(H2_STREAMS_MAX)
+        .max_concurrent_streams(streams.max)
+        .initial_stream_window_size(H2_STREAM_WINDOW_OCTETS)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW_OCTETS)
         .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
         .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
         .keep_alive_interval(deadlines.idle)

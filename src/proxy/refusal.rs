@@ -133,10 +133,12 @@ impl From<TurnedAway> for Refusal {
                 let status = StatusCode::PROXY_AUTHENTICATION_REQUIRED;
                 not_allowed(Problem::CredentialsRequired, status, detail)
             }
-            TurnedAway::Full(_) | TurnedAway::TooManyVerifications => Self::busy(detail),
-            TurnedAway::TooManyConnections(_) | TurnedAway::TooManyRequests(_) => {
-                Self::too_many(detail, None)
+            TurnedAway::Full(_) | TurnedAway::Memory(_) | TurnedAway::TooManyVerifications => {
+                Self::busy(detail)
             }
+            TurnedAway::TooManyConnections(_)
+            | TurnedAway::TooManyRequests(_)
+            | TurnedAway::ClientMemory(_) => Self::too_many(detail, None),
             TurnedAway::TooManyAttempts(wait) => Self::too_many(detail, Some(wait)),
         }
     }

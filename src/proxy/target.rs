@@ -28,6 +28,16 @@ pub struct Target {
     pub path: PathAndQuery,
 }
 
+impl Destination {
+    /// That of the origin which an answer may come from, if it is asked.
+    pub fn scheme(&self) -> Option<Scheme> {
+        match self {
+            Self::Resource(target) => Some(target.origin.scheme()),
+            Self::OwnPage(_) | Self::Proxy | Self::Connect => None,
+        }
+    }
+}
+
 impl Target {
     /// An origin as a whole: `OPTIONS *` (RFC 9110 §9.3.7).
     fn whole(origin: Origin) -> Self {

@@ -25,6 +25,7 @@ use super::tunnel::{self, Silence};
 use super::via::Via;
 use super::wire::Wire;
 use crate::audit::Reason;
+use crate::clients::Held;
 use crate::egress::Arriving;
 use crate::limits::LINGER;
 
@@ -35,7 +36,7 @@ pub fn switch(
     idle_timeout: Duration,
     via: &Via,
     client: Client<'_>,
-    lasting: Lasting,
+    (lasting, held): (Lasting, Held),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
@@ -48,6 +49,7 @@ pub fn switch(
     }
     let stop = client.stop.clone();
     client.control.follow_with(async move {
+        let _held = held;
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let silence = Silence::new(idle_timeout, stop);
             let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &silence);

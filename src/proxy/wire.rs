@@ -3,6 +3,7 @@
 //! engine lacks: deadlines for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and an eye on a client that leaves before it is answered.
 
+mod heads;
 mod leaving;
 mod reading;
 #[cfg(test)]
@@ -17,6 +18,8 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
+
+pub use heads::LargeHeads;
 
 use super::control::Control;
 use super::framing::Framing;
@@ -66,6 +69,7 @@ pub struct Wire<S> {
     exchanges: usize,
     reading: Deadline,
     writing: Taking,
+    heads: Option<LargeHeads>,
     /// The next probe of a client that has ended its side, and how long it was waited for.
     probe: Option<(Pin<Box<Sleep>>, Duration)>,
 }
@@ -100,8 +104,15 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             exchanges: 0,
             reading: Deadline::new(),
             writing: Taking::new(),
+            heads: None,
             probe: None,
         }
+    }
+
+    /// Large heads take memory of `heads` while they come.
+    #[must_use]
+    pub fn holding(self, heads: LargeHeads) -> Self {
+        Self { heads: Some(heads), ..self }
     }
 
     /// Whether the engine for the request that has come is to keep the case of field names. That is work for

@@ -12,7 +12,7 @@ use super::descriptors;
 use crate::admin::{Reloads, Secret, Token, TokenError, Watched};
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
-use crate::clients::{Door, UsersError};
+use crate::clients::{BodyMemory, Door, UsersError};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Terms};
@@ -72,7 +72,8 @@ pub fn assemble(
     ca: ca::Source,
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupError> {
-    let egress = way_out(settings, own.clone())?;
+    let memory = Arc::new(BodyMemory::new(settings.body_memory()));
+    let egress = egress::Shared::with_memory(terms(settings, own.clone())?, Arc::clone(&memory));
     let clients = settings.clients()?;
     let token = Token::default();
     token.change(secret(settings)?);
@@ -82,7 +83,7 @@ pub fn assemble(
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
-        door: Arc::new(Door::new(clients)),
+        door: Arc::new(Door::new(clients, memory)),
         store,
         audit,
         tally: Arc::default(),

@@ -41,6 +41,7 @@ impl Server {
             disk.resize(settings.store.max_size, settings.store_pending_max());
         }
         let users = assembly.door.change(clients);
+        assembly.door.memory().change(settings.body_memory());
         assembly.token.change(secret);
         if settings.clients.max_connections != assembly.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);

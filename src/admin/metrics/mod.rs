@@ -64,6 +64,14 @@ fn clients(sheet: &mut Sheet, watched: &Watched) {
         "Connections and requests that were not served because of whose they are, or of how many there were";
     let turned_away = watched.door.counts().by_reason();
     sheet.counters("courtesy_clients_turned_away", help, "reason", turned_away);
+    let memory = watched.door.memory();
+    let (held, limit) = memory.counts();
+    sheet.bytes("courtesy_body_memory", "Memory that requests under way hold", held as u64);
+    let help = "Memory that requests under way may hold (limits.body_memory)";
+    sheet.bytes("courtesy_body_memory_limit", help, limit as u64);
+    let help =
+        "Times that a request was refused, or went on with small reads, because there was no memory for it";
+    sheet.counter("courtesy_body_memory_waits", help, memory.waits());
     let inside = &watched.tally.inside;
     let help = "TLS handshakes inside CONNECT that came to nothing, by the alert of the client";
     sheet.counters("courtesy_tls_client_failures", help, "alert", inside.failures());

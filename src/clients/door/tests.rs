@@ -39,7 +39,7 @@ fn with_users(users: impl IntoIterator<Item = User>) -> Clients {
 }
 
 fn door(clients: Clients) -> Arc<Door> {
-    Arc::new(Door::new(clients))
+    Arc::new(Door::new(clients, Arc::default()))
 }
 
 fn basic(name: &str, password: &str) -> HeaderMap {
@@ -248,7 +248,7 @@ fn a_changed_setting_loses_no_count() {
 #[test]
 fn requests_are_counted_by_user_and_else_by_address() {
     let door = door(clients());
-    let take = |client: &Client| door.request(client);
+    let take = |client: &Client| door.request(client, 0);
     let (here, there) = (Client::at(LOOPBACK), Client::at([10, 0, 0, 1].into()));
     let ada = User { max_requests: Some(1), ..user("ada", "secret") };
     let named = Client { address: LOOPBACK, user: Some(Arc::new(ada)) };

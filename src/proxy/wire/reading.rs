@@ -16,7 +16,7 @@ use super::super::head;
 use super::super::refusal::Refusal;
 use super::super::unsent::Unsent;
 use super::{Phase, SCRATCH_OCTETS, Wire};
-use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
+use crate::limits::{CONTENT_READ_OCTETS, ENGINE_REST, ENGINE_REST_MAX};
 
 impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncRead for Wire<S> {
     fn poll_read(
@@ -83,6 +83,9 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         if self.held.is_empty() {
             // An idle connection takes up no room.
             self.held = BytesMut::new();
+            if let Some(heads) = &mut self.heads {
+                heads.clear();
+            }
         }
         count > 0
     }
@@ -112,6 +115,12 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             }
         }
         self.note_phase();
+        if self.phase == Phase::Head
+            && let Some(heads) = &mut self.heads
+            && let Err(refused) = heads.note(self.held.len())
+        {
+            self.refuse(refused.into());
+        }
         Ok(())
     }
 
@@ -123,7 +132,10 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
 
     fn end(&mut self) {
         self.ended = true;
-        self.held.clear();
+        self.held = BytesMut::new();
+        if let Some(heads) = &mut self.heads {
+            heads.clear();
+        }
     }
 
     /// A head has its own deadline, from its first octet on.
@@ -142,6 +154,14 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// Reads what there is into what is held, with `scratch` for room: while nothing comes, none is
     /// taken up.
     fn poll_more(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.phase == Phase::Content && !self.control.content_reads().may_be_large() {
+            let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_OCTETS];
+            return self.poll_some(cx, &mut ReadBuf::uninit(&mut room));
+        }
+        self.poll_some(cx, scratch)
+    }
+
+    fn poll_some(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = scratch.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, scratch))?;
         let came = &scratch.filled()[before..];

@@ -1,0 +1,318 @@
+//! The budget of the memory that requests under way hold (`limits.body_memory`), shared fairly between
+//! clients. Each request takes its least share before it begins, or is refused; what makes it faster, larger
+//! reads and larger HTTP/2 windows, is taken beside that where there is room, and done without where there is
+//! none. So nothing ever waits for memory that a stalled request holds.
+//!
+//! The share of a client is a dynamic threshold: a multiple of what is still free. It needs no count of the
+//! clients, shrinks as more of them come, and always leaves something free for one that has nothing yet.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashMap;
+use tracing::warn;
+
+use super::{Key, TurnedAway};
+
+/// The budget where no setting says otherwise, as for commands that fetch.
+const DEFAULT_OCTETS: usize = 256 << 20;
+
+/// A client's requests may hold so many times what is free: seven eighths of all where it is alone.
+const LEAST_SHARE: usize = 7;
+
+/// With what is taken beside that, once what is free: half of all where it is alone.
+const MORE_SHARE: usize = 1;
+
+/// A shortage is over when no more than one part in so many is held.
+const SHORTAGE_OVER: usize = 2;
+
+/// Who holds how much of it.
+#[derive(Debug)]
+pub struct BodyMemory {
+    state: Mutex<State>,
+    waits: AtomicU64,
+    is_short: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    held: usize,
+    /// A client that holds nothing has no entry.
+    clients: HashMap<Key, Share>,
+}
+
+/// What one client has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    octets: usize,
+    requests: usize,
+}
+
+/// What there is too little of.
+enum Short {
+    Memory,
+    Requests,
+}
+
+/// Octets held for a client, given back when dropped.
+#[derive(Debug)]
+pub struct Held {
+    key: Key,
+    octets: usize,
+    /// Whether it is the least share of a request.
+    is_request: bool,
+    memory: Arc<BodyMemory>,
+}
+
+impl Default for BodyMemory {
+    fn default() -> Self {
+        Self::new(DEFAULT_OCTETS)
+    }
+}
+
+impl BodyMemory {
+    /// A budget of so many octets.
+    pub fn new(limit: usize) -> Self {
+        let state = State { limit, held: 0, clients: HashMap::default() };
+        Self { state: Mutex::new(state), waits: AtomicU64::new(0), is_short: AtomicBool::new(false) }
+    }
+
+    /// Another budget. What is held stays held.
+    pub fn change(&self, limit: usize) {
+        self.state().limit = limit;
+    }
+
+    /// The least share of one more request of `key`, which may have `requests_max` under way.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnedAway::TooManyRequests`] where it has as many; where there is no room,
+    /// [`TurnedAway::ClientMemory`] for a client that holds most of what is held, and [`TurnedAway::Memory`] for
+    /// any other.
+    pub fn begin(self: &Arc<Self>, key: Key, octets: usize, requests_max: usize) -> Result<Held, TurnedAway> {
+        let taken = self.state().take(&key, octets, LEAST_SHARE, Some(requests_max));
+        match taken {
+            Ok(()) => Ok(Held { key, octets, is_request: true, memory: Arc::clone(self) }),
+            Err(Short::Requests) => Err(TurnedAway::TooManyRequests(requests_max)),
+            Err(Short::Memory) => Err(self.refusal(&key)),
+        }
+    }
+
+    /// As much beside the requests of `key`, for as long as a connection to the client lasts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`] has them.
+    pub fn keep(self: &Arc<Self>, key: &Key, octets: usize) -> Result<Held, TurnedAway> {
+        self.hold(key, octets, LEAST_SHARE).ok_or_else(|| self.refusal(key))
+    }
+
+    /// More for a request of `key` than its least share, if there is room; without it the request goes on as it is.
+    pub fn more(self: &Arc<Self>, key: &Key, octets: usize) -> Option<Held> {
+        let held = self.hold(key, octets, MORE_SHARE);
+        if held.is_none() {
+            self.note_shortage();
+        }
+        held
+    }
+
+    fn hold(self: &Arc<Self>, key: &Key, octets: usize, times: usize) -> Option<Held> {
+        self.state().take(key, octets, times, None).ok()?;
+        Some(Held { key: key.clone(), octets, is_request: false, memory: Arc::clone(self) })
+    }
+
+    /// Why there is no room for `key`.
+    fn refusal(&self, key: &Key) -> TurnedAway {
+        self.note_shortage();
+        let state = self.state();
+        let of_client = state.clients.get(key).map_or(0, |share| share.octets);
+        match of_client > state.held / 2 {
+            true => TurnedAway::ClientMemory(state.limit),
+            false => TurnedAway::Memory(state.limit),
+        }
+    }
+
+    /// Whether less than half of it is held.
+    pub fn is_ample(&self) -> bool {
+        let state = self.state();
+        state.held < state.limit / 2
+    }
+
+    /// Octets held, and octets that may be.
+    pub fn counts(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.held, state.limit)
+    }
+
+    /// How often something went on with less, or was refused, because there was no room.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    fn note_shortage(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        if !self.is_short.swap(true, Ordering::Relaxed) {
+            let octets = self.counts().1;
+            warn!(
+                octets,
+                "memory for bodies is short: reads stay small, requests may be refused (limits.body_memory)"
+            );
+        }
+    }
+
+    fn give_back(&self, held: &Held) {
+        let mut state = self.state();
+        state.give_back(&held.key, held.octets, usize::from(held.is_request));
+        if self.is_short.load(Ordering::Relaxed) && state.held <= state.limit / SHORTAGE_OVER {
+            self.is_short.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Also taken while dropping, where a panic would be a second one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Holds so much for `key` if that is no more than `times` of what is free then; with `requests_max`, for
+    /// one more request, if it has fewer.
+    fn take(
+        &mut self,
+        key: &Key,
+        octets: usize,
+        times: usize,
+        requests_max: Option<usize>,
+    ) -> Result<(), Short> {
+        let known = self.clients.get_mut(key);
+        let mut share = known.as_deref().copied().unwrap_or_default();
+        if requests_max.is_some_and(|max| share.requests >= max) {
+            return Err(Short::Requests);
+        }
+        share.octets += octets;
+        share.requests += usize::from(requests_max.is_some());
+        let free = self.limit.checked_sub(self.held + octets).ok_or(Short::Memory)?;
+        // The proxy itself asks on behalf of all clients.
+        if share.octets > free.saturating_mul(times) && *key != Key::Proxy {
+            return Err(Short::Memory);
+        }
+        self.held += octets;
+        match known {
+            Some(known) => *known = share,
+            None => _ = self.clients.insert(key.clone(), share),
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, key: &Key, octets: usize, requests: usize) {
+        self.held -= octets;
+        if let Some(share) = self.clients.get_mut(key) {
+            share.octets -= octets;
+            share.requests -= requests;
+            if share.octets == 0 && share.requests == 0 {
+                self.clients.remove(key);
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Gives back what is more than so many octets.
+    pub fn shrink_to(&mut self, octets: usize) {
+        let surplus = self.octets.saturating_sub(octets);
+        if surplus > 0 {
+            self.memory.state().give_back(&self.key, surplus, 0);
+            self.octets -= surplus;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.memory.give_back(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+    const EACH: usize = 1 << 10;
+
+    fn client(number: u8) -> Key {
+        Key::of([192, 0, 2, number].into())
+    }
+
+    /// As much as `key` gets, in pieces.
+    fn all(memory: &Arc<BodyMemory>, key: &Key) -> Vec<Held> {
+        let next = || memory.begin(key.clone(), EACH, usize::MAX).ok();
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_client_alone_has_seven_eighths_and_another_finds_room_all_the_same() {
+        let memory = Arc::new(BodyMemory::new(LIMIT));
+        let first = all(&memory, &client(1));
+        assert_eq!(first.len(), LIMIT / EACH / 8 * 7);
+        assert_eq!(memory.begin(client(1), EACH, usize::MAX).err(), Some(TurnedAway::ClientMemory(LIMIT)));
+        let (mut others, mut least) = (Vec::new(), usize::MAX);
+        for number in 2..5 {
+            let held = all(&memory, &client(number));
+            least = least.min(held.len());
+            others.push(held);
+        }
+        assert!(least > 0, "none of three more is kept out");
+        assert_eq!(memory.begin(client(4), EACH, usize::MAX).err(), Some(TurnedAway::Memory(LIMIT)));
+        drop((first, others));
+        assert_eq!(memory.counts(), (0, LIMIT));
+        assert!(memory.state().clients.is_empty());
+    }
+
+    #[test]
+    fn what_comes_back_goes_to_who_holds_less() {
+        let memory = Arc::new(BodyMemory::new(LIMIT));
+        let mut first = all(&memory, &client(1));
+        let before = all(&memory, &client(2)).len();
+        first.truncate(first.len() / 2);
+        let second = all(&memory, &client(2));
+        assert!(second.len() > 4 * before, "{} {before}", second.len());
+        let third = all(&memory, &client(1));
+        assert!(third.len() < second.len(), "{} {}", third.len(), second.len());
+    }
+
+    #[test]
+    fn what_is_more_than_the_least_leaves_half_for_others() {
+        let memory = Arc::new(BodyMemory::new(LIMIT));
+        let more: Vec<_> = std::iter::from_fn(|| memory.more(&client(1), EACH)).collect();
+        assert_eq!(more.len(), LIMIT / EACH / 2);
+        assert_eq!(memory.waits(), 1);
+        assert!(memory.begin(client(1), EACH, usize::MAX).is_ok());
+        assert!(memory.more(&client(2), EACH).is_some());
+    }
+
+    #[test]
+    fn requests_are_counted_with_it_and_leave_no_entry() {
+        let memory = Arc::new(BodyMemory::new(LIMIT));
+        let one = memory.begin(client(1), 0, 1).unwrap();
+        assert_eq!(memory.begin(client(1), 0, 1).err(), Some(TurnedAway::TooManyRequests(1)));
+        drop(one);
+        assert!(memory.state().clients.is_empty());
+        assert!(memory.begin(client(1), 0, 0).is_err());
+    }
+
+    #[test]
+    fn a_part_can_be_given_back_and_another_limit_holds_for_what_comes() {
+        let memory = Arc::new(BodyMemory::new(LIMIT));
+        let mut held = memory.more(&Key::Proxy, LIMIT).unwrap();
+        assert!(!memory.is_ample());
+        held.shrink_to(EACH);
+        held.shrink_to(LIMIT);
+        assert_eq!(memory.counts(), (EACH, LIMIT));
+        memory.change(EACH);
+        assert!(memory.keep(&client(1), 1).is_err());
+        drop(held);
+        assert!(memory.keep(&client(1), EACH / 2).is_ok());
+    }
+}

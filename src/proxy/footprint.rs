@@ -1,0 +1,96 @@
+//! How much memory one request holds at the least while it is under way, of what is set for all
+//! (`limits.body_memory`): what was measured where client and origin both take nothing, rounded up. What makes
+//! a request faster than that is taken beside it, where there is room (`egress`).
+
+use http::{HeaderValue, Version, request};
+
+use crate::limits::H2_STREAMS_FEW;
+use crate::origin::Scheme;
+
+/// Its tasks, the engines on either side, and three pieces of a body, read in the smallest portions.
+const REQUEST_OCTETS: usize = 32 << 10;
+
+/// TLS towards the origin, and an HTTP/2 stream with a small window.
+const SECURE_OCTETS: usize = 40 << 10;
+
+/// What waits to be sent on an HTTP/2 stream of the client.
+const STREAM_OCTETS: usize = 16 << 10;
+
+/// Content on its way to the origin, and the room that was made for it.
+const CONTENT_OCTETS: usize = 48 << 10;
+
+/// The same over HTTP/2: the window of the client's stream, of which every octet may come.
+const STREAM_CONTENT_OCTETS: usize = 120 << 10;
+
+/// How often a head is held: as it came, as it goes out, and in the buffers of the engines.
+const HEAD_COPIES: usize = 3;
+
+/// Octets of one field beside its value.
+const FIELD_OCTETS: usize = 64;
+
+/// A client's side of TLS with an HTTP engine that idles: what an intercepted connection holds between requests.
+pub const INTERCEPTED_OCTETS: usize = 40 << 10;
+
+/// Octets of a stream of HTTP/2 that is refused, and whose client does not take that it is.
+pub const REFUSED_STREAM_OCTETS: usize = 3 << 10;
+
+/// An intercepted connection that speaks HTTP/2, beside the requests that are admitted: a head that is coming, and as
+/// many refused streams as there may be where memory is short.
+pub const MULTIPLEXED_OCTETS: usize =
+    INTERCEPTED_OCTETS + (64 << 10) + H2_STREAMS_FEW as usize * REFUSED_STREAM_OCTETS;
+
+/// A connection that has left HTTP: a buffer for each direction, and the TLS of both sides.
+pub const UPGRADED_OCTETS: usize = 96 << 10;
+
+/// A tunnel that the system moves the octets of; where it has no pipe, a buffer for each direction.
+pub const TUNNEL_OCTETS: usize = 36 << 10;
+
+/// Octets that a request with this head holds at the least. `scheme` is that of the origin it may go to.
+pub fn of(head: &request::Parts, has_content: bool, scheme: Option<Scheme>) -> usize {
+    let is_stream = head.version == Version::HTTP_2;
+    let mut octets = REQUEST_OCTETS + HEAD_COPIES * head_octets(head);
+    if scheme == Some(Scheme::Https) {
+        octets += SECURE_OCTETS;
+    }
+    if is_stream {
+        octets += STREAM_OCTETS;
+    }
+    match (has_content, is_stream) {
+        (false, _) => octets,
+        (true, false) => octets + CONTENT_OCTETS,
+        (true, true) => octets + STREAM_CONTENT_OCTETS,
+    }
+}
+
+fn head_octets(head: &request::Parts) -> usize {
+    let values: usize = head.headers.values().map(HeaderValue::len).sum();
+    let target = head.uri.path_and_query().map_or(0, |path| path.as_str().len());
+    values + target + FIELD_OCTETS * head.headers.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn head(version: Version, field: &str) -> request::Parts {
+        let request = Request::builder().version(version).uri("/a").header("x", field);
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn what_a_request_may_make_us_hold_is_counted() {
+        let plain = of(&head(Version::HTTP_11, "a"), false, Some(Scheme::Http));
+        for more in [
+            of(&head(Version::HTTP_11, "a"), true, Some(Scheme::Http)),
+            of(&head(Version::HTTP_11, "a"), false, Some(Scheme::Https)),
+            of(&head(Version::HTTP_2, "a"), false, Some(Scheme::Http)),
+            of(&head(Version::HTTP_11, &"a".repeat(30_000)), false, Some(Scheme::Http)),
+        ] {
+            assert!(more > plain + (12 << 10), "{more} {plain}");
+        }
+        let streamed = |has_content| of(&head(Version::HTTP_2, "a"), has_content, Some(Scheme::Https));
+        assert!(streamed(true) > streamed(false) + crate::limits::H2_STREAM_WINDOW_OCTETS as usize);
+    }
+}
