@@ -185,6 +185,25 @@ impl Cause {
         }
     }
 
+    /// Whether it was found out about the file or the site, and so counts for each agent. Any other status is
+    /// an answer to the agent that asked: RFC 9309 §2.3.1.3 and §2.3.1.4 do not tell one agent's finding
+    /// from another's, but a server that refuses or throttles an agent does. A chain of redirects that leads
+    /// nowhere is such an answer too.
+    pub const fn counts_for_all(&self) -> bool {
+        match self {
+            Self::Failed { failure, .. } => !matches!(failure, NetworkFailure::RedirectRefused),
+            Self::TooManyRedirects { .. } | Self::RedirectLoop | Self::RedirectWithoutLocation { .. } => {
+                false
+            }
+            Self::Status { .. } => self.says_there_is_none(),
+        }
+    }
+
+    /// Whether the origin said that it has no robots.txt (RFC 9110 §15.5.5, §15.5.11).
+    pub const fn says_there_is_none(&self) -> bool {
+        matches!(self, Self::Status { code: 404 | 410, .. })
+    }
+
     /// The status code of the answer, where there was one.
     pub const fn status(&self) -> Option<u16> {
         match self {

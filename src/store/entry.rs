@@ -1,10 +1,12 @@
-//! All that is known of one origin: the last file, the last failure, and what they mean under each
-//! profile that asked. Never changed, only followed by another: readers need no lock.
+//! All that is known of one origin: the last file, the last failure, what they mean under each profile
+//! that asked, and what single agents were told. Never changed, only followed by another: readers need no
+//! lock.
 
 use std::mem::size_of;
 use std::sync::Arc;
 
-use crate::fetch::Validators;
+use super::agents::{AgentAnswer, AgentAnswers, States};
+use crate::fetch::{FetchIdentity, Validators};
 use crate::limits::{PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS, STORE_SHARED_OCTETS};
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
@@ -15,10 +17,24 @@ use crate::robots::{Dialect, RobotsTxt};
 pub(super) struct Entry {
     /// The last answer with a file, as of its last confirmation, while any state holds a copy.
     pub(super) good: Option<Fetched>,
-    /// The last answer without a file, if it came later.
+    /// The last answer without a file, if it came later. Like `good` and `states`, it counts for every agent.
     pub(super) failed: Option<Arc<Fetched>>,
-    pub(super) states: Vec<(Arc<RobotsState>, Arc<Profile>)>,
+    pub(super) states: States,
     pub(super) site_up: bool,
+    /// What counts for one agent alone, until something is learnt of the file itself.
+    pub(super) agents: Option<Arc<AgentAnswers>>,
+}
+
+/// What one agent goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    states: &'a States,
+    /// The last attempt, where no file came of it.
+    pub(super) failed: Option<&'a Arc<Fetched>>,
+    /// Whether every agent goes by it that was not told otherwise.
+    pub(super) is_shared: bool,
+    /// The agent, where the last attempt counts for it alone.
+    pub(super) asked_as: Option<&'a FetchIdentity>,
 }
 
 /// A piece of memory that several entries may have.
@@ -40,62 +56,159 @@ impl Shared {
 pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
 
 impl Entry {
-    /// What `fetched` makes of `previous`: one fetch, applied to the state of every profile.
+    /// What `fetched`, asked for by `identity`, makes of `previous`: one fetch, applied to the state of
+    /// every profile, and of every agent that it counts for.
     pub(super) fn after(
         previous: Option<&Self>,
         asking: &Arc<Profile>,
+        identity: &FetchIdentity,
         fetched: Fetched,
         jitter: f64,
         read: Read<'_>,
     ) -> Self {
-        let unknown = Self { good: None, failed: None, states: Vec::new(), site_up: true };
+        let unknown = Self { good: None, failed: None, states: Vec::new(), site_up: true, agents: None };
         let mut entry = previous.unwrap_or(&unknown).with_profile(asking, jitter, read);
-        for (state, profile) in &mut entry.states {
-            *state = Arc::new(apply(state, profile, &fetched, jitter, entry.site_up, read));
+        let site_up = entry.site_up;
+        let apply = |states: &mut States| {
+            for (state, profile) in states {
+                *state = Arc::new(apply(state, profile, &fetched, jitter, site_up, read));
+            }
+        };
+        match entry.bearing(&fetched.result) {
+            Bearing::File => {
+                apply(&mut entry.states);
+                entry.agents = None;
+                entry.remember(fetched);
+            }
+            Bearing::Site => {
+                apply(&mut entry.states);
+                if let Some(agents) = entry.agents.as_mut().map(Arc::make_mut) {
+                    agents.states_mut().for_each(apply);
+                    agents.answers.iter_mut().for_each(|answer| answer.is_last = false);
+                }
+                entry.remember(fetched);
+            }
+            Bearing::Agent => {
+                let mut agents = entry.agents.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+                let known = agents.take(identity).map(|answer| answer.states);
+                let mut states = known.unwrap_or_else(|| entry.states.clone());
+                apply(&mut states);
+                let (identity, own) = (identity.clone(), Arc::new(fetched));
+                agents.put(AgentAnswer { identity, own, is_last: true, states });
+                entry.agents = Some(Arc::new(agents));
+            }
         }
-        entry.remember(fetched);
         entry
     }
 
-    /// The same origin under one more profile: its state is what it would be, had it been there.
+    fn bearing(&self, result: &AccessResult) -> Bearing {
+        match result {
+            AccessResult::Successful { .. } => Bearing::File,
+            // Without a copy there is nothing that it confirms (RFC 9110 §15.4.5).
+            AccessResult::NotModified { .. } if self.good.is_some() => Bearing::File,
+            AccessResult::NotModified { .. } => Bearing::Agent,
+            AccessResult::Without(cause) if cause.says_there_is_none() => Bearing::File,
+            AccessResult::Without(cause) if cause.counts_for_all() => Bearing::Site,
+            AccessResult::Without(_) => Bearing::Agent,
+        }
+    }
+
+    /// The same origin under one more profile: its states are what they would be, had it been there.
     pub(super) fn with_profile(&self, profile: &Arc<Profile>, jitter: f64, read: Read<'_>) -> Self {
         let mut entry = self.clone();
-        if entry.state(profile).is_some() {
-            return entry;
-        }
-        let alike = |(state, other): &'_ (Arc<RobotsState>, Arc<Profile>)| {
-            state.outage().filter(|_| other.meanings == profile.meanings).cloned()
+        let derive = |states: &States, failures: &[&Fetched]| {
+            let alike = |(state, other): &'_ (Arc<RobotsState>, Arc<Profile>)| {
+                state.outage().filter(|_| other.meanings == profile.meanings).cloned()
+            };
+            let outage = states.iter().find_map(alike);
+            (Arc::new(self.derive(failures, profile, outage.as_ref(), jitter, read)), Arc::clone(profile))
         };
-        let outage = self.states.iter().find_map(alike);
-        let state = self.derive(profile, outage.as_ref(), jitter, read);
-        if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
-            entry.states.remove(0);
+        if find(&entry.states, profile).is_none() {
+            if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
+                entry.drop_first_profile();
+            }
+            entry.states.push(derive(&self.states, &self.failures()));
         }
-        entry.states.push((Arc::new(state), Arc::clone(profile)));
+        let is_complete =
+            |agents: &Arc<AgentAnswers>| agents.states().all(|states| find(states, profile).is_some());
+        if let Some(agents) = entry.agents.as_mut().filter(|agents| !is_complete(agents)) {
+            let agents = Arc::make_mut(agents);
+            for answer in agents.answers.iter_mut().filter(|it| find(&it.states, profile).is_none()) {
+                let state = derive(&answer.states, &self.failures_of(answer));
+                answer.states.push(state);
+            }
+            let others = agents.others.as_mut().filter(|states| find(states, profile).is_none());
+            // Stricter than what it would be: it is asked for.
+            others.into_iter().for_each(|it| it.push((Arc::new(RobotsState::Unknown), Arc::clone(profile))));
+        }
         entry
     }
 
-    /// What the facts are under `profile`. An `outage` that a profile of the same meanings has
-    /// observed goes on.
+    /// It goes from every list: what agents go by rests on no copy but the one that all go by.
+    fn drop_first_profile(&mut self) {
+        let (_, gone) = self.states.remove(0);
+        if let Some(agents) = self.agents.as_mut().map(Arc::make_mut) {
+            agents.states_mut().for_each(|states| states.retain(|(_, profile)| *profile != gone));
+        }
+    }
+
+    /// The attempts without a file that followed the last one with a file, as every agent goes by them.
+    pub(super) fn failures(&self) -> Vec<&Fetched> {
+        self.failed.iter().map(|failed| &**failed).collect()
+    }
+
+    /// The same, as the agent of `answer` goes by them.
+    pub(super) fn failures_of<'a>(&'a self, answer: &'a AgentAnswer) -> Vec<&'a Fetched> {
+        let later = self.failed.as_deref().filter(|_| !answer.is_last);
+        std::iter::once(&*answer.own).chain(later).collect()
+    }
+
+    /// What the facts are under `profile`: the last file, and the `failures` after it. An `outage` that a
+    /// profile of the same meanings has observed goes on with the last of them.
     pub(super) fn derive(
         &self,
+        failures: &[&Fetched],
         profile: &Profile,
         outage: Option<&Unreachable>,
         jitter: f64,
         read: Read<'_>,
     ) -> RobotsState {
-        let apply = |state, fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
-        let state = self.good.iter().fold(RobotsState::Unknown, apply);
+        let apply = |state, fetched: &Fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
+        let (last, earlier) = match failures.split_last() {
+            Some((last, earlier)) => (Some(*last), earlier),
+            None => (None, failures),
+        };
+        let state = self.good.iter().chain(earlier.iter().copied()).fold(RobotsState::Unknown, apply);
         let state = match outage {
             Some(outage) => RobotsState::Unreachable(outage.before_last_failure(state.copy().cloned())),
             None => state,
         };
-        self.failed.as_deref().into_iter().fold(state, apply)
+        last.into_iter().fold(state, apply)
     }
 
-    /// The last attempt, where no file came of it.
-    pub(super) const fn failed(&self) -> Option<&Arc<Fetched>> {
-        self.failed.as_ref()
+    /// What the agent goes by that asks as `identity` says, which is not needed where all go by the same.
+    pub(super) fn view(&self, identity: impl FnOnce() -> FetchIdentity) -> View<'_> {
+        let shared =
+            View { states: &self.states, failed: self.failed.as_ref(), is_shared: true, asked_as: None };
+        let alone = View { is_shared: false, ..shared };
+        let Some(agents) = &self.agents else { return shared };
+        match (agents.of(&identity()), &agents.others) {
+            (Some(answer), _) if answer.is_last => View {
+                states: &answer.states,
+                failed: Some(&answer.own),
+                is_shared: false,
+                asked_as: Some(&answer.identity),
+            },
+            (Some(answer), _) => View { states: &answer.states, ..alone },
+            (None, Some(others)) => View { states: others, ..alone },
+            (None, None) => shared,
+        }
+    }
+
+    /// Whether each agent has a state under `profile`.
+    pub(super) fn is_under(&self, profile: &Arc<Profile>) -> bool {
+        let agents = self.agents.iter().flat_map(|agents| agents.states());
+        agents.chain([&self.states]).all(|states| find(states, profile).is_some())
     }
 
     /// With other news of the site's pages; `None` where it is no news.
@@ -103,11 +216,9 @@ impl Entry {
         (self.site_up != is_up).then(|| Self { site_up: is_up, ..self.clone() })
     }
 
+    /// What every agent goes by that was not told otherwise.
     pub(super) fn state(&self, profile: &Arc<Profile>) -> Option<&(Arc<RobotsState>, Arc<Profile>)> {
-        // Profiles are made once and shared, so the same one is nearly always the same pointer.
-        let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
-        let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
-        self.states.iter().find(same).or_else(|| self.states.iter().find(equal))
+        find(&self.states, profile)
     }
 
     /// What a refresh may ask with: only if a 304 would be understood under every profile.
@@ -135,14 +246,21 @@ impl Entry {
         let fetched = |fetched: &Fetched| {
             size_of::<Fetched>() + piece(fetched.url.len()) + piece(fetched.capture.json.len())
         };
-        let facts: usize = self.good.iter().chain(self.failed.as_deref()).map(fetched).sum();
+        let agents = self.agents.as_deref();
+        let answers = agents.map_or(&[][..], |agents| &agents.answers);
+        let own = answers.iter().map(|answer| &*answer.own);
+        let facts: usize = self.good.iter().chain(self.failed.as_deref()).chain(own).map(fetched).sum();
         let file = self.snapshot().map_or(0, |snapshot| {
             let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
             let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
             piece(size_of::<Snapshot>()) + piece(snapshot.url.len()) + fields.sum::<usize>()
         });
         let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
-        STORE_KEY_OCTETS + piece(size_of::<Self>()) + facts + file + piece(self.states.len() * state)
+        // With the name, which is short, and the answer each in a piece of its own.
+        let of_agents = answers.len() * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_OCTETS);
+        let lists = agents.iter().flat_map(|agents| agents.states()).chain([&self.states]);
+        let states: usize = lists.map(|states| piece(states.len() * state)).sum();
+        STORE_KEY_OCTETS + piece(size_of::<Self>()) + facts + file + states + of_agents
     }
 
     /// What other entries may have too: the file as it was received, and as each dialect reads it.
@@ -191,6 +309,29 @@ impl Entry {
             self.good = None;
         }
     }
+}
+
+/// Whom what was learnt counts for.
+enum Bearing {
+    /// It is about the file: for every agent, whatever each was told before.
+    File,
+    /// About the site: for every agent, as another failure.
+    Site,
+    /// For the agent that asked, and no other.
+    Agent,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn state(&self, profile: &Arc<Profile>) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+        find(self.states, profile)
+    }
+}
+
+fn find<'a>(states: &'a States, profile: &Arc<Profile>) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+    // Profiles are made once and shared, so the same one is nearly always the same pointer.
+    let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
+    let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
+    states.iter().find(same).or_else(|| states.iter().find(equal))
 }
 
 /// An allocation of that many octets, with what it takes beside them.

@@ -7,10 +7,11 @@ use tokio::sync::watch;
 
 use super::entry::Entry;
 use super::fetches::{Fetches, GiveUp, Id, Interest, Ticket};
+use super::flights::FlightKey;
 use super::question::{Question, jitter};
 use super::{Shelf, Store, Undecided};
 use crate::clients::{Key, Permit};
-use crate::fetch::Ask;
+use crate::fetch::{Ask, FetchIdentity};
 use crate::limits::PARSED_INLINE_OCTETS_MAX;
 use crate::origin::Origin;
 use crate::policy::access::Fetched;
@@ -23,7 +24,7 @@ pub(super) type Landing = Result<Arc<Entry>, Undecided>;
 /// origin for another fetch and tells the waiters.
 pub(super) struct Flight {
     store: Arc<Store>,
-    origin: Origin,
+    key: FlightKey,
     landed: watch::Sender<Option<Landing>>,
     ticket: Ticket,
     /// Among all flights.
@@ -43,12 +44,23 @@ pub(super) struct Waiting {
     _interest: Interest,
 }
 
+/// What came of a fetch. A large file is read where it delays nobody else.
+struct Lesson {
+    store: Arc<Store>,
+    /// What it was learnt on top of.
+    known: Option<Arc<Entry>>,
+    profile: Arc<Profile>,
+    identity: FetchIdentity,
+    fetched: Fetched,
+    entry: Arc<Entry>,
+}
+
 impl Flight {
-    fn new(store: &Arc<Store>, origin: Origin, client: &Key, room: Permit) -> (Self, Landed) {
+    fn new(store: &Arc<Store>, key: FlightKey, client: &Key, room: Permit) -> (Self, Landed) {
         let (sender, receiver) = watch::channel(None);
         let ticket = store.fetches.begin(client);
         let landed = Landed { landed: receiver, ticket: ticket.id(), fetches: Arc::clone(&store.fetches) };
-        (Self { store: Arc::clone(store), origin, landed: sender, ticket, _room: room }, landed)
+        (Self { store: Arc::clone(store), key, landed: sender, ticket, _room: room }, landed)
     }
 
     /// Looks among the packs and on the disk for what is not ready; where that does not do, fetches; works
@@ -57,23 +69,27 @@ impl Flight {
         let store = Arc::clone(&self.store);
         let previous = match previous {
             Some(entry) => Some(entry),
-            None => match store.recall(&self.origin, &profile).await {
-                Some(entry) if store.answers(&entry, &profile) => {
+            None => match store.recall(&self.key.origin, &profile).await {
+                Some(entry) if store.answers(&entry, &profile, &ask.identity) => {
                     return self.land_recalled(ask, &profile, entry);
                 }
                 recalled => recalled,
             },
         };
         // Until it lands: what has been fetched and waits for its room is in no other bound.
-        let landing = match self.ticket.place(&ask.progress).await {
+        let lesson = match self.ticket.place(&ask.progress).await {
             Ok(give_up) => self.fetch(ask, profile, previous, give_up).await,
             Err(undecided) => Err(undecided),
         };
-        let _room = match &landing {
-            Ok(entry) => Some(store.make_room(entry).await),
-            Err(_) => None,
+        let lesson = match lesson {
+            Ok(lesson) => lesson,
+            Err(undecided) => return self.land(Err(undecided)),
         };
-        self.land(landing);
+        let _room = store.make_room(&lesson.entry).await;
+        // As long as the room is held, no other flight lands.
+        let entry = lesson.on_top_of(store.newest(&self.key.origin));
+        store.keep(&self.key.origin, &entry);
+        self.land(Ok(entry));
     }
 
     async fn fetch(
@@ -82,7 +98,7 @@ impl Flight {
         profile: Arc<Profile>,
         previous: Option<Arc<Entry>>,
         give_up: GiveUp,
-    ) -> Landing {
+    ) -> Result<Lesson, Undecided> {
         let store = &self.store;
         let begun = store.counters.begin();
         let validators = previous.as_ref().and_then(|entry| entry.validators(&profile));
@@ -97,33 +113,36 @@ impl Flight {
             Err(refused) => return Err(Undecided::Refused(refused.0)),
             Ok(fetched) => fetched,
         };
-        // Under other profiles something may have been derived meanwhile, and packed.
-        let ready = store.shelf().cache.get(&self.origin).cloned();
-        let known = match ready {
+        // Under other profiles something may have been derived meanwhile, and packed; and another agent may
+        // have been answered.
+        let known = match store.newest(&self.key.origin) {
             Some(entry) => Some(entry),
-            None => store.unpack(&self.origin, &profile).await.or(previous),
+            None => store.unpack(&self.key.origin, &profile).await.or(previous),
         };
-        let landing = learn(store, known, profile, fetched).await;
-        if let Ok(entry) = &landing {
-            store.keep(&self.origin, entry);
+        let (store, identity) = (Arc::clone(store), self.key.identity.clone());
+        let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
+        let learn = move || Lesson::new(store, known, profile, identity, fetched);
+        if is_large {
+            return self.store.apart.run(learn).await.ok_or(Undecided::Aborted);
         }
-        landing
+        Ok(learn())
     }
 
     /// Without a fetch, and ready already; near its end it is fetched for those who come later.
     fn land_recalled(self, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
         let store = Arc::clone(&self.store);
         let now = store.clock.wall();
-        let ends_soon = entry.state(profile).is_some_and(|(state, _)| state.wants_refresh(now));
-        store.landed(&self.origin, None);
+        let held = entry.view(|| ask.identity.clone()).state(profile);
+        let ends_soon = held.is_some_and(|(state, _)| state.wants_refresh(now));
+        store.landed(&self.key, None);
         self.landed.send_replace(Some(Ok(Arc::clone(&entry))));
         if ends_soon {
-            store.refresh(ask, profile, entry);
+            store.refresh(&self.key, ask, profile, entry);
         }
     }
 
     fn land(self, landing: Landing) {
-        self.store.landed(&self.origin, landing.as_ref().ok());
+        self.store.landed(&self.key, landing.as_ref().ok());
         self.landed.send_replace(Some(landing));
     }
 }
@@ -131,8 +150,46 @@ impl Flight {
 impl Drop for Flight {
     fn drop(&mut self) {
         if self.landed.borrow().is_none() {
-            self.store.landed(&self.origin, None);
+            self.store.landed(&self.key, None);
         }
+    }
+}
+
+impl Lesson {
+    /// What `fetched` makes of what was `known`.
+    fn new(
+        store: Arc<Store>,
+        known: Option<Arc<Entry>>,
+        profile: Arc<Profile>,
+        identity: FetchIdentity,
+        fetched: Fetched,
+    ) -> Self {
+        let fetched = store.parsed.shared(fetched);
+        let entry = Arc::new(Self::entry(&store, known.as_deref(), &profile, &identity, fetched.clone()));
+        Self { store, known, profile, identity, fetched, entry }
+    }
+
+    /// The same, should something else be known of the origin by now: its file has been read already.
+    fn on_top_of(self, newest: Option<Arc<Entry>>) -> Arc<Entry> {
+        let is_known = |newest: &&Arc<Entry>| !self.known.as_ref().is_some_and(|it| Arc::ptr_eq(it, newest));
+        match newest.as_ref().filter(is_known) {
+            None => self.entry,
+            Some(newest) => {
+                let Self { store, profile, identity, fetched, .. } = &self;
+                Arc::new(Self::entry(store, Some(newest), profile, identity, fetched.clone()))
+            }
+        }
+    }
+
+    fn entry(
+        store: &Store,
+        known: Option<&Entry>,
+        profile: &Arc<Profile>,
+        identity: &FetchIdentity,
+        fetched: Fetched,
+    ) -> Entry {
+        let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
+        Entry::after(known, profile, identity, fetched, jitter(), &read)
     }
 }
 
@@ -153,23 +210,26 @@ impl Waiting {
 }
 
 impl Store {
-    /// Starts the one flight for an origin, if there may be one more. Its client waits for it, as long
-    /// as it keeps what is returned.
+    /// Starts a flight, if there may be one more; other agents' questions wait for it where it `is_shared`. Its
+    /// client waits for it, as long as it keeps what is returned.
     pub(super) fn begin(
         self: &Arc<Self>,
         mut shelf: MutexGuard<'_, Shelf>,
         question: &Question<'_>,
+        is_shared: bool,
     ) -> Result<Waiting, Undecided> {
+        let identity = self.identity(question).clone();
         let previous = shelf.cache.get(question.origin).cloned();
         let ask = Ask {
             origin: question.origin.clone(),
-            identity: self.terms.load().fetcher.identity(question.agent),
+            identity: identity.clone(),
             validators: None,
             redirects_max: question.profile.redirects_max,
             client: question.client.key(),
             progress: Arc::default(),
         };
-        self.launch(shelf, ask, question.profile, previous)
+        let key = FlightKey { origin: question.origin.clone(), identity, is_shared };
+        self.launch(shelf, key, ask, question.profile, previous)
     }
 
     /// It is a task of its own: it goes on when all who wait for it have left, unless others want its
@@ -177,14 +237,15 @@ impl Store {
     pub(super) fn launch(
         self: &Arc<Self>,
         mut shelf: MutexGuard<'_, Shelf>,
+        key: FlightKey,
         ask: Ask,
         profile: &Arc<Profile>,
         previous: Option<Arc<Entry>>,
     ) -> Result<Waiting, Undecided> {
         let room = self.flights.try_acquire(&ask.client).ok_or(Undecided::Busy)?;
-        let (flight, landed) = Flight::new(self, ask.origin.clone(), &ask.client, room);
+        let (flight, landed) = Flight::new(self, key.clone(), &ask.client, room);
         let waiting = landed.join(&ask.client);
-        shelf.flights.insert(ask.origin.clone(), landed);
+        shelf.flights.insert(&key, landed);
         // A runtime that is going down drops the task at once, and the flight takes the lock then.
         drop(shelf);
         tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
@@ -192,42 +253,32 @@ impl Store {
     }
 
     /// Asks again for what an origin's flight has just brought from a pack or the disk, for it ends soon.
-    pub(super) fn refresh(self: &Arc<Self>, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
+    fn refresh(self: &Arc<Self>, key: &FlightKey, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
         let shelf = self.shelf();
-        if !shelf.flights.contains_key(&ask.origin) && self.fetches.has_place(&ask.client) {
+        let is_shared = entry.view(|| ask.identity.clone()).is_shared;
+        let is_under_way = shelf.flights.find(&key.origin, &key.identity, is_shared).is_some();
+        if !is_under_way && self.fetches.has_place(&ask.client) {
+            let key = FlightKey { is_shared, ..key.clone() };
             // Whether it can begin or not, the copy still serves.
-            let _ = self.launch(shelf, ask, profile, Some(entry));
+            let _ = self.launch(shelf, key, ask, profile, Some(entry));
         }
+    }
+
+    /// What is ready of `origin`, or was learnt of it last while fetches are under way.
+    fn newest(&self, origin: &Origin) -> Option<Arc<Entry>> {
+        let mut shelf = self.shelf();
+        let ready = shelf.cache.get(origin).cloned();
+        ready.or_else(|| shelf.flights.learnt(origin).cloned())
     }
 
     /// What was learnt and the end of the flight become visible in the same instant.
-    pub(super) fn landed(&self, origin: &Origin, learnt: Option<&Arc<Entry>>) {
+    fn landed(&self, key: &FlightKey, learnt: Option<&Arc<Entry>>) {
         let mut shelf = self.shelf();
-        shelf.flights.remove(origin);
+        shelf.flights.remove(key, learnt);
         if let Some(entry) = learnt {
-            shelf.cache.put(origin, Arc::clone(entry));
+            shelf.cache.put(&key.origin, Arc::clone(entry));
             drop(shelf);
-            self.subscribers.tell(origin, entry);
+            self.subscribers.tell(&key.origin, entry);
         }
     }
-}
-
-/// What `fetched` makes of what was known. A large file is read where it delays nobody else.
-async fn learn(
-    store: &Arc<Store>,
-    known: Option<Arc<Entry>>,
-    profile: Arc<Profile>,
-    fetched: Fetched,
-) -> Landing {
-    let (apart, store) = (store.apart.clone(), Arc::clone(store));
-    let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
-    let learn = move || {
-        let fetched = store.parsed.shared(fetched);
-        let read = |snapshot: &_, dialect: &_| store.parsed.read(snapshot, dialect);
-        Arc::new(Entry::after(known.as_deref(), &profile, fetched, jitter(), &read))
-    };
-    if is_large {
-        return apart.run(learn).await.ok_or(Undecided::Aborted);
-    }
-    Ok(learn())
 }

@@ -7,23 +7,44 @@ use bytes::Bytes;
 use http::HeaderValue;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::fetch::FetchIdentity;
 use crate::moment::Moment;
 use crate::policy::access::{Capture, Cause, Freshness, Snapshot};
 use crate::policy::profile::{self, Profile};
 use crate::policy::state::RobotsState;
 use crate::text::{digest, hex};
 
-/// One origin. The last two attempts tell all that its states are made of but how outages began.
+/// One origin. The last two attempts tell all that its states are made of but how outages began. `good`,
+/// `failed` and `states` hold for every agent that `agents` and `others` say nothing else of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knowledge {
     /// The last answer with a file, as of its last confirmation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<Good>,
-    /// The last answer without one, if it came later.
+    /// The last answer without one, if it came later. Earlier versions kept answers here that count for one
+    /// agent: they say not for which, so nothing follows from them any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failed>,
     /// Whether the site's pages answered when that was last of interest.
     pub site_up: bool,
+    /// One for each profile.
+    pub states: Vec<Kept>,
+    /// What counts for one agent alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<OfAgent>,
+    /// What the agents go by that are not among `agents`, where one was and has lost its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<Vec<Kept>>,
+}
+
+/// What one agent was told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfAgent {
+    /// As whom was asked: the User-Agent without our version and without the contact.
+    pub asked_as: FetchIdentity,
+    pub answer: Failed,
+    /// Whether it is the last attempt that counts for the agent: else that is [`Knowledge::failed`].
+    pub is_last: bool,
     /// One for each profile.
     pub states: Vec<Kept>,
 }
@@ -110,15 +131,17 @@ impl Knowledge {
     /// Those of the captures that it names.
     pub(super) fn captures_mut(&mut self) -> impl Iterator<Item = &mut Digest> {
         let good = self.good.iter_mut().flat_map(|good| [&mut good.file.capture, &mut good.capture]);
-        good.chain(self.failed.as_mut().map(|failed| &mut failed.capture)).flatten()
+        let answers = self.agents.iter_mut().map(|agent| &mut agent.answer);
+        good.chain(self.failed.iter_mut().chain(answers).map(|failed| &mut failed.capture)).flatten()
     }
 
     /// What it needs beside itself: files and captures.
     pub fn digests(&self) -> Vec<Digest> {
         let of_good = |good: &Good| [Some(good.file.sha256), good.file.capture, good.capture];
         let good = self.good.as_ref().map(of_good).into_iter().flatten();
-        let mut digests: Vec<_> =
-            good.chain([self.failed.as_ref().and_then(|failed| failed.capture)]).flatten().collect();
+        let answers = self.agents.iter().map(|agent| &agent.answer);
+        let failed = self.failed.iter().chain(answers).map(|failed| failed.capture);
+        let mut digests: Vec<_> = good.chain(failed).flatten().collect();
         digests.sort_by_key(|digest| digest.0);
         digests.dedup();
         digests

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use super::entry::Entry;
+use super::entry::View;
 use crate::egress;
+use crate::fetch::FetchIdentity;
 use crate::moment::Moment;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
@@ -15,6 +16,7 @@ pub struct Known {
     state: Arc<RobotsState>,
     profile: Arc<Profile>,
     failed: Option<Arc<Fetched>>,
+    asked_as: Option<FetchIdentity>,
     /// When the state was current.
     at: Moment,
 }
@@ -45,14 +47,15 @@ pub enum Undecided {
 impl Known {
     pub(super) fn if_current(
         (state, profile): &(Arc<RobotsState>, Arc<Profile>),
-        entry: &Entry,
+        view: &View<'_>,
         now: Moment,
     ) -> Option<Self> {
         match state.standing(profile, now) {
             Standing::Current(_) => Some(Self {
                 state: Arc::clone(state),
                 profile: Arc::clone(profile),
-                failed: entry.failed().cloned(),
+                failed: view.failed.cloned(),
+                asked_as: view.asked_as.cloned(),
                 at: now,
             }),
             Standing::Due => None,
@@ -89,6 +92,11 @@ impl Known {
     /// The last attempt to fetch the file, where none came of it.
     pub fn failed(&self) -> Option<&Fetched> {
         self.failed.as_deref()
+    }
+
+    /// The agent that the last attempt counts for, where it counts for no other.
+    pub const fn asked_as(&self) -> Option<&FetchIdentity> {
+        self.asked_as.as_ref()
     }
 
     pub fn profile(&self) -> &Arc<Profile> {

@@ -1,11 +1,13 @@
 //! What is known of each origin's robots.txt, and the one fetch that makes it known.
 //!
-//! Promises: at most one fetch per origin is under way, it outlives the client that caused it (unless others
-//! wait for its place), and everybody waits for the same one; what is returned is current; entries, octets, fetches, waiters
+//! Promises: at most one fetch per origin and agent is under way, and one per origin as long as it has not
+//! told agents apart; it outlives the client that caused it (unless others wait for its place); what one
+//! agent was told decides for no other; what is returned is current; entries, octets, fetches, waiters
 //! and waits are bounded. What was not asked about for long, memory has packed (`pack`); what it has no
 //! room for, and what the process leaves, is on the disk (`disk`): an origin is asked again when its file is
 //! due, not because somebody has forgotten it. It judges nothing: that is the part of `policy`.
 
+mod agents;
 mod apart;
 mod cache;
 mod changes;
@@ -14,6 +16,7 @@ pub mod disk;
 mod entry;
 mod fetches;
 mod flight;
+mod flights;
 mod knowledge;
 mod known;
 mod pack;
@@ -25,11 +28,10 @@ mod restore;
 mod tests;
 mod upkeep;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -48,8 +50,8 @@ pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
 use fetches::Fetches;
-use flight::Landed;
-pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge};
+use flights::Flights;
+pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge, OfAgent};
 pub use known::{Known, Mark, Undecided};
 use pack::Packer;
 use parsed::Parsed;
@@ -133,7 +135,7 @@ struct Terms {
 /// let a second fetch start.
 struct Shelf {
     cache: Cache,
-    flights: HashMap<Origin, Landed>,
+    flights: Flights,
     /// How often something was forgotten because somebody wanted it.
     forgets: u64,
 }
@@ -147,7 +149,7 @@ impl Store {
     ) -> Arc<Self> {
         let shelf = Shelf {
             cache: Cache::new(config.entries_max, config.bytes_max),
-            flights: HashMap::new(),
+            flights: Flights::default(),
             forgets: 0,
         };
         Arc::new(Self {
@@ -186,8 +188,8 @@ impl Store {
         agent: Option<&str>,
         client: &Client,
     ) -> Result<Known, Undecided> {
-        let question = Question { origin, profile, agent, client };
-        let look = self.look(&question)?;
+        let question = Question { origin, profile, agent, client, identity: OnceLock::new() };
+        let look = self.look(&question, false)?;
         if let Look::Current(known) = look {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(known);

@@ -6,14 +6,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::agents::{AgentAnswer, AgentAnswers, States};
 use super::entry::{Entry, Read};
-use super::knowledge::{Digest, Failed, File, Fingerprint, Good, Kept, Knowledge};
+use super::knowledge::{Digest, Failed, File, Fingerprint, Good, Kept, Knowledge, OfAgent};
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Copy, RobotsState, Unreachable};
 
 /// Files and captures, by their digest.
 pub(super) type Blobs = HashMap<Digest, Bytes>;
+
+/// What states are made with.
+struct Making<'a> {
+    profiles: &'a [Arc<Profile>],
+    jitter: f64,
+    read: Read<'a>,
+}
 
 impl Entry {
     /// What is to be kept, and the octets that go with it.
@@ -36,18 +44,28 @@ impl Entry {
                 file: File::of(snapshot),
             })
         });
-        let failed = self.failed.as_ref().map(|fetched| Failed {
+        let mut keep_failed = |fetched: &Fetched| Failed {
             at: fetched.at,
             url: fetched.url.clone(),
             hops: fetched.hops,
             capture: keep_capture(&fetched.capture),
             cause: cause(&fetched.result),
-        });
+        };
+        let failed = self.failed.as_deref().map(&mut keep_failed);
+        let of_agents = self.agents.as_deref();
+        let of_agent = |answer: &AgentAnswer| OfAgent {
+            asked_as: answer.identity.clone(),
+            answer: keep_failed(&answer.own),
+            is_last: answer.is_last,
+            states: kept(&answer.states),
+        };
+        let agents = of_agents.map(|agents| agents.answers.iter().map(of_agent).collect());
+        let others = of_agents.and_then(|agents| agents.others.as_ref()).map(kept);
         if let Some(snapshot) = self.snapshot() {
             blobs.insert(Digest(snapshot.sha256), snapshot.body.clone());
         }
-        let states = self.states.iter().filter_map(|(state, profile)| Kept::of(state, profile)).collect();
-        (Knowledge { good, failed, site_up: self.site_up, states }, blobs)
+        let (site_up, states) = (self.site_up, kept(&self.states));
+        (Knowledge { good, failed, site_up, states, agents: agents.unwrap_or_default(), others }, blobs)
     }
 
     /// The entry that `knowledge` was made of, under those of `profiles` that it was known by, and
@@ -60,36 +78,68 @@ impl Entry {
         jitter: f64,
         read: Read<'_>,
     ) -> Option<Self> {
-        let Knowledge { good, failed, site_up, states: kept } = knowledge;
+        let Knowledge { good, failed, site_up, states, agents, others } = knowledge;
         let good = good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
+        // Earlier versions kept what one agent was told for all: the origin is asked again.
+        let failed = failed.filter(|failed| failed.cause.counts_for_all());
         let failed =
             failed.map(|failed| fetched_without(failed, blobs)).map_or(Some(None), |it| it.map(Some))?;
-        let mut entry = Self { good, failed: failed.map(Arc::new), states: Vec::new(), site_up };
+        let failed = failed.map(Arc::new);
+        let mut entry = Self { good, failed, states: Vec::new(), site_up, agents: None };
+        let making = Making { profiles, jitter, read };
+        entry.states = entry.states_as_kept(&states, &entry.failures(), &making);
+        let mut restored = AgentAnswers::default();
+        for OfAgent { asked_as: identity, answer, is_last, states } in agents {
+            let own = Arc::new(fetched_without(answer, blobs)?);
+            let mut answer = AgentAnswer { identity, own, is_last, states: Vec::new() };
+            answer.states = entry.states_as_kept(&states, &entry.failures_of(&answer), &making);
+            restored.put(answer);
+        }
+        // What they may have been told before is not known: they have no copy to go by.
+        restored.others = others.map(|kept| entry.states_as_kept(&kept, &entry.failures(), &making));
+        let has_any = restored.others.is_some() || !restored.answers.is_empty();
+        entry.agents = has_any.then(|| Arc::new(restored));
+        Some(entry)
+    }
+
+    /// The states of one list, which followed from `failures`.
+    fn states_as_kept(&self, kept: &[Kept], failures: &[&Fetched], making: &Making<'_>) -> States {
+        let Making { profiles, jitter, read } = making;
+        let last = failures.last().copied();
+        let mut states = States::new();
         let find = |profile: &Arc<Profile>| {
             let fingerprint = Fingerprint::of(profile);
             kept.iter().position(|kept| kept.profile == fingerprint)
         };
         let found: Vec<_> = profiles.iter().map(find).collect();
         for (profile, at) in profiles.iter().zip(&found) {
-            let state = at.and_then(|at| entry.state_as_kept(&kept[at], profile, read));
+            let state = at.and_then(|at| self.state_as_kept(&kept[at], last, profile, read));
             if let Some(state) = state.filter(|state| state.is_possible(profile)) {
-                entry.states.push((Arc::new(state), Arc::clone(profile)));
+                states.push((Arc::new(state), Arc::clone(profile)));
             }
         }
         // Kept under settings that are no more.
         for (_, heirless) in kept.iter().enumerate().filter(|(at, _)| !found.contains(&Some(*at))) {
-            let Some(outage) = entry.outage_as_kept(heirless) else { continue };
+            let Some(outage) = outage_as_kept(heirless, last) else { continue };
             for (profile, _) in profiles.iter().zip(&found).filter(|(_, at)| at.is_none()) {
-                if profile.meanings.word() == heirless.meanings && entry.state(profile).is_none() {
-                    let state = entry.derive(profile, Some(&outage), jitter, read);
-                    entry.states.push((Arc::new(state), Arc::clone(profile)));
+                let is_there = states.iter().any(|(_, known)| known == profile);
+                if profile.meanings.word() == heirless.meanings && !is_there {
+                    let state = self.derive(failures, profile, Some(&outage), *jitter, read);
+                    states.push((Arc::new(state), Arc::clone(profile)));
                 }
             }
         }
-        Some(entry)
+        states
     }
 
-    fn state_as_kept(&self, kept: &Kept, profile: &Profile, read: Read<'_>) -> Option<RobotsState> {
+    /// The state that was kept, where `last` was the last attempt without a file.
+    fn state_as_kept(
+        &self,
+        kept: &Kept,
+        last: Option<&Fetched>,
+        profile: &Profile,
+        read: Read<'_>,
+    ) -> Option<RobotsState> {
         let copy = match (&self.good, self.snapshot()) {
             (Some(good), Some(snapshot)) if kept.has_copy => Some(Copy {
                 rules: read(snapshot, &profile.dialect),
@@ -101,7 +151,7 @@ impl Entry {
         if copy.is_some() != kept.has_copy {
             return None;
         }
-        match (kept.state.as_str(), &self.failed) {
+        match (kept.state.as_str(), last) {
             ("rules", None) => {
                 Some(RobotsState::Successful { copy: copy?, at: kept.since, fresh_until: kept.next_try })
             }
@@ -112,26 +162,31 @@ impl Entry {
                 copy,
             }),
             ("unreachable", Some(_)) => {
-                let outage = self.outage_as_kept(kept)?;
+                let outage = outage_as_kept(kept, last)?;
                 Some(RobotsState::Unreachable(Unreachable { copy, ..outage }))
             }
             _ => None,
         }
     }
+}
 
-    /// The outage alone, which other profiles may go on with.
-    fn outage_as_kept(&self, kept: &Kept) -> Option<Unreachable> {
-        let failed = self.failed.as_ref().filter(|_| kept.state == "unreachable")?;
-        Some(Unreachable {
-            cause: cause(&failed.result),
-            since: kept.since,
-            tried: failed.at,
-            failures: kept.failures,
-            next_try: kept.next_try,
-            copy: None,
-            site_up: kept.site_up,
-        })
-    }
+/// The outage alone, which other profiles may go on with.
+fn outage_as_kept(kept: &Kept, last: Option<&Fetched>) -> Option<Unreachable> {
+    let failed = last.filter(|_| kept.state == "unreachable")?;
+    Some(Unreachable {
+        cause: cause(&failed.result),
+        since: kept.since,
+        tried: failed.at,
+        failures: kept.failures,
+        next_try: kept.next_try,
+        copy: None,
+        site_up: kept.site_up,
+    })
+}
+
+/// Nothing of what nobody has asked about.
+fn kept(states: &States) -> Vec<Kept> {
+    states.iter().filter_map(|(state, profile)| Kept::of(state, profile)).collect()
 }
 
 /// A 304 that nobody asked for is a status like others.

@@ -1,5 +1,6 @@
 //! The promises of the store, over a scripted fetch and a clock that is moved by hand.
 
+mod agents;
 mod bounds;
 mod fairness;
 mod knowledge;

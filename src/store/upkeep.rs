@@ -10,6 +10,7 @@ use super::knowledge::Knowledge;
 use super::question::jitter;
 use super::restore::Blobs;
 use super::{Known, Store};
+use crate::fetch::FetchIdentity;
 use crate::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::origin::Origin;
 use crate::policy::profile::Profile;
@@ -117,17 +118,18 @@ impl Store {
     }
 
     fn also_under(&self, asking: &Arc<Profile>, entry: Arc<Entry>) -> (Arc<Entry>, bool) {
-        if entry.state(asking).is_some() {
+        if entry.is_under(asking) {
             return (entry, false);
         }
         let read = |snapshot: &_, dialect: &_| self.parsed.read(snapshot, dialect);
         (Arc::new(entry.with_profile(asking, jitter(), &read)), true)
     }
 
-    /// Whether `entry` answers a question without a fetch.
-    pub(super) fn answers(&self, entry: &Entry, profile: &Arc<Profile>) -> bool {
-        let held = entry.state(profile);
-        held.is_some_and(|held| Known::if_current(held, entry, self.clock.wall()).is_some())
+    /// Whether `entry` answers the question of an agent without a fetch.
+    pub(super) fn answers(&self, entry: &Entry, profile: &Arc<Profile>, agent: &FetchIdentity) -> bool {
+        let view = entry.view(|| agent.clone());
+        let held = view.state(profile);
+        held.is_some_and(|held| Known::if_current(held, &view, self.clock.wall()).is_some())
     }
 
     /// Writes what is known of `origin` to the disk, some time.
@@ -166,6 +168,7 @@ impl Store {
         }
         let mut shelf = self.shelf();
         shelf.cache.remove(origin);
+        shelf.flights.forget(origin);
         shelf.forgets += 1;
         was_known
     }

@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::pack::Packer;
 use super::*;
+use crate::fetch::FetchIdentity;
 use crate::moment::Moment;
 use crate::origin::split_url;
 use crate::policy::access::{AccessResult, Capture, Fetched, Freshness, Snapshot};
@@ -53,9 +54,14 @@ fn entry(files: &[Bytes], number: usize) -> Arc<Entry> {
         result: AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() },
         capture: Capture::none(),
     };
-    Arc::new(Entry::after(None, &Arc::new(Profile::default()), fetched, 0.5, &|snapshot, dialect| {
-        Arc::new(RobotsTxt::parse(&snapshot.body, dialect))
-    }))
+    Arc::new(Entry::after(
+        None,
+        &Arc::new(Profile::default()),
+        &FetchIdentity::of_agent(None),
+        fetched,
+        0.5,
+        &|snapshot, dialect| Arc::new(RobotsTxt::parse(&snapshot.body, dialect)),
+    ))
 }
 
 fn files() -> Vec<Bytes> {

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::*;
 use crate::evidence::{Answer, Body, CaptureRecord};
+use crate::fetch::FetchIdentity;
 use crate::moment::Moment;
 use crate::origin::split_url;
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
@@ -103,7 +104,7 @@ fn entry(attempts: Vec<Fetched>) -> Entry {
         let asked = PROFILES
             .iter()
             .fold(known, |known, profile| known.map(|entry| entry.with_profile(profile, 0.5, &read)));
-        Some(Entry::after(asked.as_ref(), &PROFILES[0], fetched, 0.5, &read))
+        Some(Entry::after(asked.as_ref(), &PROFILES[0], &FetchIdentity::of_agent(None), fetched, 0.5, &read))
     };
     attempts.into_iter().fold(None, learn).expect("there was an attempt")
 }

@@ -1,0 +1,84 @@
+//! The fetches under way, and which of them a question waits for.
+//!
+//! The first question about an origin begins a fetch that all others wait for, of whichever agent: mostly it
+//! answers them all. Where it does not, each agent has a fetch of its own, and waits for no other agent's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::flight::Landed;
+use crate::fetch::FetchIdentity;
+use crate::origin::Origin;
+
+/// A fetch under way.
+#[derive(Clone, Debug)]
+pub(super) struct FlightKey {
+    pub(super) origin: Origin,
+    pub(super) identity: FetchIdentity,
+    /// Whether questions of other agents wait for it.
+    pub(super) is_shared: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Flights {
+    origins: HashMap<Origin, OfOrigin>,
+    count: usize,
+}
+
+#[derive(Default)]
+struct OfOrigin {
+    shared: Option<(FetchIdentity, Landed)>,
+    own: HashMap<FetchIdentity, Landed>,
+    /// What the last of them to end has made known: those that are still under way build on it.
+    learnt: Option<Arc<Entry>>,
+}
+
+impl Flights {
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The one that a question waits for. `may_share`: also another agent's.
+    pub(super) fn find(&self, origin: &Origin, identity: &FetchIdentity, may_share: bool) -> Option<&Landed> {
+        let flights = self.origins.get(origin)?;
+        let shared = flights.shared.as_ref().filter(|(asker, _)| may_share || asker == identity);
+        shared.map(|(_, landed)| landed).or_else(|| flights.own.get(identity))
+    }
+
+    pub(super) fn insert(&mut self, key: &FlightKey, landed: Landed) {
+        let flights = self.origins.entry(key.origin.clone()).or_default();
+        if key.is_shared {
+            flights.shared = Some((key.identity.clone(), landed));
+        } else {
+            flights.own.insert(key.identity.clone(), landed);
+        }
+        self.count += 1;
+    }
+
+    /// What has been learnt of `origin` by a fetch that began while others were under way.
+    pub(super) fn learnt(&self, origin: &Origin) -> Option<&Arc<Entry>> {
+        self.origins.get(origin)?.learnt.as_ref()
+    }
+
+    pub(super) fn remove(&mut self, key: &FlightKey, learnt: Option<&Arc<Entry>>) {
+        let Some(flights) = self.origins.get_mut(&key.origin) else { return };
+        let was_there = match key.is_shared {
+            true => flights.shared.take().is_some(),
+            false => flights.own.remove(&key.identity).is_some(),
+        };
+        self.count -= usize::from(was_there);
+        if flights.shared.is_none() && flights.own.is_empty() {
+            self.origins.remove(&key.origin);
+        } else if let Some(learnt) = learnt {
+            flights.learnt = Some(Arc::clone(learnt));
+        }
+    }
+
+    /// Nothing builds on what was known of `origin`.
+    pub(super) fn forget(&mut self, origin: &Origin) {
+        if let Some(flights) = self.origins.get_mut(origin) {
+            flights.learnt = None;
+        }
+    }
+}
