@@ -73,8 +73,9 @@
 //! 2. No denial without its record: it is with the operating system before the 403 is sent.
 //! 3. A decision is data, verdict and basis; the response, the record and the terminal print it.
 //! 4. Parsing and matching never fail and take time in proportion to the file and the path.
-//! 5. At most one fetch of a robots.txt per origin is under way; it outlives the client that caused
-//!    it, unless others wait for its place, and it never goes through the proxy itself.
+//! 5. At most one fetch of a robots.txt per origin and agent is under way, one per origin until the origin
+//!    tells agents apart; it outlives the client that caused it, unless others wait for its place, and it
+//!    never goes through the proxy itself. What one agent was told decides for no other.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, in [`limits`] or by a setting.
 //! 7. Only `proxy/respond.rs` makes the proxy's responses, only [`config`] knows the file format, only
 //!    [`clock`] reads the clock.

@@ -138,6 +138,7 @@ fn exhibits(body: &[u8]) -> Vec<Exhibit> {
 fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]) -> Record {
     let robots_url = format!("{ORIGIN}/robots.txt");
     let robots = Robots {
+        asked_as: None,
         capture: Some(hex(&exhibits[1].sha256)),
         cause: None,
         confirmed_at: Some(NOON),

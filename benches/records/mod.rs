@@ -55,6 +55,7 @@ fn robots(origin: &str, time: Moment, unreachable: bool) -> Robots {
     let fetched = (!unreachable).then_some(time);
     let digest = |what: &str| sha256_hex(format!("{what} {origin}").as_bytes());
     Robots {
+        asked_as: None,
         capture: fetched.map(|_| digest("capture")),
         cause: unreachable.then(|| "timed out".into()),
         confirmed_at: fetched,

@@ -95,6 +95,10 @@ pub struct Profile {
 /// The robots.txt that the decision rests on, and what is known of it: enough to decide again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Robots {
+    /// The agent that was answered, where the last attempt counts for it alone: its product token, or the
+    /// text that is set for all. Left out where it counts for every agent, as in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_as: Option<String>,
     /// SHA-256 of how the file came, in hexadecimal; names a piece of evidence.
     pub capture: Option<String>,
     /// Why there is no file, or no newer one, in words.

@@ -11,7 +11,12 @@ use crate::{audit, egress, proxy, robots};
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
     pub fn profile(&self, name: ProfileName) -> Profile {
-        let mut profile = Profile::named(name.as_str()).expect("the names are those of the table");
+        self.changed(Profile::named(name.as_str()).expect("the names are those of the table"))
+    }
+
+    /// `row` with the single knobs and the outage that are set.
+    pub(super) fn changed(&self, row: Profile) -> Profile {
+        let mut profile = row;
         profile.redirects_max = self.robots.max_redirects;
         // Upwards only: RFC 9309 §2.5 sets the least, and each profile has its own default.
         if self.robots.max_size > ROBOTS_TXT_OCTETS as u64 {

@@ -12,8 +12,13 @@ use super::shape::Shape;
 use super::words::ProfileName;
 use crate::policy::profile::Profile;
 
-/// What [`Profile::changes`] said of the profile called `name`, as a profile again.
-pub fn recorded_profile(name: &str, changes: &BTreeMap<String, String>) -> Result<Profile, Refusal> {
+/// What [`Profile::changes`] said of the profile called `name`, as a profile again: of that `version` of the
+/// table.
+pub fn recorded_profile(
+    name: &str,
+    version: u32,
+    changes: &BTreeMap<String, String>,
+) -> Result<Profile, Refusal> {
     const PLACE: &str = "the record's profile";
     let complaint = |key: &str, problem| Complaint::new(key, Some(PLACE), problem);
     let name: ProfileName = name.parse().map_err(|problem| Refusal(vec![complaint("", problem)]))?;
@@ -30,8 +35,9 @@ pub fn recorded_profile(name: &str, changes: &BTreeMap<String, String>) -> Resul
         return Err(Refusal(complaints));
     }
     let merged = builder.build().map_err(|error| Refusal(vec![complaint("", error.to_string())]))?;
-    let profile = Settings::from_merged(&merged.cache)?.profile(name);
-    let made = profile.changes();
+    let row = Profile::named_in(name.as_str(), version).expect("the names are those of the table");
+    let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
+    let made = profile.changes_of(&row);
     let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));
     let unused: Vec<_> =
         unused.map(|(key, text)| complaint(key, format!("\"{text}\" changes no profile"))).collect();
@@ -41,6 +47,7 @@ pub fn recorded_profile(name: &str, changes: &BTreeMap<String, String>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::profile::{Meaning, VERSION};
 
     #[test]
     fn every_profile_is_made_again_from_its_name_and_its_changes() {
@@ -60,11 +67,23 @@ mod tests {
         ];
         let changes: BTreeMap<_, _> =
             changes.map(|(key, text)| (key.to_owned(), text.to_owned())).into_iter().collect();
-        let changed = recorded_profile("rfc9309", &changes).unwrap();
+        let changed = recorded_profile("rfc9309", VERSION, &changes).unwrap();
         assert_eq!(changed.changes(), changes);
         for row in Profile::ALL {
-            assert_eq!(recorded_profile(row.name, &row.changes()), Ok(row));
+            assert_eq!(recorded_profile(row.name, VERSION, &row.changes()), Ok(row));
         }
+    }
+
+    #[test]
+    fn a_record_of_an_older_version_names_the_row_that_it_was_made_by() {
+        let meaning = |version, settings: &[(&str, &str)]| {
+            let changes = settings.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect();
+            recorded_profile("conservative", version, &changes).unwrap().meanings.other_4xx
+        };
+        let shut = [("robots.knobs.status_other_4xx", "disallow")];
+        assert_eq!((meaning(1, &[]), meaning(1, &shut)), (Meaning::Unavailable, Meaning::Forbidden));
+        assert_eq!((meaning(2, &[]), meaning(VERSION + 1, &[])), (Meaning::Forbidden, Meaning::Forbidden));
+        assert_eq!(recorded_profile("google", 1, &BTreeMap::new()), Ok(Profile::named("google").unwrap()));
     }
 
     #[test]
@@ -81,7 +100,7 @@ mod tests {
             ("google", "listen.admin", "off", "listen.admin: \"off\" changes no profile"),
         ] {
             let changes = if key.is_empty() { BTreeMap::new() } else { [(key.into(), text.into())].into() };
-            let refusal = recorded_profile(name, &changes).unwrap_err().to_string();
+            let refusal = recorded_profile(name, VERSION, &changes).unwrap_err().to_string();
             assert!(refusal.contains(expected), "{refusal}");
         }
     }

@@ -15,7 +15,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The version of this table. A record names it: another meaning of a knob is another version.
+/// The version of this table. A record names it: another meaning of a knob is another version. Since 2,
+/// `conservative` takes every 4xx but 404 and 410 for a closed door, and judges all readings of a path.
 pub const VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -214,7 +215,11 @@ const KOSTER_1996: Profile = Profile {
 const CONSERVATIVE: Profile = Profile {
     name: "conservative",
     dialect: Dialect { spellings: Spellings::AllReadings, ..Dialect::RFC9309 },
-    meanings: Meanings { unauthorized: Meaning::Forbidden, ..RFC9309.meanings },
+    meanings: Meanings {
+        unauthorized: Meaning::Forbidden,
+        other_4xx: Meaning::Forbidden,
+        ..RFC9309.meanings
+    },
     outage: Outage { after: Access::Disallow, ..RFC9309.outage },
     ..RFC9309
 };
@@ -229,6 +234,16 @@ impl Profile {
 
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// The row of that name as `version` of the table had it; the latest, where the version is newer.
+    pub fn named_in(name: &str, version: u32) -> Option<Self> {
+        let mut row = Self::named(name)?;
+        if version < 2 && row.name == CONSERVATIVE.name {
+            row.meanings.other_4xx = RFC9309.meanings.other_4xx;
+            row.dialect = RFC9309.dialect;
+        }
+        Some(row)
     }
 
     /// What `cause` means here.

@@ -131,6 +131,7 @@ impl Draft<'_> {
             _ => None,
         };
         audit::Robots {
+            asked_as: known.asked_as().map(|identity| Record::text(identity.as_str().as_bytes())),
             capture: snapshot.map(|snapshot| text::hex(&snapshot.capture.sha256)),
             cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
             confirmed_at: copy.map(|copy| copy.confirmed_at),

@@ -204,7 +204,7 @@ impl Site {
 
     fn again(&self, denial: &Denial) -> Outcome {
         let mut replay =
-            Replay::recorded(self.dir.path(), |name, _| Ok(Profile::named(name).expect("a profile")));
+            Replay::recorded(self.dir.path(), |name, _, _| Ok(Profile::named(name).expect("a profile")));
         replay.again(&denial.record)
     }
 
@@ -339,7 +339,7 @@ fn what_was_changed_in_a_record_or_in_its_evidence_does_not_come_out_the_same() 
     let changed = |change: fn(&mut audit::Record)| {
         let mut record = denial.record.clone();
         change(&mut record);
-        let mut replay = Replay::recorded(site.dir.path(), |name, _| Ok(Profile::named(name).unwrap()));
+        let mut replay = Replay::recorded(site.dir.path(), |name, _, _| Ok(Profile::named(name).unwrap()));
         replay.again(&record)
     };
     let differs = |outcome: &Outcome| matches!(outcome, Outcome::Differs { .. });

@@ -51,7 +51,7 @@ impl Changes {
     /// Waits for the next change, and returns what is known then under `profile`, for an agent with this
     /// product token.
     pub async fn next(&self, profile: &Arc<Profile>, agent: Option<&str>, client: &Client) -> Known {
-        let question = Question { origin: &self.origin, profile, agent, client };
+        let question = Question::new(&self.origin, profile, agent, client);
         loop {
             let entry = self.news.next().await;
             // What is due already says nothing.

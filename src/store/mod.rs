@@ -31,7 +31,7 @@ mod upkeep;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -188,7 +188,7 @@ impl Store {
         agent: Option<&str>,
         client: &Client,
     ) -> Result<Known, Undecided> {
-        let question = Question { origin, profile, agent, client, identity: OnceLock::new() };
+        let question = Question::new(origin, profile, agent, client);
         let look = self.look(&question, false)?;
         if let Look::Current(known) = look {
             self.counters.hits.fetch_add(1, Ordering::Relaxed);

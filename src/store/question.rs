@@ -19,7 +19,18 @@ pub(super) struct Question<'a> {
     pub agent: Option<&'a str>,
     pub client: &'a Client,
     /// As whom a fetch is made for it, once that is of interest.
-    pub identity: OnceLock<FetchIdentity>,
+    identity: OnceLock<FetchIdentity>,
+}
+
+impl<'a> Question<'a> {
+    pub(super) const fn new(
+        origin: &'a Origin,
+        profile: &'a Arc<Profile>,
+        agent: Option<&'a str>,
+        client: &'a Client,
+    ) -> Self {
+        Self { origin, profile, agent, client, identity: OnceLock::new() }
+    }
 }
 
 /// How a question stands.

@@ -109,6 +109,7 @@ pub fn record(n: u64) -> Record {
 fn robots(origin: &str) -> Robots {
     let noon = Some(Moment::from_millis(NOON));
     Robots {
+        asked_as: None,
         capture: None,
         cause: None,
         confirmed_at: noon,

@@ -26,6 +26,7 @@ mod lasting;
 mod life;
 mod metrics;
 mod mint;
+mod per_agent;
 mod policy;
 mod reload;
 mod resting;

@@ -110,6 +110,7 @@ fn robots(input: &mut Input<'_>) -> Robots {
     const STATES: [RobotsStatus; 3] =
         [RobotsStatus::Rules, RobotsStatus::Unavailable, RobotsStatus::Unreachable];
     Robots {
+        asked_as: input.some(Input::text),
         capture: input.some(Input::text),
         cause: input.some(Input::text),
         confirmed_at: input.some(moment),

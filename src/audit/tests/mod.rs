@@ -60,6 +60,7 @@ fn full() -> Record {
             read_as: Vec::new(),
         }),
         robots: Some(Grounds::from(Robots {
+            asked_as: None,
             capture: Some(crate::text::sha256_hex(b"{}")),
             confirmed_at: Some(NOON),
             cut: false,

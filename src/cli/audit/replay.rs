@@ -61,8 +61,8 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
         Some(name) => {
             Replay::under(&dir, Profile::named(name.as_str()).expect("the names are those of the table"))
         }
-        None => Replay::recorded(&dir, |name, changes| {
-            recorded_profile(name, changes).map_err(|refusal| refusal.0[0].to_string())
+        None => Replay::recorded(&dir, |name, version, changes| {
+            recorded_profile(name, version, changes).map_err(|refusal| refusal.0[0].to_string())
         }),
     };
     let mut output = BufWriter::new(io::stdout().lock());
@@ -142,7 +142,7 @@ fn summary(count: &Count, profile: Option<ProfileName>) -> String {
     }
     say(count.undecidable, "do not tell enough to be decided again");
     say(count.no_evidence, "have lost their evidence");
-    let version = format!("were made by another version of the profiles than {VERSION}, this program's");
+    let version = format!("were made by a newer version of the profiles than {VERSION}, this program's");
     say(count.other_version, &version);
     lines.join("\n") + "\n"
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::shown::{Attempt, File, Shown, State, size};
+use super::shown::{Attempt, File, OfAgent, Shown, State, size};
 use super::{Holder, origin};
 use crate::admin::control::Question;
 use crate::audit::parse_time;
@@ -57,6 +57,10 @@ fn text(shown: &Shown, now: Moment, paint: Paint) -> String {
     lines.extend(shown.states.iter().flat_map(|state| of_state(state, now, paint)));
     lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
     lines.extend(shown.failed.iter().flat_map(|failed| of_failure(failed, now)));
+    lines.extend(shown.agents.iter().flat_map(|agent| of_agent(agent, now, paint)));
+    if shown.others_ask {
+        lines.push("  any other agent is asked for before it goes by what is above".into());
+    }
     lines.join("\n") + "\n"
 }
 
@@ -101,6 +105,13 @@ fn of_file(file: &File, now: Moment) -> Vec<String> {
 
 fn of_failure(failed: &Attempt, now: Moment) -> Vec<String> {
     block("last try", vec![failed.why.clone(), failed.url.clone(), when(&failed.at, now)])
+}
+
+fn of_agent(agent: &OfAgent, now: Moment, paint: Paint) -> Vec<String> {
+    let mut lines = vec![format!("as {}, for it alone", paint.strong(&agent.asked_as))];
+    lines.extend(agent.states.iter().flat_map(|state| of_state(state, now, paint)));
+    lines.extend(of_failure(&agent.answer, now));
+    lines
 }
 
 /// A name, and beside it what there is to say.

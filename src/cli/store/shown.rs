@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::audit::print_time;
 use crate::limits::{RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
-use crate::store::{Failed, Good, Kept, Report};
+use crate::store::{self, Failed, Good, Kept, Report};
 use crate::text::{self, hex};
 
 #[derive(Serialize)]
@@ -22,6 +22,20 @@ pub struct Shown {
     pub failed: Option<Attempt>,
     /// Whether the site's pages answered when that was last of interest.
     pub site_up: bool,
+    /// What holds for one agent alone, in place of `states` and `failed`.
+    pub agents: Vec<OfAgent>,
+    /// Whether any agent that is not among `agents` is asked for before it goes by `states`.
+    pub others_ask: bool,
+}
+
+/// What one agent was told.
+#[derive(Serialize)]
+pub struct OfAgent {
+    /// As whom its robots.txt was asked for: the User-Agent without the version and the contact.
+    pub asked_as: String,
+    pub states: Vec<State>,
+    /// Its own last attempt.
+    pub answer: Attempt,
 }
 
 #[derive(Serialize)]
@@ -73,6 +87,18 @@ impl Shown {
             file: knowledge.good.map(|good| File::of(good, lines)),
             failed: knowledge.failed.map(Attempt::of),
             site_up: knowledge.site_up,
+            agents: knowledge.agents.into_iter().map(OfAgent::of).collect(),
+            others_ask: knowledge.others.is_some(),
+        }
+    }
+}
+
+impl OfAgent {
+    fn of(told: store::OfAgent) -> Self {
+        Self {
+            asked_as: text::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_OCTETS_MAX),
+            states: told.states.into_iter().map(State::of).collect(),
+            answer: Attempt::of(told.answer),
         }
     }
 }

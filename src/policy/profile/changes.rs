@@ -29,10 +29,17 @@ impl Profile {
     /// The settings by which the profile differs from the row of its name, as one would write them.
     /// A record repeats them: with them it can be decided again without the configuration.
     pub fn changes(&self) -> BTreeMap<String, String> {
-        let Some(row) = Self::named(self.name).filter(|row| self != row) else { return BTreeMap::new() };
+        Self::named(self.name).map(|row| self.changes_of(&row)).unwrap_or_default()
+    }
+
+    /// The settings by which it differs from `row`, which another version of the table may have had.
+    pub fn changes_of(&self, row: &Self) -> BTreeMap<String, String> {
+        if self == row {
+            return BTreeMap::new();
+        }
         let differs = |(name, print): &Setting| {
             let ours = print(self);
-            (ours != print(&row)).then(|| ((*name).to_owned(), ours))
+            (ours != print(row)).then(|| ((*name).to_owned(), ours))
         };
         SETTINGS.iter().filter_map(differs).collect()
     }

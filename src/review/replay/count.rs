@@ -21,7 +21,7 @@ pub struct Count {
     pub not_of_robots: BTreeMap<String, u64>,
     pub undecidable: u64,
     pub no_evidence: u64,
-    /// Records of another version of the profiles than this program's. They are among the others.
+    /// Records of a version of the profiles that this program does not know. They are among the others.
     pub other_version: u64,
 }
 
@@ -29,7 +29,7 @@ impl Count {
     /// Adds `outcome`, which came of `record`.
     pub fn add(&mut self, record: &Record, outcome: &Outcome) {
         self.records += 1;
-        self.other_version += u64::from(record.profile.version != VERSION);
+        self.other_version += u64::from(record.profile.version > VERSION);
         match outcome {
             Outcome::Same => self.same += 1,
             Outcome::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,

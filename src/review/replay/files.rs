@@ -16,8 +16,8 @@ use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 use crate::store::as_far_as_known;
 
-/// Makes the profile that a record names, or says why there is none.
-pub type MakeProfile = fn(&str, &BTreeMap<String, String>) -> Result<Profile, String>;
+/// Makes the profile that a record names, of that version of the table, or says why there is none.
+pub type MakeProfile = fn(&str, u32, &BTreeMap<String, String>) -> Result<Profile, String>;
 
 /// Decides the records of one log again.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Under {
                 if let Some(known) = made.get(recorded) {
                     return Ok(Arc::clone(known));
                 }
-                let profile = Arc::new(make(&recorded.name, &recorded.settings)?);
+                let profile = Arc::new(make(&recorded.name, recorded.version, &recorded.settings)?);
                 made.put(recorded.clone(), Arc::clone(&profile));
                 Ok(profile)
             }

@@ -143,6 +143,7 @@ fn record(seq: u64) -> Record {
 
 fn robots(which: u64) -> Robots {
     Robots {
+        asked_as: None,
         capture: Some(hex(&capture(which).sha256)),
         cause: None,
         confirmed_at: Some(NOON),

@@ -29,7 +29,8 @@ pub struct Stats {
     pub file_bytes: u64,
     /// The version of how it is kept.
     pub schema: u64,
-    /// How many states there are of each kind; an origin has one for each profile.
+    /// How many states there are of each kind; an origin has one for each profile, and more where agents were
+    /// told apart.
     pub states: BTreeMap<String, u64>,
     /// Origins of which what is kept does not hold.
     pub broken: u64,
@@ -39,7 +40,8 @@ impl Stats {
     pub(super) fn of(file: &DatabaseFile) -> Result<Self, Trouble> {
         let mut states = BTreeMap::new();
         let counted = file.for_each(|_, knowledge| {
-            for kept in knowledge.states {
+            let of_agents = knowledge.agents.into_iter().flat_map(|agent| agent.states);
+            for kept in knowledge.states.into_iter().chain(of_agents) {
                 *states.entry(kept.state).or_default() += 1;
             }
             Ok(())

@@ -18,6 +18,9 @@ use super::{DEADLINE, tls};
 /// A write that takes longer has stalled: nobody reads.
 const STALL: Duration = Duration::from_millis(200);
 
+/// Octets of a User-Agent. Ordinary servers have such a bound on fields.
+const LONG_FIELD: usize = 4096;
+
 /// How often a held connection looks whether its client is still there.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -205,7 +208,8 @@ impl Origin {
         self.on("/robots.txt", ok_with("Content-Type: text/plain\r\n", robots_txt))
     }
 
-    /// What follows a request for `path`, as `/page` or, for one name only, `name/page`.
+    /// What follows a request for `path`, as `/page` or, for one name only, `name/page`; `token /page` for
+    /// those whose User-Agent begins with that product, and `long /page` for those beyond [`LONG_FIELD`].
     pub fn on(self, path: &str, script: Script) -> Self {
         self.routes().insert(path.to_owned(), VecDeque::from([script]));
         self
@@ -370,7 +374,13 @@ impl Shared {
         let name = received.field("host").and_then(|host| host.split_once(".localhost"));
         let path = received.path();
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys = [name.map(|(name, _)| format!("{name}{path}")), Some(path.to_owned())];
+        let field = received.field("user-agent").unwrap_or_default();
+        let agent = field.split(['/', ' ']).next().unwrap_or_default();
+        let of_agent = match field.len() {
+            length if length > LONG_FIELD => format!("long {path}"),
+            _ => format!("{agent} {path}"),
+        };
+        let keys = [Some(of_agent), name.map(|(name, _)| format!("{name}{path}")), Some(path.to_owned())];
         for scripts in keys.into_iter().flatten() {
             if let Some(scripts) = routes.get_mut(&scripts) {
                 let last = scripts.len() == 1;

@@ -140,6 +140,8 @@ fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
     let failures =
         robots.failures.map(|count| format!(", failed {count} times in a row")).unwrap_or_default();
     fields.push(("state", format!("{state}{failures}")));
+    let told = robots.asked_as.as_ref().map(|agent| format!("as {agent}, for which alone this holds"));
+    fields.extend(told.map(|told| ("asked", told)));
     fields.extend(moments.into_iter().filter_map(|(what, time)| Some((what, print_time(time?)))));
     fields.extend(robots.sha256.iter().map(|sha256| ("sha256", sha256.clone())));
     fields

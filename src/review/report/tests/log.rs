@@ -140,6 +140,7 @@ pub fn record(time: Moment, origin: &str, agent: Option<&str>, reason: Reason) -
 
 fn robots(time: Moment, origin: &str, sha256: Option<String>) -> Robots {
     Robots {
+        asked_as: None,
         capture: None,
         cause: None,
         confirmed_at: Some(time),
