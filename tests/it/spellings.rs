@@ -61,8 +61,9 @@ fn a14_in_all_readings_what_a_server_may_mend_is_judged_as_mended() {
 /// The records are decided again from their evidence, and say how the path was read.
 #[track_caller]
 fn is_proved(proxy: &Proxy, records: &[serde_json::Value]) {
-    let make =
-        |name: &str, changes: &_| recorded_profile(name, changes).map_err(|refusal| refusal.to_string());
+    let make = |name: &str, version: u32, changes: &_| {
+        recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())
+    };
     let mut replay = Replay::recorded(&proxy.audit_dir(), make);
     for record in records {
         let record = serde_json::from_value(record.clone()).expect("a record");

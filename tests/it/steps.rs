@@ -60,8 +60,8 @@ fn l7_what_was_undecided_for_too_many_steps_is_so_again() {
     denied.assert_error(403, "http_request_denied");
     assert!(denied.json()["detail"].as_str().is_some_and(|detail| detail.contains("too many steps")));
     let record = serde_json::from_value(proxy.record()).expect("a record");
-    let mut replay = Replay::recorded(&proxy.audit_dir(), |name, changes| {
-        recorded_profile(name, changes).map_err(|refusal| refusal.to_string())
+    let mut replay = Replay::recorded(&proxy.audit_dir(), |name, version, changes| {
+        recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())
     });
     assert_eq!(replay.again(&record), Outcome::Same);
     let dir = tempfile::tempdir().expect("a directory");
