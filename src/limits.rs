@@ -298,9 +298,9 @@ pub const EVIDENCE_KNOWN_MAX: usize = 16_384;
 /// Pieces of evidence that are written at once: each waits for the disk, and they wait together.
 pub const EVIDENCE_WRITERS_MAX: usize = 8;
 
-/// Pieces of evidence that are brought to the disk together: a record waits for those that came with its
-/// own, and a few dozen take as long as one.
-pub const EVIDENCE_TOGETHER_MAX: usize = 64;
+/// Pieces of evidence that are brought to the disk together, for what they share is brought there once: a
+/// record waits for those that came before its own, and no longer than for twice as many.
+pub const EVIDENCE_TOGETHER_MAX: usize = 1024;
 
 /// Records that wait for their evidence while others are written; with more, all wait.
 pub const EVIDENCE_RECORDS_WAITING_MAX: usize = 8192;

@@ -2,7 +2,7 @@
 //! log, and there for as long as the file being written names it. A thread of its own writes it, and
 //! only the records that name a new piece wait for that.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -33,6 +33,8 @@ pub(super) struct Exhibits {
     in_use: HashSet<ExhibitName>,
     /// To be given to the thread that writes them; those who wait for them bound them.
     new: HashMap<ExhibitName, Exhibit>,
+    /// Their names, in the order in which they came.
+    order: VecDeque<ExhibitName>,
     /// What that thread has in hand.
     under_way: Option<UnderWay>,
     /// Not on the shelf, because that could not be written.
@@ -54,8 +56,8 @@ impl Exhibits {
         let known_max = NonZeroUsize::new(EVIDENCE_KNOWN_MAX).expect("a bound is not zero");
         let (shelf, known) = (Shelf::of(audit_dir), LruCache::new(known_max));
         let writer = EvidenceWriter::start(shelf.clone())?;
-        let (new, under_way, failed) = (HashMap::new(), None, Vec::new());
-        Ok(Self { shelf, writer, durable, known, in_use, new, under_way, failed })
+        let (new, order, under_way, failed) = (HashMap::new(), VecDeque::new(), None, Vec::new());
+        Ok(Self { shelf, writer, durable, known, in_use, new, order, under_way, failed })
     }
 
     /// From now on, whether their names are to be on the disk before the lines.
@@ -76,7 +78,7 @@ impl Exhibits {
                 Some(under_way) if under_way.is_given_up => self.note_failed(exhibit),
                 Some(under_way) if under_way.names.contains(&name) => missing.push(name),
                 _ => {
-                    self.new.insert(name, exhibit);
+                    self.add(name, exhibit);
                     missing.push(name);
                 }
             }
@@ -89,7 +91,8 @@ impl Exhibits {
         if self.under_way.is_some() || self.new.is_empty() {
             return;
         }
-        let names: HashSet<_> = self.new.keys().take(EVIDENCE_TOGETHER_MAX).copied().collect();
+        let count = self.order.len().min(EVIDENCE_TOGETHER_MAX);
+        let names: HashSet<_> = self.order.drain(..count).collect();
         let exhibits = names.iter().filter_map(|name| self.new.remove(name)).collect();
         self.under_way = Some(UnderWay { since: monotonic(), names, is_given_up: false });
         // A thread that has ended takes too long, and is noticed by that.
@@ -136,6 +139,7 @@ impl Exhibits {
         let Some(under_way) = &mut self.under_way else { return Vec::new() };
         under_way.is_given_up = true;
         let mut names: Vec<_> = under_way.names.iter().copied().collect();
+        self.order.clear();
         for (name, exhibit) in std::mem::take(&mut self.new) {
             names.push(name);
             self.note_failed(exhibit);
@@ -154,8 +158,9 @@ impl Exhibits {
             return;
         }
         // They stay among the failed until they are kept.
-        let failed = self.failed.iter().map(|exhibit| ((exhibit.kind, exhibit.sha256), exhibit.clone()));
-        self.new.extend(failed);
+        for exhibit in self.failed.clone() {
+            self.add((exhibit.kind, exhibit.sha256), exhibit);
+        }
         self.start();
     }
 
@@ -190,6 +195,12 @@ impl Exhibits {
             }
         }
         Ok(removed)
+    }
+
+    fn add(&mut self, name: ExhibitName, exhibit: Exhibit) {
+        if self.new.insert(name, exhibit).is_none() {
+            self.order.push_back(name);
+        }
     }
 
     /// A few wait for the disk; others for the next record that names them.
