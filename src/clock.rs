@@ -1,9 +1,14 @@
 //! The only reader of the clock. Everything else is given the time.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+use http::HeaderValue;
+use rustls::pki_types::UnixTime;
+use rustls::time_provider::TimeProvider;
 
 use crate::moment::Moment;
 
@@ -20,9 +25,37 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the date")]
     fn wall(&self) -> Moment {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Moment::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+        moment(SystemTime::now())
     }
+}
+
+/// The date of the system as a moment: one before 1970 or after 9999 as the first or the last there is.
+fn moment(date: SystemTime) -> Moment {
+    let since_epoch = date.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Moment::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// TLS reads the date here, too: its own reading panics before 1970.
+impl TimeProvider for SystemClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_millis(self.wall().millis())))
+    }
+}
+
+/// The value of a `Date` field (RFC 9110 §6.6.1) for now. The HTTP engine's own panics before 1970 and after 9999.
+pub fn http_date() -> HeaderValue {
+    thread_local!(static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) });
+    let now = SystemClock.wall();
+    let second = now.millis() / 1000;
+    LAST.with_borrow_mut(|last| match last {
+        Some((of, value)) if *of == second => value.clone(),
+        _ => last.insert((second, date_of(now))).1.clone(),
+    })
+}
+
+fn date_of(moment: Moment) -> HeaderValue {
+    let date = SystemTime::UNIX_EPOCH + Duration::from_millis(moment.millis());
+    HeaderValue::try_from(httpdate::fmt_http_date(date)).expect("a date is ASCII")
 }
 
 /// A clock that stands still until it is moved; for tests and for `courtesy demo`.
@@ -50,4 +83,40 @@ impl Clock for ManualClock {
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the monotonic clock")]
 pub fn monotonic() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn f16_dates_that_http_cannot_write_are_those_at_the_ends() {
+        let after = |seconds: u64| moment(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(moment(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), Moment::from_millis(0));
+        assert_eq!(after(253_402_300_800), Moment::LAST);
+        assert_eq!(date_of(after(253_402_300_800)), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(date_of(after(0)), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(date_of(after(784_111_777)), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(Moment::LAST.plus(Duration::MAX), Moment::LAST);
+        assert_eq!(serde_json::from_str::<Moment>("18446744073709551615").unwrap(), Moment::LAST);
+        assert_eq!(serde_json::to_string(&Moment::from_millis(7)).unwrap(), "7");
+    }
+
+    proptest! {
+        #[test]
+        fn f16_no_date_of_the_system_panics(seconds in any::<i64>(), by in any::<u64>()) {
+            let distance = Duration::from_secs(seconds.unsigned_abs());
+            let epoch = SystemTime::UNIX_EPOCH;
+            let date = if seconds < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) };
+            let moment = moment(date.unwrap_or(epoch));
+            let later = moment.plus(Duration::from_millis(by));
+            prop_assert!(moment <= later && later <= Moment::LAST);
+            for moment in [moment, later] {
+                date_of(moment);
+                UnixTime::since_unix_epoch(Duration::from_millis(moment.millis()));
+            }
+        }
+    }
 }

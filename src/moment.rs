@@ -7,15 +7,32 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970-01-01T00:00:00Z. Arithmetic saturates: a hostile or broken clock can
-/// make a moment wrong, never make the program panic.
+/// Milliseconds since 1970-01-01T00:00:00Z, up to the end of the year 9999: the dates that HTTP (RFC 9110 §5.6.7) and
+/// RFC 3339 can write. What is made of a date beyond is its end: a hostile or broken clock can make a moment wrong,
+/// never make the program panic, or what it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "u64", into = "u64")]
 pub struct Moment(u64);
 
+impl From<u64> for Moment {
+    fn from(millis: u64) -> Self {
+        Self::from_millis(millis)
+    }
+}
+
+impl From<Moment> for u64 {
+    fn from(moment: Moment) -> Self {
+        moment.0
+    }
+}
+
 impl Moment {
+    /// 9999-12-31T23:59:59.999Z.
+    pub const LAST: Self = Self(253_402_300_799_999);
+
+    /// So many milliseconds after the beginning of 1970, or the last moment there is.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis)
+        if millis < Self::LAST.0 { Self(millis) } else { Self::LAST }
     }
 
     pub const fn millis(self) -> u64 {
@@ -24,7 +41,7 @@ impl Moment {
 
     /// This moment moved `by` into the future.
     pub fn plus(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
+        Self::from_millis(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// How long ago `earlier` was; zero when it is not earlier.

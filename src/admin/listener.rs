@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use http::Request;
+use http::header::DATE;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -19,6 +20,7 @@ use tracing::warn;
 
 use super::accept::{self, Newest};
 use super::{Watched, routes};
+use crate::clock;
 use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
 use crate::listener;
 
@@ -98,12 +100,14 @@ pub(super) async fn serve(
 
 async fn converse(stream: TcpStream, watched: Arc<Watched>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = routes::answer(&request, &watched);
+        let mut answer = routes::answer(&request, &watched);
+        answer.headers_mut().insert(DATE, clock::http_date());
         async move { Ok::<_, Infallible>(answer) }
     });
     // How a client's connection ends is no news: it has its answer, or has left.
     let _ = http1::Builder::new()
         .keep_alive(false)
+        .auto_date_header(false)
         .header_read_timeout(None)
         .max_buf_size(ADMIN_HEAD_OCTETS_MAX)
         .serve_connection(TokioIo::new(stream), service)

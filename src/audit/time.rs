@@ -10,18 +10,13 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::moment::Moment;
 
-/// The last of the year 9999, in milliseconds since 1970.
-const LAST_MILLIS: u64 = 253_402_300_799_999;
-
 /// `2026-11-20T21:17:00.123000Z`.
 pub fn print(moment: Moment) -> String {
     shown(moment).to_string()
 }
 
 fn shown(moment: Moment) -> Rfc3339Timestamp {
-    // A clock beyond the year 9999 is broken; a record of it is better than none.
-    let since = Duration::from_millis(moment.millis().min(LAST_MILLIS));
-    humantime::format_rfc3339_micros(SystemTime::UNIX_EPOCH + since)
+    humantime::format_rfc3339_micros(SystemTime::UNIX_EPOCH + Duration::from_millis(moment.millis()))
 }
 
 /// RFC 3339, of any zone and precision.

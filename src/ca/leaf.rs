@@ -16,6 +16,7 @@ use super::authority::Authority;
 use super::error::MintError;
 use super::root::{date, named, params};
 use super::tickets::HostTickets;
+use crate::clock::SystemClock;
 use crate::limits::LEAF_LIFE;
 use crate::moment::Moment;
 use crate::origin::Host;
@@ -67,10 +68,11 @@ impl Mint {
     /// data, which could be replayed.
     fn config(&self, chain: Vec<CertificateDer<'static>>, host: &Host) -> Result<ServerConfig, MintError> {
         let certified = CertifiedKey::new(chain, Arc::clone(&self.signing_key));
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
-            .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        let mut config =
+            ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(SystemClock))
+                .with_safe_default_protocol_versions()?
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         // In the order of `suites`: who comes through this proxy is on this machine or near it, and
         // computes as cheaply.

@@ -63,8 +63,8 @@ pub fn parse_date(text: &str) -> Result<Moment, String> {
     };
     moment
         .and_then(|moment| u64::try_from(moment.unix_timestamp_nanos() / 1_000_000).ok())
+        .filter(|millis| *millis <= Moment::LAST.millis())
         .map(Moment::from_millis)
-        .filter(|moment| in_utc(moment).is_some())
         .ok_or_else(|| format!("\"{text}\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\""))
 }
 

@@ -428,6 +428,18 @@ fn documented() -> String {
     DEFAULT_FILE.lines().map(|line| live(line) + "\n").collect()
 }
 
+proptest::proptest! {
+    #[test]
+    fn f16_every_moment_can_be_written_in_each_form(millis in proptest::prelude::any::<u64>()) {
+        use crate::moment::Moment;
+        let moment = Moment::from_millis(millis);
+        let printed = crate::audit::print_time(moment);
+        proptest::prop_assert_eq!(crate::audit::parse_time(&printed), Some(moment));
+        proptest::prop_assert!(super::spelling::print_date(&moment).ends_with('Z'));
+        proptest::prop_assert_eq!(crate::audit::new_id(moment).len(), 26);
+    }
+}
+
 fn is_setting(line: &str) -> bool {
     line.split_once(" = ")
         .is_some_and(|(name, _)| name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_'))

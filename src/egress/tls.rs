@@ -21,6 +21,7 @@ use super::signatures;
 use super::tls_words::handshake_error;
 use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
+use crate::clock::SystemClock;
 use crate::limits::TLS_SESSIONS_MAX;
 use crate::origin::{Host, Origin};
 use crate::suites::provider;
@@ -82,7 +83,7 @@ pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
 
 impl Connectors {
     fn new(provider: &Arc<CryptoProvider>, verifier: Arc<dyn ServerCertVerifier>) -> Self {
-        let mut config = ClientConfig::builder_with_provider(Arc::clone(provider))
+        let mut config = ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(SystemClock))
             .with_safe_default_protocol_versions()
             .expect("the provider supports TLS 1.2 and 1.3")
             .dangerous()

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::header::DATE;
 use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,8 +21,8 @@ use super::refusal::Refusal;
 use super::unsent::Unsent;
 use super::wire::Wire;
 use super::{Received, closing, turn_away};
-use crate::heap;
 use crate::limits::ENGINES_FIELDS_MAX;
+use crate::{clock, heap};
 
 /// How the engine has let go of a connection.
 pub enum Outcome<S> {
@@ -60,6 +61,8 @@ where
     }
     let mut connection = builder
         .half_close(true)
+        // Ours is within what a date can be, whatever the clock says.
+        .auto_date_header(false)
         .preserve_header_case(wire.choose_case())
         // The wire has the deadlines: the engine's own would also count the time between requests.
         .header_read_timeout(None)
@@ -103,7 +106,7 @@ pub async fn answer(
     channel: Arc<Channel>,
     turned_away: Option<Arc<Refusal>>,
 ) -> Result<Response<Body>, Infallible> {
-    Ok(match turned_away {
+    let mut response = match turned_away {
         None => {
             let proxy = channel.proxy.load_full();
             let head = &request.head;
@@ -118,5 +121,10 @@ pub async fn answer(
             channel.control.may_leave_unread();
             turn_away(&refusal, &request.head)
         }
-    })
+    };
+    // RFC 9110 §6.6.1: also an answer that has none gets its date here.
+    if !response.headers().contains_key(DATE) {
+        response.headers_mut().insert(DATE, clock::http_date());
+    }
+    Ok(response)
 }

@@ -57,6 +57,7 @@ where
     });
     let mut connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
+        .auto_date_header(false)
         .max_concurrent_streams(streams.max)
         .initial_stream_window_size(H2_STREAM_WINDOW_OCTETS)
         .initial_connection_window_size(H2_CONNECTION_WINDOW_OCTETS)
