@@ -224,6 +224,7 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
         classify(settings);
         settings.https.mixed = Mixed::Tunnel;
         settings.robots.mode = courtesy::config::Mode::Observe;
+        settings.robots.fetch_timeout = Duration::from_millis(200);
         settings.egress.connect_ports.push(port);
     });
     let mut client = proxy.client().tunnel(&format!("a.localhost:{port}"));
