@@ -1,6 +1,8 @@
 //! What the records of one origin tell beyond their number: which versions of its robots.txt decided,
 //! and when there was none to be had.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::print_moment;
@@ -9,10 +11,17 @@ use crate::audit::{Reason, Record, RobotsStatus};
 use crate::limits::REPORT_VERSIONS_MAX;
 use crate::moment::Moment;
 
+/// Agents of one origin that are named: as many as a proxy keeps answers for.
+const AGENTS_MAX: usize = 8;
+
 /// One origin.
 #[derive(Debug, Default)]
 pub struct Site {
     pub unreachable: Stretches,
+    /// For which agents alone it was, as far as records tell; a few of them.
+    pub unreachable_for: BTreeSet<String>,
+    /// Whether it was for all agents at some time.
+    pub unreachable_for_all: bool,
     /// Records that say it was refused for that.
     pub unreachable_records: u64,
     pub versions: Versions,
@@ -51,6 +60,13 @@ impl Site {
         if robots.state == RobotsStatus::Unreachable {
             let from = robots.since.unwrap_or(record.time).max(since.unwrap_or(Moment::from_millis(0)));
             self.unreachable.add(Stretch { from, to: record.time });
+            match &robots.asked_as {
+                None => self.unreachable_for_all = true,
+                Some(agent) if self.unreachable_for.len() < AGENTS_MAX => {
+                    self.unreachable_for.insert(agent.clone());
+                }
+                Some(_) => {}
+            }
         }
     }
 }

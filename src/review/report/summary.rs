@@ -121,6 +121,9 @@ pub struct Outages {
     pub longest_seconds: u64,
     #[serde(serialize_with = "print_option")]
     pub longest_since: Option<Moment>,
+    /// For which agents alone that holds; none where it holds for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
     /// Records of what was refused for that.
     pub records: u64,
 }

@@ -80,6 +80,19 @@ fn an_outage_is_counted_once_however_many_records_tell_of_it() {
 }
 
 #[test]
+fn an_outage_of_some_agents_names_them_and_one_of_all_does_not() {
+    let mut log = Lines::new();
+    for agent in ["B courtesy", "A courtesy", "B courtesy"] {
+        log.unreachable_for(NOON, "http://a.example", NOON, Some(agent));
+        log.unreachable_for(NOON, "http://b.example", NOON, Some(agent));
+    }
+    log.unreachable(NOON, "http://b.example", NOON);
+    let report = report_of(&log.lines, Filter::default()).unreachable;
+    let agents = report.rows.iter().map(|row| row.agents.join(", "));
+    assert_eq!(agents.collect::<Vec<_>>(), ["A courtesy, B courtesy", ""]);
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let mut log = Lines::new();
     log.rule(NOON, "http://a.example", "ExampleBot", "/", 2);

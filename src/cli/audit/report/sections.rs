@@ -127,7 +127,10 @@ fn unreachable(report: &Report) -> Section {
     let length = |seconds| span(std::time::Duration::from_secs(seconds));
     let lines = rows.iter().map(|row| {
         let cells = [
-            row.origin.clone(),
+            match row.agents.as_slice() {
+                [] => row.origin.clone(),
+                agents => format!("{} (only for {})", row.origin, agents.join(", ")),
+            },
             length(row.seconds),
             number(row.outages),
             length(row.longest_seconds),

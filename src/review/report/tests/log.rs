@@ -38,8 +38,13 @@ impl Log {
 
     /// A denial for want of a robots.txt.
     pub fn unreachable(&mut self, time: Moment, origin: &str, since: Moment) {
-        let robots =
-            Robots { state: RobotsStatus::Unreachable, since: Some(since), ..robots(time, origin, None) };
+        self.unreachable_for(time, origin, since, None);
+    }
+
+    /// The same, where the last attempt counts for one agent alone.
+    pub fn unreachable_for(&mut self, time: Moment, origin: &str, since: Moment, agent: Option<&str>) {
+        let (state, asked_as) = (RobotsStatus::Unreachable, agent.map(str::to_owned));
+        let robots = Robots { state, since: Some(since), asked_as, ..robots(time, origin, None) };
         let record = record(time, origin, Some("ExampleBot"), Reason::RobotsUnreachable);
         self.record(Record { robots: Some(robots.into()), ..record });
     }
