@@ -50,8 +50,8 @@ pub(super) struct Interest {
     fetches: Arc<Fetches>,
 }
 
-/// Sent to a fetch that is to give up.
-pub(super) type GiveUp = oneshot::Receiver<()>;
+/// Told to a fetch that is to give up, and why.
+pub(super) type GiveUp = oneshot::Receiver<Undecided>;
 
 impl Fetches {
     pub(super) fn new(bounds: Bounds) -> Arc<Self> {
@@ -91,17 +91,18 @@ impl Ticket {
         self.id
     }
 
-    /// Waits for a place. [`Undecided::Busy`] where too many wait, or this one is no longer waited for.
+    /// Waits for a place. [`Undecided::Busy`] where too many wait, [`Undecided::Left`] where this one is no
+    /// longer waited for.
     pub(super) async fn place(&self, progress: &Arc<Progress>) -> Result<GiveUp, Undecided> {
         let mut granted = match self.fetches.table().enter(self.id, progress) {
             Entered::Granted(give_up) => return Ok(give_up),
             Entered::Queued(granted) => granted,
-            Entered::Refused => return Err(Undecided::Busy),
+            Entered::Refused => return Err(Undecided::Left),
         };
         loop {
             let next_look = self.fetches.table().look(clock::monotonic());
             if let Ok(granted) = tokio::time::timeout(next_look, &mut granted).await {
-                return granted.map_err(|_| Undecided::Busy);
+                return granted.unwrap_or(Err(Undecided::Aborted));
             }
         }
     }

@@ -69,7 +69,7 @@ impl Flight {
         let store = Arc::clone(&self.store);
         let previous = match previous {
             Some(entry) => Some(entry),
-            None => match store.recall(&self.key.origin, &profile).await {
+            None => match store.recall(&self.key.origin, &profile, &ask.client).await {
                 Some(entry) if store.answers(&entry, &profile, &ask.identity) => {
                     return self.land_recalled(ask, &profile, entry);
                 }
@@ -106,7 +106,7 @@ impl Flight {
         let fetched = tokio::select! {
             fetched = fetcher.fetch(Ask { validators, ..ask }) => fetched,
             // The proxy's own shortage: nothing is learnt of the site.
-            Ok(()) = give_up => return Err(Undecided::Busy),
+            Ok(undecided) = give_up => return Err(undecided),
         };
         begun.ended(&fetched);
         let fetched = match fetched {

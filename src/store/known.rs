@@ -39,6 +39,10 @@ pub enum Undecided {
     /// A bound on fetches or waiters is reached.
     #[error("too many robots.txt files are being fetched")]
     Busy,
+    /// The fetch was given up as no request waited for it. Who came to wait for it since begins another, so
+    /// this is told to none.
+    #[error("the fetch of the origin's robots.txt was not waited for")]
+    Left,
     /// The fetch ended without a result: our fault, or the proxy is going down.
     #[error("the fetch of the origin's robots.txt was aborted")]
     Aborted,

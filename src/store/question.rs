@@ -105,6 +105,10 @@ impl Store {
                             look = self.look(question, has_waited)?;
                             continue;
                         }
+                        Err(Undecided::Left) => {
+                            look = self.look(question, has_waited)?;
+                            continue;
+                        }
                         landing => landing,
                     }
                 }

@@ -206,6 +206,7 @@ async fn ask_as(store: &Arc<Store>, host: &str, profile: &Arc<Profile>, client: 
         Err(Undecided::Refused(_)) => "refused",
         Err(Undecided::TimedOut) => "timed out",
         Err(Undecided::Busy) => "busy",
+        Err(Undecided::Left) => "left",
         Err(Undecided::Aborted) => "aborted",
     }
 }

@@ -10,6 +10,7 @@ use super::knowledge::Knowledge;
 use super::question::jitter;
 use super::restore::Blobs;
 use super::{Known, Store};
+use crate::clients::Key;
 use crate::fetch::FetchIdentity;
 use crate::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::origin::Origin;
@@ -59,22 +60,28 @@ impl Store {
         self: &Arc<Self>,
         origin: &Origin,
         asking: &Arc<Profile>,
+        client: &Key,
     ) -> Option<Arc<Entry>> {
         match self.unpack(origin, asking).await {
             Some(entry) => Some(entry),
-            None => self.load(origin, asking).await,
+            None => self.load(origin, asking, client).await,
         }
     }
 
     /// What the disk has of `origin`, also under `asking`.
-    async fn load(self: &Arc<Self>, origin: &Origin, asking: &Arc<Profile>) -> Option<Arc<Entry>> {
+    async fn load(
+        self: &Arc<Self>,
+        origin: &Origin,
+        asking: &Arc<Profile>,
+        client: &Key,
+    ) -> Option<Arc<Entry>> {
         let forgets = self.shelf().forgets;
         let (store, profile) = (Arc::clone(self), Arc::clone(asking));
         let revive = move |found| match found {
             Found::Waiting(entry) => Some(store.also_under(&profile, entry)),
             Found::Kept(knowledge, blobs) => store.revive(*knowledge, blobs, &profile),
         };
-        let (entry, is_new) = self.disk.as_ref()?.find(origin, revive).await?;
+        let (entry, is_new) = self.disk.as_ref()?.find(origin, client, revive).await?;
         if is_new {
             self.keep(origin, &entry);
         }
@@ -156,7 +163,7 @@ impl Store {
                 Found::Kept(knowledge, blobs) => (*knowledge, blobs),
             })
         };
-        self.disk.as_ref()?.find(origin, read).await.map(report)
+        self.disk.as_ref()?.find(origin, &Key::Proxy, read).await.map(report)
     }
 
     /// Forgets `origin`, in memory and on the disk: whether anything was known. A fetch under way

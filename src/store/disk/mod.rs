@@ -29,6 +29,7 @@ use std::time::Duration;
 use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::restore::Blobs;
+use crate::clients::Key;
 use crate::clock::Clock;
 use crate::limits::{STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_OCTETS_MAX, STORE_RETRY};
 use crate::origin::Origin;
@@ -109,11 +110,12 @@ impl Disk {
         self.shared.change(origin, Change::Forget);
     }
 
-    /// Looks for `origin`, on a thread that serves nobody, and lets `make` something of what is
-    /// found there. Nothing where it cannot be had in time.
+    /// Looks for `origin` in `client`'s turn, on a thread that serves nobody, and lets `make` something of
+    /// what is found there. Nothing where it cannot be had in time.
     pub(super) async fn find<T: Send + 'static>(
         &self,
         origin: &Origin,
+        client: &Key,
         make: impl FnOnce(Found) -> Option<T> + Send + 'static,
     ) -> Option<T> {
         if self.shared.hangs() {
@@ -122,7 +124,7 @@ impl Disk {
         }
         let (shared, origin) = (Arc::clone(&self.shared), origin.clone());
         let looked = async {
-            let turn = Arc::clone(&self.shared.loads).acquire_owned().await.ok()?;
+            let turn = self.shared.loads.acquire(client).await;
             let look = move || {
                 let made = shared.look(&origin).map(make);
                 shared.answers();

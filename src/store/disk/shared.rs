@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
-
 use super::file::{DatabaseFile, Row};
 use super::health::Health;
 use super::pending::{Change, Pending};
 use super::trouble::{Trouble, guarded};
 use super::{Config, Found};
+use crate::clients::FairSemaphore;
 use crate::clock::Clock;
 use crate::limits::{STORE_BATCH_MAX, STORE_LOADS_MAX};
 use crate::origin::Origin;
@@ -23,7 +22,7 @@ pub(super) struct Shared {
     pub(super) desk: Mutex<Desk>,
     /// Told of what somebody waits for on the desk.
     pub(super) changed: Condvar,
-    pub(super) loads: Arc<Semaphore>,
+    pub(super) loads: Arc<FairSemaphore>,
     /// A look has taken too long, and none has come back since.
     hangs: AtomicBool,
 }
@@ -63,7 +62,7 @@ impl Shared {
             desk: Mutex::new(desk),
             changed: Condvar::new(),
             hangs: AtomicBool::new(false),
-            loads: Arc::new(Semaphore::new(STORE_LOADS_MAX)),
+            loads: FairSemaphore::new(STORE_LOADS_MAX),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
+use super::super::Undecided;
 use super::{Bounds, GiveUp};
 use crate::clients::{Key, Turns};
 use crate::clock;
@@ -57,22 +58,25 @@ struct Fetch {
 enum Stage {
     /// It has not asked for a place yet, or waits for none any more.
     Idle,
-    Queued(oneshot::Sender<GiveUp>),
+    Queued(oneshot::Sender<Granted>),
     Running {
         /// On whose account.
         client: Key,
         since: Instant,
         /// None: it has been told.
-        give_up: Option<oneshot::Sender<()>>,
+        give_up: Option<oneshot::Sender<Undecided>>,
     },
 }
 
 /// What became of asking for a place.
 pub enum Entered {
     Granted(GiveUp),
-    Queued(oneshot::Receiver<GiveUp>),
+    Queued(oneshot::Receiver<Granted>),
     Refused,
 }
+
+/// A place, or why there is none.
+pub type Granted = Result<GiveUp, Undecided>;
 
 /// A fetch that may be given up.
 struct Candidate {
@@ -139,7 +143,7 @@ impl Table {
         if fetch.waiting.is_empty() {
             match fetch.stage {
                 Stage::Running { .. } if self.queued > self.stopping => self.stop(id),
-                _ => self.dismiss(id),
+                _ => self.dismiss(id, Undecided::Left),
             }
         }
     }
@@ -173,7 +177,7 @@ impl Table {
     }
 
     pub(super) fn end(&mut self, id: Id) {
-        self.dismiss(id);
+        self.dismiss(id, Undecided::Aborted);
         let Some(fetch) = self.fetches.remove(&id) else { return };
         if let Stage::Running { client, give_up, .. } = fetch.stage {
             self.stopping -= usize::from(give_up.is_none());
@@ -255,12 +259,12 @@ impl Table {
         }
     }
 
-    /// Has a fetch give up its place.
+    /// Has a fetch give up its place. Who joins one that was not waited for begins another.
     fn stop(&mut self, id: Id) {
-        if let Some(Fetch { stage: Stage::Running { give_up, .. }, .. }) = self.fetches.get_mut(&id)
+        if let Some(Fetch { stage: Stage::Running { give_up, .. }, waiting, .. }) = self.fetches.get_mut(&id)
             && let Some(give_up) = give_up.take()
         {
-            let _ = give_up.send(());
+            let _ = give_up.send(if waiting.is_empty() { Undecided::Left } else { Undecided::Busy });
             self.stopping += 1;
         }
     }
@@ -282,7 +286,7 @@ impl Table {
             self.queued -= 1;
             let give_up = self.run(turn.id, client);
             // Where its task has been dropped, its ticket is about to be.
-            let _ = sender.send(give_up);
+            let _ = sender.send(Ok(give_up));
         }
     }
 
@@ -296,15 +300,18 @@ impl Table {
         give_up
     }
 
-    /// It waits for a place no longer, and is told so.
-    fn dismiss(&mut self, id: Id) {
+    /// It waits for a place no longer, and is told why.
+    fn dismiss(&mut self, id: Id, why: Undecided) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
-        if matches!(fetch.stage, Stage::Queued(_)) {
-            fetch.stage = Stage::Idle;
-            self.queued -= 1;
-            if self.queued == 0 {
-                self.turns.sweep(|_| true);
-            }
+        if !matches!(fetch.stage, Stage::Queued(_)) {
+            return;
+        }
+        if let Stage::Queued(sender) = std::mem::replace(&mut fetch.stage, Stage::Idle) {
+            let _ = sender.send(Err(why));
+        }
+        self.queued -= 1;
+        if self.queued == 0 {
+            self.turns.sweep(|_| true);
         }
     }
 
@@ -314,7 +321,7 @@ impl Table {
         let Some((client, turn)) = self.turns.drop_newest_of_most() else { return false };
         let Some(fetch) = self.fetches.get(&turn.id) else { return true };
         if fetch.waiting.iter().all(|(key, _)| *key == client) {
-            self.dismiss(turn.id);
+            self.dismiss(turn.id, Undecided::Busy);
         }
         true
     }

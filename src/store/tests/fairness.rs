@@ -158,3 +158,24 @@ async fn f23_refreshes_yield_to_fetches_that_are_waited_for() {
     assert_eq!(house.asked(), ["old.example", "old.example", "new.example"]);
     assert_eq!(house.ask("old.example", &rfc9309()).await, "rules", "its copy serves");
 }
+
+#[tokio::test]
+async fn f23_who_joins_a_fetch_that_is_being_given_up_begins_another() {
+    let house = House::with(Config { fetches_max: 1, ..few_places() }, silent(3));
+    let left = house.asking("site.example", 1);
+    settle().await;
+    let other = house.asking("other.example", 2);
+    settle().await;
+    // Its place is needed as soon as it is left, and another client comes before it has ended.
+    left.abort();
+    let joined = house.asking("site.example", 3);
+    settle().await;
+    assert_eq!(house.asked(), ["site.example", "other.example"]);
+    drop(lock(&house.origins.held).remove(0));
+    house.answer(file(""));
+    settle().await;
+    house.answer(file(""));
+    assert_eq!(other.await.expect("no panic"), "rules");
+    assert_eq!(joined.await.expect("no panic"), "rules");
+    assert_eq!(house.fetches(), 3);
+}
