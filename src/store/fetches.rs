@@ -20,6 +20,11 @@ use crate::fetch::Progress;
 pub(super) use table::Id;
 use table::{Entered, Table};
 
+/// How long fetches to give up are left alone at least, and how often they are looked for at least while
+/// others wait.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(250);
+
 /// So many fetches, and for how long each has its place at least.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -79,6 +84,17 @@ impl Fetches {
         Interest { id, client: client.clone(), fetches: Arc::clone(self) }
     }
 
+    /// Has fetches given up for those that wait: now, and as long as any does.
+    fn look(self: &Arc<Self>) {
+        let mut table = self.table();
+        if std::mem::replace(&mut table.is_looked_at, true) {
+            table.look_soon(clock::monotonic());
+            return;
+        }
+        drop(table);
+        tokio::spawn(Looking { fetches: Arc::clone(self), has_ended: false }.on());
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         // Also taken while dropping, where a panic would be a second one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,16 +110,42 @@ impl Ticket {
     /// Waits for a place. [`Undecided::Busy`] where too many wait, [`Undecided::Left`] where this one is no
     /// longer waited for.
     pub(super) async fn place(&self, progress: &Arc<Progress>) -> Result<GiveUp, Undecided> {
-        let mut granted = match self.fetches.table().enter(self.id, progress) {
-            Entered::Granted(give_up) => return Ok(give_up),
-            Entered::Queued(granted) => granted,
-            Entered::Refused => return Err(Undecided::Left),
-        };
-        loop {
-            let next_look = self.fetches.table().look(clock::monotonic());
-            if let Ok(granted) = tokio::time::timeout(next_look, &mut granted).await {
-                return granted.unwrap_or(Err(Undecided::Aborted));
+        let entered = self.fetches.table().enter(self.id, progress);
+        match entered {
+            Entered::Granted(give_up) => Ok(give_up),
+            Entered::Queued(granted) => {
+                self.fetches.look();
+                granted.await.unwrap_or(Err(Undecided::Aborted))
             }
+            Entered::Refused => Err(Undecided::Left),
+        }
+    }
+}
+
+/// Looks for fetches to give up, as long as others wait for a place: one for all of them.
+struct Looking {
+    fetches: Arc<Fetches>,
+    has_ended: bool,
+}
+
+impl Looking {
+    async fn on(mut self) {
+        loop {
+            let next = self.fetches.table().look(clock::monotonic());
+            let Some(next) = next else {
+                self.has_ended = true;
+                return;
+            };
+            tokio::time::sleep(next.clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)).await;
+        }
+    }
+}
+
+impl Drop for Looking {
+    /// With its runtime, which goes down: the next fetch that waits goes on with it.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.fetches.table().is_looked_at = false;
         }
     }
 }

@@ -48,6 +48,18 @@ pub enum Undecided {
     Aborted,
 }
 
+impl Undecided {
+    /// Whether a request that joined a fetch is to look again, as that ended so for the sake of others: where
+    /// it was no longer waited for, always, and otherwise once.
+    pub(super) const fn is_of_others(&self, is_first: bool) -> bool {
+        match self {
+            Self::Left => true,
+            Self::Busy | Self::Aborted => is_first,
+            Self::Refused(_) | Self::TimedOut => false,
+        }
+    }
+}
+
 impl Known {
     pub(super) fn if_current(
         (state, profile): &(Arc<RobotsState>, Arc<Profile>),

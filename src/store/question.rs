@@ -100,12 +100,9 @@ impl Store {
                 Look::Join(waiting) => {
                     let is_first = !std::mem::replace(&mut has_waited, true);
                     match waiting.entry().await {
-                        // It was given up for want of what another client had used up.
-                        Err(Undecided::Busy | Undecided::Aborted) if is_first => {
-                            look = self.look(question, has_waited)?;
-                            continue;
-                        }
-                        Err(Undecided::Left) => {
+                        // It was given up: before this request came to wait for it, or for want of what
+                        // another client had used up.
+                        Err(why) if why.is_of_others(is_first) => {
                             look = self.look(question, has_waited)?;
                             continue;
                         }

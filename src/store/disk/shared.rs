@@ -105,7 +105,7 @@ impl Shared {
 
     /// Whether the disk does not answer. Never while no look is under way, for none would come back.
     pub(super) fn hangs(&self) -> bool {
-        self.hangs.load(Ordering::Relaxed) && self.loads.available_permits() < STORE_LOADS_MAX
+        self.hangs.load(Ordering::Relaxed) && self.loads.in_use() > 0
     }
 
     /// A look has taken too long: there are no more until one of those under way comes back.

@@ -8,7 +8,7 @@ use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
 use super::super::Undecided;
-use super::{Bounds, GiveUp};
+use super::{Bounds, GiveUp, LOOK_INTERVAL_MIN};
 use crate::clients::{Key, Turns};
 use crate::clock;
 use crate::fetch::Progress;
@@ -27,12 +27,10 @@ pub struct Table {
     queued: usize,
     stopping: usize,
     last: Id,
-    /// When fetches to give up were last looked for.
+    /// When fetches to give up were last looked for, and whether that is done again and again.
     looked: Option<Instant>,
+    pub(super) is_looked_at: bool,
 }
-
-/// How long that is left alone: with many clients it takes some time.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Of so many clients that wait, the first ones, it is looked which fetch they should have the place of.
 const CLIENTS_LOOKED_AT: usize = 64;
@@ -100,6 +98,7 @@ impl Table {
             stopping: 0,
             last: 0,
             looked: None,
+            is_looked_at: false,
         }
     }
 
@@ -187,14 +186,22 @@ impl Table {
         }
     }
 
-    /// Gives up fetches for those that wait. Returns after how long it is worth while to look again.
-    pub(super) fn look(&mut self, now: Instant) -> Duration {
-        let mut wanted = self.queued.saturating_sub(self.stopping);
-        let is_early = self.looked.is_some_and(|last| now.saturating_duration_since(last) < LOOK_INTERVAL);
-        if wanted == 0 || is_early {
-            return LOOK_INTERVAL;
+    /// As [`Self::look`], unless that was done a moment ago: with many clients it takes some time.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        if self.looked.is_none_or(|last| now.saturating_duration_since(last) >= LOOK_INTERVAL_MIN) {
+            self.look(now);
+        }
+    }
+
+    /// Gives up fetches for those that wait. Returns after how long it is worth while to look again; none
+    /// where no fetch waits, so that it is not looked any more.
+    pub(super) fn look(&mut self, now: Instant) -> Option<Duration> {
+        if self.queued == 0 {
+            self.is_looked_at = false;
+            return None;
         }
         self.looked = Some(now);
+        let mut wanted = self.queued.saturating_sub(self.stopping);
         let mut holdings = self.holdings();
         let (mut candidates, next) = self.candidates(now, &holdings);
         let clients = self.turns.clients().filter_map(|(client, mut turns)| {
@@ -218,7 +225,7 @@ impl Table {
                 true
             });
         }
-        next
+        Some(next)
     }
 
     /// Those that may be given up, the oldest first; and when the next one may be.
