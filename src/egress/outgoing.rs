@@ -47,8 +47,6 @@ pub struct Outgoing {
     streamed: Option<Box<Streamed>>,
     progress: Arc<Progress>,
     listener: Option<Arc<dyn Listener>>,
-    /// Whether the client is known to read what it asks for.
-    is_read: bool,
 }
 
 /// How much of a request's content may be read at once from its client: little, until the origin has shown that it
@@ -141,13 +139,13 @@ impl Way {
 impl Outgoing {
     /// No body.
     pub fn empty() -> Self {
-        Self { streamed: None, progress: Arc::new(Progress::new(true)), listener: None, is_read: false }
+        Self { streamed: None, progress: Arc::new(Progress::new(true)), listener: None }
     }
 
     /// That of a request which is sent once more: it had none.
     pub(super) fn again(&self) -> Self {
         let (progress, listener) = (Arc::clone(&self.progress), self.listener.clone());
-        Self { streamed: None, progress, listener, is_read: self.is_read }
+        Self { streamed: None, progress, listener }
     }
 
     /// A client's body, streamed as it comes.
@@ -164,12 +162,7 @@ impl Outgoing {
             charge: None,
             reads: None,
         };
-        Self {
-            streamed: Some(Box::new(streamed)),
-            progress: Arc::new(Progress::new(false)),
-            listener: None,
-            is_read: false,
-        }
+        Self { streamed: Some(Box::new(streamed)), progress: Arc::new(Progress::new(false)), listener: None }
     }
 
     /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
@@ -200,14 +193,14 @@ impl Outgoing {
 
     /// Says whether the client has shown that it reads what it asks for.
     #[must_use]
-    pub fn read_by(mut self, is_read: bool) -> Self {
-        self.is_read = is_read;
+    pub fn read_by(self, is_read: bool) -> Self {
+        self.progress.set_read(is_read);
         self
     }
 
     /// Whether it has.
-    pub(super) const fn is_read(&self) -> bool {
-        self.is_read
+    pub(super) fn is_read(&self) -> bool {
+        self.progress.is_read()
     }
 
     /// Lets `reads` know when more of the body may be read at once.

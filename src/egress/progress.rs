@@ -13,6 +13,8 @@ use crate::deadline::Deadline;
 #[derive(Debug, Default)]
 pub struct Progress {
     complete: AtomicBool,
+    /// The client is known to read what it asks for.
+    is_read: AtomicBool,
     /// Since when it has been the origin's turn; `None` while it is the client's.
     origins_since: Mutex<Option<Instant>>,
 }
@@ -21,6 +23,16 @@ impl Progress {
     /// With a body of which nothing is to come, or something.
     pub fn new(complete: bool) -> Self {
         Self { complete: AtomicBool::new(complete), ..Self::default() }
+    }
+
+    /// Says whether the client is known to read what it asks for.
+    pub fn set_read(&self, is_read: bool) {
+        self.is_read.store(is_read, Ordering::Relaxed);
+    }
+
+    /// Whether it is.
+    pub fn is_read(&self) -> bool {
+        self.is_read.load(Ordering::Relaxed)
     }
 
     /// The whole body has been taken.
