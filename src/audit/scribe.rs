@@ -202,7 +202,7 @@ impl Scribe {
     pub(super) fn commit(&mut self, batch: &mut Vec<Job>, settled: &[ExhibitName]) {
         // Held while the disk is asked: it may not answer.
         self.work.put_jobs(batch);
-        self.check_place();
+        self.check_place_now_and_then();
         self.work.take_jobs(batch);
         let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
         let mut take = |content, done, is_record| {

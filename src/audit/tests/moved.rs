@@ -83,6 +83,7 @@ fn a_directory_that_another_process_has_is_not_taken_and_nothing_is_lost() {
     let lock = fs::File::create(dir.join("lock")).unwrap();
     lock.lock().unwrap();
     assert_eq!(write(&writer), 2);
+    until("it is noticed", || writer.health().failing.is_some());
     let failing = writer.health().failing.unwrap();
     assert!(failing.starts_with("denial records go to a directory that has been moved away: "), "{failing}");
     assert!(failing.ends_with("another courtesy uses it"), "{failing}");
