@@ -238,6 +238,7 @@ fn f25_a_name_with_many_silent_addresses_costs_few_sockets() {
                 assert_eq!(response.reason(), "robots_unreachable", "that is what the site does");
             }
         });
-        assert!((2 * REQUESTS..=3 * REQUESTS).contains(&most), "{most} at once for {REQUESTS} requests");
+        // Three for each at a time; the table may show one that goes and the one that comes after it together.
+        assert!((2 * REQUESTS..=4 * REQUESTS).contains(&most), "{most} at once for {REQUESTS} requests");
     });
 }
