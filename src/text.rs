@@ -103,23 +103,33 @@ pub fn hex(octets: &[u8]) -> String {
     hex
 }
 
-/// The 32 octets of a digest in lower-case hexadecimal; `None` if the text is none.
+/// The 32 octets of a digest in lower-case hexadecimal; `None` if the text is none. Each record names several,
+/// so the digits are looked up, and judged together at the end.
 pub fn digest(hex: &str) -> Option<[u8; 32]> {
-    let nibble = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let mut octets = [0; 32];
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+    let mut octets = [0; 32];
     if pairs.len() != octets.len() || !rest.is_empty() {
         return None;
     }
+    let mut seen = 0;
     for (octet, [high, low]) in octets.iter_mut().zip(pairs) {
-        *octet = nibble(*high)? << 4 | nibble(*low)?;
+        let (high, low) = (DIGITS[usize::from(*high)], DIGITS[usize::from(*low)]);
+        seen |= high | low;
+        *octet = high << 4 | low & 0xf;
     }
-    Some(octets)
+    (seen < 0x10).then_some(octets)
 }
+
+/// What each octet is worth as a digit of lower-case hexadecimal; 0x10 if it is none.
+const DIGITS: [u8; 256] = {
+    let mut digits = [0x10; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value] as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
 
 fn misleads(character: char) -> bool {
     character.is_control()

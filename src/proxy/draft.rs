@@ -156,8 +156,10 @@ impl Draft<'_> {
     fn record(&self, reason: Reason) -> Record {
         let now = self.now();
         let octets = |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
+        let origin = self.subject.origin().to_string();
         let url = match self.subject {
-            Subject::Resource(target) => target.to_string(),
+            // An address is dear to write, so it is written once.
+            Subject::Resource(target) => [&origin, target.path_in_url()].concat(),
             // As a CONNECT names it.
             Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
         };
@@ -173,7 +175,7 @@ impl Draft<'_> {
             group: None,
             id: audit::new_id(now),
             method: Record::text(self.ask.method.as_str().as_bytes()),
-            origin: self.subject.origin().to_string(),
+            origin,
             path_seen: matches!(self.subject, Subject::Resource(_)),
             prev: String::new(),
             profile: audit::Profile::of(self.rules.profile(&self.agent, self.subject.origin())),

@@ -49,12 +49,16 @@ impl Target {
     pub fn judged_path(&self) -> &str {
         if self.path == WHOLE { "/" } else { self.path.as_str() }
     }
+
+    /// What follows the origin in its URL.
+    pub fn path_in_url(&self) -> &str {
+        if self.path == WHOLE { "" } else { self.path.as_str() }
+    }
 }
 
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let path = if self.path == WHOLE { "" } else { self.path.as_str() };
-        write!(f, "{}{path}", self.origin)
+        write!(f, "{}{}", self.origin, self.path_in_url())
     }
 }
 
