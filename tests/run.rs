@@ -209,7 +209,14 @@ fn the_command_has_the_limits_of_its_caller() {
     let program = env!("CARGO_BIN_EXE_courtesy");
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh", program, "run", "--summary", "none", "--", "sh", "-c"]);
-    shell.arg("ulimit -Sc; ulimit -Sn; grep -E 'core file|open files' /proc/$PPID/limits");
+    // The proxy takes them again once the command has begun, which may be sooner.
+    shell.arg(
+        "ulimit -Sc; ulimit -Sn; tries=0
+        until awk '/open files/ { exit $4 != $5 }' /proc/$PPID/limits || [ $tries -eq 500 ]; do
+            tries=$((tries + 1))
+        done
+        grep -E 'core file|open files' /proc/$PPID/limits",
+    );
     let ended = end(shell.env("COURTESY__STATE_DIR", dir.path()));
     let lines: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((&lines[0], &*lines[2]), (&lines[1], &["200"][..]), "{}", ended.stdout);
