@@ -222,7 +222,7 @@ mod tests {
         for places in [0, 8] {
             let beside = FairSemaphore::new(places);
             let connected =
-                connect(&addresses, Duration::from_secs(20), &beside, Asker::Client(&key)).await.unwrap();
+                connect(&addresses, Duration::from_secs(4), &beside, Asker::Client(&key)).await.unwrap();
             assert_eq!(connected.peer_addr().unwrap(), good.local_addr().unwrap());
         }
     }

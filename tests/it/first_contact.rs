@@ -201,21 +201,15 @@ fn f24_a_queue_of_the_proxy_is_not_held_against_a_site() {
         assert!(reasons.iter().all(|reason| reason == "undecided"), "{reasons:?}");
     }
     let silent = Silent::start();
-    let proxy = Proxy::with(|settings| {
-        settings.robots.max_fetches = 1;
-        settings.robots.fetch_timeout = millis(500);
-        settings.robots.busy_fetch_timeout = millis(500);
-    });
-    let before: Vec<_> = (0..8).map(|number| Ipv4Addr::new(127, 0, 3, number)).collect();
-    let mut clients: Vec<_> =
-        before.iter().map(|from| Client::connect_from(*from, proxy.address())).collect();
-    for (number, client) in clients.iter_mut().enumerate() {
-        client.ask("GET", &silent.url(number), "");
-    }
-    until("they wait", || proxy.stats().waiters == 8);
+    let proxy = Proxy::with(|settings| settings.robots.max_fetches = 1);
+    let mut holder = Client::connect_from(Ipv4Addr::new(127, 0, 0, 2), proxy.address());
+    holder.ask("GET", &silent.url(0), "");
+    until("the place is taken", || proxy.stats().fetches == 1);
+    // For who comes from now on; the fetch that is under way has longer.
+    proxy.change(|settings| settings.robots.fetch_timeout = millis(100));
     let site = Origin::with_robots("");
     assert_eq!(proxy.get(&site.url("/")).reason(), "undecided");
-    drop(clients);
+    drop(holder);
     until("it is its turn", || proxy.get(&site.url("/")).status() == 200);
     assert_eq!(site.count("/robots.txt"), 1);
 }
