@@ -230,7 +230,8 @@ fn f25_a_name_with_many_silent_addresses_costs_few_sockets() {
                 })
                 .collect();
             until("all have given up", || {
-                most = most.max(connecting(81));
+                // No one instant: in one look a socket that goes may stand beside its successor.
+                most = most.max(connecting(81).min(connecting(81)).min(connecting(81)));
                 asking.iter().all(|request| request.is_finished())
             });
             for request in asking {
@@ -238,7 +239,6 @@ fn f25_a_name_with_many_silent_addresses_costs_few_sockets() {
                 assert_eq!(response.reason(), "robots_unreachable", "that is what the site does");
             }
         });
-        // Three for each at a time; the table may show one that goes and the one that comes after it together.
-        assert!((2 * REQUESTS..=4 * REQUESTS).contains(&most), "{most} at once for {REQUESTS} requests");
+        assert!((2 * REQUESTS..=3 * REQUESTS).contains(&most), "{most} at once for {REQUESTS} requests");
     });
 }
