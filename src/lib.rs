@@ -35,12 +35,12 @@
 //! | [`files`] | files that an operator names, read whole and bounded |
 //! | [`private`] | files that hold secrets |
 //! | [`suites`] | the cryptography of TLS, for both sides |
-//! | [`clients`] | who may use the proxy: addresses, users and their passwords, how much each at a time |
+//! | [`clients`] | who may use the proxy: addresses, users and their passwords; how much each may have at a time, turns, the memory of requests |
 //! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
 //! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
 //! | [`evidence`] | what records can be checked against: files and captures by SHA-256, WARC |
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
-//! | [`store`] | what is known of each origin; one fetch at a time, everybody waits for the same one |
+//! | [`store`] | what is known of each origin, and what single agents were told; one fetch that all wait for, then one for each agent |
 //! | [`audit`] | the denial record, its chain, its files and its writer |
 //! | [`review`] | reads the records: filter, follow, verify, decide again, report, archive their evidence |
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
