@@ -93,7 +93,11 @@ fn the_command_has_the_terminal_and_every_variable() {
     let ended = run(&["--", "sh", "-c", "cat; echo oops >&2; env"]);
     assert!(ended.stderr.starts_with("oops\n"), "{}", ended.stderr);
     assert!(ended.stdout.contains("\nhttp_proxy=http://127.0.0.1:"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nNO_PROXY=\n"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("\nNO_PROXY=localhost,.localhost,127.0.0.1,127.0.0.0/8\n"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stderr.contains("no request came this way"), "{}", ended.stderr);
 }
 
@@ -138,7 +142,7 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     let script = format!(
         "for page in / /a /private/b; do wget -q -t1 -O- --content-on-error http://{site}$page; done; exit 0"
     );
-    let arguments = ["run", "--allow-private", "--summary", "json", "--summary-file"];
+    let arguments = ["run", "--allow-private", "--proxy-loopback", "--summary", "json", "--summary-file"];
     let arguments = [&arguments[..], &[file.to_str().unwrap(), "--", "sh", "-c", &script]].concat();
     let ended = end(&mut courtesy(dir.path(), &arguments));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -163,7 +167,10 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
 fn the_summary_is_one_line_and_the_way_to_the_records() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("http://{}/private/", site());
-    let ended = end(&mut courtesy(dir.path(), &["run", "--allow-private", "wget", "-q", "-t1", &url]));
+    let ended = end(&mut courtesy(
+        dir.path(),
+        &["run", "--allow-private", "--proxy-loopback", "wget", "-q", "-t1", &url],
+    ));
     assert_eq!(ended.code, Some(8), "wget says 8 for an error of the server");
     let mut lines = ended.stderr.lines();
     let expected = "courtesy: 1 request to 1 origin · 0 forwarded · 1 denied (1 by rule)";
@@ -171,6 +178,36 @@ fn the_summary_is_one_line_and_the_way_to_the_records() {
     let hint = "1 record; see them with: courtesy audit query --run ";
     let run = lines.next().unwrap().trim_start().strip_prefix(hint).unwrap();
     assert!(dir.path().join("runs").join(run).join("audit/denials.jsonl").is_file(), "{run}");
+}
+
+/// A service of the command's own, such as the driver of a browser: it is no crawl.
+#[test]
+fn loopback_is_outside_the_proxy_unless_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let [url, by_name] = ["127.0.0.1", "localhost"].map(|host| format!("http://{host}:{}/a", site().port()));
+    let script = format!("wget -q -t1 -O- {url} && curl -sS {by_name}");
+    let ended = end(&mut courtesy(dir.path(), &["run", "--summary", "json", "--", "sh", "-c", &script]));
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), "a page\na page\n"), "{}", ended.stderr);
+    let summary: Value = serde_json::from_str(&ended.stderr).unwrap();
+    assert_eq!([&summary["requests"], &summary["proxy_loopback"]], [&json!(0), &json!(false)]);
+    assert_eq!(summary["no_proxy"], "localhost,.localhost,127.0.0.1,127.0.0.0/8");
+
+    let both = ["run", "--allow-private", "--proxy-loopback", "--summary", "json", "--", "curl", "-sS", &url];
+    let ended = end(&mut courtesy(dir.path(), &both));
+    let summary: Value = serde_json::from_str(&ended.stderr).unwrap();
+    assert_eq!((&*ended.stdout, &summary["forwarded"]), ("a page\n", &json!(1)));
+    assert_eq!([&summary["proxy_loopback"], &summary["no_proxy"]], [&json!(true), &json!("<-loopback>")]);
+}
+
+/// A client that does not heed NO_PROXY is told which flags lead where.
+#[test]
+fn the_refusal_of_loopback_under_run_names_the_right_flags() {
+    let url = format!("http://{}/a", site());
+    let refused = run(&["--proxy-loopback", "--", "curl", "-sS", &url]).stdout;
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("loopback") && detail.contains("NO_PROXY"), "{detail}");
+    assert!(detail.contains("start with both --proxy-loopback and --allow-private"), "{detail}");
 }
 
 #[test]
@@ -190,7 +227,10 @@ fn env_says_the_same_to_each_reader() {
     let json: Vec<Value> = serde_json::from_str(&env(&["--shell", "json", "--no-proxy", "a.b"])).unwrap();
     assert_eq!(json.len(), env(&["--no-proxy", "a.b"]).lines().count());
     let of = |name: &str| json.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone();
-    assert_eq!([of("HTTPS_PROXY"), of("no_proxy")], ["http://127.0.0.1:4000", "a.b"]);
+    assert_eq!(
+        [of("HTTPS_PROXY"), of("no_proxy")],
+        ["http://127.0.0.1:4000", "localhost,.localhost,127.0.0.1,127.0.0.0/8,a.b"]
+    );
 }
 
 #[test]

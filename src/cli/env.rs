@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use super::clients::{self, print};
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::{ConfigFlags, ServeFlags};
+use super::no_proxy::NoProxyFlags;
 use super::output;
 use super::users::password;
 use crate::clients::check_name;
@@ -21,8 +22,9 @@ Examples:
   eval \"docker run $(courtesy env --shell docker) IMAGE\"
   courtesy env --shell json | jq -r '.[] | [.name, .who] | @tsv'
 
-The address is the one that `courtesy serve` would listen on. NO_PROXY is set to nothing, because
-an inherited list would lead a crawler around the proxy. Where HTTPS is intercepted, other
+The address is the one that `courtesy serve` would listen on. NO_PROXY names
+loopback alone, which means another machine to a proxy elsewhere; an inherited list would lead a
+crawler around the proxy. Where HTTPS is intercepted, other
 variables let clients trust the certificate authority that does it: the one in the state directory,
 so name the directory of the proxy that is served. The files they name are in `clients` there;
 bundles have the system's authorities, too.
@@ -39,9 +41,8 @@ pub struct EnvArgs {
     /// takes it from no variable
     #[arg(long, value_name = "NAME", value_parser = user)]
     user: Option<String>,
-    /// Hosts to go to directly, separated by commas (NO_PROXY)
-    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
-    no_proxy: String,
+    #[command(flatten)]
+    no_proxy: NoProxyFlags,
     #[command(flatten)]
     config: ConfigFlags,
 }
@@ -66,7 +67,7 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
     let proxy = *listener
         .ok_or_else(|| anyhow!("the port is chosen when the proxy starts: name it with --listen"))
         .or_exit(Exit::Usage)?;
-    let mut way = clients::way(proxy, &args.no_proxy, &settings)?;
+    let mut way = clients::way(proxy, args.no_proxy.list(), &settings)?;
     way.credentials = credentials(args, &settings)?;
     output::print(match args.shell {
         Reader::Bash => print::posix(&way),

@@ -17,6 +17,7 @@ mod health;
 mod http;
 pub mod logging;
 mod man;
+mod no_proxy;
 pub mod output;
 mod paint;
 mod private;

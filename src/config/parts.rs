@@ -112,6 +112,7 @@ impl Settings {
             max_attempts_beside: ATTEMPTS_BESIDE_MAX,
             max_header_bytes: octets(self.limits.max_header_bytes),
             max_headers: self.limits.max_headers,
+            under_run: self.under_run,
             hosts: egress::HostRules {
                 allow: self.egress.allow_hosts.clone(),
                 deny: self.egress.deny_hosts.clone(),

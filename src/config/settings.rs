@@ -46,6 +46,10 @@ pub struct Settings {
     pub store: Store,
     pub limits: Limits,
     pub log: Log,
+    /// Whether the proxy is that of one command, `courtesy run`, whose flags the remedies then name. Not a
+    /// setting: no file has it.
+    #[serde(skip)]
+    pub under_run: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -37,7 +37,7 @@ pub async fn permitted_addresses(
         }
     }
     match refused {
-        Some((ip, why)) if permitted.is_empty() => Err(prohibited(origin, ip, why)),
+        Some((ip, why)) if permitted.is_empty() => Err(prohibited(origin, ip, why, terms.config.under_run)),
         _ => Ok(permitted),
     }
 }
@@ -48,7 +48,7 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited) -> Error {
+fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> Error {
     let host = origin.host();
     match why {
         Prohibited::OwnListener => {
@@ -60,15 +60,29 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited) -> Error {
         Prohibited::Special(block) => Error::new(
             Failure::AddressProhibited,
             format!(
-                "{host} is {ip}, an address that is not reached by default: {block}. \
-                 To allow it, list its block in egress.allow, or start with --allow-private"
+                "{host} is {ip}, an address that is not reached by default: {block}. {}",
+                remedy(ip, under_run)
             ),
         ),
     }
 }
 
+/// What opens the address. Under `courtesy run` a client that names loopback has left NO_PROXY out of
+/// account, or was asked to: its own service needs the one remedy, a site to be tested the other.
+const fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
+    match under_run && ip.is_loopback() {
+        true => {
+            "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \
+             its client follows NO_PROXY. To send a site on this machine through the proxy, start with both \
+             --proxy-loopback and --allow-private"
+        }
+        false => "To allow it, list its block in egress.allow, or start with --allow-private",
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     use super::*;
@@ -93,6 +107,7 @@ mod tests {
             max_header_bytes: 1 << 14,
             max_headers: 10,
             hosts: HostRules::default(),
+            under_run: false,
         };
         let tls = crate::egress::tls_connector(Roots::Bundled, &[]).unwrap();
         Terms { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
@@ -130,5 +145,14 @@ mod tests {
             assert_eq!(found, Err(Failure::AddressProhibited), "{host}");
         }
         assert!(permitted(&["8.8.8.8"], "http://notlocalhost/").await.is_ok());
+    }
+
+    #[test]
+    fn under_run_the_remedy_of_loopback_is_another() {
+        let under_run = remedy(Ipv4Addr::LOCALHOST.into(), true);
+        assert!(under_run.contains("NO_PROXY") && under_run.contains("--proxy-loopback and --allow-private"));
+        for (ip, under_run) in [([127, 0, 0, 1], false), ([10, 0, 0, 1], true)] {
+            assert!(remedy(ip.into(), under_run).ends_with("or start with --allow-private"), "{ip:?}");
+        }
     }
 }

@@ -36,6 +36,8 @@ pub struct Config {
     pub max_header_bytes: usize,
     pub max_headers: usize,
     pub hosts: HostRules,
+    /// Whether the proxy is that of one command, `courtesy run`: a refusal then names its flags.
+    pub under_run: bool,
 }
 
 /// What all workers share: who may be contacted, what names mean, how many at a time.

@@ -1,11 +1,14 @@
-//! Debian's Chromium, driven by Playwright. It takes the way from the variables, but leaves loopback
-//! out unless it is told otherwise, and trusts only what is in the NSS database of its user.
+//! Debian's Chromium, driven by Playwright and by Selenium. It takes the way from the variables, and trusts
+//! only what is in the NSS database of its user.
 
 use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{DISTRUST, Run, Site, WELCOME, answers, apt, assert_denied, end, node, with_modules};
+use crate::support::{
+    DISTRUST, Run, Site, WELCOME, answers, apt, assert_denied, end, inside, node, program, python,
+    with_modules,
+};
 
 /// The trust that a user gives: once, with certutil.
 #[track_caller]
@@ -27,7 +30,7 @@ fn trust(run: &Run<'_>) {
 fn chromium() {
     apt("chromium", "chromium");
     let site = Site::start();
-    let run = Run::of(&site).option("--no-proxy=<-loopback>");
+    let run = Run::of(&site);
     trust(&run);
     let urls = [&site.four()[..], &["/page", "/private/page"].map(|path| site.other_url("https", path))];
     let urls = urls.concat();
@@ -58,10 +61,47 @@ fn chromium() {
 fn chromium_without_trust() {
     apt("chromium", "chromium");
     let site = Site::start();
-    let run = Run::of(&site).option("--no-proxy=<-loopback>");
+    let run = Run::of(&site);
     let ended =
         run.client([node(), with_modules("chromium.mjs", run.directory()), site.url("https", "/page")]);
     assert!(ended.stderr.contains("ERR_CERT_AUTHORITY_INVALID"), "{ended:#?}");
     assert!(ended.stderr.contains(DISTRUST), "{ended:#?}");
     assert_eq!(site.seen(), [], "nothing was asked for");
+}
+
+/// As it comes: its driver is a service on localhost, which is outside the proxy, and the site is not.
+#[test]
+fn selenium() {
+    inside("chromium::selenium", || {
+        apt("chromedriver", "chromium-driver");
+        let site = Site::elsewhere();
+        let run = Run::of(&site).without_loopback();
+        trust(&run);
+        let urls = site.four();
+        let ended =
+            run.client([python("selenium"), program("fetch_selenium.py")].into_iter().chain(urls.clone()));
+        let answers = answers(&ended.stdout);
+        let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200, 403, 200, 403], "{ended:#?}");
+        for pair in answers.chunks(2) {
+            assert!(
+                pair[0].body.contains(WELCOME) && pair[1].body.contains("Disallow: /private/"),
+                "{answers:#?}"
+            );
+        }
+        let ours =
+            |record: &Value| record["origin"].as_str().is_some_and(|origin| origin.contains("site.example"));
+        let records: Vec<_> = run.records().into_iter().filter(ours).collect();
+        assert_eq!(records.len(), 2, "{records:#?}");
+        for (record, url) in records.iter().zip([&urls[1], &urls[3]]) {
+            assert_denied(record, url, "Mozilla/5.0 ");
+        }
+        assert!(
+            site.seen().iter().all(|seen| seen.path == "/robots.txt" || seen.by_proxy),
+            "{:#?}",
+            site.seen()
+        );
+        assert!(site.seen().iter().all(|seen| !seen.path.starts_with("/private/")), "{:#?}", site.seen());
+        assert_eq!(run.summary()["proxy_loopback"], false);
+    });
 }

@@ -201,6 +201,7 @@ pub fn terms(authority: &Authority) -> Terms {
         max_header_bytes: 64 << 10,
         max_headers: 100,
         hosts: egress::HostRules::default(),
+        under_run: false,
     };
     Terms { config, policy, tls: connector }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::super::environment::{self, variable};
 use super::super::exit::{Exit, Failure, OrExit};
+use super::super::no_proxy::NoProxy;
 use super::trust::{self, Inherited};
 use super::{Trust, Way};
 use crate::ca::Authority;
@@ -15,13 +16,13 @@ use crate::proxy::HttpsMode;
 
 /// Writes the files, and makes the authority where there is none yet: clients may well be told of it
 /// before the proxy has started.
-pub fn way(proxy: SocketAddr, no_proxy: &str, settings: &Settings) -> Result<Way, Failure> {
+pub fn way(proxy: SocketAddr, no_proxy: NoProxy, settings: &Settings) -> Result<Way, Failure> {
     let trust = match settings.https().mode {
         HttpsMode::Intercept => Some(trust(settings)?),
         HttpsMode::Classify => None,
     };
     let java_options = variable("JAVA_TOOL_OPTIONS").unwrap_or_default();
-    Ok(Way { proxy, credentials: None, no_proxy: no_proxy.to_owned(), trust, java_options })
+    Ok(Way { proxy, credentials: None, no_proxy, trust, java_options })
 }
 
 fn trust(settings: &Settings) -> Result<Trust, Failure> {

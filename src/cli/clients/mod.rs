@@ -13,6 +13,7 @@ pub mod trust;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use super::no_proxy;
 pub use here::way;
 
 /// Where clients are to be sent, and whom they are to trust.
@@ -21,9 +22,8 @@ pub struct Way {
     pub proxy: SocketAddr,
     /// What a client says who it is, `NAME:PASSWORD` as it can stand in a URL.
     pub credentials: Option<String>,
-    /// Hosts to go to directly, separated by commas. Set even when empty: an inherited list would
-    /// lead a crawler around the proxy, and nobody would notice.
-    pub no_proxy: String,
+    /// Hosts to go to directly.
+    pub no_proxy: no_proxy::NoProxy,
     /// `None`: HTTPS is not intercepted, so there is nobody new to trust.
     pub trust: Option<Trust>,
     /// Options for Java that are in effect already; ours come after them.
@@ -110,7 +110,7 @@ fn value(kind: Kind, way: &Way) -> Option<String> {
             let credentials = way.credentials.as_ref().map(|it| format!("{it}@")).unwrap_or_default();
             Some(format!("http://{credentials}{}", reachable(way.proxy)))
         }
-        NoProxy => Some(way.no_proxy.clone()),
+        NoProxy => Some(way.no_proxy.variable()),
         Yes => Some("1".into()),
         Authority => file(|trust| &trust.authority),
         Bundle => file(|trust| &trust.bundle),
@@ -119,20 +119,14 @@ fn value(kind: Kind, way: &Way) -> Option<String> {
     }
 }
 
-/// Java leaves loopback out by itself, unless it is told to leave out nothing.
 fn java_options(way: &Way) -> String {
     let proxy = reachable(way.proxy);
-    let hosts = way.no_proxy.split(',').map(str::trim).filter(|host| !host.is_empty());
-    let direct = hosts.map(|host| match host.strip_prefix('.') {
-        Some(domain) => format!("*.{domain}"),
-        None => host.to_owned(),
-    });
     let mut options = vec![
         format!("-Dhttp.proxyHost={}", proxy.ip()),
         format!("-Dhttp.proxyPort={}", proxy.port()),
         format!("-Dhttps.proxyHost={}", proxy.ip()),
         format!("-Dhttps.proxyPort={}", proxy.port()),
-        format!("-Dhttp.nonProxyHosts={}", direct.collect::<Vec<_>>().join("|")),
+        format!("-Dhttp.nonProxyHosts={}", way.no_proxy.of_java()),
     ];
     if let Some(store) = way.trust.as_ref().and_then(|trust| trust.java.as_deref()) {
         options.push(format!("-Djavax.net.ssl.trustStore={}", text(store)));

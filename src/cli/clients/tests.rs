@@ -11,7 +11,7 @@ pub fn way(proxy: &str) -> Way {
     Way {
         credentials: None,
         proxy: proxy.parse().unwrap(),
-        no_proxy: String::new(),
+        no_proxy: no_proxy::NoProxy::default(),
         trust: Some(trust),
         java_options: String::new(),
     }
@@ -45,8 +45,10 @@ fn credentials_stand_before_the_address() {
 #[test]
 fn nothing_goes_around_the_proxy_unless_asked_to() {
     let mut way = way("127.0.0.1:3128");
-    assert_eq!(value_of(&way, "NO_PROXY").as_deref(), Some(""));
-    way.no_proxy = "localhost, .internal".into();
+    way.no_proxy.proxy_loopback = true;
+    assert_eq!(value_of(&way, "NO_PROXY").as_deref(), Some("<-loopback>"));
+    assert!(value_of(&way, "JAVA_TOOL_OPTIONS").unwrap().contains("-Dhttp.nonProxyHosts= "));
+    way.no_proxy.hosts = "localhost, .internal".into();
     assert_eq!(value_of(&way, "no_proxy"), value_of(&way, "NO_PROXY"));
     let java = value_of(&way, "JAVA_TOOL_OPTIONS").unwrap();
     assert!(java.contains("-Dhttp.nonProxyHosts=localhost|*.internal "), "{java}");

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::super::clients::{self, Variable};
 use super::super::exit::Failure;
+use super::super::no_proxy::NoProxy;
 use super::super::programs;
 use super::clients::{CLIENTS, Client, JAVA, JAVA_FILE, SCRATCH};
 use super::finding::Finding;
@@ -25,7 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// there are any.
 pub fn try_all(trial: &Trial, settings: &Settings, names: &[String]) -> Result<Vec<Finding>, Failure> {
     std::fs::write(trial.scratch.0.join(JAVA_FILE), JAVA)?;
-    let way = clients::way(trial.proxy.address, "", settings)?;
+    // The site is on loopback.
+    let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
+    let way = clients::way(trial.proxy.address, no_proxy, settings)?;
     let variables = clients::variables(&way);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let wanted =
@@ -100,7 +103,6 @@ impl Attempt<'_> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
-        command.envs(["NO_PROXY", "no_proxy"].map(|name| (name, self.client.no_proxy)));
         match timeout(PATIENCE, command.output()).await {
             Ok(output) => output.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no end after {PATIENCE:?}")),

@@ -7,8 +7,6 @@ pub struct Client {
     pub programs: &'static [&'static str],
     /// The URL comes after them; [`SCRATCH`] in them is a directory that is gone afterwards.
     pub arguments: &'static [&'static str],
-    /// What NO_PROXY must say for loopback to be no exception; nothing does for most.
-    pub no_proxy: &'static str,
     /// Arguments that fail where this part is not installed.
     pub probe: &'static [&'static str],
     /// What to do when it goes around the proxy.
@@ -39,7 +37,6 @@ pub const CLIENTS: [Client; 7] = [
         name: "curl",
         programs: &["curl"],
         arguments: &["-sSf", "-o", "/dev/null"],
-        no_proxy: "",
         probe: &["--version"],
         remedy: "look for a proxy or noproxy line in ~/.curlrc",
         trust: "look for a cacert line in ~/.curlrc; CURL_CA_BUNDLE or --cacert must name the bundle",
@@ -48,7 +45,6 @@ pub const CLIENTS: [Client; 7] = [
         name: "wget",
         programs: &["wget"],
         arguments: &["-nv", "-t1", "-O", "/dev/null"],
-        no_proxy: "",
         probe: &["--version"],
         remedy: "look for use_proxy or no_proxy lines in ~/.wgetrc and /etc/wgetrc",
         trust: "--ca-certificate, or ca_certificate in the file that WGETRC names, must name the bundle",
@@ -57,7 +53,6 @@ pub const CLIENTS: [Client; 7] = [
         name: "python urllib",
         programs: &["python3"],
         arguments: &["-c", URLLIB],
-        no_proxy: "",
         probe: &["-c", "import urllib.request, ssl"],
         remedy: "look for a sitecustomize that changes the environment",
         trust: "SSL_CERT_FILE must name the bundle, before Python starts",
@@ -66,7 +61,6 @@ pub const CLIENTS: [Client; 7] = [
         name: "python requests",
         programs: &["python3"],
         arguments: &["-c", REQUESTS],
-        no_proxy: "",
         probe: &["-c", "import requests"],
         remedy: "sessions with trust_env = False follow no variable: give them proxies=",
         trust: "REQUESTS_CA_BUNDLE or verify= must name the bundle; SSL_CERT_FILE is not looked at",
@@ -75,7 +69,6 @@ pub const CLIENTS: [Client; 7] = [
         name: "node fetch",
         programs: &["node"],
         arguments: &["-e", NODE],
-        no_proxy: "",
         probe: &["-e", "fetch"],
         remedy: "before 22.21 Node follows no variable: update it, or call undici's \
                  setGlobalDispatcher(new EnvHttpProxyAgent())",
@@ -85,7 +78,6 @@ pub const CLIENTS: [Client; 7] = [
         name: "java",
         programs: &["java"],
         arguments: &["SCRATCH/Fetch.java"],
-        no_proxy: "",
         probe: &["--list-modules"],
         remedy: "give it -Dhttp.proxyHost, -Dhttp.proxyPort and -Dhttp.nonProxyHosts= yourself",
         trust: "-Djavax.net.ssl.trustStore must name a store with the certificate: keytool -importcert",
@@ -104,7 +96,6 @@ pub const CLIENTS: [Client; 7] = [
             "--no-first-run",
             "--dump-dom",
         ],
-        no_proxy: "<-loopback>",
         probe: &["--version"],
         remedy: "give it --proxy-server=HOST:PORT; a desktop's own proxy settings go before variables",
         trust: "its NSS database must have the certificate: certutil -A -t C,, (see courtesy ca install-help chromium)",

@@ -16,6 +16,7 @@ use super::clients;
 use super::exit::{Exit, Failure, OrExit};
 use super::flags::ConfigFlags;
 use super::logging;
+use super::no_proxy::NoProxyFlags;
 use super::private::PrivateProxy;
 use super::resources::Resources;
 use crate::admin::panics;
@@ -29,13 +30,17 @@ use summary::{Form, Summary};
 #[command(after_help = "\
 Examples:
   courtesy run wget -r -l2 http://example.com/
-  courtesy run --allow-private -- python3 crawl.py --depth 3
+  courtesy run --allow-private --proxy-loopback -- python3 crawl.py http://localhost:8000/
   courtesy run --summary json --summary-file run.json -- scrapy crawl news
 
 The command is started with the variables of `courtesy env`; a client that follows none of them
 goes around the proxy, and the summary shows no requests then. Signals are passed on, and courtesy
 ends with the command's own code: 128 and the signal's number when a signal ended it, 127 when
 there is no such command, 126 when it cannot be executed.
+
+Loopback (localhost, 127.0.0.0/8) is left out of the proxy: a program's own services, as the
+driver of a browser, are not a crawl. --proxy-loopback sends it to the proxy, too, which reaches it
+with --allow-private: both are needed to test a site on this machine.
 
 Each run keeps its records in runs/ID/audit under the state directory, whatever audit.dir says, so
 that it works beside `courtesy serve`. Nothing removes them; those older than thirty days go with
@@ -50,9 +55,8 @@ pub struct RunArgs {
     /// Write the summary to FILE instead
     #[arg(long, value_name = "FILE")]
     summary_file: Option<PathBuf>,
-    /// Hosts to go to directly, separated by commas (NO_PROXY)
-    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true)]
-    no_proxy: String,
+    #[command(flatten)]
+    no_proxy: NoProxyFlags,
     /// Say each decision as it is made; otherwise, only warnings are said
     #[arg(long, short)]
     verbose: bool,
@@ -74,14 +78,16 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         warn!("{notice}");
     }
     settings.limits.drain_timeout = settings.limits.drain_timeout.min(LEFT_BEHIND_MAX);
+    settings.under_run = true;
     let id = audit::new_id(now);
     let proxy = PrivateProxy::start(settings.clone(), &run_dir(&settings, &id)?)?;
-    let way = clients::way(proxy.address, &args.no_proxy, &settings)?;
+    let way = clients::way(proxy.address, args.no_proxy.list(), &settings)?;
     let ended = child::run(&args.command, &clients::variables(&way), &resources);
     let account = proxy.stop();
     // Without a command there is nothing to sum up.
     let code = ended?;
-    say(&Summary { run: id, flags: args.config.state.again(), code, account }, args)?;
+    let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
+    say(&Summary { run: id, flags, code, no_proxy, account }, args)?;
     Ok(Exit::Command(code))
 }
 

@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
+use super::super::no_proxy::NoProxy;
 use super::super::private::Account;
 use crate::audit::Reason;
 use crate::limits::ORIGINS_COUNTED_MAX;
@@ -23,6 +24,7 @@ pub struct Summary {
     pub flags: String,
     /// The command's.
     pub code: u8,
+    pub no_proxy: NoProxy,
     pub account: Account,
 }
 
@@ -38,9 +40,11 @@ impl Summary {
     fn text(&self) -> String {
         let Account { counts, audit, records } = &self.account;
         if counts.requests == 0 {
-            return "courtesy: no request came this way. Not every client follows the proxy variables, or \
-                    trusts the certificate authority: see courtesy doctor\n"
-                .into();
+            return format!(
+                "courtesy: no request came this way. Not every client follows the proxy variables, or trusts \
+                 the certificate authority: see courtesy doctor\n{}",
+                self.left_out()
+            );
         }
         let more = if counts.origins == ORIGINS_COUNTED_MAX { "at least " } else { "" };
         let origins = plural(counts.origins as u64, "origin");
@@ -72,7 +76,19 @@ impl Summary {
             let count = plural(audit.lost, "record");
             text.push_str(&format!("          {count} could not be written to {}\n", records.display()));
         }
-        text
+        text + &self.left_out()
+    }
+
+    /// What the command was told to go to directly: who does not see it would take it for crawled.
+    fn left_out(&self) -> String {
+        let NoProxy { hosts, proxy_loopback } = &self.no_proxy;
+        let loopback = "loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here)";
+        let parts = [loopback, hosts].into_iter().skip(usize::from(*proxy_loopback));
+        let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        match parts.is_empty() {
+            true => String::new(),
+            false => format!("          outside the proxy: {}\n", parts.join(", ")),
+        }
     }
 
     fn reasons(&self) -> String {
@@ -94,6 +110,8 @@ impl Summary {
             "reasons": reasons,
             "robots_txt": counts.copies,
             "failed": counts.failed,
+            "no_proxy": self.no_proxy.variable(),
+            "proxy_loopback": self.no_proxy.proxy_loopback,
             "records": { "written": audit.written, "lost": audit.lost, "file": records },
         })
     }
@@ -120,7 +138,8 @@ mod tests {
     fn summary(counts: Counts) -> Summary {
         let audit = Health { written: counts.denied_in_all(), ..Health::default() };
         let account = Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
-        Summary { run: "1".into(), flags: " --state-dir /state".into(), code: 0, account }
+        let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
+        Summary { run: "1".into(), flags: " --state-dir /state".into(), code: 0, no_proxy, account }
     }
 
     #[test]
@@ -148,5 +167,18 @@ mod tests {
         let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
         assert_eq!(summary(one).text(), "courtesy: 1 request to 1 origin · 1 forwarded\n");
         assert!(summary(Counts::default()).text().contains("courtesy doctor"));
+    }
+
+    #[test]
+    fn what_is_left_out_of_the_proxy_is_said() {
+        let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
+        let mut summary = summary(one);
+        summary.no_proxy = NoProxy { hosts: ".internal".into(), proxy_loopback: false };
+        let last = summary.text().lines().last().unwrap().to_owned();
+        let expected =
+            "outside the proxy: loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here), .internal";
+        assert_eq!(last.trim_start(), expected);
+        assert_eq!(summary.json()["proxy_loopback"], false);
+        assert_eq!(summary.json()["no_proxy"], "localhost,.localhost,127.0.0.1,127.0.0.0/8,.internal");
     }
 }

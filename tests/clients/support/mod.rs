@@ -2,11 +2,14 @@
 //! of which only its answers are looked at. Every client says them in one form ([`Answer`]).
 
 mod answer;
+#[path = "../../faults/world/inside.rs"]
+mod inside;
 mod programs;
 mod run;
 mod site;
 
 pub use answer::answers;
+pub use inside::inside;
 pub use programs::{apt, node, program, python, with_modules};
 pub use run::{DISTRUST, Run, assert_denied, end};
 pub use site::{Site, WELCOME};

@@ -55,18 +55,19 @@ impl<'a> Run<'a> {
         let directory = TempDir::new().expect("a directory");
         let config = format!(
             "state_dir = {:?}\n[tls]\nroots = \"bundled\"\nextra_roots = [{:?}]\n\
-             [egress]\nallow = [\"127.0.0.0/8\"]\nconnect_ports = {:?}\n",
+             [egress]\nallow = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\nconnect_ports = {:?}\n",
             directory.path().join("state"),
             site.root(),
             site.ports()
         );
         fs::write(directory.path().join("courtesy.toml"), config).expect("a file");
-        Self { site, directory, options: Vec::new() }
+        // The site is on loopback.
+        Self { site, directory, options: vec!["--proxy-loopback".into()] }
     }
 
-    /// With an option of `courtesy run`.
-    pub fn option(mut self, option: &str) -> Self {
-        self.options.push(option.to_owned());
+    /// As `courtesy run` comes: loopback is outside the proxy.
+    pub fn without_loopback(mut self) -> Self {
+        self.options.clear();
         self
     }
 

@@ -21,8 +21,9 @@ pub const WELCOME: &str = "You are welcome here.";
 /// Line 3 is the one that refuses.
 const ROBOTS_TXT: &str = "# This file is obeyed.\nUser-agent: *\nDisallow: /private/\n";
 
-/// The names that its certificate has.
-const HOSTS: [&str; 2] = ["site.localhost", "other.localhost"];
+/// The names that its certificate has. The last one is that of a machine elsewhere, in a network of the
+/// test's own (`inside`).
+const HOSTS: [&str; 3] = ["site.localhost", "other.localhost", "site.example"];
 
 /// A request that reached the site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub struct Seen {
 
 /// A running site; it stops when dropped.
 pub struct Site {
+    host: &'static str,
     http: SocketAddr,
     https: SocketAddr,
     shared: Arc<Shared>,
@@ -49,6 +51,15 @@ struct Shared {
 
 impl Site {
     pub fn start() -> Self {
+        Self::at(Ipv4Addr::LOCALHOST, HOSTS[0])
+    }
+
+    /// A site that is not on loopback, by its name.
+    pub fn elsewhere() -> Self {
+        Self::at(Ipv4Addr::UNSPECIFIED, HOSTS[2])
+    }
+
+    fn at(ip: Ipv4Addr, host: &'static str) -> Self {
         let directory = TempDir::new().expect("a directory");
         let tls = Arc::new(tls(&directory.path().join("root.pem")));
         let page = format!("<!doctype html><title>a page</title><p>{WELCOME}</p>\n");
@@ -63,12 +74,12 @@ impl Site {
             seen: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
-        let http = listen(Arc::clone(&shared), |shared, stream| shared.answer("http", stream));
-        let https = listen(Arc::clone(&shared), move |shared, stream| {
+        let http = listen(ip, Arc::clone(&shared), |shared, stream| shared.answer("http", stream));
+        let https = listen(ip, Arc::clone(&shared), move |shared, stream| {
             let connection = ServerConnection::new(Arc::clone(&tls)).expect("sound settings");
             shared.answer("https", StreamOwned::new(connection, stream));
         });
-        Self { http, https, shared, directory }
+        Self { host, http, https, shared, directory }
     }
 
     pub fn ports(&self) -> [u16; 2] {
@@ -81,7 +92,7 @@ impl Site {
     }
 
     pub fn url(&self, scheme: &str, path: &str) -> String {
-        self.url_of(HOSTS[0], scheme, path)
+        self.url_of(self.host, scheme, path)
     }
 
     /// A URL of the site's other name.
@@ -131,8 +142,12 @@ impl Drop for Site {
     }
 }
 
-fn listen(shared: Arc<Shared>, answer: impl Fn(&Shared, TcpStream) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+fn listen(
+    ip: Ipv4Addr,
+    shared: Arc<Shared>,
+    answer: impl Fn(&Shared, TcpStream) + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind((ip, 0)).expect("a free port");
     let address = listener.local_addr().expect("its address");
     let answer = Arc::new(answer);
     std::thread::spawn(move || {
