@@ -35,6 +35,7 @@ fn every_field_of_the_record_is_in_the_readme() {
         group: None,
         id: String::new(),
         method: String::new(),
+        node: Some("".into()),
         origin: String::new(),
         path_seen: true,
         prev: String::new(),

@@ -166,6 +166,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         group: decision.basis.group().map(Group::of),
         id: courtesy::audit::new_id(NOON),
         method: "GET".into(),
+        node: None,
         origin: ORIGIN.into(),
         path_seen: true,
         prev: String::new(),

@@ -47,6 +47,7 @@ pub fn record(n: u64) -> Record {
         trace_id: None,
         url: format!("{origin}/private/{}/page-{n}.html?colour=blue&size=9", pick(4, 40)),
         user_agent: Some(format!("{agent}/1.0 (+https://example.com/bot; \"crawler\")")),
+        node: None,
         origin,
     }
 }

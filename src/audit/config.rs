@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use super::node::Node;
+
 /// The settings of the log.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -26,6 +28,8 @@ pub struct Config {
     pub retain_size: Option<u64>,
     /// Whether the values of queries are replaced by keyed hashes.
     pub redact_query: bool,
+    /// What this proxy is called in its lines; none: not at all.
+    pub node: Option<Node>,
 }
 
 /// The settings as they are now: the writer, its thread and the keeper read them at each use.
@@ -65,6 +69,7 @@ impl Config {
             retain: None,
             retain_size: None,
             redact_query: false,
+            node: None,
         }
     }
 }

@@ -174,6 +174,7 @@ impl Loss {
         Notice::Gap(Gap {
             event: GapEvent::It,
             lost: self.records,
+            node: None,
             prev: String::new(),
             seq: 0,
             since: self.since,

@@ -6,6 +6,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::node::Node;
 use super::notice::Notice;
 use super::record::Record;
 use crate::limits::RECORD_SEQ_MAX;
@@ -103,6 +104,21 @@ impl Content {
         match self {
             Self::Record(record) => record.time,
             Self::Notice(notice) => notice.time(),
+        }
+    }
+
+    /// The proxy that wrote it.
+    pub fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Record(record) => record.node.as_ref(),
+            Self::Notice(notice) => notice.node(),
+        }
+    }
+
+    pub(super) fn set_node(&mut self, node: Option<Node>) {
+        match self {
+            Self::Record(record) => record.node = node,
+            Self::Notice(notice) => notice.set_node(node),
         }
     }
 }

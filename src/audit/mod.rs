@@ -12,6 +12,7 @@ mod journal;
 mod keeper;
 mod line;
 mod lock;
+mod node;
 mod notice;
 mod page;
 mod place;
@@ -36,7 +37,10 @@ pub use head::{HEAD_NAME, read_head};
 pub use health::Health;
 pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
-pub use notice::{Gap, GapEvent, Notice, Pruned, PrunedEvent, Torn, TornEvent, Totals, TotalsEvent};
+pub use node::Node;
+pub use notice::{
+    Gap, GapEvent, Notice, Pruned, PrunedEvent, Recorded, Torn, TornEvent, Totals, TotalsEvent,
+};
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
 pub use segment::FILE_NAME;
 pub use time::{parse as parse_time, print as print_time};

@@ -1,18 +1,71 @@
 //! What the log says of itself: lines of the same chain that are no decision. Members in
-//! alphabetical order, as in a record.
+//! alphabetical order, as in a record. None has a `reason`: by that member records are told from notices.
+//!
+//! To add a kind, write its struct below, with the members that all have (`event`, `node`, `prev`, `seq`,
+//! `time`), and give it a row in [`notices!`].
 
 use serde::{Deserialize, Serialize};
 
+use super::node::Node;
 use crate::moment::Moment;
 
-/// The `event` tells which. It comes first in none of them: `event` is a member like any other.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Notice {
-    Gap(Gap),
-    Torn(Torn),
-    Pruned(Pruned),
-    Totals(Totals),
+/// Makes [`Notice`] of the kinds, each with the word of its `event` and the type that has only that word.
+macro_rules! notices {
+    ($($kind:ident = $word:literal as $event:ident;)+) => {
+        /// The `event` tells which. It comes first in none of them: `event` is a member like any other.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(untagged)]
+        pub enum Notice {
+            $($kind($kind),)+
+        }
+
+        $(
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+            pub enum $event {
+                #[default]
+                #[serde(rename = $word)]
+                It,
+            }
+        )+
+
+        impl Notice {
+            /// The `event` of each kind. They are a public interface: a word is added, never changed.
+            pub const WORDS: &[&str] = &[$($word),+];
+
+            /// Its `event`.
+            pub const fn word(&self) -> &'static str {
+                match self { $(Self::$kind(_) => $word,)+ }
+            }
+
+            pub const fn seq(&self) -> u64 {
+                match self { $(Self::$kind(it) => it.seq,)+ }
+            }
+
+            pub const fn time(&self) -> Moment {
+                match self { $(Self::$kind(it) => it.time,)+ }
+            }
+
+            /// The proxy that wrote it; none in a log of an earlier version.
+            pub const fn node(&self) -> Option<&Node> {
+                match self { $(Self::$kind(it) => it.node.as_ref(),)+ }
+            }
+
+            pub(super) fn put(&mut self, place: u64, hash: String) {
+                match self { $(Self::$kind(it) => (it.seq, it.prev) = (place, hash),)+ }
+            }
+
+            pub(super) fn set_node(&mut self, node: Option<Node>) {
+                match self { $(Self::$kind(it) => it.node = node,)+ }
+            }
+        }
+    };
+}
+
+notices! {
+    Gap = "gap" as GapEvent;
+    Torn = "torn" as TornEvent;
+    Pruned = "pruned" as PrunedEvent;
+    Totals = "totals" as TotalsEvent;
 }
 
 /// Records could not be written, and are lost.
@@ -22,6 +75,8 @@ pub struct Gap {
     pub event: GapEvent,
     /// How many records.
     pub lost: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     pub prev: String,
     pub seq: u64,
     /// When the first of them was lost.
@@ -38,6 +93,8 @@ pub struct Gap {
 #[serde(deny_unknown_fields)]
 pub struct Torn {
     pub event: TornEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     pub octets: u64,
     pub prev: String,
     pub seq: u64,
@@ -56,6 +113,8 @@ pub struct Pruned {
     pub last_hash: String,
     /// Its number.
     pub last_seq: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     pub prev: String,
     pub seq: u64,
     #[serde(with = "super::time")]
@@ -74,7 +133,13 @@ pub struct Totals {
     pub by_path: u64,
     pub denied: u64,
     pub event: TotalsEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     pub prev: String,
+    /// The records between the `totals` before this one and this one, as they are in the chain; since the
+    /// writer was opened where there is none between. Left out by earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     pub seq: u64,
     #[serde(with = "super::time")]
     pub since: Moment,
@@ -82,44 +147,12 @@ pub struct Totals {
     pub time: Moment,
 }
 
-macro_rules! event {
-    ($($name:ident = $word:literal),+ $(,)?) => {$(
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum $name {
-            #[serde(rename = $word)]
-            It,
-        }
-    )+};
-}
-
-event! { GapEvent = "gap", TornEvent = "torn", PrunedEvent = "pruned", TotalsEvent = "totals" }
-
-impl Notice {
-    pub const fn seq(&self) -> u64 {
-        match self {
-            Self::Gap(Gap { seq, .. })
-            | Self::Torn(Torn { seq, .. })
-            | Self::Pruned(Pruned { seq, .. })
-            | Self::Totals(Totals { seq, .. }) => *seq,
-        }
-    }
-
-    pub const fn time(&self) -> Moment {
-        match self {
-            Self::Gap(Gap { time, .. })
-            | Self::Torn(Torn { time, .. })
-            | Self::Pruned(Pruned { time, .. })
-            | Self::Totals(Totals { time, .. }) => *time,
-        }
-    }
-
-    pub(super) fn put(&mut self, place: u64, hash: String) {
-        let (seq, prev) = match self {
-            Self::Gap(Gap { seq, prev, .. })
-            | Self::Torn(Torn { seq, prev, .. })
-            | Self::Pruned(Pruned { seq, prev, .. })
-            | Self::Totals(Totals { seq, prev, .. }) => (seq, prev),
-        };
-        (*seq, *prev) = (place, hash);
-    }
+/// How many records of each event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    pub denied: u64,
+    pub exempted: u64,
+    pub tunnelled: u64,
+    pub would_deny: u64,
 }

@@ -2,6 +2,7 @@
 
 use super::exhibits::ExhibitName;
 use super::line::{Content, Head};
+use super::node::Node;
 use super::record::Record;
 use super::start::First;
 use super::writer::Written;
@@ -9,6 +10,8 @@ use crate::moment::Moment;
 
 #[derive(Debug)]
 pub(super) struct Page {
+    /// The proxy that writes them.
+    node: Option<Node>,
     /// Where the chain stands after these lines.
     pub head: Head,
     pub lines: Vec<u8>,
@@ -25,8 +28,9 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub fn after(head: &Head) -> Self {
+    pub fn after(head: &Head, node: Option<Node>) -> Self {
         Self {
+            node,
             head: head.clone(),
             lines: Vec::new(),
             first: None,
@@ -45,7 +49,8 @@ impl Page {
         self.push(Content::Record(record));
     }
 
-    pub fn push(&mut self, content: Content) {
+    pub fn push(&mut self, mut content: Content) {
+        content.set_node(self.node.clone());
         let time = content.time();
         self.head.push(content, &mut self.lines);
         self.first.get_or_insert(First { seq: self.head.seq, time });

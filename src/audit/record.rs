@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::grounds::Grounds;
+use super::node::Node;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
 use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::moment::Moment;
@@ -30,6 +31,9 @@ pub struct Record {
     /// ULID; the same as in the response. See [`new_id`].
     pub id: String,
     pub method: String,
+    /// The proxy that wrote it (`audit.node`); the writer fills it in. Left out in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     pub origin: String,
     /// False where only the host was known.
     pub path_seen: bool,

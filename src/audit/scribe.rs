@@ -238,7 +238,7 @@ impl Scribe {
     /// The lines, behind those that the writer itself has to say.
     fn write(&mut self, lines: Vec<Content>) {
         let ready = self.check_file();
-        let mut page = Page::after(&self.head);
+        let mut page = Page::after(&self.head, self.config.load().node.clone());
         let loss = self.status.loss();
         let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
         let own = self.found.iter().cloned().chain(gap);

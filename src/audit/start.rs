@@ -46,6 +46,7 @@ pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
     let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME))?;
     let torn = (!tail.torn.is_empty()).then(|| Torn {
         event: TornEvent::It,
+        node: None,
         octets: tail.torn.len() as u64,
         prev: String::new(),
         seq: 0,

@@ -54,6 +54,7 @@ impl Settings {
         filled.outage.retry_min = Some(profile.outage.retry_min);
         filled.outage.retry_max = Some(profile.outage.retry_max);
         filled.audit.dir = Some(self.audit_dir());
+        filled.audit.node = Some(self.node());
         filled
     }
 }

@@ -115,6 +115,7 @@ impl Default for Audit {
             retain: Retain(None),
             retain_size: RetainSize(None),
             redact_query: false,
+            node: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
-use super::values::{FetchAs, Via};
+use super::values::{FetchAs, NodeName, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
 use crate::fetch::FetchIdentity;
@@ -78,7 +78,13 @@ impl Settings {
             retain: self.audit.retain.0,
             retain_size: self.audit.retain_size.0,
             redact_query: self.audit.redact_query,
+            node: Some(self.node().as_str().into()),
         }
+    }
+
+    /// What this proxy is called in its lines.
+    pub(super) fn node(&self) -> NodeName {
+        self.audit.node.clone().unwrap_or_else(NodeName::of_host)
     }
 
     /// Where the CA is: the operator's own as set, else as systemd hands it over in the directory

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
-use super::values::{AdminAddress, ContactUrl, FetchAs, Retain, RetainSize, Via};
+use super::values::{AdminAddress, ContactUrl, FetchAs, NodeName, Retain, RetainSize, Via};
 use super::words::{
     Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Spellings, Sync,
@@ -263,6 +263,8 @@ pub struct Audit {
     pub retain_size: RetainSize,
     /// Whether the values of a URL's query are replaced by keyed hashes.
     pub redact_query: bool,
+    /// What this proxy is called in its lines; absent: as its host.
+    pub node: Option<NodeName>,
 }
 
 /// What is known of origins, kept over restarts.

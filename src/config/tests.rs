@@ -144,6 +144,14 @@ fn what_is_wrong_in_a_file_is_named_with_line_and_remedy() {
             "courtesy.toml:2: audit.write_timeout: 2m is out of bounds; it takes 100ms to 1m",
         ),
         (
+            "[audit]\nnode = \" \"",
+            "courtesy.toml:2: audit.node: is empty; write a name such as \"crawler-3\", or leave it out for the host's",
+        ),
+        (
+            "[audit]\nnode = \"a\\u001b[2J\"",
+            "courtesy.toml:2: audit.node: a node's name has printable characters only",
+        ),
+        (
             "[audit]\nretain_size = \"64MiB\"",
             "courtesy.toml:2: audit.retain_size: 64MiB is less than audit.rotate_size, 128MiB; nothing would be kept \
              but the file that is being written",

@@ -13,6 +13,7 @@ use crate::egress::Endpoints;
 use crate::glob::Glob;
 use crate::origin::HostPattern;
 use crate::proxy::Protocol;
+use crate::text;
 
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,47 @@ impl FromStr for ContactUrl {
 }
 
 impl fmt::Display for ContactUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a proxy is called in the lines of its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeName(String);
+
+/// Octets. It is in each line, and as long as a name of DNS can be at least (RFC 1035 §2.3.4).
+const NODE_OCTETS_MAX: usize = 253;
+
+impl NodeName {
+    /// The name of the host that this process runs on.
+    pub fn of_host() -> Self {
+        let host = rustix::system::uname();
+        Self(text::text(host.nodename().to_bytes(), NODE_OCTETS_MAX))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for NodeName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name.trim().is_empty() {
+            Err("is empty; write a name such as \"crawler-3\", or leave it out for the host's".into())
+        } else if name.len() > NODE_OCTETS_MAX {
+            Err(format!("a node's name has at most {NODE_OCTETS_MAX} octets"))
+        } else if text::shown(name, text::escape_json) != name {
+            Err("a node's name has printable characters only".into())
+        } else {
+            Ok(Self(name.into()))
+        }
+    }
+}
+
+impl fmt::Display for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -246,6 +288,7 @@ macro_rules! serde_as_text {
 serde_as_text!(
     FetchAs,
     ContactUrl,
+    NodeName,
     Via,
     AdminAddress,
     Retain,

@@ -175,6 +175,7 @@ impl Draft<'_> {
             group: None,
             id: audit::new_id(now),
             method: Record::text(self.ask.method.as_str().as_bytes()),
+            node: None,
             origin,
             path_seen: matches!(self.subject, Subject::Resource(_)),
             prev: String::new(),

@@ -28,6 +28,7 @@ markers! {
     CLIENT = ",\"client\":{\"address\":";
     EVENT = ",\"event\":";
     ID = ",\"id\":";
+    NODE = ",\"node\":";
     ORIGIN = ",\"origin\":";
     REASON = "},\"reason\":";
     RULE = ",\"rule\":{\"directive\":";
@@ -63,6 +64,11 @@ impl<'a> Brief<'a> {
 
     pub fn id(&self) -> Option<Cow<'a, str>> {
         text(self.after(&ID)?)
+    }
+
+    /// None in a record of an earlier version.
+    pub fn node(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&NODE)?)
     }
 
     pub fn origin(&self) -> Option<Cow<'a, str>> {

@@ -31,6 +31,8 @@ pub struct Filter {
     /// Numbers in the chain.
     pub seqs: Vec<u64>,
     pub urls: Vec<Glob>,
+    /// Names of the proxies that wrote them (`audit.node`), in any case.
+    pub nodes: Vec<Glob>,
 }
 
 /// An origin, or the hosts of origins.
@@ -158,12 +160,14 @@ impl Sieve {
     }
 
     fn admits_brief(&self, brief: &Brief<'_>) -> bool {
-        let Filter { origins, agents, events, reasons, rules, clients, ids, seqs, urls, .. } = &self.filter;
+        let Filter { origins, agents, events, reasons, rules, clients, ids, seqs, urls, nodes, .. } =
+            &self.filter;
         // The cheapest first: what stands early in a line is found sooner.
         any(agents, || brief.agent(), |glob, agent| glob.matches(agent.as_bytes()))
             && any(events, || brief.event(), |event, found| *event == **found)
             && any(clients, || Some(brief), |client, brief| client.is(brief))
             && any(ids, || brief.id(), |start, id| id.starts_with(start.as_str()))
+            && any(nodes, || brief.node(), |glob, node| glob.matches(node.as_bytes()))
             && any(origins, || brief.origin(), |place, origin| place.covers(origin))
             && any(reasons, || brief.reason(), |reason, found| *reason == **found)
             && any(rules, || Some(brief), |rule, brief| rule.is(brief))

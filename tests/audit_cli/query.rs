@@ -134,6 +134,7 @@ fn records_that_were_lost_are_told_of() {
     log.note(Notice::Gap(Gap {
         event: GapEvent::It,
         lost: 12,
+        node: None,
         prev: String::new(),
         seq: 0,
         since,

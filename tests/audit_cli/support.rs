@@ -102,6 +102,7 @@ pub fn record(n: u64) -> Record {
         trace_id: None,
         url: format!("{origin}/private/{n}"),
         user_agent: Some("ExampleBot/1.0 (\"x\", \u{65e5}\u{672c})".into()),
+        node: None,
         origin,
     }
 }

@@ -65,6 +65,7 @@ fn record(input: &mut Input<'_>) -> Record {
         group: input.some(|input| Group { line: input.number() as u32, token: input.text() }),
         id: input.text(),
         method: input.text(),
+        node: None,
         origin: input.text(),
         path_seen: input.flag(),
         prev: String::new(),

@@ -70,6 +70,7 @@ impl Keeper {
             event: PrunedEvent::It,
             last_hash: last.hash,
             last_seq: last.seq,
+            node: None,
             prev: String::new(),
             seq: 0,
             time: now,

@@ -105,7 +105,8 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
     let writer = full_disk(dir.path(), |_| {});
     let (prev, seq, since, time) = (String::new(), 0, NOON, NOON);
     let (allowed, denied, by_path, by_host) = (3, 0, 3, 0);
-    let totals = Totals { allowed, by_host, by_path, denied, event: TotalsEvent::It, prev, seq, since, time };
+    let (event, node, recorded) = (TotalsEvent::It, None, None);
+    let totals = Totals { allowed, by_host, by_path, denied, event, node, prev, recorded, seq, since, time };
     block_on(writer.note(Notice::Totals(totals))).unwrap_err();
     let health = writer.health();
     assert_eq!(health.lost, 0);

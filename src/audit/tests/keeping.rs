@@ -127,6 +127,7 @@ fn a_notice_is_a_line_of_the_chain_and_a_desk_keeps_no_writer() {
         event: PrunedEvent::It,
         last_hash: "0".repeat(64),
         last_seq: 0,
+        node: None,
         prev: String::new(),
         seq: 0,
         time: NOON,

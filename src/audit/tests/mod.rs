@@ -30,6 +30,7 @@ fn minimal() -> Record {
         client: Client { address: [127, 0, 0, 1].into(), name: None },
         method: "GET".into(),
         url: Record::url(b"http://example.com/"),
+        node: None,
         origin: "http://example.com".into(),
         user_agent: None,
         agent: None,

@@ -25,13 +25,27 @@ fn a_record_with_a_trace_names_it_and_nothing_else_is_changed() {
     assert_eq!(traced.replace(trace, ""), unhashed(FULL.concat()));
 }
 
+/// A record without one is what it was before there were any, and so is a notice.
+#[test]
+fn a_line_names_the_proxy_that_wrote_it_and_nothing_else_is_changed() {
+    let unhashed = |line: String| line.rsplit_once(",\"hash\"").unwrap().0.to_owned();
+    let named = unhashed(line(named()));
+    let node = r#""node":"crawler-3","#;
+    assert!(named.contains(&format!("\"method\":\"GET\",{node}\"origin\":")), "{named}");
+    assert_eq!(named.replace(node, ""), unhashed(FULL.concat()));
+}
+
+fn named() -> Record {
+    Record { node: Some("crawler-3".into()), ..full() }
+}
+
 fn traced() -> Record {
     Record { trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()), ..full() }
 }
 
 #[test]
 fn a_record_reads_back_the_same() {
-    for record in [minimal(), full(), traced()] {
+    for record in [minimal(), full(), traced(), named()] {
         let read = Content::parse(line(record.clone()).as_bytes()).unwrap();
         let placed = Record { prev: "0".repeat(64), seq: 7, ..record };
         assert_eq!(read, Content::Record(Box::new(placed)));

@@ -161,3 +161,25 @@ fn the_head_is_written_down_soon_after_the_line_and_at_the_end() {
         assert_eq!(mode, 0o600);
     }
 }
+
+#[test]
+fn every_line_names_its_proxy_from_the_settings_on_that_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(write(&open(dir.path()).unwrap()), 1);
+    let named = |name: &str| {
+        let mut config = Config::new(dir.path().to_owned());
+        config.node = Some(name.into());
+        config
+    };
+    let writer = Writer::open(named("crawler-3"), ManualClock::starting_at(NOON)).unwrap();
+    write(&writer);
+    let (event, node, octets, prev, sha256) = (TornEvent::It, None, 1, String::new(), String::new());
+    let torn = Torn { event, node, octets, prev, seq: 0, sha256, time: NOON };
+    block_on(writer.note(Notice::Torn(torn))).unwrap();
+    writer.change(named("crawler-4")).unwrap();
+    write(&writer);
+    drop(writer);
+    let nodes: Vec<_> = chain(dir.path()).iter().map(|line| line.node().map(ToString::to_string)).collect();
+    let expected = [None, Some("crawler-3"), Some("crawler-3"), Some("crawler-4")];
+    assert_eq!(nodes, expected.map(|name| name.map(str::to_owned)));
+}

@@ -48,6 +48,9 @@ pub struct FilterFlags {
     /// A whole URL, in any case; * stands for anything
     #[arg(long, value_name = "PATTERN", value_parser = glob)]
     url: Vec<Glob>,
+    /// The proxy that wrote it (audit.node), in any case; * stands for anything
+    #[arg(long, value_name = "NODE", value_parser = glob)]
+    node: Vec<Glob>,
 }
 
 impl FilterFlags {
@@ -64,6 +67,7 @@ impl FilterFlags {
             ids: self.id.iter().map(|id| id.to_ascii_uppercase()).collect(),
             seqs: Vec::new(),
             urls: self.url.clone(),
+            nodes: self.node.clone(),
         }
     }
 }

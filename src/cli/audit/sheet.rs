@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::audit::{Exemption, Record, Robots, print_time};
 
 /// The columns. Their names are a public interface.
-pub const HEADER: [&str; 34] = [
+pub const HEADER: [&str; 35] = [
     "seq",
     "time",
     "id",
@@ -40,6 +40,7 @@ pub const HEADER: [&str; 34] = [
     "exemption_ticket",
     "exemption_until",
     "hash",
+    "node",
 ];
 
 /// The cells in the order of [`HEADER`]. What a record has not is empty.
@@ -82,6 +83,7 @@ pub fn row(record: &Record, hash: &str) -> [String; HEADER.len()] {
         exemption(|exemption| exemption.ticket.clone()),
         exemption(|exemption| Some(print_time(exemption.until))),
         Some(hash.to_owned()),
+        record.node.as_ref().map(ToString::to_string),
     ]
     .map(|cell| harmless(cell.unwrap_or_default()))
 }

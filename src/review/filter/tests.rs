@@ -59,7 +59,8 @@ prop_compose! {
         origin in select(&ORIGINS[..]),
         (reason, rule) in (select(&REASONS[..]), proptest::option::of((nasty(), 10u32..14))),
         (millis, url, user_agent) in (0u64..100, nasty(), proptest::option::of(nasty())),
-        settings in proptest::collection::btree_map(nasty(), nasty(), 0..3),
+        (settings, node) in
+            (proptest::collection::btree_map(nasty(), nasty(), 0..3), proptest::option::of(nasty())),
     ) -> Record {
         let until = Moment::from_millis(millis * 7);
         Record {
@@ -71,6 +72,7 @@ prop_compose! {
             group: group.map(|(token, line)| Group { line, token }),
             id,
             method,
+            node: node.map(|name| name.as_str().into()),
             origin: origin.into(),
             path_seen: true,
             prev: String::new(),
@@ -110,6 +112,7 @@ prop_compose! {
         ]),
         ids in some(nasty()),
         urls in some(nasty()),
+        nodes in some(nasty()),
     ) -> Filter {
         Filter {
             since: since.map(Moment::from_millis),
@@ -123,6 +126,7 @@ prop_compose! {
             ids,
             seqs: Vec::new(),
             urls: urls.iter().map(|text| Glob::new(text)).collect(),
+            nodes: nodes.iter().map(|text| Glob::new(text)).collect(),
         }
     }
 }
@@ -159,6 +163,9 @@ fn obviously_admits(filter: &Filter, record: &Record) -> bool {
         })
         && any(&filter.ids, |start| record.id.starts_with(start.as_str()))
         && any(&filter.urls, |glob| glob.matches(record.url.as_bytes()))
+        && any(&filter.nodes, |glob| {
+            record.node.as_ref().is_some_and(|node| glob.matches(node.as_str().as_bytes()))
+        })
 }
 
 proptest! {

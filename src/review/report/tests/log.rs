@@ -66,7 +66,9 @@ impl Log {
             by_path,
             denied,
             event,
+            node: None,
             prev: String::new(),
+            recorded: None,
             seq: 0,
             since,
             time,
@@ -76,19 +78,44 @@ impl Log {
     pub fn gap(&mut self, since: Moment, time: Moment, lost: u64) {
         let why = "No space left on device (os error 28)".into();
         let event = GapEvent::It;
-        self.notice(Notice::Gap(Gap { event, lost, prev: String::new(), seq: 0, since, time, why }));
+        self.notice(Notice::Gap(Gap {
+            event,
+            lost,
+            node: None,
+            prev: String::new(),
+            seq: 0,
+            since,
+            time,
+            why,
+        }));
     }
 
     pub fn torn(&mut self, time: Moment, octets: u64) {
         let sha256 = sha256_hex(b"");
         let event = TornEvent::It;
-        self.notice(Notice::Torn(Torn { event, octets, prev: String::new(), seq: 0, sha256, time }));
+        self.notice(Notice::Torn(Torn {
+            event,
+            node: None,
+            octets,
+            prev: String::new(),
+            seq: 0,
+            sha256,
+            time,
+        }));
     }
 
     pub fn pruned(&mut self, time: Moment, last_seq: u64) {
         let last_hash = "0".repeat(64);
         let event = PrunedEvent::It;
-        self.notice(Notice::Pruned(Pruned { event, last_hash, last_seq, prev: String::new(), seq: 0, time }));
+        self.notice(Notice::Pruned(Pruned {
+            event,
+            last_hash,
+            last_seq,
+            node: None,
+            prev: String::new(),
+            seq: 0,
+            time,
+        }));
     }
 
     fn notice(&mut self, notice: Notice) {
@@ -127,6 +154,7 @@ pub fn record(time: Moment, origin: &str, agent: Option<&str>, reason: Reason) -
         group: None,
         id: new_id(time),
         method: "GET".into(),
+        node: None,
         origin: origin.into(),
         path_seen: true,
         prev: String::new(),
