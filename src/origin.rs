@@ -3,6 +3,7 @@
 //! no spelling is ambiguous: what a resolver or another parser might read differently is refused.
 
 mod host_pattern;
+mod percent;
 mod recent;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 pub use host_pattern::HostPattern;
+pub use percent::percent_encoded;
 pub use recent::Recent;
 
 use crate::limits::HOST_OCTETS_MAX;

@@ -48,6 +48,7 @@ fn every_field_of_the_record_is_in_the_readme() {
         time: Moment::from_millis(0),
         trace_id: Some(String::new()),
         url: String::new(),
+        url_as_received: Some(String::new()),
         user_agent: None,
     };
     let mut lines = Vec::new();

@@ -182,6 +182,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         sni: None,
         time: NOON,
         trace_id: None,
+        url_as_received: None,
         url: Record::url(format!("{ORIGIN}{path}").as_bytes()),
         user_agent: Some(format!("{agent}/1.0")),
     }

@@ -45,6 +45,7 @@ pub fn record(n: u64) -> Record {
         sni: None,
         time,
         trace_id: None,
+        url_as_received: None,
         url: format!("{origin}/private/{}/page-{n}.html?colour=blue&size=9", pick(4, 40)),
         user_agent: Some(format!("{agent}/1.0 (+https://example.com/bot; \"crawler\")")),
         node: None,

@@ -55,8 +55,12 @@ pub struct Record {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    /// As requested.
+    /// As requested, and so as it was judged and sent.
     pub url: String,
+    /// As requested, where path or query had octets that no URL has as themselves: `url` has them percent-encoded.
+    /// Left out where they had none, as in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_as_received: Option<String>,
     /// The identification string.
     pub user_agent: Option<String>,
 }

@@ -57,10 +57,9 @@ impl Redactor {
     /// order stay; a part without `=` is a value. A digest over what was cut off would tell values
     /// to who can guess them, so it is replaced, too.
     pub fn url(&self, recorded: &str) -> String {
-        let (kept, cut) = match recorded.split_once('…') {
-            Some((kept, mark)) => (kept, Some(mark)),
-            None => (recorded, None),
-        };
+        // A URL as it was received may have that character itself; the mark is at the end.
+        let cut = recorded.rsplit_once('…').and_then(|(kept, mark)| Some((kept, octets_of(mark)?)));
+        let (kept, cut) = cut.map_or((recorded, None), |(kept, octets)| (kept, Some(octets)));
         let (mut redacted, query) = match kept.split_once('?') {
             Some((before, query)) => (before.to_owned(), Some(query)),
             None => (kept.to_owned(), None),
@@ -75,7 +74,7 @@ impl Redactor {
         }
         if cut.is_some() || redacted.len() > RECORD_URL_OCTETS_MAX {
             redacted.truncate(redacted.floor_char_boundary(RECORD_URL_OCTETS_MAX));
-            let octets = cut.and_then(octets_of).unwrap_or(kept.len());
+            let octets = cut.unwrap_or(kept.len());
             let _ = write!(redacted, "…[{octets} octets, ");
             self.push_hash(recorded, &mut redacted);
             redacted.push(']');
@@ -163,6 +162,22 @@ mod tests {
         ] {
             assert_eq!(shape(&redactor().url(url)), expected);
         }
+    }
+
+    #[test]
+    fn a_url_as_it_was_received_loses_its_values_too() {
+        let received = |octets: &[u8]| shape(&redactor().url(&Record::text(octets)));
+        let e = "é".as_bytes();
+        assert_eq!(
+            received(&[b"http://a.example/", e, b"?", e, b"=<x>&\\"].concat()),
+            "http://a.example/é?é=#&#"
+        );
+        assert_eq!(received("http://a.example/a…?q=é…&r".as_bytes()), "http://a.example/a…?q=#&#");
+        // Whatever looks like the mark of a cut loses what is behind it.
+        let forged = received("http://a.example/?q=é&r=1…[7 octets, s=secret".as_bytes());
+        assert_eq!(forged, "http://a.example/?q=#&r=#…[7 octets, #]");
+        let long = ["http://a.example/?q=é&secret=".as_bytes(), &[b's'; 9000]].concat();
+        assert_eq!(received(&long), "http://a.example/?q=#&secret=#…[9030 octets, #]");
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl Writer {
         let mut record = Box::new(record);
         if let Cow::Owned(redacted) = self.shown(&record.url) {
             record.url = redacted;
+            record.url_as_received = record.url_as_received.map(|url| self.shown(&url).into_owned());
         }
         let ask = |done| Job::Write { record, exhibits, done };
         answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))

@@ -131,6 +131,7 @@ impl Default for Limits {
         Self {
             max_header_bytes: 64 * KIB,
             max_headers: 100,
+            strict_target: false,
             body_memory: 256 * MIB,
             header_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),

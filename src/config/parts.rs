@@ -151,6 +151,7 @@ impl Settings {
             deadlines: self.deadlines(),
             head_max: octets(self.limits.max_header_bytes),
             fields_max: self.limits.max_headers,
+            strict_target: self.limits.strict_target,
         }
     }
 

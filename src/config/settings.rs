@@ -285,6 +285,8 @@ pub struct Limits {
     pub max_header_bytes: u64,
     #[serde(with = "units::count")]
     pub max_headers: usize,
+    /// Whether a request target is refused that would have to be percent-encoded.
+    pub strict_target: bool,
     /// Octets of memory for requests under way, their bodies above all; without a setting a quarter of what the
     /// process may have.
     #[serde(with = "units::size")]

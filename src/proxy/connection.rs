@@ -26,6 +26,8 @@ pub struct Limits {
     /// Octets of a request's head.
     pub head_max: usize,
     pub fields_max: usize,
+    /// Whether a target is refused that has octets which no URL has as themselves.
+    pub strict_target: bool,
 }
 
 /// Serves HTTP/1 on `stream` until either side has had enough of it, or the channel's stop lets the
@@ -66,8 +68,8 @@ where
     S: AsyncRead + AsyncWrite + Unsent + Unpin,
 {
     let proxy = channel.proxy.load();
-    let Limits { deadlines, head_max, fields_max } = proxy.limits;
-    let framing = Framing::new(head_max, fields_max);
+    let Limits { deadlines, head_max, fields_max, strict_target } = proxy.limits;
+    let framing = Framing::new(head_max, fields_max, strict_target);
     let heads = LargeHeads::new(channel.client.key(), proxy.door.memory(), head_max);
     Box::new(Wire::new(stream, Arc::clone(&channel.control), deadlines, framing).holding(heads))
 }

@@ -21,6 +21,8 @@ pub struct Control {
     refused: AtomicBool,
     refusal: Mutex<Option<Refusal>>,
     pathless: AtomicBool,
+    received: Mutex<Option<Box<str>>>,
+    is_encoded: AtomicBool,
     blocked: AtomicBool,
     unread: AtomicBool,
     released: AtomicBool,
@@ -123,6 +125,19 @@ impl Control {
 
     pub fn is_pathless(&self) -> bool {
         self.pathless.load(Ordering::Acquire)
+    }
+
+    /// The path and query of the request that comes next, as they came: they had to be percent-encoded.
+    pub fn note_received(&self, path: Box<str>) {
+        *self.received.lock().expect("no panic while locked") = Some(path);
+        self.is_encoded.store(true, Ordering::Release);
+    }
+
+    /// Those of the request that has come, if they had to be.
+    pub fn take_received(&self) -> Option<Box<str>> {
+        let is_encoded = self.is_encoded.load(Ordering::Acquire);
+        is_encoded.then(|| self.is_encoded.store(false, Ordering::Release))?;
+        self.received.lock().expect("no panic while locked").take()
     }
 
     /// The client did not take at once all that it was sent.

@@ -163,6 +163,10 @@ impl Draft<'_> {
             // As a CONNECT names it.
             Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
         };
+        let url_as_received = match self.subject {
+            Subject::Resource(Target { received: Some(path), .. }) => Some([&origin, &**path].concat()),
+            _ => None,
+        };
         Record {
             agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
             agent_source: self.agent.source,
@@ -188,6 +192,7 @@ impl Draft<'_> {
             time: now,
             trace_id: self.ask.account.trace_id.clone(),
             url: Record::url(url.as_bytes()),
+            url_as_received,
             user_agent: octets(self.agent.identification),
         }
     }

@@ -2,6 +2,7 @@
 //! octets (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
 
 use super::chunks::Chunks;
+use super::head::encoded::{self, Encoded};
 use super::head::{self, Content, Fields, RequestLine};
 use super::octets::{TOKEN, is};
 use super::refusal::Refusal;
@@ -11,10 +12,13 @@ use super::refusal::Refusal;
 pub struct Framing {
     octets_max: usize,
     fields_max: usize,
+    strict_target: bool,
     state: State,
     /// Of the last request whose head has come.
     line: Option<RequestLine>,
     in_title_case: bool,
+    /// What the engine is to have in place of the head that was passed last.
+    encoded: Option<Encoded>,
 }
 
 #[derive(Debug)]
@@ -50,10 +54,11 @@ pub enum Fault {
 }
 
 impl Framing {
-    /// For heads, and trailers, of so many octets and fields at most.
-    pub fn new(octets_max: usize, fields_max: usize) -> Self {
+    /// For heads, and trailers, of so many octets and fields at most. With `strict_target`, a target is refused where
+    /// it would have to be percent-encoded.
+    pub fn new(octets_max: usize, fields_max: usize, strict_target: bool) -> Self {
         let state = State::Head(Search::default());
-        Self { octets_max, fields_max, state, line: None, in_title_case: true }
+        Self { octets_max, fields_max, strict_target, state, line: None, in_title_case: true, encoded: None }
     }
 
     /// Judges `octets`: those that came since the last that were passed or dropped.
@@ -92,6 +97,12 @@ impl Framing {
         self.in_title_case
     }
 
+    /// Where the octets that were just passed are a head whose target has to be percent-encoded, what the engine is to
+    /// have in their place.
+    pub const fn take_encoded(&mut self) -> Option<Encoded> {
+        self.encoded.take()
+    }
+
     fn head(&mut self, octets: &mut [u8], search: Search) -> Result<Admit, Refusal> {
         match empty_lines(octets) {
             0 if octets == b"\r" => return Ok(Admit::More),
@@ -100,7 +111,7 @@ impl Framing {
         }
         // A line that cannot be one is not waited for: who speaks TLS sends no line end.
         if !is(octets[0], TOKEN) {
-            head::request_line(octets)?;
+            head::request_line(octets, self.strict_target)?;
         }
         let (search, end) = self.search(octets, search)?;
         self.state = State::Head(search);
@@ -123,7 +134,7 @@ impl Framing {
                 if at > self.octets_max {
                     return Err(head::target_too_long());
                 }
-                search.line = Some(head::request_line(without_cr(&octets[..at]))?);
+                search.line = Some(head::request_line(without_cr(&octets[..at]), self.strict_target)?);
             }
             match &octets[at + 1..] {
                 [b'\n', ..] => return Ok((search, Some(at + 2))),
@@ -149,6 +160,14 @@ impl Framing {
         let Fields { content, in_title_case } = head::fields(line, lines, self.fields_max)?;
         // A higher minor version is treated as the highest that we know (RFC 9110 §6.2).
         head[length - 1] = line.minor.min(b'1');
+        if line.is_unencoded {
+            let encoded = encoded::head(head);
+            // The engine has the same bound.
+            if encoded.head.len() > self.octets_max {
+                return Err(head::too_large());
+            }
+            self.encoded = Some(encoded);
+        }
         (self.line, self.in_title_case) = (Some(line), in_title_case);
         self.state = match content {
             Content::Length(length) => State::Length(length),
@@ -194,7 +213,7 @@ mod tests {
     /// What of `octets` is passed, request by request, when they come in these pieces; and the status
     /// of what ends it.
     fn passed(octets: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
-        let mut framing = Framing::new(200, 4);
+        let mut framing = Framing::new(200, 4, false);
         let (mut held, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
         let mut rest = octets.as_bytes();
         for size in pieces.iter().copied().chain([usize::MAX]) {
@@ -204,7 +223,9 @@ mod tests {
             loop {
                 let count = match framing.admit(&mut held) {
                     Ok(Admit::Pass(count)) => {
-                        let text = String::from_utf8_lossy(&held[..count]).into_owned();
+                        let encoded = framing.take_encoded().map(|encoded| encoded.head);
+                        let text = String::from_utf8_lossy(encoded.as_deref().unwrap_or(&held[..count]))
+                            .into_owned();
                         match all.last_mut().filter(|_| !is_new) {
                             Some(last) => last.push_str(&text),
                             None => all.push(text),
@@ -251,6 +272,17 @@ mod tests {
         assert_passed("GET http://a/ HTTP/1.0\n\n", &["GET http://a/ HTTP/1.0\n\n"], None);
         assert_passed("GET http://a/ HTTP/1.7\r\n\r\n", &["GET http://a/ HTTP/1.1\r\n\r\n"], None);
         assert_passed(&GET[..GET.len() - 1], &[], None);
+    }
+
+    #[test]
+    fn what_the_engine_gets_of_a_target_is_encoded_however_it_comes() {
+        let typed = "GET http://a/caf\u{e9}?\"<>` HTTP/1.1\r\nHost: a\r\n\r\n";
+        let encoded = "GET http://a/caf%C3%A9?%22%3C%3E` HTTP/1.1\r\nHost: a\r\n\r\n";
+        assert_passed(&[GET, typed, GET].concat(), &[GET, encoded, GET], None);
+        // The head, or the target alone, would be longer than it may be.
+        let long = |typed: &str| format!("GET http://a/{} HTTP/1.1\r\n\r\n{GET}", typed.repeat(60));
+        assert_passed(&long("<"), &[], Some(431));
+        assert_passed(&[GET, "GET http://a\u{e9}/ HTTP/1.1\r\n\r\n", GET].concat(), &[GET], Some(400));
     }
 
     #[test]

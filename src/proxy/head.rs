@@ -2,6 +2,7 @@
 //! mends or overlooks what two readers could understand differently; here that is a fault, with the
 //! line and the rule it breaks. What passes means one thing only.
 
+pub mod encoded;
 mod field;
 pub mod http2;
 mod line;
@@ -125,7 +126,7 @@ mod tests {
 
     fn read(head: &str) -> Result<Content, String> {
         let mut lines = head.split("\r\n").map(str::as_bytes);
-        let read = request_line(lines.next().unwrap_or_default())
+        let read = request_line(lines.next().unwrap_or_default(), true)
             .and_then(|line| fields(line, lines.take_while(|line| !line.is_empty()), 100));
         read.map(|fields| fields.content).map_err(|refusal| refusal.detail().to_owned())
     }

@@ -160,10 +160,14 @@ impl Proxy {
         exchange: &mut Exchange,
         account: &Account,
     ) -> Result<Response<Body>, Stop> {
-        if request.head.version == Version::HTTP_2 {
-            head::http2::check(&request.head, self.limits.fields_max)?;
-        }
+        let received = if request.head.version == Version::HTTP_2 {
+            let Limits { fields_max, strict_target, .. } = self.limits;
+            head::http2::check(&mut request.head, fields_max, strict_target)?
+        } else {
+            channel.control.take_received()
+        };
         let destination = destination(&request.head, &channel.scope, channel.control.is_pathless())?;
+        let destination = destination.received_as(received);
         let client = self.identify(&request.head, channel).await?;
         let scheme = destination.scheme();
         let octets = footprint::of(&request.head, !request.body.is_end_stream(), scheme);

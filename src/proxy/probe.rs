@@ -19,7 +19,7 @@ use crate::origin::Origin;
 /// refused.
 pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
     match destination(request, &Scope::Proxy, false) {
-        Ok(Destination::Resource(Target { origin, path })) => Some((origin, path)),
+        Ok(Destination::Resource(Target { origin, path, .. })) => Some((origin, path)),
         _ => None,
     }
 }
@@ -55,13 +55,16 @@ pub fn preferred(accept: HeaderValue) -> Form {
 /// The messages that are whole in what a client sends, so many octets at a time, as the engine gets them;
 /// and whether a fault ended it.
 pub fn messages(octets: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
-    let mut framing = Framing::new(FRAMED_OCTETS_MAX, FRAMED_FIELDS_MAX);
+    let mut framing = Framing::new(FRAMED_OCTETS_MAX, FRAMED_FIELDS_MAX, false);
     let (mut messages, mut message, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for piece in octets.chunks(piece.max(1)) {
         waiting.extend_from_slice(piece);
         loop {
             match framing.admit(&mut waiting) {
-                Ok(Admit::Pass(count)) => message.extend(waiting.drain(..count)),
+                Ok(Admit::Pass(count)) => {
+                    let passed: Vec<u8> = waiting.drain(..count).collect();
+                    message.extend(framing.take_encoded().map_or(passed, |encoded| encoded.head));
+                }
                 Ok(Admit::Drop(count)) => drop(waiting.drain(..count)),
                 Ok(Admit::More) => break,
                 Err(_) => return (messages, true),

@@ -175,7 +175,7 @@ impl Site {
     }
 
     fn target(&self, path: &str) -> Target {
-        Target { origin: self.origin.clone(), path: path.parse().unwrap() }
+        Target { origin: self.origin.clone(), path: path.parse().unwrap(), received: None }
     }
 
     #[track_caller]

@@ -24,8 +24,10 @@ const WHOLE: &str = "*";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub origin: Origin,
-    /// As the client wrote it (RFC 9110 §7.7); `/` where it wrote none.
+    /// As the client wrote it (RFC 9110 §7.7), or percent-encoded where it had to be; `/` where it wrote none.
     pub path: PathAndQuery,
+    /// As the client wrote it, where it had to be encoded; as a record shows it.
+    pub received: Option<Box<str>>,
 }
 
 impl Destination {
@@ -36,12 +38,20 @@ impl Destination {
             Self::OwnPage(_) | Self::Proxy | Self::Connect => None,
         }
     }
+
+    /// The same, of which path and query had been `received` before they were percent-encoded.
+    pub fn received_as(mut self, received: Option<Box<str>>) -> Self {
+        if let Self::Resource(target) = &mut self {
+            target.received = received;
+        }
+        self
+    }
 }
 
 impl Target {
     /// An origin as a whole: `OPTIONS *` (RFC 9110 §9.3.7).
     fn whole(origin: Origin) -> Self {
-        Self { origin, path: PathAndQuery::from_static(WHOLE) }
+        Self { origin, path: PathAndQuery::from_static(WHOLE), received: None }
     }
 
     /// What the rules are asked about. A whole origin fares like its root: `Disallow: /` is about
@@ -106,7 +116,7 @@ pub fn destination(
     if is_pathless && request.method == Method::OPTIONS {
         return Ok(Destination::Resource(Target::whole(origin)));
     }
-    Ok(Destination::Resource(Target { origin, path: with_slash(path)? }))
+    Ok(Destination::Resource(Target { origin, path: with_slash(path)?, received: None }))
 }
 
 /// The path begins with "/": `http://a?b` has none, so one is supplied (RFC 9112 §3.2.1). Anything
@@ -140,7 +150,7 @@ fn within(request: &request::Parts, origin: &Origin, is_pathless: bool) -> Resul
         return Ok(Destination::Resource(Target::whole(origin.clone())));
     }
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok(Destination::Resource(Target { origin: origin.clone(), path: with_slash(path)? }))
+    Ok(Destination::Resource(Target { origin: origin.clone(), path: with_slash(path)?, received: None }))
 }
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,

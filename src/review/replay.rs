@@ -92,7 +92,7 @@ fn decide(record: &Record, evidence: &Evidence<'_>) -> Result<Answer, Unknown> {
         // How many steps it took depended on all of it.
         return Err(Unknown(because));
     }
-    let decision = asked.decide(&policy, token).map_err(Unknown)?;
+    let decision = asked.decide(&policy, token, record.url_as_received.is_some()).map_err(Unknown)?;
     Ok(Answer::of(&decision))
 }
 

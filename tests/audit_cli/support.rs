@@ -100,6 +100,7 @@ pub fn record(n: u64) -> Record {
         sni: None,
         time: Moment::from_millis(NOON + n * MINUTE),
         trace_id: None,
+        url_as_received: None,
         url: format!("{origin}/private/{n}"),
         user_agent: Some("ExampleBot/1.0 (\"x\", \u{65e5}\u{672c})".into()),
         node: None,

@@ -1,6 +1,8 @@
 //! curl and wget.
 
-use crate::support::{DISTRUST, Run, Site, apt};
+use std::fs;
+
+use crate::support::{DISTRUST, Run, Site, WELCOME, apt, assert_denied};
 
 /// An answer with its head, and nothing about the CONNECT.
 const CURL: [&str; 4] = ["-sS", "--include", "--suppress-connect-headers", "--max-time"];
@@ -29,6 +31,32 @@ fn wget() {
     let site = Site::start();
     let options = ["-q", "--tries=1", "--timeout=20", "--content-on-error", "--save-headers", "-O-"];
     Run::of(&site).four([&[&*wget], &options[..]].concat(), "Wget/");
+}
+
+/// curl sends a URL as it was typed, but for what it encodes of a path itself in some versions.
+#[test]
+fn curl_with_a_url_that_is_not_encoded() {
+    let curl = apt("curl", "curl");
+    let site = Site::start();
+    let run = Run::of(&site);
+    let files = run.directory().join("files");
+    fs::create_dir(&files).expect("a directory");
+    fs::write(files.join("a%22%3Cb%3E"), WELCOME).expect("a file");
+    site.publish("/raw", &files);
+    let denied = ["/private/a\"<b>?q=\"\u{e9}\"", "/private/a%22%3Cb%3E?q=%22%C3%A9%22"];
+    for scheme in ["http", "https"] {
+        let curl = |path: &str| run.client([&*curl, "-sS", "--http1.1", &site.url(scheme, path)]);
+        assert_eq!(curl("/raw/a\"<b>?<\u{e9}>").stdout, WELCOME);
+        curl(denied[0]);
+        let [record] = &run.records()[..] else { panic!("{:#?}", run.records()) };
+        assert_denied(record, &site.url(scheme, denied[1]), "curl/");
+        assert_eq!(record["url_as_received"], site.url(scheme, denied[0]));
+    }
+    // In HTTP/2, what passes the engine.
+    run.client([&*curl, "-sS", &site.url("https", "/private/a\"?q=\u{e9}")]);
+    let [record] = &run.records()[..] else { panic!("{:#?}", run.records()) };
+    assert_denied(record, &site.url("https", "/private/a%22?q=%C3%A9"), "curl/");
+    assert_eq!(record["url_as_received"], site.url("https", "/private/a\"?q=\u{e9}"));
 }
 
 /// Of a client that says why it leaves, the operator hears it.

@@ -576,6 +576,9 @@ fn h2_a_malformed_request_by_http_2_does_not_pass() {
     assert_eq!(of(&[method, scheme, path, host], b""), Some(200));
     assert_eq!(of(&[method, scheme, path], b""), Some(200), "the tunnel has told the host");
     assert_eq!(with((b"content-length", b"0")), Some(200));
+    let raw: Field = (b":path", b"/page\xc3\xa9?\xc3\xa9");
+    assert_eq!(of(&[method, scheme, raw, host], b""), Some(200));
+    assert_eq!(origin.request_lines().last().map(String::as_str), Some("GET /page%C3%A9?%C3%A9"));
     let reached = origin.request_lines().len();
     for more in [
         (b"connection".as_slice(), b"close".as_slice()),
@@ -609,7 +612,9 @@ fn h2_a_malformed_request_by_http_2_does_not_pass() {
         vec![method, (b":scheme", b"http"), path, host],
         vec![(b"x-a", b"1"), method, scheme, path, host],
         vec![method, scheme, (b":path", b"/page\xe9"), host],
-        vec![method, scheme, (b":path", b"/page\xc3\xa9?\xc3\xa9"), host],
+        vec![method, scheme, (b":path", b"/page<"), host],
+        vec![method, scheme, (b":path", b"/page?\""), host],
+        vec![method, scheme, (b":path", b"/page\xc3\xa9\x7f"), host],
         vec![method, scheme, (b":path", b"page"), host],
         vec![method, scheme, path, host, (b"content-length", b"0"), (b"content-length", b"0")],
         vec![method, scheme, path, host, (b"user-agent", b"OneBot"), (b"user-agent", b"TwoBot")],

@@ -28,6 +28,7 @@ mod metrics;
 mod mint;
 mod per_agent;
 mod policy;
+mod raw_octets;
 mod reload;
 mod resting;
 mod sni;

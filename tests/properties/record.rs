@@ -78,6 +78,7 @@ fn record(input: &mut Input<'_>) -> Record {
         time: moment(input),
         trace_id: None,
         url: input.text(),
+        url_as_received: input.some(Input::text),
         user_agent: input.some(Input::text),
     }
 }

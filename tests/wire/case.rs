@@ -57,7 +57,12 @@ pub fn line(line: &str) -> String {
 /// Sends each payload whole and octet by octet, and judges what came of it.
 #[track_caller]
 pub fn check(cases: &[Case<'_>]) {
-    let proxy = proxy();
+    check_at(&proxy(), cases);
+}
+
+/// The same, at this proxy.
+#[track_caller]
+pub fn check_at(proxy: &Proxy, cases: &[Case<'_>]) {
     let mut faults = Vec::new();
     for (row, payload, expect) in cases {
         for by_octet in [false, true] {

@@ -1,7 +1,8 @@
 //! RFC 9112 §3: what a request line may name, and what becomes of it.
 
-use super::case::Expect::{Forwarded, Own, Refused};
-use super::case::{check, line};
+use super::case::Expect::{Forwarded, Inside, Own, Refused, Then, Tunnel};
+use super::case::{check, check_at, line};
+use super::support::Proxy;
 
 #[test]
 fn a1_a4_a_target_goes_on_as_it_was_written() {
@@ -24,6 +25,97 @@ fn a1_a4_a_target_goes_on_as_it_was_written() {
     ];
     let sent = passed.map(|(it, expect)| (line(it), expect));
     check(&sent.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
+}
+
+/// In path and query, and once; what is no octet of this kind goes on as it was written.
+const RAW: [(&str, &[&str]); 20] = [
+    ("GET http://{o}/a\u{e9} HTTP/1.1", &["GET /a%E9"]),
+    ("GET http://{o}/caf\u{c3}\u{a9} HTTP/1.1", &["GET /caf%C3%A9"]),
+    ("GET http://{o}/\u{80}\u{ff} HTTP/1.1", &["GET /%80%FF"]),
+    ("GET http://{o}?\u{e9} HTTP/1.1", &["GET /?%E9"]),
+    ("GET http://{o}/?q=\u{e9}&r=\u{fc} HTTP/1.1", &["GET /?q=%E9&r=%FC"]),
+    ("GET http://{o}/<a>?<b> HTTP/1.1", &["GET /%3Ca%3E?%3Cb%3E"]),
+    ("GET http://{o}/\"a\"?\"b\" HTTP/1.1", &["GET /%22a%22?%22b%22"]),
+    ("GET http://{o}/`? HTTP/1.1", &["GET /%60?"]),
+    ("GET http://{o}/%C3%A9\u{c3}\u{a9} HTTP/1.1", &["GET /%C3%A9%C3%A9"]),
+    ("GET http://{o}/%c3\u{e9}%zz% HTTP/1.1", &["GET /%c3%E9%zz%"]),
+    ("GET http://{o}/%\u{e9}41 HTTP/1.1", &["GET /%%E941"]),
+    ("HEAD http://{o}/\u{e9} HTTP/1.1", &["HEAD /%E9"]),
+    ("OPTIONS http://{o}/\u{e9} HTTP/1.1", &["OPTIONS /%E9"]),
+    ("GET http://{o}/\u{e9} HTTP/1.0", &["GET /%E9"]),
+    ("GET http://{o}/?u=http://\u{e9}/ HTTP/1.1", &["GET /?u=http://%E9/"]),
+    // Octets that end a line, a path or a request for a careless reader: C1 controls, and the halves of longer
+    // forms of CR, LF, blank and slash.
+    ("GET http://{o}/a\u{85}b\u{a0}c HTTP/1.1", &["GET /a%85b%A0c"]),
+    ("GET http://{o}/a\u{c0}\u{8d}\u{c0}\u{8a}b HTTP/1.1", &["GET /a%C0%8D%C0%8Ab"]),
+    ("GET http://{o}/a\u{e5}\u{98}\u{8a}\u{e5}\u{98}\u{8d}b HTTP/1.1", &["GET /a%E5%98%8A%E5%98%8Db"]),
+    ("GET http://{o}/\u{c0}\u{af}..\u{c0}\u{af}page HTTP/1.1", &["GET /%C0%AF..%C0%AFpage"]),
+    ("GET http://{o}/a{b}|\\^[c]~'?`{d} HTTP/1.1", &["GET /a{b}|\\^[c]~'?`{d}"]),
+];
+
+#[test]
+fn a4_octets_that_no_url_has_are_encoded_once() {
+    let sent = RAW.map(|(it, expect)| (line(it), Forwarded(expect)));
+    check(&sent.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a4_octets_inside_a_connect_are_encoded_too() {
+    let connect = |path: &str| {
+        format!(
+            "CONNECT {{o}} HTTP/1.1\r\nHost: {{o}}\r\n\r\nGET {path} HTTP/1.1\r\nHost: {{o}}\r\n\r\n\
+             GET /page HTTP/1.1\r\nHost: {{o}}\r\n\r\n"
+        )
+    };
+    let cases = [
+        (connect("/caf\u{c3}\u{a9}?<x>"), Tunnel(&["GET /caf%C3%A9?%3Cx%3E", "GET /page"])),
+        (connect("http://{o}/\u{e9}"), Tunnel(&["GET /%E9", "GET /page"])),
+        (connect("http://{o}\u{e9}/"), Inside(400)),
+        (connect("/\u{e9}\0"), Inside(400)),
+    ];
+    check(&cases.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
+}
+
+/// The next request begins where the client began it, however many octets more its target has got.
+#[test]
+fn a4_b14_what_is_encoded_moves_no_request() {
+    let raw = line("GET http://{o}/\u{e9}?<x> HTTP/1.1");
+    let post = "POST http://{o}/\u{fc} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n\u{e9}<>\"`";
+    let chunked = "POST http://{o}/\u{fc} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   3\r\n\u{e9}<>\r\n0\r\n\r\n";
+    let page = line("GET http://{o}/page HTTP/1.1");
+    let cases = [
+        (raw.repeat(2) + &page, Forwarded(&["GET /%E9?%3Cx%3E", "GET /%E9?%3Cx%3E", "GET /page"])),
+        ([post, &page].concat(), Forwarded(&["POST /%FC", "GET /page"])),
+        ([chunked, &page, &raw].concat(), Forwarded(&["POST /%FC", "GET /page", "GET /%E9?%3Cx%3E"])),
+        (raw + "GET http://{o}\u{e9}/ HTTP/1.1\r\nHost: x\r\n\r\n", Then(&["GET /%E9?%3Cx%3E"], 400)),
+    ];
+    check(&cases.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
+}
+
+/// Three octets for each: neither a target nor a head becomes longer than one may be.
+#[test]
+fn a8_an_encoded_target_may_be_as_long_as_any_other() {
+    let long = |path: &str, count: usize| line(&format!("GET http://{{o}}/{} HTTP/1.1", path.repeat(count)));
+    let cases = [(long("\u{e9}", 21_835), 431), (long("<", 30_000), 414), (long("\u{ff}", 65_000), 414)];
+    check(&cases.iter().map(|(sent, status)| ("A8", sent.as_str(), Refused(*status))).collect::<Vec<_>>());
+}
+
+#[test]
+fn a7_with_strict_target_they_are_refused() {
+    let proxy = Proxy::with(|settings| {
+        settings.egress.connect_ports = (1..=u16::MAX).collect();
+        settings.limits.strict_target = true;
+    });
+    // The last has none of them. A refusal that cannot know the method has content also for HEAD.
+    let refused = RAW[..RAW.len() - 1].iter().filter(|(it, _)| !it.starts_with("HEAD "));
+    let sent: Vec<String> = refused.map(|(it, _)| line(it)).collect();
+    check_at(&proxy, &sent.iter().map(|sent| ("A7", sent.as_str(), Refused(400))).collect::<Vec<_>>());
+    let passed = [
+        (line(RAW[RAW.len() - 1].0), Forwarded(RAW[RAW.len() - 1].1)),
+        (line("GET http://{o}/\"a\" HTTP/1.1"), Forwarded(&["GET /\"a\""])),
+    ];
+    check_at(&proxy, &passed.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -52,6 +144,10 @@ fn a4_what_is_disallowed_is_so_in_every_spelling() {
         "/%70%72%69%76%61%74%65/x",
         "/priv%61te",
         "/priv%61te?a=b",
+        "/private/\u{e9}",
+        "/private<\"`>",
+        "/private?\u{ff}",
+        "/priv%61te\u{c0}\u{af}x",
     ]
     .iter()
     .flat_map(|path| ["GET", "POST", "HEAD", "OPTIONS", "BREW"].map(|method| (method, path)))
@@ -104,8 +200,6 @@ fn a5_a6_a7_what_is_no_target_is_refused() {
         "http//{o}/",
         "http://{o}/page#fragment",
         "http://{o}#",
-        "http://{o}/a\u{e9}",
-        "http://{o}/\u{80}",
         "http://{o}/a\tb",
         "http://{o}/\0",
         "http://{o}/\u{7f}",
@@ -116,6 +210,27 @@ fn a5_a6_a7_what_is_no_target_is_refused() {
         "http://{o}/ ",
         " http://{o}/",
         "http://\u{ff}{o}/",
+        "http://\u{ff}{o}/\u{ff}",
+        "http://{o}\u{e9}/page",
+        "http://{o}<b>/page",
+        "http://a\"b:{p}/page",
+        "http://a`b:{p}/page",
+        "h\u{e9}tp://{o}/page",
+        "\u{e9}://{o}/page",
+        "\u{e9}",
+        "/\u{e9}",
+        "/\u{e9}://{o}/page",
+        "?\u{e9}://{o}/page",
+        "//{o}/\u{e9}",
+        "http:/{o}/\u{e9}",
+        "*\u{e9}",
+        "http://user\u{e9}@{o}/",
+        "http://{o}/\u{e9}#fragment",
+        "http://{o}/\u{e9}\t",
+        "http://{o}/\u{e9}\0",
+        "http://{o}/<\u{7f}>",
+        "http://{o}/\u{e9} b",
+        "http://{o}/\u{e9}\rb",
     ]
     .iter()
     .map(|target| line(&format!("GET {target} HTTP/1.1")))

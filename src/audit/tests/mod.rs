@@ -42,6 +42,7 @@ fn minimal() -> Record {
         exemption: None,
         path_seen: true,
         trace_id: None,
+        url_as_received: None,
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::audit::{Exemption, Record, Robots, print_time};
 
 /// The columns. Their names are a public interface.
-pub const HEADER: [&str; 35] = [
+pub const HEADER: [&str; 36] = [
     "seq",
     "time",
     "id",
@@ -41,6 +41,7 @@ pub const HEADER: [&str; 35] = [
     "exemption_until",
     "hash",
     "node",
+    "url_as_received",
 ];
 
 /// The cells in the order of [`HEADER`]. What a record has not is empty.
@@ -84,6 +85,7 @@ pub fn row(record: &Record, hash: &str) -> [String; HEADER.len()] {
         exemption(|exemption| Some(print_time(exemption.until))),
         Some(hash.to_owned()),
         record.node.as_ref().map(ToString::to_string),
+        record.url_as_received.clone(),
     ]
     .map(|cell| harmless(cell.unwrap_or_default()))
 }

@@ -1,6 +1,7 @@
 //! Questions whose robots.txt is fetched: through the proxy's own store, way out and settings, so
 //! that the answer is the one the proxy would give.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -17,7 +18,7 @@ use crate::clients::Client;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ProfileName, Settings};
 use crate::moment::Moment;
-use crate::origin::{Origin, Scheme, UrlError, split_url};
+use crate::origin::{Origin, Scheme, UrlError, percent_encoded, split_url};
 use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
 use crate::proxy::{Mode, Rules};
@@ -68,12 +69,12 @@ impl Online {
         profile: Option<ProfileName>,
         tell: impl FnOnce(Answer) -> T + Send + 'static,
     ) -> Result<Receiver<T>, String> {
-        let (origin, path) = split(url).map_err(|error| error.to_string())?;
+        let (origin, path) = split(url, self.settings.limits.strict_target)?;
         agent.identification()?;
         let question = Question {
             url: url.to_vec(),
             origin,
-            path: path.into_owned(),
+            path,
             agent: agent.clone(),
             profile: profile.map(|name| self.profile(name)),
         };
@@ -93,12 +94,21 @@ impl Online {
     }
 }
 
-/// As the proxy has it: an origin can have a scheme that it does not serve.
-fn split(url: &[u8]) -> Result<(Origin, std::borrow::Cow<'_, [u8]>), UrlError> {
-    let (origin, path) = split_url(url)?;
-    match origin.scheme() {
-        Scheme::Http | Scheme::Https => Ok((origin, path)),
-        other => Err(UrlError::Scheme(other.as_str().into())),
+/// As the proxy has it: an origin can have a scheme that it does not serve, and a path is judged as it is sent.
+fn split(url: &[u8], strict_target: bool) -> Result<(Origin, Vec<u8>), String> {
+    let (origin, path) = split_url(url).map_err(|error| error.to_string())?;
+    if origin.scheme() == Scheme::Ftp {
+        return Err(UrlError::Scheme(origin.scheme().as_str().into()).to_string());
+    }
+    let path = match percent_encoded(&path) {
+        Cow::Owned(_) if strict_target => {
+            return Err("the URL has octets that must be percent-encoded (limits.strict_target)".into());
+        }
+        encoded => encoded.into_owned(),
+    };
+    match path.iter().all(u8::is_ascii_graphic) {
+        true => Ok((origin, path)),
+        false => Err("the URL has a blank or a control character: write it percent-encoded".into()),
     }
 }
 

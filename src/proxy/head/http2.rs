@@ -1,23 +1,54 @@
 //! A request head that came by HTTP/2, held to what the reader of HTTP/1 heads holds them to. The engine
 //! checks what RFC 9113 §8 calls malformed, but for what is here; and the request goes on in HTTP/1.1.
 
+use std::borrow::Cow;
+use std::mem;
+
 use http::header::CONTENT_LENGTH;
-use http::{HeaderValue, request};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Uri, request};
 
 use super::super::refusal::Refusal;
-use super::line::target_fault;
-use super::too_large;
+use super::line::{NO_VALID_TARGET, target_fault};
+use super::{encoded, target_too_long, too_large};
+use crate::limits::TARGET_OCTETS_MAX;
+use crate::origin::percent_encoded;
 
-/// Refuses a head that would be refused in HTTP/1, or would mean something else there.
-pub fn check(request: &request::Parts, fields_max: usize) -> Result<(), Refusal> {
-    let fields = &request.headers;
-    if fields.len() > fields_max {
+/// Refuses a head that would be refused in HTTP/1, or would mean something else there. A path that has to be is
+/// percent-encoded; returned is how it came.
+pub fn check(
+    request: &mut request::Parts,
+    fields_max: usize,
+    strict_target: bool,
+) -> Result<Option<Box<str>>, Refusal> {
+    if request.headers.len() > fields_max {
         return Err(too_large());
     }
+    let received = if strict_target { None } else { encode(&mut request.uri)? };
     if let Some(target) = request.uri.path_and_query() {
         let fault = target_fault(target.as_str().as_bytes());
         fault.map_or(Ok(()), |fault| Err(Refusal::bad_request(format!("the request {fault}"))))?;
     }
+    check_fields(request).map(|()| received)
+}
+
+/// As [`encoded::head`]. Of the octets that are encoded, the engine lets through those of UTF-8 and, in a path, `"`.
+fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Refusal> {
+    let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };
+    let Cow::Owned(target) = percent_encoded(path.as_bytes()) else { return Ok(None) };
+    if target.len() > TARGET_OCTETS_MAX {
+        return Err(target_too_long());
+    }
+    let received = encoded::received(path.as_bytes());
+    let invalid = || Refusal::bad_request(format!("the request {NO_VALID_TARGET}"));
+    let mut parts = mem::take(uri).into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(target).map_err(|_| invalid())?);
+    *uri = Uri::from_parts(parts).map_err(|_| invalid())?;
+    Ok(Some(received))
+}
+
+fn check_fields(request: &request::Parts) -> Result<(), Refusal> {
+    let fields = &request.headers;
     if fields.values().any(is_blank_at_an_end) {
         return Err(Refusal::bad_request(
             "the request has a field value with a blank at its beginning or end (RFC 9113 §8.2.1)",
@@ -41,26 +72,50 @@ mod tests {
 
     use super::*;
 
-    fn check(path: &str, fields: &[(&str, &str)]) -> Result<(), u16> {
+    fn read(
+        path: &str,
+        fields: &[(&str, &str)],
+        strict_target: bool,
+    ) -> Result<(String, Option<String>), u16> {
         let mut request = Request::builder().uri(format!("https://a.example{path}"));
         for (name, value) in fields {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
             request = request.header(HeaderName::try_from(*name).unwrap(), value);
         }
-        let parts = request.body(()).unwrap().into_parts().0;
-        super::check(&parts, 3).map_err(|refusal| refusal.status().as_u16())
+        let mut parts = request.body(()).unwrap().into_parts().0;
+        let received = check(&mut parts, 3, strict_target).map_err(|refusal| refusal.status().as_u16())?;
+        Ok((parts.uri.to_string(), received.map(String::from)))
+    }
+
+    fn status(path: &str, fields: &[(&str, &str)]) -> Result<(), u16> {
+        read(path, fields, true).map(drop)
     }
 
     #[test]
     fn h2_a_head_is_held_to_what_one_of_http_1_is_held_to() {
-        assert_eq!(check("/a?b=%20", &[("a", "1"), ("a", ""), ("b", "1 2")]), Ok(()));
-        assert_eq!(check("/", &[("a", "1"), ("a", "2"), ("b", "3"), ("c", "4")]), Err(431));
+        assert_eq!(status("/a?b=%20", &[("a", "1"), ("a", ""), ("b", "1 2")]), Ok(()));
+        assert_eq!(status("/", &[("a", "1"), ("a", "2"), ("b", "3"), ("c", "4")]), Err(431));
         for path in ["/\u{e9}", "/a?\u{e9}"] {
-            assert_eq!(check(path, &[]), Err(400), "{path}");
+            assert_eq!(status(path, &[]), Err(400), "{path}");
         }
         for value in [" a", "a ", "\ta", "a\t", " "] {
-            assert_eq!(check("/", &[("user-agent", value)]), Err(400), "{value:?}");
+            assert_eq!(status("/", &[("user-agent", value)]), Err(400), "{value:?}");
         }
-        assert_eq!(check("/", &[("content-length", "1"), ("content-length", "1")]), Err(400));
+        assert_eq!(status("/", &[("content-length", "1"), ("content-length", "1")]), Err(400));
+    }
+
+    #[test]
+    fn h2_octets_that_no_url_has_are_encoded() {
+        for (path, expected, received) in [
+            ("/caf\u{e9}?\u{e9}", "https://a.example/caf%C3%A9?%C3%A9", Some("/caf\u{e9}?\u{e9}")),
+            ("/\"a\"", "https://a.example/%22a%22", Some("/\"a\"")),
+            ("/caf%C3%A9?{}|`", "https://a.example/caf%C3%A9?{}|`", None),
+            ("?\u{e9}", "https://a.example/?%C3%A9", Some("?\u{e9}")),
+        ] {
+            let expected = (expected.to_owned(), received.map(str::to_owned));
+            assert_eq!(read(path, &[], false), Ok(expected), "{path}");
+        }
+        let long = format!("/{}", "\u{e9}".repeat(12_000));
+        assert_eq!((read(&long, &[], false), status(&long, &[])), (Err(414), Err(400)));
     }
 }

@@ -1,11 +1,13 @@
 //! The request line (RFC 9112 §3).
 
+use std::borrow::Cow;
+
 use super::super::octets::{HOST, PATH, TOKEN, is};
 use super::super::refusal::Refusal;
-use super::{quoted, target_too_long};
+use super::{encoded, quoted, target_too_long};
 use crate::limits::TARGET_OCTETS_MAX;
 
-const NO_VALID_TARGET: &str = "has no valid target";
+pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 
 /// What a request line says beside what the engine makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +18,13 @@ pub struct RequestLine {
     /// `OPTIONS` of an absolute URL without path and query, which is one of `*` at the origin
     /// (RFC 9112 §3.2.4). The engine's URI type has a path all the same.
     pub is_pathless: bool,
+    /// Whether its target has to be percent-encoded ([`encoded::head`]) before the engine has it.
+    pub is_unencoded: bool,
 }
 
-/// Reads a request line, without its line end.
-pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
+/// Reads a request line, without its line end. With `strict_target`, a target is refused where it would have to be
+/// percent-encoded.
+pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Refusal> {
     if is_tls(line) {
         return Err(Refusal::bad_request(
             "this is a TLS handshake, but the proxy is spoken to in plain HTTP: write http:// instead of \
@@ -41,19 +46,25 @@ pub fn request_line(line: &[u8]) -> Result<RequestLine, Refusal> {
     if target.len() > TARGET_OCTETS_MAX {
         return Err(target_too_long());
     }
+    let mut is_unencoded = false;
     if !is_plain_url(target) {
-        if let Some(wrong) = target_fault(target) {
+        let target = if strict_target { Cow::Borrowed(target) } else { encoded::target(target) };
+        if target.len() > TARGET_OCTETS_MAX {
+            return Err(target_too_long());
+        }
+        if let Some(wrong) = target_fault(&target) {
             return Err(fault(wrong));
         }
-        if http::Uri::try_from(target).is_err() {
+        if http::Uri::try_from(&*target).is_err() {
             return Err(fault(NO_VALID_TARGET));
         }
+        is_unencoded = matches!(target, Cow::Owned(_));
     }
     let Some(&[minor @ b'0'..=b'9']) = version.strip_prefix(b"HTTP/1.") else {
         return Err(fault("does not end in HTTP/1.1 or HTTP/1.0"));
     };
     let is_pathless = method == b"OPTIONS" && is_without_path(target);
-    Ok(RequestLine { minor, is_connect: method == b"CONNECT", is_pathless })
+    Ok(RequestLine { minor, is_connect: method == b"CONNECT", is_pathless, is_unencoded })
 }
 
 /// What is wrong with a target that a URI parser may overlook, in any version of HTTP.
@@ -140,7 +151,7 @@ mod tests {
             ("OPTIONS /http://a HTTP/1.1", false),
             ("GET http://a HTTP/1.1", false),
         ] {
-            assert_eq!(request_line(line.as_bytes()).map(|it| it.is_pathless), Ok(expected), "{line}");
+            assert_eq!(request_line(line.as_bytes(), false).map(|it| it.is_pathless), Ok(expected), "{line}");
         }
     }
 }

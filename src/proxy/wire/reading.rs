@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::framing::{Admit, Fault};
 use super::super::head;
+use super::super::head::encoded::Encoded;
 use super::super::refusal::Refusal;
 use super::super::unsent::Unsent;
 use super::{Phase, SCRATCH_OCTETS, Wire};
@@ -101,6 +102,9 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
                     if let Some(line) = self.framing.line() {
                         self.control.note_pathless(line.is_pathless);
                     }
+                    if let Some(encoded) = self.framing.take_encoded() {
+                        self.encode(encoded);
+                    }
                 }
                 Ok(Admit::Drop(count)) => self.held.advance(count),
                 Ok(Admit::More) => break,
@@ -122,6 +126,16 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             self.refuse(refused.into());
         }
         Ok(())
+    }
+
+    /// The engine gets this head in place of the one that it may have.
+    fn encode(&mut self, encoded: Encoded) {
+        let Encoded { head, received } = encoded;
+        let rest = self.held.split_off(self.granted);
+        self.granted = head.len();
+        self.held = BytesMut::from(&head[..]);
+        self.held.unsplit(rest);
+        self.control.note_received(received);
     }
 
     /// Nothing more is read, and the client is told why once it has its other answers.

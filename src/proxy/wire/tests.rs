@@ -23,7 +23,7 @@ fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
     let control = Arc::<Control>::default();
     let long = Duration::from_secs(60);
     let deadlines = Deadlines { idle: long, head: long, write: long };
-    (Wire::new(stream, Arc::clone(&control), deadlines, Framing::new(8192, 100)), control, client)
+    (Wire::new(stream, Arc::clone(&control), deadlines, Framing::new(8192, 100, false)), control, client)
 }
 
 async fn all(mut client: DuplexStream) -> String {
@@ -174,7 +174,7 @@ where
 {
     let long = Duration::from_secs(60);
     let deadlines = Deadlines { idle: long, head: long, write: long };
-    let mut wire = Wire::new(stream, Arc::<Control>::default(), deadlines, Framing::new(8192, 100));
+    let mut wire = Wire::new(stream, Arc::<Control>::default(), deadlines, Framing::new(8192, 100, false));
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     if has_left {
         client.shutdown().await.unwrap();

@@ -84,6 +84,7 @@ prop_compose! {
             sni: None,
             time: Moment::from_millis(millis),
             trace_id: None,
+            url_as_received: None,
             url,
             user_agent,
         }

@@ -58,15 +58,17 @@ impl<'a> Asked<'a> {
         Self::Beginning { text: &text[..end], because }
     }
 
-    /// What follows from `policy`, if that can be told.
+    /// What follows from `policy`, if that can be told; `was_encoded`: the proxy judged the URL as it is recorded, and
+    /// not as the client wrote it.
     pub(super) fn decide<'p>(
         &self,
         policy: &Policy<'p>,
         token: Option<&str>,
+        was_encoded: bool,
     ) -> Result<HostDecision<'p>, Unclear> {
         let spelt = |text: &'a str| {
-            let as_given =
-                matches!(policy, Policy::Rules(copy) if copy.rules.dialect().percent == Percent::RulesOnly);
+            let as_given = !was_encoded
+                && matches!(policy, Policy::Rules(copy) if copy.rules.dialect().percent == Percent::RulesOnly);
             [Some(Cow::Borrowed(text.as_bytes())), as_given.then(|| unencoded(text)).flatten()]
                 .into_iter()
                 .flatten()

@@ -137,6 +137,7 @@ fn record(seq: u64) -> Record {
         sni: None,
         time,
         trace_id: None,
+        url_as_received: None,
         url: format!("http://example.com/{which}"),
         user_agent: Some("ExampleBot/1.0".into()),
     }

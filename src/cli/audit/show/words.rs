@@ -82,6 +82,7 @@ fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
         ("agent", agent(record)),
         ("profile", profile(record)),
     ];
+    fields.extend(record.url_as_received.iter().map(|url| ("received", format!("as {url}"))));
     let group = record.group.as_ref().map(|group| format!("\"{}\", line {}", group.token, group.line));
     fields.extend(group.map(|group| ("group", group)));
     let exemption = record.exemption.as_ref().map(|exemption| {

@@ -166,6 +166,7 @@ pub fn record(time: Moment, origin: &str, agent: Option<&str>, reason: Reason) -
         sni: None,
         time,
         trace_id: None,
+        url_as_received: None,
         url: Record::url(format!("{origin}/private/a").as_bytes()),
         user_agent: agent.map(|agent| Record::text(agent.as_bytes())),
     }
