@@ -617,3 +617,26 @@ pub const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// After so long without a failed attempt, those before are forgotten.
 pub const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
+
+/// Origins of which a sample of the allowed requests is kept in memory, to measure changes of their robots.txt by. In
+/// all they take no more than 32 MiB.
+pub const SAMPLE_ORIGINS_MAX: usize = 4096;
+
+/// Places that an origin may have one of: as of a cache that is four-way associative.
+pub const SAMPLE_PLACES_OF_SET: usize = 4;
+
+/// Requests that are kept of each.
+pub const SAMPLE_PATHS_MAX: usize = 64;
+
+/// Octets of each sample: paths and tokens, their places in lists, and what the allocator adds. The rest of it and its
+/// origin's name take less than 1 KiB.
+pub const SAMPLE_ORIGIN_OCTETS_MAX: usize = 7 << 10;
+
+/// Octets of a path with its query. Longer ones are not sampled.
+pub const SAMPLE_PATH_OCTETS_MAX: usize = 1 << 10;
+
+/// Octets of a product token. Requests of longer ones are not sampled.
+pub const SAMPLE_TOKEN_OCTETS_MAX: usize = 64;
+
+/// Agents of a sample, those of other profiles counted apart.
+pub const SAMPLE_AGENTS_MAX: usize = 16;

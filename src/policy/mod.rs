@@ -2,9 +2,10 @@
 //!
 //! [`access`] says how a fetch ended, [`state`] what is known of an origin after it, and
 //! [`profile`] holds, as one table of knobs, everything on which the published texts differ.
-//! [`exemption`] is the operator's own word over all of them.
+//! [`change`] says what another file changes. [`exemption`] is the operator's own word over all of them.
 
 pub mod access;
+pub mod change;
 pub mod decision;
 pub mod exemption;
 pub mod mode;

@@ -1,12 +1,13 @@
 //! The group that applies to a crawler, and the rule of it that decides on a path.
 
+use super::dialect::Precedence;
 use super::lookup::Lookup;
 use super::notes::Record;
 use super::path::Path;
 use super::readings::{Mended, readings};
 use super::select::Naming;
 use super::steps::{Steps, StepsExceeded};
-use super::{Directive, RobotsTxt, Rule};
+use super::{Directive, Meant, RobotsTxt, Rule};
 
 /// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A view.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +126,30 @@ impl<'a> Group<'a> {
             }
         }
         Some(None)
+    }
+
+    /// How many rules it has.
+    pub fn rule_count(&self) -> usize {
+        self.namings.iter().map(|naming| self.robots.rules.of_group(naming.group).count()).sum()
+    }
+
+    /// What its rules mean: two groups with equal answers decide alike on every path. Sorted and without
+    /// repetitions, unless the first rule that matches decides: then in the order of the lines.
+    pub fn meant(&self) -> Vec<Meant<'a>> {
+        let RobotsTxt { arena, dialect, rules, .. } = self.robots;
+        let mut all: Vec<_> = self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
+        match dialect.precedence {
+            Precedence::FirstMatch => {
+                all.sort_by_key(|rule| rule.line);
+                all.into_iter().map(|rule| rule.meant(arena)).collect()
+            }
+            Precedence::MostOctets => {
+                let mut meant: Vec<_> = all.into_iter().map(|rule| rule.meant(arena)).collect();
+                meant.sort_unstable();
+                meant.dedup();
+                meant
+            }
+        }
     }
 
     /// The records that are no rules and follow a user-agent line with its name, such as `crawl-delay`.

@@ -85,6 +85,20 @@ pub struct Rule<'a> {
     pub read_as: Reading,
 }
 
+/// What a rule means: its pattern in normal form (RFC 9309 §2.2.2), in which different spellings of one pattern
+/// are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Meant<'a> {
+    /// What it says of the paths that it matches.
+    pub directive: Directive,
+    /// With wildcards in their normal form.
+    pub pattern: &'a [u8],
+    /// Whether it must reach the end of the path.
+    pub anchored: bool,
+    /// What its specificity is measured by.
+    pub octets: u32,
+}
+
 impl RobotsTxt {
     /// Parses `body` as `dialect` does. Any octets are a robots.txt, if perhaps one without rules.
     pub fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
@@ -102,6 +116,11 @@ impl RobotsTxt {
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
         Group::new(self, self.namings.applying(token, &self.dialect))
+    }
+
+    /// The names of its groups, each once whatever its letter case, in the order of the alphabet.
+    pub fn agents(&self) -> impl Iterator<Item = &str> {
+        self.namings.names()
     }
 
     /// The rules to compare `path` with.

@@ -5,7 +5,8 @@ use super::arena::{Arena, Span};
 use super::select::Naming;
 
 /// Keys of other records that are kept, in lower case.
-const KEYS: [&str; 5] = ["sitemap", "crawl-delay", "content-signal", "content-usage", "license"];
+const KEYS: [&str; 6] =
+    ["sitemap", "crawl-delay", "request-rate", "content-signal", "content-usage", "license"];
 
 /// Ignored lines that are kept; of an HTML page in place of a robots.txt nobody wants them all.
 const IGNORED_LINES_MAX: usize = 100;
@@ -17,7 +18,7 @@ const IGNORED_LINE_OCTETS_MAX: usize = 200;
 pub struct Record<'a> {
     /// 1-based.
     pub line: u32,
-    /// `sitemap`, `crawl-delay`, `content-signal`, `content-usage` or `license`; always in lower case.
+    /// `sitemap`, `crawl-delay`, `request-rate`, `content-signal`, `content-usage` or `license`; always in lower case.
     pub key: &'static str,
     /// As written, without blanks around it.
     pub value: &'a [u8],

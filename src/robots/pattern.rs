@@ -101,6 +101,11 @@ impl Pattern {
         arena.get(self.normal)
     }
 
+    /// Whether it must reach the end of the path.
+    pub(super) const fn is_anchored(&self) -> bool {
+        self.anchored
+    }
+
     /// The second octet of all paths that it matches, if they have one in common.
     pub(super) fn second_octet(&self, arena: &Arena) -> Option<u8> {
         let has_one = self.prefix >= 2 && !self.has_two_forms();

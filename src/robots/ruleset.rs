@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::pattern_rules::PatternRules;
 use super::prefix_rules::PrefixRules;
 use super::steps::StepsExceeded;
-use super::{Directive, Reading, Rule};
+use super::{Directive, Meant, Reading, Rule};
 
 /// A rule as it is kept.
 #[derive(Clone, Copy, Debug)]
@@ -159,6 +159,13 @@ impl StoredRule {
             Precedence::MostOctets => (Reverse(self.pattern.octets), Some(self.directive), self.line),
             Precedence::FirstMatch => (Reverse(0), None, self.line),
         }
+    }
+
+    /// What it means, wherever it stands and however it is written.
+    pub(super) fn meant<'a>(&self, arena: &'a Arena) -> Meant<'a> {
+        let Pattern { octets, .. } = self.pattern;
+        let (pattern, anchored) = (self.pattern.text(arena), self.pattern.is_anchored());
+        Meant { directive: self.directive, pattern, anchored, octets }
     }
 
     #[inline]

@@ -70,6 +70,12 @@ impl Namings {
         &self.names[naming.name.range()]
     }
 
+    /// Each name once, whatever its letter case.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let alike = |a: &Naming, b: &Naming| self.name(a).eq_ignore_ascii_case(self.name(b));
+        self.all.chunk_by(alike).map(|same| self.name(&same[0]))
+    }
+
     /// The namings whose groups apply to `token`, or to everybody where it has none.
     #[inline]
     pub(super) fn applying(&self, token: Option<&[u8]>, dialect: &Dialect) -> &[Naming] {

@@ -1,0 +1,126 @@
+//! Two files, agent by agent.
+
+use super::{Change, Kind, TOUCHED_MAX};
+use crate::robots::{Directive, Group, Meant, Record, RobotsTxt};
+
+/// Rules that are compared at most, those of each agent counted for themselves. One agent's in two files of the size
+/// limit are about a tenth of that.
+const RULES_MAX: usize = 1 << 21;
+
+/// Names of a file that are looked at. Real files have some hundreds at most.
+const NAMES_MAX: usize = 512;
+
+/// The name of everybody who is not named.
+const DEFAULT: &str = "*";
+
+/// Two files that are compared.
+pub(super) struct Comparison<'a> {
+    before: Option<&'a RobotsTxt>,
+    after: Option<&'a RobotsTxt>,
+    /// Rules that may still be compared.
+    left: usize,
+}
+
+impl<'a> Comparison<'a> {
+    pub fn new(before: Option<&'a RobotsTxt>, after: Option<&'a RobotsTxt>) -> Self {
+        Self { before, after, left: RULES_MAX }
+    }
+
+    /// For the agents that are `seen` and everybody else; where nothing changed for them, for those that only the
+    /// files name.
+    pub fn of_agents(mut self, seen: &[Option<&str>]) -> Change {
+        let mut change = Change { kind: Kind::Cosmetic, agents: Vec::new() };
+        for token in [None].iter().chain(seen) {
+            let kind = self.of_agent(*token).unwrap_or(Kind::Mixed);
+            change.add(kind, token.unwrap_or(DEFAULT));
+        }
+        let is_settled = change.kind != Kind::Cosmetic;
+        for name in self.names() {
+            // What would take too long is left out: it is about nobody who was here.
+            let Some(kind) = self.of_agent(Some(name)) else { break };
+            let of_seen = change.kind;
+            change.add(kind, name);
+            if is_settled {
+                change.kind = of_seen;
+            }
+        }
+        if change.kind == Kind::Cosmetic && records(self.before) != records(self.after) {
+            change.kind = Kind::Signals;
+        }
+        change
+    }
+
+    /// Nothing where that would take too long.
+    fn of_agent(&mut self, token: Option<&str>) -> Option<Kind> {
+        let group = |file: Option<&'a RobotsTxt>| file.and_then(|file| file.group(token));
+        let (before, after) = (group(self.before), group(self.after));
+        let count = |group: &Option<Group<'_>>| group.as_ref().map_or(0, Group::rule_count);
+        self.left = self.left.checked_sub(count(&before) + count(&after))?;
+        let meant = |group: &Option<Group<'a>>| group.as_ref().map(Group::meant).unwrap_or_default();
+        let kind = of_rules(&meant(&before), &meant(&after));
+        let of_group = |group: Option<Group<'a>>| sorted(group.iter().flat_map(Group::records));
+        Some(match kind {
+            Kind::Cosmetic if of_group(before) != of_group(after) => Kind::Signals,
+            kind => kind,
+        })
+    }
+
+    /// The names in either file, as far as they are looked at.
+    fn names(&self) -> Vec<&'a str> {
+        let names =
+            |file: Option<&'a RobotsTxt>| file.into_iter().flat_map(RobotsTxt::agents).take(NAMES_MAX);
+        let mut names: Vec<_> = names(self.before).chain(names(self.after)).collect();
+        names.retain(|name| *name != DEFAULT);
+        names.sort_by_key(|name| name.to_ascii_lowercase());
+        names.dedup_by(|one, other| one.eq_ignore_ascii_case(other));
+        names
+    }
+}
+
+impl Change {
+    fn add(&mut self, kind: Kind, agent: &str) {
+        self.kind = self.kind.and(kind);
+        let is_listed = self.agents.iter().any(|listed| listed.eq_ignore_ascii_case(agent));
+        if kind != Kind::Cosmetic && !is_listed && self.agents.len() < TOUCHED_MAX {
+            self.agents.push(agent.to_owned());
+        }
+    }
+}
+
+/// Wider or narrower only where the rules of one are those of the other and further ones of one kind.
+fn of_rules(before: &[Meant<'_>], after: &[Meant<'_>]) -> Kind {
+    if before == after {
+        return Kind::Cosmetic;
+    }
+    let added = beyond(before, after).and_then(only);
+    let removed = beyond(after, before).and_then(only);
+    match (added, removed) {
+        (Some(Directive::Disallow), _) | (_, Some(Directive::Allow)) => Kind::Narrower,
+        (Some(Directive::Allow), _) | (_, Some(Directive::Disallow)) => Kind::Wider,
+        (None, None) => Kind::Mixed,
+    }
+}
+
+/// What `longer` has beyond `shorter`, which it must have whole and in the same order. Sets are sorted, and where the
+/// first rule that matches decides, the order is a part of what is meant.
+fn beyond<'a, 'm>(shorter: &[Meant<'_>], longer: &'m [Meant<'a>]) -> Option<Vec<&'m Meant<'a>>> {
+    let mut rest = shorter.iter().peekable();
+    let further: Vec<_> = longer.iter().filter(|rule| rest.next_if(|next| next == rule).is_none()).collect();
+    rest.peek().is_none().then_some(further)
+}
+
+/// The directive that all of them have.
+fn only(rules: Vec<&Meant<'_>>) -> Option<Directive> {
+    let first = rules.first()?.directive;
+    rules.iter().all(|rule| rule.directive == first).then_some(first)
+}
+
+fn records(file: Option<&RobotsTxt>) -> Vec<(&'static str, &[u8])> {
+    sorted(file.into_iter().flat_map(RobotsTxt::records))
+}
+
+fn sorted<'a>(records: impl Iterator<Item = Record<'a>>) -> Vec<(&'static str, &'a [u8])> {
+    let mut records: Vec<_> = records.map(|record| (record.key, record.value)).collect();
+    records.sort_unstable();
+    records
+}

@@ -1,0 +1,3 @@
+//! The sample: against a model, its bounds, and who has a place.
+
+mod sample;
