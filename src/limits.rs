@@ -329,8 +329,20 @@ pub const LISTINGS_MAX: usize = 100;
 /// How often the log is told how many decisions there were.
 pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// How long the end of the proxy waits for the last totals.
-pub const TOTALS_WAIT: Duration = Duration::from_secs(1);
+/// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
+pub const NOTICES_WAITING_MAX: usize = 128;
+
+/// Changes of settings that have a notice each in an hour; those beyond are told together.
+pub const SETTINGS_NOTICES_MAX: usize = 30;
+
+/// The time in which that is counted.
+pub const SETTINGS_NOTICES_TIME: Duration = Duration::from_secs(60 * 60);
+
+/// Octets of a setting's value, as JSON, that a notice of its change has; a longer one is named by its digest.
+pub const SETTING_OCTETS_MAX: usize = 2 << 10;
+
+/// Octets of all values in one notice: it has to be a line of at most [`RECORD_LINE_OCTETS_MAX`].
+pub const SETTINGS_OCTETS_MAX: usize = 16 << 10;
 
 /// How far the times of lines that follow each other may go back, as when a clock is set right:
 /// segments are passed over by time only beyond that.

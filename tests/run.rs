@@ -158,9 +158,11 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     assert_eq!(Path::new(records), dir.path().join("runs").join(run).join("audit/denials.jsonl"));
     let lines = std::fs::read_to_string(records).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((lines.len(), &lines[0]["reason"]), (2, &json!("disallow_rule")));
-    let totals = ["event", "allowed", "denied", "by_path", "by_host"].map(|name| lines[1][name].clone());
+    assert_eq!((lines.len(), &lines[1]["reason"]), (4, &json!("disallow_rule")));
+    assert_eq!((&lines[0]["event"], &lines[0]["how"]), (&json!("started"), &json!("run")));
+    let totals = ["event", "allowed", "denied", "by_path", "by_host"].map(|name| lines[2][name].clone());
     assert_eq!(totals, [json!("totals"), json!(2), json!(1), json!(3), json!(0)]);
+    assert_eq!((&lines[3]["event"], &lines[3]["why"]), (&json!("stopped"), &json!("the command has ended")));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use arc_swap::ArcSwapOption;
 use hmac::{Hmac, KeyInit, Mac};
@@ -21,9 +22,15 @@ pub struct Token(ArcSwapOption<Secret>);
 /// A token that was read, as it can be compared with another.
 #[derive(Clone)]
 pub struct Secret {
-    keyed: Hmac<Sha256>,
     tag: [u8; 32],
 }
+
+/// Of this process: a tag tells nothing to others.
+static KEYED: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
+    let mut key = [0; 32];
+    provider().secure_random.fill(&mut key).expect("the system has random numbers");
+    Hmac::new_from_slice(&key).expect("a key of any length is one")
+});
 
 /// Why a file's token cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -66,29 +73,28 @@ impl Secret {
     }
 
     fn of(token: &str) -> Self {
-        let mut key = [0; 32];
-        provider().secure_random.fill(&mut key).expect("the system has random numbers");
-        let keyed = Hmac::new_from_slice(&key).expect("a key of any length is one");
-        let tag = tag(&keyed, token.as_bytes()).finalize().into_bytes().into();
-        Self { keyed, tag }
+        Self { tag: tag(token.as_bytes()).finalize().into_bytes().into() }
     }
 
     /// In a time that does not depend on how much of it is right.
     fn is(&self, given: &[u8]) -> bool {
-        tag(&self.keyed, given).verify_slice(&self.tag).is_ok()
+        tag(given).verify_slice(&self.tag).is_ok()
     }
 }
 
-fn tag(keyed: &Hmac<Sha256>, token: &[u8]) -> Hmac<Sha256> {
-    let mut keyed = keyed.clone();
+fn tag(token: &[u8]) -> Hmac<Sha256> {
+    let mut keyed = KEYED.clone();
     keyed.update(token);
     keyed
 }
 
 impl Token {
-    /// From now on this one is asked for.
-    pub fn change(&self, secret: Option<Secret>) {
+    /// From now on this one is asked for. Whether it is another than before.
+    pub fn change(&self, secret: Option<Secret>) -> bool {
+        let tag = |secret: &Secret| secret.tag;
+        let is_other = self.0.load().as_deref().map(tag) != secret.as_ref().map(tag);
         self.0.store(secret.map(Into::into));
+        is_other
     }
 
     /// Whether anybody is asked.

@@ -39,7 +39,8 @@ pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
 pub use node::Node;
 pub use notice::{
-    Gap, GapEvent, Notice, Pruned, PrunedEvent, Recorded, Torn, TornEvent, Totals, TotalsEvent,
+    Change, Gap, GapEvent, How, Notice, Pruned, PrunedEvent, Recorded, SettingsChanged, SettingsEvent,
+    Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals, TotalsEvent, Who,
 };
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
 pub use segment::FILE_NAME;

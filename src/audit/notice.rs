@@ -5,8 +5,10 @@
 //! `time`), and give it a row in [`notices!`].
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::node::Node;
+use super::words::Event;
 use crate::moment::Moment;
 
 /// Makes [`Notice`] of the kinds, each with the word of its `event` and the type that has only that word.
@@ -66,6 +68,9 @@ notices! {
     Torn = "torn" as TornEvent;
     Pruned = "pruned" as PrunedEvent;
     Totals = "totals" as TotalsEvent;
+    Started = "started" as StartedEvent;
+    SettingsChanged = "settings" as SettingsEvent;
+    Stopped = "stopped" as StoppedEvent;
 }
 
 /// Records could not be written, and are lost.
@@ -136,8 +141,8 @@ pub struct Totals {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
     pub prev: String,
-    /// The records between the `totals` before this one and this one, as they are in the chain; since the
-    /// writer was opened where there is none between. Left out by earlier versions.
+    /// The records between the `totals` before this one, or the `started` where that came later, and this one,
+    /// as they are in the chain; the writer counts them. Left out by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
     pub seq: u64,
@@ -155,4 +160,107 @@ pub struct Recorded {
     pub exempted: u64,
     pub tunnelled: u64,
     pub would_deny: u64,
+}
+
+/// A proxy begins to serve. Where no `stopped` stands between two of these, it was not stopped cleanly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Started {
+    /// Of all settings in effect, in hexadecimal: see [`SettingsChanged::digest`].
+    pub digest: String,
+    pub event: StartedEvent,
+    pub how: How,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub prev: String,
+    /// Of the table of robots.txt dialects, as in records.
+    pub profile_version: u32,
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Moment,
+    /// Of the program.
+    pub version: String,
+}
+
+/// The command that runs the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    Serve,
+    /// As the proxy of one command.
+    Run,
+    Demo,
+}
+
+/// Other settings hold from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettingsChanged {
+    /// In alphabetical order of their keys.
+    pub changes: Vec<Change>,
+    /// Settings that name a file whose content is another, which is not told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contents: Vec<String>,
+    /// Of all settings in effect from now on: the SHA-256, in hexadecimal, of one JSON object in canonical form
+    /// (RFC 8785) that has the value of each by its dotted key.
+    pub digest: String,
+    pub event: SettingsEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// How many changes before this one are told by it, because there were too many for a notice each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<u64>,
+    pub prev: String,
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Moment,
+    pub who: Who,
+}
+
+/// One setting that is another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// Its dotted name.
+    pub key: String,
+    /// Its value; a long one as `{"octets": …, "sha256": …}` of its canonical JSON. null: not set.
+    pub new: Value,
+    pub old: Value,
+}
+
+/// What the settings were read again for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// A file that is watched has changed.
+    File,
+    /// SIGHUP.
+    Hup,
+}
+
+/// The proxy has ended as it should: no line of it follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stopped {
+    pub event: StoppedEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub prev: String,
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Moment,
+    /// The signal's name, or what else ended it.
+    pub why: String,
+}
+
+impl Recorded {
+    pub(super) const fn add(&mut self, event: Event) {
+        let count = match event {
+            Event::Denied => &mut self.denied,
+            Event::WouldDeny => &mut self.would_deny,
+            Event::Exempted => &mut self.exempted,
+            Event::Tunnelled => &mut self.tunnelled,
+        };
+        *count += 1;
+    }
 }

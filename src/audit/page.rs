@@ -3,6 +3,7 @@
 use super::exhibits::ExhibitName;
 use super::line::{Content, Head};
 use super::node::Node;
+use super::notice::{Notice, Recorded};
 use super::record::Record;
 use super::start::First;
 use super::writer::Written;
@@ -21,6 +22,8 @@ pub(super) struct Page {
     /// The first record's.
     pub id: Option<String>,
     pub records: u64,
+    /// Records since the last `totals`, these lines included.
+    pub recorded: Recorded,
     /// The evidence that the records name.
     pub names: Vec<ExhibitName>,
     /// Of each line, in their order.
@@ -28,7 +31,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub fn after(head: &Head, node: Option<Node>) -> Self {
+    /// `recorded`: the records since the last `totals` before them.
+    pub fn after(head: &Head, recorded: Recorded, node: Option<Node>) -> Self {
         Self {
             node,
             head: head.clone(),
@@ -37,6 +41,7 @@ impl Page {
             last: None,
             id: None,
             records: 0,
+            recorded,
             names: Vec::new(),
             places: Vec::new(),
         }
@@ -44,6 +49,7 @@ impl Page {
 
     pub fn record(&mut self, record: Box<Record>) {
         self.records += 1;
+        self.recorded.add(record.event);
         self.id.get_or_insert_with(|| record.id.clone());
         self.names.extend(record.exhibits());
         self.push(Content::Record(record));
@@ -51,6 +57,9 @@ impl Page {
 
     pub fn push(&mut self, mut content: Content) {
         content.set_node(self.node.clone());
+        if let Content::Notice(Notice::Totals(totals)) = &mut content {
+            totals.recorded = Some(std::mem::take(&mut self.recorded));
+        }
         let time = content.time();
         self.head.push(content, &mut self.lines);
         self.first.get_or_insert(First { seq: self.head.seq, time });

@@ -17,7 +17,7 @@ use super::health::{Loss, Status, Trouble};
 use super::journal::Journal;
 use super::keeper::Closing;
 use super::line::{Content, Head};
-use super::notice::Notice;
+use super::notice::{Notice, Recorded};
 use super::page::Page;
 use super::place::Place;
 use super::start::{Active, First};
@@ -41,10 +41,13 @@ pub(super) struct Scribe {
     pub(super) exhibits: Exhibits,
     pub(super) status: Arc<Status>,
     pub(super) news: News,
-    /// Lines to be written before any record: what was found at the end of a file.
+    /// Lines to be written before any record: what was found at the end of a file, and what is to be said of the
+    /// proxy itself. They wait until they can be written.
     pub(super) found: Vec<Notice>,
     pub(super) due: Due,
-    work: Arc<Work>,
+    /// Records in the file since the last `totals`.
+    recorded: Recorded,
+    pub(super) work: Arc<Work>,
 }
 
 /// What others hear of the files.
@@ -75,6 +78,8 @@ pub(super) struct Bells {
     pub hang_up: Notify,
     /// The settings are others.
     pub changed: Notify,
+    /// A notice is to be written.
+    pub said: Notify,
     /// What waits is to be written, and then nothing more.
     pub end: Notify,
 }
@@ -117,6 +122,7 @@ impl Scribe {
             news,
             found: active.torn.map(Notice::Torn).into_iter().collect(),
             due: Due::default(),
+            recorded: Recorded::default(),
             work,
         })
     }
@@ -163,6 +169,7 @@ impl Scribe {
             biased;
             () = bells.hang_up.notified() => Woken::HangUp,
             () = bells.changed.notified() => Woken::Changed,
+            () = bells.said.notified() => Woken::Jobs,
             kept = self.exhibits.done() => Woken::Evidence(kept),
             count = jobs.recv_many(batch, RECORDS_WAITING_MAX), if has_room && !is_ending => match count {
                 0 => Woken::End,
@@ -238,7 +245,8 @@ impl Scribe {
     /// The lines, behind those that the writer itself has to say.
     fn write(&mut self, lines: Vec<Content>) {
         let ready = self.check_file();
-        let mut page = Page::after(&self.head, self.config.load().node.clone());
+        self.found.extend(self.work.take_said(self.found.len()));
+        let mut page = Page::after(&self.head, self.recorded, self.config.load().node.clone());
         let loss = self.status.loss();
         let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));
         let own = self.found.iter().cloned().chain(gap);
@@ -297,6 +305,7 @@ impl Scribe {
 
     fn has_written(&mut self, page: &Page, loss: Option<&Loss>) {
         self.head = page.head.clone();
+        self.recorded = page.recorded;
         self.first = self.first.or(page.first);
         self.last = page.last;
         self.exhibits.use_all(page.names.iter().copied());

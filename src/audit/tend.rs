@@ -62,7 +62,8 @@ impl Scribe {
 
     /// The last words: what was written is on the disk, whatever the setting.
     pub(super) fn finish(&mut self) {
-        if self.status.has(Trouble::Records) {
+        self.found.extend(self.work.take_last());
+        if !self.found.is_empty() || self.status.has(Trouble::Records) {
             // What is lost is still to be said where it is missing.
             self.commit(&mut Vec::new(), &[]);
         }

@@ -11,10 +11,12 @@ use tokio::sync::{Notify, mpsc};
 use super::config::Current;
 use super::exhibits::ExhibitName;
 use super::health::{Status, Trouble};
+use super::notice::Notice;
 use super::record::Record;
 use super::segment::FILE_NAME;
 use super::writer::{Done, ForgetError, Job, WriteError, Written};
 use crate::clock::{Clock, monotonic};
+use crate::limits::NOTICES_WAITING_MAX;
 
 /// Shared by the writer's thread and its watchdog.
 #[derive(Debug)]
@@ -44,6 +46,10 @@ struct Held {
     unanswered: Vec<Unanswered>,
     /// Records that wait for their evidence.
     waiting: Vec<Waiting>,
+    /// Notices that wait to be written, before any record, however long that takes.
+    said: Vec<Notice>,
+    /// Those that are to be written last.
+    last: Vec<Notice>,
 }
 
 /// Who is told how it went with a line.
@@ -155,6 +161,35 @@ impl Work {
         // Those who were held after it was given up.
         self.refuse(unanswered.into_iter());
         None
+    }
+
+    /// Is written as soon as it can be. False: too many wait already.
+    pub fn say(&self, notice: Notice) -> bool {
+        let mut held = self.held();
+        let has_room = held.said.len() < NOTICES_WAITING_MAX;
+        if has_room {
+            held.said.push(notice);
+        }
+        has_room
+    }
+
+    /// Is written when all else is.
+    pub fn say_last(&self, notice: Notice) {
+        self.held().last.push(notice);
+    }
+
+    /// What is to be written as soon as it can be, where fewer than are allowed to wait do so at the writer's.
+    pub fn take_said(&self, waiting: usize) -> Vec<Notice> {
+        let mut held = self.held();
+        if waiting < NOTICES_WAITING_MAX { mem::take(&mut held.said) } else { Vec::new() }
+    }
+
+    /// What is to be written at the end, in its order.
+    pub fn take_last(&self) -> Vec<Notice> {
+        let mut held = self.held();
+        let mut notices = mem::take(&mut held.said);
+        notices.append(&mut held.last);
+        notices
     }
 
     /// Waits for its evidence.

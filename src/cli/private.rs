@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use super::environment;
 use super::exit::{Exit, Failure, OrExit};
-use crate::audit::{Health, Writer};
+use crate::audit::{Health, How, Writer};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::proxy::{Counts, Tally};
-use crate::server::{Listeners, Server, assemble};
+use crate::server::{Lifecycle, Listeners, Server, assemble};
 
 /// Serving; dropped, it drains and ends.
 #[derive(Debug)]
 pub struct PrivateProxy {
     pub address: SocketAddr,
     server: Server,
+    lifecycle: Arc<Lifecycle>,
     tally: Arc<Tally>,
     audit: Arc<Writer>,
     records: PathBuf,
@@ -47,10 +48,12 @@ impl PrivateProxy {
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let mut assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
         assembly.tally = Arc::new(Tally::of_origins());
+        assembly.lifecycle.started(How::Run);
         let server = Server::start(listeners, &assembly)?;
         Ok(Self {
             address: server.addresses()[0],
             server,
+            lifecycle: assembly.lifecycle,
             tally: assembly.tally,
             audit: assembly.audit,
             records: audit_dir.join(crate::audit::FILE_NAME),
@@ -60,6 +63,10 @@ impl PrivateProxy {
     /// Lets the requests under way end, and tells what has been.
     pub fn stop(self) -> Account {
         self.server.stop();
+        self.lifecycle.stopped("the command has ended");
+        if let Err(error) = self.audit.close() {
+            tracing::error!("{error}");
+        }
         Account { counts: self.tally.counts(), audit: self.audit.health(), records: self.records }
     }
 }

@@ -6,6 +6,7 @@ mod cgroup;
 mod complain;
 mod convert;
 mod defaults;
+mod digest;
 mod fixed;
 mod layers;
 mod load;

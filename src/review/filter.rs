@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::brief::Brief;
-use crate::audit::print_time;
+use crate::audit::{Notice, print_time};
 use crate::glob::Glob;
 use crate::moment::Moment;
 use crate::origin::{Origin, Scheme, UrlError, split_url};
@@ -20,7 +20,7 @@ pub struct Filter {
     pub origins: Vec<Place>,
     /// Product tokens, in any case.
     pub agents: Vec<Glob>,
-    /// Words of [`crate::audit::Event`].
+    /// Words of [`crate::audit::Event`], and of [`Notice::WORDS`].
     pub events: Vec<String>,
     /// Words of [`crate::audit::Reason`].
     pub reasons: Vec<String>,
@@ -151,6 +151,20 @@ impl Sieve {
     /// Whether a line is a record at all, and not what the log says of itself.
     pub fn is_record(line: &[u8]) -> bool {
         Brief::of(line).is_some()
+    }
+
+    /// Whether a notice is meant: where its word is asked for, and nothing that only records have.
+    pub fn admits_notice(&self, notice: &Notice) -> bool {
+        let Filter { since: _, until: _, events, nodes, seqs, .. } = &self.filter;
+        let Filter { origins, agents, reasons, rules, clients, ids, urls, .. } = &self.filter;
+        let is_of_records =
+            !(origins.is_empty() && agents.is_empty() && reasons.is_empty() && rules.is_empty())
+                || !(clients.is_empty() && ids.is_empty() && urls.is_empty());
+        events.iter().any(|event| event == notice.word())
+            && !is_of_records
+            && self.covers(notice.time(), notice.time())
+            && any(seqs, || Some(notice.seq()), |seq, found| seq == found)
+            && any(nodes, || notice.node(), |glob, node| glob.matches(node.as_str().as_bytes()))
     }
 
     /// Whether any time from `start` to `end` is meant.

@@ -55,6 +55,14 @@ pub struct Notices {
     pub torn: u64,
     pub pruned: u64,
     pub totals: u64,
+    /// How often the proxy was started.
+    pub started: u64,
+    /// How often it took up other settings, or files that they name.
+    pub settings: u64,
+    /// How often it was stopped cleanly.
+    pub stopped: u64,
+    /// How often it was started again without that.
+    pub not_stopped: u64,
     /// Lines of a kind that this version does not know.
     pub unknown: u64,
 }
@@ -98,6 +106,7 @@ fn read(
         evidence: with_evidence.then(|| Checked::new(&dir)),
         file: None,
         findings: Findings::default(),
+        is_running: false,
     };
     let mut scan = Scan::new(log)?;
     let first_seq = scan.first_seq();
@@ -134,6 +143,8 @@ struct Reader {
     evidence: Option<Checked>,
     file: Option<Arc<Path>>,
     findings: Findings,
+    /// The log has said that the proxy was started, and not that it was stopped.
+    is_running: bool,
 }
 
 /// What every line has, whatever its kind.
@@ -226,6 +237,15 @@ impl Reader {
                 self.chain.removed(&Head { hash: pruned.last_hash.clone(), seq: pruned.last_seq });
             }
             Notice::Totals(_) => notices.totals += 1,
+            Notice::SettingsChanged(_) => notices.settings += 1,
+            Notice::Started(_) => {
+                notices.started += 1;
+                notices.not_stopped += u64::from(std::mem::replace(&mut self.is_running, true));
+            }
+            Notice::Stopped(_) => {
+                notices.stopped += 1;
+                self.is_running = false;
+            }
         }
     }
 

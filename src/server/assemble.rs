@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwap;
 
 use super::descriptors;
+use super::lifecycle::Lifecycle;
 use crate::admin::{Reloads, Secret, Token, TokenError, Watched};
 use crate::audit::{OpenError, Writer};
 use crate::ca::{self, CaError, Leaves};
@@ -38,6 +39,8 @@ pub struct Assembly {
     pub(super) token: Arc<Token>,
     pub(super) decisions: Arc<Decisions>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Tells the log of the proxy itself.
+    pub lifecycle: Arc<Lifecycle>,
     /// What is in effect.
     pub(super) settings: Arc<ArcSwap<Settings>>,
     pub(super) egress: Arc<egress::Shared>,
@@ -80,6 +83,7 @@ pub fn assemble(
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
+    let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
@@ -93,6 +97,7 @@ pub fn assemble(
         token: Arc::new(token),
         decisions: Arc::default(),
         clock,
+        lifecycle: Arc::new(lifecycle),
         settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
         egress,
         own,

@@ -16,6 +16,20 @@ pub struct Changed {
     pub ca: bool,
     /// There are other users, or they have other passwords or rights.
     pub users: bool,
+    /// Who looks at the admin listener needs another token.
+    pub token: bool,
+}
+
+impl Changed {
+    /// The settings that name files whose content is another.
+    pub fn contents(self) -> Vec<&'static str> {
+        let all = [
+            ("https.ca_cert", self.ca),
+            ("clients.users_file", self.users),
+            ("admin.token_file", self.token),
+        ];
+        all.into_iter().filter(|(_, is_other)| *is_other).map(|(key, _)| key).collect()
+    }
 }
 
 impl Server {
@@ -42,7 +56,7 @@ impl Server {
         }
         let users = assembly.door.change(clients);
         assembly.door.memory().change(settings.body_memory());
-        assembly.token.change(secret);
+        let token = assembly.token.change(secret);
         if settings.clients.max_connections != assembly.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);
         }
@@ -51,6 +65,6 @@ impl Server {
             worker.change(|former| assembly.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress)));
         }
         assembly.settings.store(Arc::new(settings));
-        Ok(Changed { ca, users })
+        Ok(Changed { ca, users, token })
     }
 }

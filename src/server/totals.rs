@@ -1,18 +1,20 @@
-//! The log is told how many decisions there were, every hour and at the end: a line of the chain, so
-//! that an auditor knows what the records are a part of.
+//! The log is told how many decisions there were, every hour and at the end, also when there were none: a line of
+//! the chain, so that an auditor knows what the records are a part of, and that the proxy was there.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::assemble::Assembly;
+use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
 use crate::clock::Clock;
-use crate::limits::{TOTALS_INTERVAL, TOTALS_WAIT};
+use crate::limits::TOTALS_INTERVAL;
 use crate::moment::Moment;
 use crate::proxy::{DecisionCounts, Decisions};
 
@@ -28,6 +30,7 @@ struct Account {
     decisions: Arc<Decisions>,
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
+    lifecycle: Arc<Lifecycle>,
 }
 
 /// What has been told.
@@ -42,17 +45,18 @@ impl Totals {
             decisions: Arc::clone(&assembly.decisions),
             audit: Arc::clone(&assembly.audit),
             clock: Arc::clone(&assembly.clock),
+            lifecycle: Arc::clone(&assembly.lifecycle),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();
         let ended = end.clone();
         let told = Told { counts: account.decisions.counts(), until: account.clock.wall() };
-        let run = move || runtime.block_on(tell(&account, told, ended));
+        let run = move || runtime.block_on(tell(&account, told, ended, TOTALS_INTERVAL));
         let thread = std::thread::Builder::new().name("totals".into()).spawn(run)?;
         Ok(Self { end, thread: Some(thread) })
     }
 
-    /// Tells the last, and waits for it no longer than [`TOTALS_WAIT`].
+    /// Tells the last, which are written behind all records.
     pub fn end(&mut self) {
         self.end.cancel();
         if let Some(thread) = self.thread.take() {
@@ -61,27 +65,33 @@ impl Totals {
     }
 }
 
-async fn tell(account: &Account, mut told: Told, end: CancellationToken) {
+async fn tell(account: &Account, mut told: Told, end: CancellationToken, interval: Duration) {
     loop {
-        let is_last = tokio::select! {
-            () = sleep(TOTALS_INTERVAL) => false,
-            () = end.cancelled() => true,
-        };
-        told.tell(account).await;
-        if is_last {
-            return;
+        tokio::select! {
+            () = sleep(interval) => told = told.tell(account),
+            () = end.cancelled() => break,
         }
+        account.lifecycle.tell_omitted();
     }
+    account.lifecycle.tell_omitted();
+    account.audit.say_last(told.until_now(account).0);
 }
 
 impl Told {
-    /// Tells what there was since the last time. What cannot be written is told with the next.
-    async fn tell(&mut self, account: &Account) {
-        let next = Self { counts: account.decisions.counts(), until: account.clock.wall() };
-        if next.counts == self.counts {
-            return;
+    /// Tells what there was since the last time. What cannot be told is told with the next.
+    fn tell(self, account: &Account) -> Self {
+        let (notice, next) = self.until_now(account);
+        if account.audit.say(notice) {
+            return next;
         }
-        let totals = Notice::Totals(audit::Totals {
+        warn!("the totals since {} wait: denial records cannot be written", audit::print_time(self.until));
+        self
+    }
+
+    /// What there was since the last time, and what has been told with it.
+    fn until_now(&self, account: &Account) -> (Notice, Self) {
+        let next = Self { counts: account.decisions.counts(), until: account.clock.wall() };
+        let totals = audit::Totals {
             allowed: next.counts.allowed - self.counts.allowed,
             by_host: next.counts.by_host - self.counts.by_host,
             by_path: next.counts.by_path - self.counts.by_path,
@@ -89,19 +99,59 @@ impl Told {
             event: TotalsEvent::It,
             node: None,
             prev: String::new(),
+            // The writer counts them.
             recorded: None,
             seq: 0,
             since: self.until,
             time: next.until,
-        });
-        match timeout(TOTALS_WAIT, account.audit.note(totals)).await {
-            Ok(Ok(_)) => *self = next,
-            Ok(Err(error)) => warn!("the totals since {} wait: {error}", audit::print_time(self.until)),
-            Err(_) => {
-                // It may yet be written, and must not be told twice.
-                warn!("the writer of denial records takes long; the totals may be missing");
-                *self = next;
-            }
+        };
+        (Notice::Totals(totals), next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Config, FILE_NAME};
+    use crate::clock::ManualClock;
+    use crate::config::Settings;
+
+    /// Hours without a request, each of them short.
+    #[test]
+    fn hours_in_which_nothing_is_decided_are_told_too_and_so_is_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = ManualClock::starting_at(Moment::from_millis(1_795_176_000_123));
+        let audit = Arc::new(Writer::open(Config::new(dir.path().to_owned()), Arc::clone(&clock)).unwrap());
+        let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), Settings::default());
+        let account = Account {
+            decisions: Arc::default(),
+            audit: Arc::clone(&audit),
+            clock: Arc::clone(&clock),
+            lifecycle: Arc::new(lifecycle),
+        };
+        let told = Told { counts: account.decisions.counts(), until: clock.wall() };
+        let lines = || std::fs::read_to_string(dir.path().join(FILE_NAME)).unwrap();
+        let end = CancellationToken::new();
+        let ended = end.clone();
+        let hours = async {
+            tokio::join!(tell(&account, told, ended, Duration::from_millis(1)), async {
+                while lines().lines().count() < 3 {
+                    tokio::task::yield_now().await;
+                }
+                end.cancel();
+            })
+        };
+        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(hours);
+        audit.close().unwrap();
+        let lines = lines();
+        assert!(lines.lines().count() > 3, "{lines}");
+        let recorded = r#""recorded":{"denied":0,"exempted":0,"tunnelled":0,"would_deny":0}"#;
+        for line in lines.lines() {
+            assert!(
+                line.starts_with(r#"{"allowed":0,"by_host":0,"by_path":0,"denied":0,"event":"totals","#),
+                "{line}"
+            );
+            assert!(line.contains(recorded), "{line}");
         }
     }
 }

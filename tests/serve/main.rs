@@ -4,6 +4,7 @@
 mod admin;
 mod descriptors;
 mod health;
+mod lifecycle;
 mod logs;
 mod manager;
 mod metrics;

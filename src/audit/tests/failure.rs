@@ -3,13 +3,13 @@
 use super::*;
 
 /// A log on a disk that is full.
-fn full_disk(dir: &Path, edit: impl FnOnce(&mut Config)) -> Writer {
+pub(super) fn full_disk(dir: &Path, edit: impl FnOnce(&mut Config)) -> Writer {
     std::os::unix::fs::symlink("/dev/full", dir.join(FILE_NAME)).unwrap();
     open_with(dir, edit).unwrap()
 }
 
 /// Makes room: a file that can be written.
-fn make_room(dir: &Path, writer: &Writer) {
+pub(super) fn make_room(dir: &Path, writer: &Writer) {
     std::fs::remove_file(dir.join(FILE_NAME)).unwrap();
     writer.reopen();
 }

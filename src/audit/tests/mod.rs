@@ -3,6 +3,7 @@ mod files;
 mod keeper;
 mod keeping;
 mod moved;
+mod notices;
 mod record;
 mod redaction;
 mod speed;

@@ -61,6 +61,9 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     let log = args.place.log(&args.files)?;
     let dir = log.dir();
     let mut search = Search::new(log, args.filters.filter())?;
+    if args.format() != Format::Warc {
+        search = search.with_notices();
+    }
     let written = match &args.output {
         None => write(args, &dir, &mut search, io::stdout().lock()),
         Some(path) => {

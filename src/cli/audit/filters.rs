@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::when;
-use crate::audit::{Event, Reason};
+use crate::audit::{Event, Notice, Reason};
 use crate::config::nearest;
 use crate::glob::Glob;
 use crate::moment::Moment;
@@ -33,8 +33,8 @@ pub struct FilterFlags {
     /// A reason, as disallow_rule or robots_unreachable
     #[arg(long, value_name = "REASON", value_parser = word::<Reason>)]
     reason: Vec<String>,
-    /// denied, would_deny, exempted or tunnelled
-    #[arg(long, value_name = "EVENT", value_parser = word::<Event>)]
+    /// denied, would_deny, exempted or tunnelled; or what the log says of itself, as started, settings or totals
+    #[arg(long, value_name = "EVENT", value_parser = event)]
     event: Vec<String>,
     /// A rule, by its line number or by its pattern as written
     #[arg(long, value_name = "RULE", value_parser = rule)]
@@ -72,9 +72,17 @@ impl FilterFlags {
     }
 }
 
+/// What was done, or the word of a notice.
+fn event(text: &str) -> Result<String, String> {
+    one_of(text, &[words::<Event>(), Notice::WORDS].concat())
+}
+
 /// A word of the enumeration `T`; they are all named when it is none.
 fn word<T: DeserializeOwned>(text: &str) -> Result<String, String> {
-    let words = words::<T>();
+    one_of(text, words::<T>())
+}
+
+fn one_of(text: &str, words: &[&str]) -> Result<String, String> {
     if words.contains(&text) {
         return Ok(text.to_owned());
     }
@@ -139,11 +147,14 @@ mod tests {
 
     #[test]
     fn a_word_that_is_none_is_refused_with_all_that_are() {
-        assert_eq!(word::<Event>("would_deny"), Ok("would_deny".into()));
-        assert_eq!(
-            word::<Event>("would-deny").unwrap_err(),
-            "it is one of denied, would_deny, exempted, tunnelled; did you mean would_deny?"
+        assert_eq!(event("would_deny"), Ok("would_deny".into()));
+        assert_eq!(event("started"), Ok("started".into()));
+        let refused = event("would-deny").unwrap_err();
+        assert!(
+            refused.starts_with("it is one of denied, would_deny, exempted, tunnelled, gap, "),
+            "{refused}"
         );
+        assert!(refused.ends_with("; did you mean would_deny?"), "{refused}");
         assert!(word::<Reason>("foo").unwrap_err().ends_with("sni_mismatch"));
     }
 }

@@ -60,12 +60,18 @@ impl<W: Write> Printer<W> {
                 let line = String::from_utf8_lossy(line);
                 writeln!(output, "{}", text::shown(&line, text::escape_json))?;
             }
-            Self::Table { layout, output } => match record(line) {
-                Some((record, _)) => output.write_all(layout.row(&record).as_bytes())?,
+            Self::Table { layout, output } => match content(line) {
+                Some((Content::Record(record), _)) => output.write_all(layout.row(&record).as_bytes())?,
+                Some((Content::Notice(notice), _)) => output.write_all(layout.notice(&notice).as_bytes())?,
                 None => return Ok(Taken::Damaged),
             },
-            Self::Csv(sheet) => match record(line) {
-                Some((record, hash)) => sheet.write_record(sheet::row(&record, hash)).map_err(told)?,
+            Self::Csv(sheet) => match content(line) {
+                Some((Content::Record(record), hash)) => {
+                    sheet.write_record(sheet::row(&record, hash)).map_err(told)?;
+                }
+                Some((Content::Notice(notice), hash)) => {
+                    sheet.write_record(sheet::notice(&notice, hash)).map_err(told)?;
+                }
                 None => return Ok(Taken::Damaged),
             },
         }
@@ -82,11 +88,16 @@ impl<W: Write> Printer<W> {
 
 /// A line as a record, and its hash.
 pub fn record(line: &[u8]) -> Option<(Box<Record>, &str)> {
-    let (_, hash) = split(line)?;
-    match Content::parse(line) {
-        Ok(Content::Record(record)) => Some((record, hash)),
-        _ => None,
+    match content(line)? {
+        (Content::Record(record), hash) => Some((record, hash)),
+        (Content::Notice(_), _) => None,
     }
+}
+
+/// What a line says, and its hash.
+fn content(line: &[u8]) -> Option<(Content, &str)> {
+    let (_, hash) = split(line)?;
+    Content::parse(line).ok().map(|content| (content, hash))
 }
 
 /// What the operating system said: the crate would hide which error it was.

@@ -4,6 +4,7 @@ mod export;
 pub mod filters;
 mod form;
 pub mod head;
+mod notices;
 pub mod place;
 pub mod progress;
 mod query;

@@ -23,6 +23,7 @@ Examples:
   courtesy audit query --since 2h --origin '*.example.com'
   courtesy audit query --run last --reason disallow_rule --rule /private/
   courtesy audit query -f --agent ExampleBot
+  courtesy audit query --event started --event settings --event stopped     what the log says of the proxy
   courtesy audit query --since 2026-11-01 --until 2026-11-30 --format csv > november.csv
   courtesy audit query --format json | jq -r .url | sort | uniq -c | sort -n
 
@@ -56,7 +57,7 @@ pub struct QueryArgs {
 
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let log = if args.follow { args.place.log_to_come(&args.files) } else { args.place.log(&args.files) }?;
-    let mut search = Search::new(log, args.filters.filter())?;
+    let mut search = Search::new(log, args.filters.filter())?.with_notices();
     match print(args, &mut search) {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
         outcome => outcome.map(|()| search.conclude()),

@@ -27,6 +27,8 @@ pub struct Search {
     progress: Progress,
     lines: u64,
     damaged: u64,
+    /// Whether notices that are asked for are handed out, too.
+    with_notices: bool,
     unreadable: bool,
 }
 
@@ -35,7 +37,21 @@ impl Search {
         when::check(filter.since, filter.until)?;
         let scan = Scan::new(log)?.between(filter.since, filter.until);
         let sieve = Sieve::new(filter);
-        Ok(Self { scan, sieve, progress: Progress::new(), lines: 0, damaged: 0, unreadable: false })
+        Ok(Self {
+            scan,
+            sieve,
+            progress: Progress::new(),
+            lines: 0,
+            damaged: 0,
+            with_notices: false,
+            unreadable: false,
+        })
+    }
+
+    /// Hands out notices, too, where they are asked for.
+    pub const fn with_notices(mut self) -> Self {
+        self.with_notices = true;
+        self
     }
 
     /// Hands each line that matches to `take`, to the end of the log or until it has enough. After
@@ -68,7 +84,16 @@ impl Search {
                 } else if Sieve::is_record(line) {
                     Taken::Good
                 } else {
-                    look_at_notice(line, &self.sieve)
+                    match Content::parse(line) {
+                        Ok(Content::Notice(notice))
+                            if self.with_notices && self.sieve.admits_notice(&notice) =>
+                        {
+                            self.progress.clear();
+                            take(line)?
+                        }
+                        Ok(content) => look_at_notice(&content, &self.sieve),
+                        Err(_) => Taken::Damaged,
+                    }
                 };
                 match taken {
                     Taken::Good => {}
@@ -92,14 +117,12 @@ impl Search {
 }
 
 /// Records that could not be written are missing from every answer.
-fn look_at_notice(line: &[u8], sieve: &Sieve) -> Taken {
-    match Content::parse(line) {
-        Ok(Content::Notice(Notice::Gap(gap))) if sieve.covers(gap.since, gap.time) => {
-            let [since, time] = [gap.since, gap.time].map(print_time);
-            eprintln!("note: {} records of {since} to {time} could not be written and are lost", gap.lost);
-            Taken::Good
-        }
-        Ok(_) => Taken::Good,
-        Err(_) => Taken::Damaged,
+fn look_at_notice(content: &Content, sieve: &Sieve) -> Taken {
+    if let Content::Notice(Notice::Gap(gap)) = content
+        && sieve.covers(gap.since, gap.time)
+    {
+        let [since, time] = [gap.since, gap.time].map(print_time);
+        eprintln!("note: {} records of {since} to {time} could not be written and are lost", gap.lost);
     }
+    Taken::Good
 }

@@ -2,8 +2,9 @@
 
 use rustix::termios::tcgetwinsize;
 
+use super::notices::words;
 use super::sheet::word;
-use crate::audit::{Event, Reason, Record, print_time};
+use crate::audit::{Event, Notice, Reason, Record, print_time};
 use crate::cli::paint::Paint;
 use crate::text;
 
@@ -59,6 +60,14 @@ impl Layout {
             Event::Exempted | Event::Tunnelled => self.paint.good(why),
         };
         format!("{}  {}  {agent}  {why}  {url}\n", self.paint.faint(seq), self.paint.faint(time))
+    }
+
+    /// The same of what the log says of itself.
+    pub fn notice(&self, notice: &Notice) -> String {
+        let time = print_time(notice.time()).replace('T', " ");
+        let (seq, time) = (notice.seq().to_string(), &time[self.time_from..TIME_OCTETS]);
+        let row = self.columns(&seq, time, "-", notice.word(), &words(notice));
+        format!("{}\n", self.paint.faint(row.join("  ")))
     }
 
     fn columns(&self, seq: &str, time: &str, agent: &str, why: &str, url: &str) -> [String; 5] {

@@ -117,7 +117,8 @@ fn text(findings: &Findings) -> String {
 
 /// What the log says of itself, as sentences.
 fn notices(notices: &Notices) -> String {
-    let Notices { gaps, lost, torn, pruned, totals, unknown } = *notices;
+    let Notices { gaps, lost, torn, pruned, totals, started, settings, stopped, not_stopped, unknown } =
+        *notices;
     let sentences = [
         (
             gaps,
@@ -130,6 +131,15 @@ fn notices(notices: &Notices) -> String {
         (torn, format!("After a crash an end of it was set aside ({}).", times(torn))),
         (pruned, format!("Retention has removed old lines ({}).", times(pruned))),
         (totals, format!("{} of totals.", plural(totals, "line"))),
+        (
+            started + stopped,
+            format!("The proxy was started {}, and stopped cleanly {}.", times(started), times(stopped)),
+        ),
+        (
+            not_stopped,
+            format!("It was started again without having been stopped cleanly ({}).", times(not_stopped)),
+        ),
+        (settings, format!("Its settings were changed ({}).", times(settings))),
         (unknown, format!("{} of a kind that this version does not know.", plural(unknown, "line"))),
     ];
     sentences

@@ -62,13 +62,14 @@ fn play(stage: &mut Stage<impl Write>) -> io::Result<bool> {
 fn record(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.account.scene(
         "The record",
-        "Each 403 above left one line in the audit log, written before the answer was sent.",
+        "Each 403 above left one line in the audit log, written before the answer was sent. \
+         Line 1 says that the proxy was started, and by which settings.",
     )?;
     let (records, denied) = (stage.records(), stage.denied);
     let numbers = records.iter().filter_map(|record| record["seq"].as_u64());
-    let complete = records.len() == denied && numbers.eq(1..=denied as u64);
+    let complete = records.len() == denied && numbers.eq(2..=denied as u64 + 1);
     let result = format!("{} records", records.len());
-    let what = format!("{denied} refusals, numbered from 1 without a gap");
+    let what = format!("{denied} refusals, numbered from 2 without a gap");
     stage.account.check(complete, &what, &result, &[])?;
     if let Some(Value::Object(first)) = records.first() {
         stage.account.say("The first of them, with what is null left out:")?;

@@ -13,10 +13,11 @@ use serde_json::Value;
 use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
+use crate::audit::How;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
-use crate::review::{Log, Piece, Scan};
+use crate::review::{Log, Piece, Scan, Sieve};
 use crate::server::{Listeners, Server, assemble};
 
 /// The crawler of the demo, where it matters which.
@@ -57,6 +58,7 @@ impl<W: Write> Stage<W> {
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let assembly =
             assemble(&settings, listeners.addresses(), settings.ca(None), Arc::clone(&clock) as _)?;
+        assembly.lifecycle.started(How::Demo);
         let server = Server::start(listeners, &assembly)?;
         Ok(Self {
             account,
@@ -132,7 +134,8 @@ impl<W: Write> Stage<W> {
         let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return records };
         while let Ok(Some(piece)) = scan.next() {
             let Piece::Lines(block) = piece else { continue };
-            records.extend(block.lines().filter_map(|line| serde_json::from_slice(line.octets).ok()));
+            let lines = block.lines().filter(|line| Sieve::is_record(line.octets));
+            records.extend(lines.filter_map(|line| serde_json::from_slice(line.octets).ok()));
         }
         records
     }

@@ -17,6 +17,7 @@ use super::resources::Resources;
 use super::{environment, logging};
 use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener, panics};
+use crate::audit::How;
 use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Loaded, Override, Refusal, Settings};
@@ -102,7 +103,9 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let admin = Admin::start(admin, socket, assembly.watched(started))?;
     // From the first connection on, a signal drains.
     signals.serving();
-    let server = Server::start(listeners, &assembly)?;
+    assembly.lifecycle.started(How::Serve);
+    let server = Server::start(listeners, &assembly)
+        .inspect_err(|error| assembly.lifecycle.stopped(&format!("it could not be served: {error}")))?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
     let watchdog = runtime.spawn(manager::watchdog(server.pulse()));
@@ -115,6 +118,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     watchdog.abort();
     admin.note_draining();
     server.stop();
+    assembly.lifecycle.stopped(name);
     let closed = assembly.audit.close();
     drop(admin);
     closed.or_exit(Exit::InputOutput)?;

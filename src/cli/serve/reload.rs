@@ -11,6 +11,7 @@ use super::super::exit::{Exit, Failure, OrExit};
 use super::super::logging::Level;
 use super::watch::Watch;
 use super::{ServeArgs, manager};
+use crate::audit::Who;
 use crate::ca::Source;
 use crate::clock::Clock;
 use crate::config::{Loaded, Override, Settings};
@@ -70,6 +71,8 @@ impl Reloader<'_> {
         let ca = (is_asked || ca != self.assembly.leaves.source()).then_some(ca);
         let others = self.server.change(settings, ca).map_err(Failure::from)?;
         self.assembly.reloads.hold(in_effect, &waiting);
+        let in_effect = Settings::clone(&self.assembly.settings());
+        self.assembly.lifecycle.changed(why.into(), in_effect, &others.contents());
         if let Some(current) = &self.level {
             current.change(level);
         }
@@ -104,6 +107,15 @@ fn refuse_empty(file: &Path) -> Result<(), Failure> {
 pub enum Why {
     Signal,
     File,
+}
+
+impl From<Why> for Who {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Signal => Self::Hup,
+            Why::File => Self::File,
+        }
+    }
 }
 
 impl fmt::Display for Why {

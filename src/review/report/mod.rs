@@ -132,6 +132,7 @@ impl Survey {
                 self.decided_times.add(Stretch { from: totals.since, to: totals.time });
             }
             Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) => {}
+            Notice::Started(_) | Notice::SettingsChanged(_) | Notice::Stopped(_) => {}
         }
     }
 }

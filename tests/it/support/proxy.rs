@@ -208,5 +208,7 @@ impl Proxy {
         if let Some(server) = self.server.take() {
             server.stop();
         }
+        // The last totals are its last line.
+        self.audit.close().expect("the disk answers");
     }
 }

@@ -1,0 +1,234 @@
+//! What the log says of itself: its text, its place, and what is counted for it.
+
+use serde_json::json;
+
+use super::*;
+
+/// A notice of each kind, and its line up to the hash.
+fn table() -> Vec<(Notice, &'static str)> {
+    let (node, prev, seq, time) = (Some(Node::from("n")), String::new(), 0, NOON);
+    let gap = Gap {
+        event: GapEvent::It,
+        lost: 2,
+        node: node.clone(),
+        prev: prev.clone(),
+        seq,
+        since: NOON,
+        time,
+        why: "full".into(),
+    };
+    let torn = Torn {
+        event: TornEvent::It,
+        node: node.clone(),
+        octets: 3,
+        prev: prev.clone(),
+        seq,
+        sha256: "ab".into(),
+        time,
+    };
+    let pruned = Pruned {
+        event: PrunedEvent::It,
+        last_hash: "cd".into(),
+        last_seq: 4,
+        node: node.clone(),
+        prev: prev.clone(),
+        seq,
+        time,
+    };
+    let started = Started {
+        digest: "ef".into(),
+        event: StartedEvent::It,
+        how: How::Serve,
+        node: node.clone(),
+        prev: prev.clone(),
+        profile_version: 3,
+        seq,
+        time,
+        version: "0.1.0".into(),
+    };
+    let change = Change { key: "robots.mode".into(), new: json!("observe"), old: json!("enforce") };
+    let settings = SettingsChanged {
+        changes: vec![change],
+        contents: vec!["clients.users_file".into()],
+        digest: "ef".into(),
+        event: SettingsEvent::It,
+        node: node.clone(),
+        omitted: Some(1),
+        prev: prev.clone(),
+        seq,
+        time,
+        who: Who::Hup,
+    };
+    let bare = SettingsChanged { contents: Vec::new(), omitted: None, node: None, ..settings.clone() };
+    let stopped = Stopped { event: StoppedEvent::It, node, prev, seq, time, why: "SIGTERM".into() };
+    vec![
+        (
+            Notice::Gap(gap),
+            r#""event":"gap","lost":2,"node":"n",PREV,"seq":7,"since":TIME,"time":TIME,"why":"full""#,
+        ),
+        (
+            Notice::Torn(torn),
+            r#""event":"torn","node":"n","octets":3,PREV,"seq":7,"sha256":"ab","time":TIME"#,
+        ),
+        (
+            Notice::Pruned(pruned),
+            r#""event":"pruned","last_hash":"cd","last_seq":4,"node":"n",PREV,"seq":7,"time":TIME"#,
+        ),
+        (
+            totals(),
+            r#""allowed":0,"by_host":0,"by_path":0,"denied":0,"event":"totals",PREV,"seq":7,"since":TIME,"time":TIME"#,
+        ),
+        (
+            Notice::Started(started),
+            r#""digest":"ef","event":"started","how":"serve","node":"n",PREV,"profile_version":3,"seq":7,"time":TIME,"version":"0.1.0""#,
+        ),
+        (
+            Notice::SettingsChanged(settings),
+            r#""changes":[{"key":"robots.mode","new":"observe","old":"enforce"}],"contents":["clients.users_file"],"digest":"ef","event":"settings","node":"n","omitted":1,PREV,"seq":7,"time":TIME,"who":"hup""#,
+        ),
+        (
+            Notice::SettingsChanged(bare),
+            r#""changes":[{"key":"robots.mode","new":"observe","old":"enforce"}],"digest":"ef","event":"settings",PREV,"seq":7,"time":TIME,"who":"hup""#,
+        ),
+        (
+            Notice::Stopped(stopped),
+            r#""event":"stopped","node":"n",PREV,"seq":7,"time":TIME,"why":"SIGTERM""#,
+        ),
+    ]
+}
+
+fn totals() -> Notice {
+    Notice::Totals(Totals {
+        allowed: 0,
+        by_host: 0,
+        by_path: 0,
+        denied: 0,
+        event: TotalsEvent::It,
+        node: None,
+        prev: String::new(),
+        recorded: None,
+        seq: 0,
+        since: NOON,
+        time: NOON,
+    })
+}
+
+fn stopped(why: &str) -> Notice {
+    let (event, node, prev, why) = (StoppedEvent::It, None, String::new(), why.to_owned());
+    Notice::Stopped(Stopped { event, node, prev, seq: 0, time: NOON, why })
+}
+
+#[test]
+fn the_text_of_every_notice_is_a_public_interface_and_none_passes_for_a_record() {
+    let table = table();
+    for (notice, text) in &table {
+        let mut line = Vec::new();
+        Head { hash: "0".repeat(64), seq: 6 }.push(Content::Notice(notice.clone()), &mut line);
+        let line = String::from_utf8(line).unwrap();
+        let prev = format!("\"prev\":\"{}\"", "0".repeat(64));
+        let expected = text.replace("PREV", &prev).replace("TIME", "\"2026-11-20T12:00:00.123000Z\"");
+        assert_eq!(line.rsplit_once(",\"hash\"").unwrap().0, format!("{{{expected}"));
+        let Content::Notice(read) = Content::parse(line.trim_end().as_bytes()).unwrap() else {
+            panic!("read as a record: {line}")
+        };
+        assert_eq!((read.word(), read.seq(), read.node()), (notice.word(), 7, notice.node()), "{line}");
+        assert!(!line.contains("\"reason\""), "records are told by it: {line}");
+    }
+    for word in Notice::WORDS {
+        assert!(table.iter().any(|(notice, _)| notice.word() == *word), "{word} is not in the table");
+    }
+}
+
+/// What each `totals` says was recorded, in the order of the chain.
+fn recorded(dir: &Path) -> Vec<[u64; 4]> {
+    let of = |line: Content| match line {
+        Content::Notice(Notice::Totals(totals)) => totals.recorded,
+        _ => None,
+    };
+    let counts = chain(dir).into_iter().filter_map(of);
+    counts.map(|it| [it.denied, it.exempted, it.tunnelled, it.would_deny]).collect()
+}
+
+fn write_all(writer: &Writer, events: &[Event]) {
+    for event in events {
+        let record = Record { event: *event, ..minimal() };
+        block_on(writer.write(record, Vec::new())).unwrap();
+    }
+}
+
+#[test]
+fn totals_count_the_records_between_them_over_files_and_anew_in_each_process() {
+    use Event::*;
+    let dir = tempfile::tempdir().unwrap();
+    // Each line has a file of its own.
+    let writer = open_with(dir.path(), |config| config.rotate_size = 1).unwrap();
+    write_all(&writer, &[Denied, WouldDeny, Denied]);
+    block_on(writer.note(totals())).unwrap();
+    block_on(writer.note(totals())).unwrap();
+    write_all(&writer, &[Exempted, Tunnelled, Tunnelled]);
+    writer.say_last(totals());
+    drop(writer);
+    let expected = [[2, 0, 0, 1], [0; 4], [0, 1, 2, 0]];
+    assert_eq!(recorded(dir.path()), expected);
+    // This one leaves records without totals behind it, as after a kill.
+    let killed = open(dir.path()).unwrap();
+    write_all(&killed, &[Denied]);
+    drop(killed);
+    let writer = open(dir.path()).unwrap();
+    write_all(&writer, &[Denied, Denied]);
+    block_on(writer.note(totals())).unwrap();
+    assert_eq!(recorded(dir.path())[3..], [[2, 0, 0, 0]]);
+}
+
+#[test]
+fn records_that_are_lost_are_not_counted_and_notices_wait_until_they_can_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = failure::full_disk(dir.path(), |_| {});
+    assert!(writer.say(stopped("first")));
+    block_on(writer.write(minimal(), Vec::new())).unwrap_err();
+    writer.say(totals());
+    failure::make_room(dir.path(), &writer);
+    until("it heals", || writer.health().failing.is_none());
+    write(&writer);
+    writer.say(totals());
+    drop(writer);
+    let words: Vec<_> = chain(dir.path())
+        .iter()
+        .map(|line| match line {
+            Content::Record(record) => record.event.word(),
+            Content::Notice(notice) => notice.word().to_owned(),
+        })
+        .collect();
+    assert_eq!(words, ["stopped", "totals", "gap", "denied", "totals"]);
+    assert_eq!(recorded(dir.path()), [[0; 4], [1, 0, 0, 0]]);
+}
+
+#[test]
+fn so_many_notices_wait_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = failure::full_disk(dir.path(), |_| {});
+    // Those that the writer has taken are apart from those that wait for it.
+    let most = 3 * crate::limits::NOTICES_WAITING_MAX;
+    let taken = (0..10 * most).filter(|_| writer.say(totals())).count();
+    assert!(taken < most, "{taken}");
+}
+
+#[test]
+fn what_is_to_be_last_is_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = open(dir.path()).unwrap();
+    writer.say_last(totals());
+    writer.say_last(stopped("SIGTERM"));
+    write(&writer);
+    writer.say(stopped("said"));
+    drop(writer);
+    let whys: Vec<_> = chain(dir.path())
+        .into_iter()
+        .map(|line| match line {
+            Content::Notice(Notice::Stopped(stopped)) => stopped.why,
+            Content::Notice(notice) => notice.word().to_owned(),
+            Content::Record(_) => "a record".into(),
+        })
+        .collect();
+    assert_eq!(whys, ["a record", "said", "totals", "SIGTERM"]);
+}

@@ -1,0 +1,57 @@
+//! What the log says of itself, in words: one line for each notice.
+
+use crate::audit::{Notice, Recorded, SettingsChanged, Started, Totals, Who, print_time};
+use crate::cli::audit::sheet::word;
+
+/// Octets of a digest that people compare.
+const DIGEST_SHOWN: usize = 12;
+
+/// What `notice` says, beside its number, time and word.
+pub fn words(notice: &Notice) -> String {
+    match notice {
+        Notice::Gap(gap) => {
+            let since = print_time(gap.since);
+            format!("{} records could not be written from {since} on, and are lost: {}", gap.lost, gap.why)
+        }
+        Notice::Torn(torn) => {
+            format!("{} octets at the end were no whole line and are set aside", torn.octets)
+        }
+        Notice::Pruned(pruned) => format!("retention removes the lines up to {}", pruned.last_seq),
+        Notice::Totals(totals) => of_totals(totals),
+        Notice::Started(started) => of_start(started),
+        Notice::SettingsChanged(changed) => of_settings(changed),
+        Notice::Stopped(stopped) => stopped.why.clone(),
+    }
+}
+
+fn of_totals(totals: &Totals) -> String {
+    let since = print_time(totals.since);
+    let Totals { allowed, denied, .. } = totals;
+    let recorded = totals.recorded.map(|Recorded { denied, exempted, tunnelled, would_deny }| {
+        let count = denied.saturating_add(exempted).saturating_add(tunnelled).saturating_add(would_deny);
+        format!("; {count} records")
+    });
+    format!("{allowed} allowed and {denied} denied since {since}{}", recorded.unwrap_or_default())
+}
+
+fn of_start(started: &Started) -> String {
+    let Started { version, how, profile_version, digest, .. } = started;
+    let (how, digest) = (word(how), shown(digest));
+    format!("courtesy {version}, {how}; profiles {profile_version}; settings {digest}")
+}
+
+fn of_settings(changed: &SettingsChanged) -> String {
+    let who = match changed.who {
+        Who::File => "a file has changed",
+        Who::Hup => "SIGHUP",
+    };
+    let changes = changed.changes.iter().map(|it| format!("{}: {} → {}", it.key, it.old, it.new));
+    let contents = changed.contents.iter().map(|key| format!("{key}: the file has another content"));
+    let all: Vec<_> = changes.chain(contents).collect();
+    let omitted = changed.omitted.map(|count| format!(" (with {count} changes before it)"));
+    format!("{who}: {}; settings {}{}", all.join(", "), shown(&changed.digest), omitted.unwrap_or_default())
+}
+
+fn shown(digest: &str) -> String {
+    digest.chars().take(DIGEST_SHOWN).collect()
+}

@@ -1,0 +1,212 @@
+//! What the log says of the proxy itself: that it was started, by which settings, that these are others, that it
+//! was stopped. A file of settings that changes all the time does not fill the log: beyond so many an hour,
+//! changes are told together.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tracing::warn;
+
+use crate::audit::{
+    How, Notice, SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Who, Writer,
+};
+use crate::clock::{Clock, monotonic};
+use crate::config::Settings;
+use crate::limits::{SETTINGS_NOTICES_MAX, SETTINGS_NOTICES_TIME};
+use crate::policy::profile;
+
+/// Writes the notices `started`, `settings` and `stopped`.
+#[derive(Debug)]
+pub struct Lifecycle {
+    audit: Arc<Writer>,
+    clock: Arc<dyn Clock>,
+    told: Mutex<Told>,
+}
+
+/// What the log says of the settings.
+#[derive(Debug)]
+struct Told {
+    settings: Settings,
+    /// When each of the last notices was written.
+    recent: VecDeque<Instant>,
+    waiting: Option<Waiting>,
+}
+
+/// Changes that have no notice yet.
+#[derive(Debug)]
+struct Waiting {
+    settings: Settings,
+    contents: BTreeSet<&'static str>,
+    /// Of the last of them.
+    who: Who,
+    count: u64,
+}
+
+impl Lifecycle {
+    /// Of a proxy that is to be started with these settings.
+    pub fn new(audit: Arc<Writer>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        let told = Told { settings, recent: VecDeque::new(), waiting: None };
+        Self { audit, clock, told: Mutex::new(told) }
+    }
+
+    /// The proxy begins to serve: to be called before it takes the first request.
+    pub fn started(&self, how: How) {
+        let digest = self.told().settings.digest();
+        self.say(Notice::Started(Started {
+            digest,
+            event: StartedEvent::It,
+            how,
+            node: None,
+            prev: String::new(),
+            profile_version: profile::VERSION,
+            seq: 0,
+            time: self.clock.wall(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        }));
+    }
+
+    /// The proxy goes on by `settings`; `contents` are those that name a file which has another content.
+    pub fn changed(&self, who: Who, settings: Settings, contents: &[&'static str]) {
+        let mut told = self.told();
+        let is_other = told.latest() != &settings || !contents.is_empty();
+        if !is_other {
+            return;
+        }
+        let former = told.waiting.take();
+        let (mut all, count) = former.map_or_else(Default::default, |it| (it.contents, it.count));
+        all.extend(contents);
+        told.waiting = Some(Waiting { settings, contents: all, who, count: count + 1 });
+        self.tell(&mut told, monotonic());
+    }
+
+    /// Tells what was too much to be told at once, where that is over.
+    pub fn tell_omitted(&self) {
+        self.tell(&mut self.told(), monotonic());
+    }
+
+    /// The proxy has ended: to be called when nothing is served any more. It is the last line of the log.
+    pub fn stopped(&self, why: &str) {
+        self.audit.say_last(Notice::Stopped(Stopped {
+            event: StoppedEvent::It,
+            node: None,
+            prev: String::new(),
+            seq: 0,
+            time: self.clock.wall(),
+            why: why.to_owned(),
+        }));
+    }
+
+    fn tell(&self, told: &mut Told, now: Instant) {
+        told.recent.retain(|time| now.duration_since(*time) < SETTINGS_NOTICES_TIME);
+        if told.recent.len() >= SETTINGS_NOTICES_MAX {
+            return;
+        }
+        let Some(Waiting { settings, contents, who, count }) = told.waiting.take() else { return };
+        told.recent.push_back(now);
+        self.say(Notice::SettingsChanged(SettingsChanged {
+            changes: told.settings.changes(&settings),
+            contents: contents.into_iter().map(str::to_owned).collect(),
+            digest: settings.digest(),
+            event: SettingsEvent::It,
+            node: None,
+            omitted: Some(count - 1).filter(|count| *count > 0),
+            prev: String::new(),
+            seq: 0,
+            time: self.clock.wall(),
+            who,
+        }));
+        told.settings = settings;
+    }
+
+    fn say(&self, notice: Notice) {
+        let word = notice.word();
+        if !self.audit.say(notice) {
+            warn!("the notice {word} is missing from the denial log, which cannot be written");
+        }
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    /// Those in effect, told or not.
+    fn latest(&self) -> &Settings {
+        self.waiting.as_ref().map_or(&self.settings, |waiting| &waiting.settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::audit::{Config, Content};
+    use crate::clock::ManualClock;
+    use crate::config::Mode;
+    use crate::moment::Moment;
+    use crate::review::{Log, Piece, Scan};
+
+    fn lifecycle(dir: &Path) -> (Lifecycle, Arc<Writer>) {
+        let clock: Arc<dyn Clock> = ManualClock::starting_at(Moment::from_millis(1_795_176_000_123));
+        let audit = Arc::new(Writer::open(Config::new(dir.to_owned()), Arc::clone(&clock)).unwrap());
+        (Lifecycle::new(Arc::clone(&audit), clock, Settings::default()), audit)
+    }
+
+    fn settings(mode: Mode) -> Settings {
+        let mut settings = Settings::default();
+        settings.robots.mode = mode;
+        settings
+    }
+
+    /// The `settings` notices of the log.
+    fn notices(dir: &Path) -> Vec<SettingsChanged> {
+        let mut scan = Scan::new(Log::Dir(dir.to_owned())).unwrap();
+        let mut found = Vec::new();
+        while let Some(piece) = scan.next().unwrap() {
+            let Piece::Lines(block) = piece else { panic!("{piece:?}") };
+            for line in block.lines() {
+                if let Content::Notice(Notice::SettingsChanged(it)) = Content::parse(line.octets).unwrap() {
+                    found.push(it);
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_file_that_changes_all_the_time_has_so_many_notices_and_then_one_for_the_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lifecycle, audit) = lifecycle(dir.path());
+        for number in 0..1000 {
+            let mode = if number % 2 == 0 { Mode::Observe } else { Mode::Enforce };
+            lifecycle.changed(Who::File, settings(mode), &[]);
+        }
+        lifecycle.changed(Who::Hup, settings(Mode::Observe), &["clients.users_file"]);
+        let later = monotonic() + SETTINGS_NOTICES_TIME;
+        lifecycle.tell(&mut lifecycle.told(), later);
+        audit.close().unwrap();
+        let notices = notices(dir.path());
+        assert_eq!(notices.len(), SETTINGS_NOTICES_MAX + 1);
+        assert!(
+            notices[..SETTINGS_NOTICES_MAX].iter().all(|it| it.omitted.is_none() && it.changes.len() == 1)
+        );
+        let last = &notices[SETTINGS_NOTICES_MAX];
+        assert_eq!(last.omitted, Some(1000 - SETTINGS_NOTICES_MAX as u64));
+        assert_eq!((last.who, &last.contents[..]), (Who::Hup, &["clients.users_file".to_owned()][..]));
+        assert_eq!((&last.changes[0].old, &last.changes[0].new), (&"enforce".into(), &"observe".into()));
+        assert_eq!(last.digest, settings(Mode::Observe).digest());
+    }
+
+    #[test]
+    fn settings_that_are_the_same_have_no_notice() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lifecycle, audit) = lifecycle(dir.path());
+        lifecycle.changed(Who::Hup, Settings::default(), &[]);
+        lifecycle.tell_omitted();
+        audit.close().unwrap();
+        assert_eq!(notices(dir.path()), []);
+    }
+}
