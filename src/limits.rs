@@ -600,6 +600,9 @@ pub const PASSWORD_PASSES_MAX: u32 = 16;
 /// Octets of a file that an operator names: settings, certificates, keys, tokens.
 pub const NAMED_FILE_OCTETS_MAX: usize = 1 << 20;
 
+/// Octets of the run file, in which a running proxy says where its admin listener is: two paths and a few numbers.
+pub const RUN_FILE_OCTETS_MAX: usize = 16 << 10;
+
 /// The same of files with a line for each of many: users, published heads.
 pub const NAMED_LIST_OCTETS_MAX: usize = 16 << 20;
 

@@ -11,6 +11,7 @@ pub mod panics;
 mod readiness;
 mod reloads;
 mod routes;
+pub mod run_file;
 mod token;
 
 use std::io;
@@ -26,6 +27,7 @@ use tracing::{error, info};
 
 pub use listener::{BindError, Listener};
 pub use reloads::Reloads;
+pub use run_file::RunFile;
 pub use token::{Secret, Token, TokenError, read as read_token};
 
 use crate::audit::Writer;

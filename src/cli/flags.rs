@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::environment;
 use super::output::quoted;
-use crate::config::{AdminAddress, Change, Loaded, Override, Refusal, load};
+use crate::config::{AdminAddress, Change, Loaded, Override, Refusal, Whereabouts, load, whereabouts};
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
 /// where the metadata services of clouds are.
@@ -90,6 +90,11 @@ impl StateFlags {
     pub fn load_with(&self, more: &[Override]) -> Result<Loaded, Refusal> {
         let overrides = [&self.overrides(), more].concat();
         load(self.config.as_deref(), environment::variables(), &overrides)
+    }
+
+    /// Where a proxy by these settings would be found, as far as they can be read.
+    pub fn whereabouts(&self) -> Whereabouts {
+        whereabouts(self.config.as_deref(), environment::variables(), self.state_dir.as_deref())
     }
 
     fn overrides(&self) -> Vec<Override> {

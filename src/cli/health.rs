@@ -1,7 +1,9 @@
-//! `courtesy health`: what the admin listener of the proxy that runs by the same settings says of it,
-//! for checks that have nothing but this binary to ask with.
+//! `courtesy health`: what the admin listener of the running proxy says of it, for checks that have
+//! nothing but this binary to ask with. It does not load the settings: a configuration file that has
+//! become wrong does not end a proxy that serves by the former one.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -12,8 +14,8 @@ use super::exit::{Exit, Failure, OrExit};
 use super::flags::StateFlags;
 use super::http;
 use super::output::print;
-use crate::admin::read_token;
-use crate::config::{AdminAddress, Change, Override, Settings};
+use crate::admin::{RunFile, read_token, run_file};
+use crate::config::{AdminAddress, Whereabouts};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -22,14 +24,18 @@ Examples:
   courtesy health --live
   HEALTHCHECK CMD [\"/usr/bin/courtesy\", \"health\"]
 
-Asks the listener of listen.admin, with the token of admin.token_file where there is one. Ends with
-0 when the proxy is ready, also when it says what is not as it should be; with 1 when it is not
-ready, and prints why; with 69 when nobody answers.")]
+Asks at --admin, else at the address that the running proxy has written to serve.json in its state
+directory, else at listen.admin. The settings need not be right for that: while the configuration file
+is wrong, the proxy serves by the former settings, and is \"degraded\", which ends with 0. The token of
+admin.token_file is sent where there is one; without it only the status is shown, not the reasons.
+--live needs no token. Ends with 0 when the proxy is ready, also when it says what is not as it should
+be; with 1 when it is not ready, and prints why; with 69 when nothing answers; with 78 when the proxy
+has no admin listener (listen.admin is \"off\").")]
 pub struct HealthArgs {
     /// Ask only whether the process lives
     #[arg(long)]
     live: bool,
-    /// Ask at ADDR instead of listen.admin
+    /// Ask at ADDR, whatever the running proxy and the settings say
     #[arg(long, value_name = "ADDR")]
     admin: Option<SocketAddr>,
     #[command(flatten)]
@@ -50,46 +56,105 @@ struct Reason {
     problem: String,
 }
 
+/// An admin listener to ask.
+#[derive(Debug)]
+struct Target {
+    admin: AdminAddress,
+    token_file: Option<PathBuf>,
+    /// What names it, for messages.
+    from: String,
+    /// The proxy that has written this no longer runs.
+    is_stale: bool,
+}
+
 pub fn run(args: &HealthArgs) -> Result<Exit, Failure> {
-    let settings = args.settings()?;
-    let AdminAddress::At(address) = settings.listen.admin else {
-        return Err(anyhow!("there is nobody to ask: listen.admin is \"off\"")).or_exit(Exit::Configuration);
+    let found = args.config.whereabouts();
+    let targets = targets(args.admin, &found);
+    let mut failed = Vec::new();
+    for target in &targets {
+        let AdminAddress::At(address) = target.admin else {
+            let problem =
+                format!("there is no admin listener to ask: listen.admin is \"off\" ({})", target.from);
+            return Err(anyhow!(problem)).or_exit(Exit::Configuration);
+        };
+        match target.ask(address, args.live) {
+            Ok(answer) => return report(address, args.live, &answer),
+            Err(problem) => failed.push(problem),
+        }
+        // Another address is asked only where the first cannot be that of a proxy any more.
+        if !target.is_stale {
+            break;
+        }
+    }
+    failed.extend(found.problem.map(|problem| format!("not all settings could be read: {problem}")));
+    let remedy = "start it with `courtesy serve`, or say where it is with --state-dir or --admin";
+    Err(anyhow!("{}; {remedy}", failed.join("; "))).or_exit(Exit::Unavailable)
+}
+
+/// What to ask, in this order.
+fn targets(flag: Option<SocketAddr>, found: &Whereabouts) -> Vec<Target> {
+    let running = found.state_dirs.iter().find_map(|dir| Some((dir, RunFile::read(dir).ok().flatten()?)));
+    let token_file = match &running {
+        Some((_, running)) => running.token_file.clone(),
+        None => found.token_file.clone(),
     };
-    let answer = ask(address, if args.live { "/healthz" } else { "/readyz" }, &fields(&settings)?)?;
-    if args.live {
+    if let Some(address) = flag {
+        let admin = AdminAddress::At(address);
+        return vec![Target { admin, token_file, from: "--admin".into(), is_stale: false }];
+    }
+    let written = running.map(|(dir, running)| Target {
+        admin: running.admin.map_or(AdminAddress::Off, AdminAddress::At),
+        token_file,
+        from: format!("{}, written by process {}", run_file::path(dir).display(), running.pid),
+        is_stale: !running.is_running(),
+    });
+    let set = Target {
+        admin: found.admin,
+        token_file: found.token_file.clone(),
+        from: "listen.admin".into(),
+        is_stale: false,
+    };
+    match written {
+        Some(written) if written.admin == set.admin => vec![written],
+        // Without a listener, what runs now is not found in what does not run any more.
+        Some(written) if written.is_stale && written.admin == AdminAddress::Off => vec![set],
+        Some(written) => vec![written, set],
+        None => vec![set],
+    }
+}
+
+impl Target {
+    fn ask(&self, address: SocketAddr, live: bool) -> Result<http::Answer, String> {
+        let reached = reachable(address);
+        let (path, fields) = if live { ("/healthz", String::new()) } else { ("/readyz", self.fields()) };
+        let gone = if self.is_stale { ", which no longer runs" } else { "" };
+        http::get(reached, &format!("http://{reached}{path}"), &fields)
+            .map_err(|error| format!("nothing answers at {reached} ({}{gone}): {error}", self.from))?
+            .ok_or_else(|| format!("what answers at {reached} ({}) does not speak HTTP", self.from))
+    }
+
+    /// The token, where there is one. Without it the status is told as well, and that is what is asked.
+    fn fields(&self) -> String {
+        match self.token_file.as_deref().map(read_token).transpose() {
+            Ok(token) => token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default(),
+            Err(error) => {
+                eprintln!("note: asking without the token, so no reasons are shown: {error}");
+                String::new()
+            }
+        }
+    }
+}
+
+fn report(address: SocketAddr, live: bool, answer: &http::Answer) -> Result<Exit, Failure> {
+    if live {
         print(&answer.body)?;
-        return Ok(if answer.status == 200 { Exit::Done } else { Exit::No });
+    } else {
+        let readiness: Readiness = serde_json::from_str(&answer.body)
+            .map_err(|_| anyhow!("what answers at {address} is no courtesy: {}", answer.status_line()))
+            .or_exit(Exit::Unavailable)?;
+        print(readiness.lines())?;
     }
-    let readiness: Readiness = serde_json::from_str(&answer.body)
-        .map_err(|_| anyhow!("what answers at {address} is no courtesy: {}", answer.status_line()))
-        .or_exit(Exit::Unavailable)?;
-    print(readiness.lines())?;
     Ok(if answer.status == 200 { Exit::Done } else { Exit::No })
-}
-
-impl HealthArgs {
-    fn settings(&self) -> Result<Settings, Failure> {
-        let admin = self.admin.map(|address| Override {
-            key: "listen.admin",
-            change: Change::Set(address.to_string()),
-            flag: "--admin",
-        });
-        Ok(self.config.load_with(admin.as_slice())?.settings)
-    }
-}
-
-/// By what we are known there.
-fn fields(settings: &Settings) -> Result<String, Failure> {
-    let token = settings.admin.token_file.as_deref().map(read_token).transpose()?;
-    Ok(token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default())
-}
-
-fn ask(address: SocketAddr, path: &str, fields: &str) -> Result<http::Answer, Failure> {
-    let address = reachable(address);
-    http::get(address, &format!("http://{address}{path}"), fields)
-        .map_err(|error| anyhow!("nobody answers at {address}, where listen.admin is: {error}"))
-        .and_then(|answer| answer.ok_or_else(|| anyhow!("what answers at {address} does not speak HTTP")))
-        .or_exit(Exit::Unavailable)
 }
 
 impl Readiness {

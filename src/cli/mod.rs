@@ -55,7 +55,7 @@ pub struct Cli {
 enum Command {
     /// Run the proxy
     Serve(serve::ServeArgs),
-    /// Say whether the proxy that runs by the same settings is ready
+    /// Say whether the running proxy is ready
     Health(health::HealthArgs),
     /// Run a command, with every request of it through a proxy of its own
     Run(run::RunArgs),

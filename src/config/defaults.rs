@@ -15,10 +15,13 @@ const MIB: u64 = 1 << 20;
 
 impl Default for Listen {
     fn default() -> Self {
-        Self {
-            proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))],
-            admin: AdminAddress::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 3129))),
-        }
+        Self { proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))], admin: AdminAddress::default() }
+    }
+}
+
+impl Default for AdminAddress {
+    fn default() -> Self {
+        Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 3129)))
     }
 }
 

@@ -146,7 +146,7 @@ fn unread(name: &str, shape: &Shape) -> Complaint {
 }
 
 /// How a dotted key is spelt in the environment.
-fn variable(key: &str) -> String {
+pub fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 

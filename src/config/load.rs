@@ -92,12 +92,7 @@ fn read_file(
     named: Option<&Path>,
     variables: &[(String, String)],
 ) -> Result<(Option<PathBuf>, FileLayer), Complaint> {
-    let variable = variables.iter().find(|(name, _)| name == FILE_VARIABLE);
-    let (path, by) = match (named, variable) {
-        (Some(path), _) => (path, Some("--config".to_owned())),
-        (None, Some((name, path))) => (Path::new(path), Some(format!("${name}"))),
-        (None, None) => (Path::new(DEFAULT_FILE), None),
-    };
+    let (path, by) = named_file(named, variables);
     match files::read_text(path, NAMED_FILE_OCTETS_MAX) {
         Ok(text) => Ok((Some(path.to_owned()), FileLayer::parse(path, &text)?)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
@@ -106,6 +101,19 @@ fn read_file(
         Err(error) => {
             Err(Complaint::new("", by.as_deref(), format!("cannot read {}: {error}", path.display())))
         }
+    }
+}
+
+/// The file to read, and what names it; nothing does so for the default one.
+pub(super) fn named_file<'a>(
+    named: Option<&'a Path>,
+    variables: &'a [(String, String)],
+) -> (&'a Path, Option<String>) {
+    let variable = variables.iter().find(|(name, _)| name == FILE_VARIABLE);
+    match (named, variable) {
+        (Some(path), _) => (path, Some("--config".to_owned())),
+        (None, Some((name, path))) => (Path::new(path), Some(format!("${name}"))),
+        (None, None) => (Path::new(DEFAULT_FILE), None),
     }
 }
 
@@ -135,7 +143,7 @@ fn merge(
 
 /// Where state is kept when nothing says so: `$STATE_DIRECTORY` (systemd), else the XDG state
 /// directory; none where there is no home.
-fn state_dir(variables: &[(String, String)]) -> Option<Value> {
+pub(super) fn state_dir(variables: &[(String, String)]) -> Option<Value> {
     let variable = |wanted: &str| {
         let value = variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
         value.filter(|value| !value.is_empty())

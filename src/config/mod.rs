@@ -9,6 +9,7 @@ mod defaults;
 mod digest;
 mod fixed;
 mod layers;
+mod lenient;
 mod load;
 mod parts;
 mod recorded;
@@ -26,6 +27,7 @@ mod words;
 
 pub use complain::{Complaint, Refusal, nearest};
 pub use layers::{Change, Override};
+pub use lenient::{Whereabouts, whereabouts};
 pub use load::{Loaded, load, load_text};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};

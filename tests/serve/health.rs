@@ -26,7 +26,7 @@ fn it_ends_with_0_while_the_proxy_is_ready_and_with_69_when_it_is_gone() {
     served.terminate();
     let gone = end(&mut courtesy(dir.path(), &["health", "--admin", &admin]));
     assert_eq!(gone.code, Some(69), "{gone:?}");
-    assert!(gone.stderr.contains(&format!("nobody answers at {admin}, where listen.admin is")), "{gone:?}");
+    assert!(gone.stderr.contains(&format!("nothing answers at {admin} (--admin)")), "{gone:?}");
 }
 
 #[test]

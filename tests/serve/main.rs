@@ -8,6 +8,7 @@ mod lifecycle;
 mod logs;
 mod manager;
 mod metrics;
+mod probes;
 mod reload;
 mod sockets;
 mod start;

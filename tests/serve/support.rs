@@ -66,7 +66,13 @@ impl Served {
         if arguments.iter().filter(|it| **it == "--admin").count() > 1 {
             arguments.drain(3..5);
         }
-        let mut child = wrap(courtesy(state_dir, &arguments)).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(wrap(courtesy(state_dir, &arguments)), state_dir)
+    }
+
+    /// A command that serves, as it is.
+    #[track_caller]
+    pub fn of(mut command: Command, state_dir: &Path) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
         let mut admin = None;

@@ -6,6 +6,7 @@ mod signals;
 mod sockets;
 mod watch;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
@@ -16,7 +17,7 @@ use super::flags::{ConfigFlags, ServeFlags};
 use super::resources::Resources;
 use super::{environment, logging};
 use crate::admin::control::Socket;
-use crate::admin::{Admin, Listener, panics};
+use crate::admin::{Admin, Listener, RunFile, panics, run_file};
 use crate::audit::How;
 use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
@@ -101,6 +102,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
         .ok();
     let admin = Admin::start(admin, socket, assembly.watched(started))?;
+    let run_file = write_run_file(&settings, admin.address());
     // From the first connection on, a signal drains.
     signals.serving();
     assembly.lifecycle.started(How::Serve);
@@ -121,6 +123,7 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     assembly.lifecycle.stopped(name);
     let closed = assembly.audit.close();
     drop(admin);
+    drop(run_file);
     closed.or_exit(Exit::InputOutput)?;
     info!("stopped");
     Ok(Exit::Done)
@@ -157,6 +160,21 @@ async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str
             None => reloader.reload(Why::File),
         }
     }
+}
+
+/// For `courtesy health`. Without it the proxy serves as well.
+fn write_run_file(settings: &Settings, admin: Option<SocketAddr>) -> Option<run_file::Written> {
+    let state_dir = &settings.state_dir;
+    RunFile::of_this_process(admin, settings.admin.token_file.as_deref())
+        .write(state_dir)
+        .inspect_err(|error| {
+            let file = run_file::path(state_dir);
+            warn!(
+                "{} cannot be written, so `courtesy health` asks where the settings say: {error}",
+                file.display()
+            );
+        })
+        .ok()
 }
 
 fn say_ca(leaves: &Leaves, what: &str) {
