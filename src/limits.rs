@@ -570,6 +570,9 @@ pub const REPORT_STRETCHES_MAX: usize = 16;
 /// Versions of one robots.txt that a report tells apart; the earliest are counted.
 pub const REPORT_VERSIONS_MAX: usize = 8;
 
+/// Proxies, and versions of the program, that a report names of a log.
+pub const REPORT_NODES_MAX: usize = 100;
+
 /// Gaps in the log that a report names; the rest are counted.
 pub const REPORT_GAPS_MAX: usize = 20;
 

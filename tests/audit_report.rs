@@ -71,7 +71,13 @@ fn a_report_is_of_all_segments_and_is_tied_to_the_head_of_the_chain() {
     let json = json_of(dir.path(), &[]);
     assert_eq!(json["records"]["all"], LINES);
     assert_eq!(json["log"]["head"], json!({ "hash": head.hash, "seq": LINES }));
-    assert_eq!(json["by_origin"]["rows"][0], json!({ "origin": "https://a.example.com", "records": 30 }));
+    assert_eq!(
+        json["by_origin"]["rows"][0],
+        json!({
+            "origin": "https://a.example.com", "records": 30,
+            "denied": 30, "would_deny": 0, "exempted": 0, "tunnelled": 0,
+        })
+    );
     assert_eq!(json["missing"]["absent_lines"], 0);
 }
 
@@ -141,6 +147,141 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// A log with something of everything, its texts as long as strangers make them.
+fn eventful_log(dir: &Path) -> Head {
+    let (host, agent) = (format!("{}.example.com", "long-name-".repeat(6)), "ExampleBot".repeat(6));
+    let exemption = json!({ "by": "The legal department", "reason": "a contract".repeat(9), "ticket": "OPS-7", "until": "2027-01-01T00:00:00Z" });
+    let mut head = Head::genesis();
+    let mut lines = Vec::new();
+    for (number, event) in
+        ["denied", "would_deny", "exempted", "tunnelled"].into_iter().cycle().take(80).enumerate()
+    {
+        let mut record = serde_json::to_value(record(number as u64 % LINES)).unwrap();
+        record["event"] = json!(event);
+        record["node"] = json!(["crawl-1.internal", "crawl-2.internal"][number % 2]);
+        if number % 3 == 0 {
+            (record["agent"], record["origin"]) = (json!(agent), json!(format!("https://{host}:8443")));
+            record["rule"]["pattern"] = json!("/private/?q=".repeat(20));
+            record["client"]["name"] = json!("a-client-with-a-name-".repeat(4));
+        }
+        if number % 7 == 0 {
+            (record["reason"], record["rule"]) = (json!("robots_unreachable"), Value::Null);
+        }
+        if event == "exempted" {
+            record["exemption"] = exemption.clone();
+        }
+        let record: Record = serde_json::from_value(record).expect("a record");
+        head.push(Content::Record(Box::new(record)), &mut lines);
+    }
+    fs::write(dir.join("denials.jsonl"), lines).unwrap();
+    head
+}
+
+/// How wide `page` is where there are `columns` pixels for it, as Chromium lays it out; and whether all
+/// `details` are open.
+fn laid_out(page: &str, columns: u32) -> u32 {
+    let dir = tempfile::tempdir().unwrap();
+    // Within a document of our own, which may run scripts: the report may not.
+    let harness = "<!doctype html><body><script>
+        const frame = document.createElement('iframe');
+        frame.width = COLUMNS; frame.height = 800; frame.srcdoc = PAGE;
+        frame.onload = () => {
+            const page = frame.contentDocument;
+            page.querySelectorAll('details').forEach(it => it.open = true);
+            document.body.textContent = `scroll width ${page.documentElement.scrollWidth} of ${page.defaultView.innerWidth}.`;
+        };
+        document.body.append(frame);
+    </script>";
+    let page = serde_json::to_string(page).unwrap().replace('<', "\\u003c");
+    let harness = harness.replace("COLUMNS", &columns.to_string()).replace("PAGE", &page);
+    fs::write(dir.path().join("harness.html"), harness).unwrap();
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
+        .arg(format!("file://{}", dir.path().join("harness.html").display()))
+        .env("HOME", dir.path())
+        .output()
+        .expect("Chromium is there: tests/run installs it, or apt-get install chromium");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let width = shown.split_once("scroll width ").and_then(|(_, rest)| rest.split_once(" of "));
+    let (width, rest) = width.unwrap_or_else(|| panic!("{output:?}"));
+    assert!(rest.starts_with(&format!("{columns}.")), "the frame is {columns} pixels wide: {shown}");
+    width.parse().expect("a number")
+}
+
+#[test]
+fn on_the_screen_of_a_telephone_the_page_is_as_wide_as_the_screen() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("a-long-name-".repeat(12));
+    fs::create_dir(&log).unwrap();
+    eventful_log(&log);
+    let lines = fs::read_to_string(log.join("denials.jsonl")).unwrap();
+    fs::write(log.join("denials.jsonl"), lines.replacen("ExampleBot/1.0", "ExampleBot/1.1", 1)).unwrap();
+    let page = String::from_utf8(report(&log, &["--verify", "--format", "html"]).stdout).unwrap();
+    let long_texts = ["Tunnelled", "ExampleBotExampleBot", "a-long-name-a-long-name-"];
+    assert!(long_texts.iter().all(|text| page.contains(text)), "{page}");
+    for columns in [390, 1280] {
+        assert!(laid_out(&page, columns) <= columns, "{columns} pixels");
+    }
+    let wide = page.replace("<main>", "<main><p style=\"width: 500px\">wide</p>");
+    assert!(laid_out(&wide, 390) > 390, "what overflows is seen");
+}
+
+#[test]
+fn a_report_says_whether_the_log_was_verified_and_what_that_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = log(dir.path());
+    let text = |args: &[&str], code| {
+        let output = report(dir.path(), args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(text(&[], 0).contains("Not verified: courtesy audit report --verify"));
+    let verified = text(&["--verify"], 0);
+    assert!(
+        verified.contains("Verified up to line 40: the log holds in itself; no published head was given."),
+        "{verified}"
+    );
+    let published = format!("{}:{}", head.seq, head.hash);
+    let verified = text(&["--verify", "--head", &published], 0);
+    assert!(
+        verified.contains("Verified up to line 40: the log holds, against 1 published head."),
+        "{verified}"
+    );
+    text(&["--head", &published], 2);
+
+    let active = dir.path().join("denials.jsonl");
+    let forged = fs::read_to_string(&active).unwrap().replacen("/private/21", "/private/99", 1);
+    fs::write(&active, forged).unwrap();
+    let verified = text(&["--verify"], 1);
+    assert!(verified.contains("Verified up to line 40: the log does not hold, 1 fault."), "{verified}");
+    let page = text(&["--verify", "--format", "html"], 1);
+    assert!(page.contains("<span class=\"urgent\">Verified up to line 40: the log does not hold"));
+    let json: Value = serde_json::from_str(&text(&["--verify", "--format", "json"], 1)).unwrap();
+    assert_eq!((&json["verified"]["holds"], &json["verified"]["fault_count"]), (&json!(false), &json!(1)));
+}
+
+#[test]
+fn refused_and_forwarded_requests_are_counted_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    eventful_log(dir.path());
+    let json = json_of(dir.path(), &[]);
+    let forwarded = json!({ "records": 60, "denied": 0, "would_deny": 20, "exempted": 20, "tunnelled": 20 });
+    for (name, count) in forwarded.as_object().unwrap() {
+        assert_eq!(&json["forwarded"][name], count, "{name}");
+    }
+    assert_eq!(
+        json["writers"],
+        json!({ "nodes": ["crawl-1.internal", "crawl-2.internal"], "unnamed_lines": 0 })
+    );
+    let text = String::from_utf8(report(dir.path(), &[]).stdout).unwrap();
+    assert!(
+        text.starts_with("Disallowed requests, ") && text.contains("\nFetched although disallowed\n"),
+        "{text}"
+    );
+    assert!(text.contains("2026-12-31"), "the last day of the exemption, as it was written: {text}");
 }
 
 #[test]

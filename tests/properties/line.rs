@@ -53,7 +53,8 @@ fn report(lines: &[&[u8]]) {
             survey.read(line);
             survey.read(&sealed(line));
         }
-        let request = Request { rows_max: 5, made_at: Moment::from_millis(0), origins: Vec::new() };
+        let request =
+            Request { rows_max: 5, made_at: Moment::from_millis(0), origins: Vec::new(), verified: None };
         assert!(serde_json::to_vec(&survey.finish(request)).is_ok());
     }
 }

@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 
 use super::place::PlaceFlags;
 use super::progress::Progress;
+use super::verify::{Heads, heads};
 use super::when;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
@@ -21,23 +22,28 @@ use crate::cli::paint::Paint;
 use crate::clock::{Clock, SystemClock};
 use crate::moment::Moment;
 use crate::review::filter::{Filter, Place, PlaceError};
-use crate::review::report::{Report, Request, Survey};
+use crate::review::report::{Report, Request, Survey, Verified};
+use crate::review::verify::verify;
 use crate::review::{Log, Piece, Scan};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Says what was denied, observed and exempted, when, where, to whom and by which rules; how long
-robots.txt files were unreachable; and what is missing from the log.
+Says what was denied, observed and exempted, each apart, when, where, to whom and by which rules; what
+was fetched although it is disallowed; how long robots.txt files were unreachable; and what is missing
+from the log. That the log is what was written is checked with --verify only; the report says so.
 
 Examples:
   courtesy audit report                                   the whole log, on the terminal
   courtesy audit report --since 7d --origin '*.example.com'
   courtesy audit report --since 2026-10-01 --until 2026-10-31 --output october.html
+  courtesy audit report --verify --head heads.txt --output october.html
   courtesy audit report --format json | jq '.unreachable.rows[] | {origin, seconds}'
   courtesy audit report --run last                        what `courtesy run` just did
 
 Counts are of records. How many requests were decided in all, allowed ones too, is what the proxy
-notes in its log from time to time. All times are UTC.")]
+notes in its log from time to time. All times are UTC.
+
+Exit codes: 0 written · 1 written, and --verify found faults · 74 a part of the log cannot be read")]
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), 2026-11-20, 2026-11-20T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when::since)]
@@ -58,6 +64,13 @@ pub struct ReportArgs {
     /// Rows of each list
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     top: u32,
+    /// Verify the log and its evidence first, and say in the report what that found; exit 1 if there are faults
+    #[arg(long)]
+    verify: bool,
+    /// With --verify: the log must have this line, its number and its hash, or a file with such heads (may be
+    /// repeated)
+    #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads, requires = "verify")]
+    head: Vec<Heads>,
     #[command(flatten)]
     place: PlaceFlags,
 }
@@ -93,15 +106,30 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         origins: args.origin.iter().map(|wanted| wanted.place.clone()).collect(),
         ..Filter::default()
     };
+    let log = args.place.log(&[])?;
+    let verified = args.verify.then(|| verified(&log, &args.head)).transpose()?;
     let mut survey = Survey::of(filter);
-    let exit = read(args.place.log(&[])?, args.since, &mut survey)?;
+    let read = read(log, args.since, &mut survey)?;
+    let exit = match &verified {
+        Some(verified) if !verified.holds && read == Exit::Done => Exit::No,
+        _ => read,
+    };
     let report = survey.finish(Request {
         rows_max: args.top as usize,
         made_at: SystemClock.wall(),
         origins: args.origin.iter().map(|wanted| wanted.text.clone()).collect(),
+        verified,
     });
     write(args, &report)?;
     Ok(exit)
+}
+
+/// Verifies the log, the evidence too, against the published heads that are given.
+fn verified(log: &Log, heads: &[Heads]) -> Result<Verified, Failure> {
+    let published: Vec<_> = heads.iter().flat_map(|heads| heads.0.clone()).collect();
+    let mut progress = Progress::new();
+    let findings = verify(log, &published, true, &mut |extent, lines| progress.at(|| extent, lines))?;
+    Ok(Verified::of(&findings, &published))
 }
 
 /// Once over the log. A part that cannot be read is said, and makes the whole no success.

@@ -45,7 +45,7 @@ pub struct VerifyArgs {
 
 /// What one `--head` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Heads(Vec<Head>);
+pub struct Heads(pub Vec<Head>);
 
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     let log = args.place.log(&args.files)?;
@@ -61,7 +61,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
     Ok(if findings.faults.count == 0 { Exit::Done } else { Exit::No })
 }
 
-fn heads(text: &str) -> Result<Heads, String> {
+pub fn heads(text: &str) -> Result<Heads, String> {
     if let Some(head) = head(text) {
         return Ok(Heads(vec![head]));
     }

@@ -11,6 +11,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::moment::Moment;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 /// From when on: of a day, its beginning (UTC).
 pub fn since(text: &str) -> Result<Moment, String> {
@@ -20,6 +21,15 @@ pub fn since(text: &str) -> Result<Moment, String> {
 /// Until when: of a day, its end (UTC).
 pub fn until(text: &str) -> Result<Moment, String> {
     parse(text, DAY, SystemClock.wall())
+}
+
+/// The end of a time as it was written: of a day that counts to its end, that day (UTC).
+pub fn print_until(until: Moment) -> String {
+    let is_end_of_day = until.millis() > 0 && until.millis().is_multiple_of(DAY_MILLIS);
+    match is_end_of_day {
+        true => print_time(Moment::from_millis(until.millis() - DAY_MILLIS))[..10].to_owned(),
+        false => print_time(until)[..16].replace('T', " "),
+    }
 }
 
 /// Refuses a period that ends before it begins: nothing would be found in it.
@@ -54,6 +64,17 @@ fn parse(text: &str, within_day: Duration, now: Moment) -> Result<Moment, String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_is_printed_as_it_was_written() {
+        for (until, text) in [
+            ("2027-01-01T00:00:00Z", "2026-12-31"),
+            ("2026-12-31T12:00:00Z", "2026-12-31 12:00"),
+            ("1970-01-01T00:00:00Z", "1970-01-01 00:00"),
+        ] {
+            assert_eq!(print_until(parse_time(until).unwrap()), text);
+        }
+    }
 
     #[test]
     fn a_moment_is_written_in_three_ways() {

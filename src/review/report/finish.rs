@@ -1,10 +1,13 @@
 //! From what was counted to the report.
 
+use super::events::Events;
 use super::keys::{ExemptionKey, OriginKey};
 use super::site::Site;
-use super::summary::{Asked, ExemptionUse, FileVersions, Outages, Report, Row, Standing, Unreachable};
+use super::summary::{
+    Asked, ExemptionUse, FileVersions, Forwarded, Outages, Report, Row, Standing, Unreachable,
+};
 use super::tally::{Entry, Key, Tally, Top};
-use super::{Survey, Use};
+use super::{Survey, Use, Verified};
 use crate::limits::{EXEMPTION_NOTICE, REPORT_BARS_MAX};
 use crate::moment::Moment;
 
@@ -16,11 +19,13 @@ pub struct Request {
     pub made_at: Moment,
     /// The origins reported on, as they were written; empty: all.
     pub origins: Vec<String>,
+    /// What verifying the log has found; none where it was not verified.
+    pub verified: Option<Verified>,
 }
 
 impl Survey {
     pub fn finish(self, request: Request) -> Report {
-        let Request { rows_max, made_at, origins } = request;
+        let Request { rows_max, made_at, origins, verified } = request;
         let all_origins = origins.is_empty();
         let end = self.until.unwrap_or(made_at);
         let mut decided = self.decided;
@@ -34,12 +39,21 @@ impl Survey {
             period: Asked { since: self.since, until: self.until, origins },
             missing: self.losses.finish(&self.log, self.since.is_none()),
             log: self.log,
+            writers: self.writers,
+            verified,
+            forwarded: Forwarded {
+                records: self.records.events().forwarded(),
+                events: forwarded(self.records.events()),
+                by_origin: rows_of(&self.origins, rows_max, forwarded),
+                by_agent: rows_of(&self.agents, rows_max, forwarded),
+            },
             records: self.records,
             decided: all_origins.then_some(decided),
             by_origin: rows(&self.origins, rows_max),
             by_agent: rows(&self.agents, rows_max),
             by_rule: rows(&self.rules, rows_max),
             by_client: rows(&self.clients, rows_max),
+            by_node: rows(&self.nodes, rows_max),
             by_profile: rows(&self.profiles, rows_max),
             unreachable: unreachable(&self.origins, rows_max),
             exemptions: self.exemptions.top(rows_max, |key, entry| exemption(key, entry, end, made_at)),
@@ -50,7 +64,22 @@ impl Survey {
 }
 
 fn rows<K: Key, D: Default>(tally: &Tally<K, D>, rows_max: usize) -> Top<Row<K>> {
-    tally.top(rows_max, |key, entry| Row { key: key.clone(), records: entry.count })
+    rows_of(tally, rows_max, |events| events)
+}
+
+fn rows_of<K: Key, D: Default>(
+    tally: &Tally<K, D>,
+    rows_max: usize,
+    counted: impl Fn(Events) -> Events,
+) -> Top<Row<K>> {
+    tally.top_of(rows_max, &counted, |key, entry| {
+        let events = counted(entry.events);
+        Row { key: key.clone(), records: events.all(), events }
+    })
+}
+
+const fn forwarded(events: Events) -> Events {
+    Events { denied: 0, ..events }
 }
 
 fn unreachable(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Unreachable {
@@ -83,7 +112,7 @@ fn exemption(key: &ExemptionKey, entry: &Entry<Use>, end: Moment, made_at: Momen
         _ => Standing::Running,
     };
     let (first, last) = entry.detail.times.unzip();
-    ExemptionUse { key: key.clone(), records: entry.count, first, last, standing }
+    ExemptionUse { key: key.clone(), records: entry.events.all(), first, last, standing }
 }
 
 fn robots_txt(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Vec<FileVersions> {

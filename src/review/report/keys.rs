@@ -34,6 +34,8 @@ keys! {
     }
     /// Of one client: its name if it has authenticated, else its address.
     ClientKey { client: Option<String>, address: Option<IpAddr> }
+    /// Of one proxy; none where the record does not name it, as in logs of earlier versions.
+    NodeKey { node: Option<String> }
     /// Of one dialect.
     ProfileKey { profile: String, version: u32, settings: BTreeMap<String, String> }
     /// Of one exemption on one origin.
@@ -80,6 +82,12 @@ impl ClientKey {
     }
 }
 
+impl NodeKey {
+    pub fn of(record: &Record) -> Self {
+        Self { node: record.node.as_ref().map(ToString::to_string) }
+    }
+}
+
 impl ProfileKey {
     pub fn of(record: &Record) -> Self {
         let Profile { name, settings, version } = &record.profile;
@@ -115,6 +123,12 @@ impl Key for RuleKey {
 impl Key for ClientKey {
     fn octets(&self) -> usize {
         length(&self.client)
+    }
+}
+
+impl Key for NodeKey {
+    fn octets(&self) -> usize {
+        length(&self.node)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The report of a period: everything that the lines of a log add up to, in one pass and bounded
 //! memory. Nothing here is printed; [`Report`] is data, and its JSON is a public interface.
 
+mod events;
 mod finish;
 mod keys;
 mod missing;
@@ -11,6 +12,8 @@ mod summary;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
+mod verified;
+mod writers;
 
 use serde::Serializer;
 
@@ -25,13 +28,16 @@ use site::Site;
 use stretches::{Stretch, Stretches};
 use tally::Tally;
 
+pub use events::{Events, EventsByReason};
 pub use finish::Request;
-pub use keys::{AgentKey, ClientKey, ExemptionKey, OriginKey, ProfileKey, RuleKey};
+pub use keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
 pub use missing::{LostRecords, Missing};
 pub use series::{Bucket, ByReason, OverTime};
 pub use site::Version;
 pub use summary::*;
 pub use tally::Top;
+pub use verified::Verified;
+pub use writers::Writers;
 
 /// Takes in lines, in any order.
 #[derive(Debug)]
@@ -40,6 +46,7 @@ pub struct Survey {
     until: Option<Moment>,
     sieve: Sieve,
     log: Log,
+    writers: Writers,
     records: Records,
     decided: Decided,
     /// The times that `decided` is of.
@@ -49,6 +56,7 @@ pub struct Survey {
     agents: Tally<AgentKey>,
     rules: Tally<RuleKey>,
     clients: Tally<ClientKey>,
+    nodes: Tally<NodeKey>,
     profiles: Tally<ProfileKey>,
     exemptions: Tally<ExemptionKey, Use>,
     series: Series,
@@ -69,6 +77,7 @@ impl Survey {
             until: filter.until,
             sieve: Sieve::new(filter),
             log: Log::default(),
+            writers: Writers::default(),
             records: Records::default(),
             decided: Decided::default(),
             decided_times: Stretches::default(),
@@ -77,6 +86,7 @@ impl Survey {
             agents: Tally::default(),
             rules: Tally::default(),
             clients: Tally::default(),
+            nodes: Tally::default(),
             profiles: Tally::default(),
             exemptions: Tally::bounded(REPORT_EXEMPTIONS_MAX, usize::MAX),
             series: Series::default(),
@@ -93,6 +103,9 @@ impl Survey {
         }
         let Ok(content) = Content::parse(line) else { return self.damaged() };
         self.log.pass(content.seq(), content.time(), hash);
+        if is_admitted || self.sieve.covers(content.time(), content.time()) {
+            self.writers.pass(&content);
+        }
         match content {
             Content::Notice(notice) => self.notice(notice),
             Content::Record(record) if is_admitted => self.record(&record),
@@ -107,16 +120,18 @@ impl Survey {
 
     fn record(&mut self, record: &Record) {
         self.records.add(record);
-        self.series.add(record.time, record.reason);
-        self.origins.add(OriginKey::of(record)).add(record, self.since);
-        self.agents.add(AgentKey::of(record));
-        self.clients.add(ClientKey::of(record));
-        self.profiles.add(ProfileKey::of(record));
+        self.series.add(record.time, record.reason, record.event);
+        let events = Events::one(record.event);
+        self.origins.add(OriginKey::of(record), events).add(record, self.since);
+        self.agents.add(AgentKey::of(record), events);
+        self.clients.add(ClientKey::of(record), events);
+        self.nodes.add(NodeKey::of(record), events);
+        self.profiles.add(ProfileKey::of(record), events);
         if let Some(rule) = RuleKey::of(record) {
-            self.rules.add(rule);
+            self.rules.add(rule, events);
         }
         if let Some(exemption) = ExemptionKey::of(record).filter(|_| record.event == Event::Exempted) {
-            self.exemptions.add(exemption).note(record.time);
+            self.exemptions.add(exemption, events).note(record.time);
         }
     }
 

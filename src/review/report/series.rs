@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::events::{Events, EventsByReason};
 use super::print_moment;
-use crate::audit::Reason;
+use crate::audit::{Event, Reason};
 use crate::limits::REPORT_BUCKETS_MAX;
 use crate::moment::Moment;
 
@@ -32,7 +33,7 @@ pub type ByReason = BTreeMap<Reason, u64>;
 pub struct Series {
     /// The place in `WIDTHS`.
     width: usize,
-    buckets: BTreeMap<u64, ByReason>,
+    buckets: BTreeMap<u64, EventsByReason>,
 }
 
 /// Records over time, as a report says it.
@@ -49,11 +50,14 @@ pub struct Bucket {
     #[serde(serialize_with = "print_moment")]
     pub start: Moment,
     pub by_reason: ByReason,
+    /// The same records, those of each reason by what was done.
+    pub events_by_reason: EventsByReason,
 }
 
 impl Series {
-    pub fn add(&mut self, time: Moment, reason: Reason) {
-        *self.buckets.entry(self.place(time)).or_default().entry(reason).or_default() += 1;
+    pub fn add(&mut self, time: Moment, reason: Reason, event: Event) {
+        let bucket = self.buckets.entry(self.place(time)).or_default();
+        bucket.entry(reason).or_default().add(Events::one(event));
         while self.buckets.len() > REPORT_BUCKETS_MAX && self.width + 1 < WIDTHS.len() {
             self.widen();
         }
@@ -74,9 +78,13 @@ impl Series {
             }
             self.widen();
         };
-        let bucket = |place: u64| Bucket {
-            start: Moment::from_millis((place * self.millis()).saturating_sub(OFFSET)),
-            by_reason: self.buckets.get(&place).cloned().unwrap_or_default(),
+        let bucket = |place: u64| {
+            let events_by_reason = self.buckets.get(&place).cloned().unwrap_or_default();
+            Bucket {
+                start: Moment::from_millis((place * self.millis()).saturating_sub(OFFSET)),
+                by_reason: events_by_reason.iter().map(|(reason, events)| (*reason, events.all())).collect(),
+                events_by_reason,
+            }
         };
         let buckets = span.into_iter().flatten().map(bucket).collect();
         OverTime { bucket_seconds: self.millis() / 1000, buckets }
@@ -96,7 +104,7 @@ impl Series {
         let factor = self.millis() / narrow;
         for (place, counts) in std::mem::take(&mut self.buckets) {
             let wide = self.buckets.entry(place / factor).or_default();
-            counts.into_iter().for_each(|(reason, count)| *wide.entry(reason).or_default() += count);
+            counts.into_iter().for_each(|(reason, events)| wide.entry(reason).or_default().add(events));
         }
     }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::keys::{AgentKey, ClientKey, ExemptionKey, OriginKey, ProfileKey, RuleKey};
+use super::events::{Events, EventsByReason};
+use super::keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
 use super::missing::Missing;
 use super::series::{ByReason, OverTime};
 use super::site::Version;
 use super::tally::Top;
-use super::{print_moment, print_option};
+use super::{Verified, Writers, print_moment, print_option};
 use crate::audit::{Event, Head, Record, Totals};
 use crate::moment::Moment;
 
@@ -22,14 +23,19 @@ pub struct Report {
     pub made_at: Moment,
     pub period: Asked,
     pub log: Log,
+    pub writers: Writers,
+    /// None where the log was not verified.
+    pub verified: Option<Verified>,
     pub records: Records,
     /// None where only some origins are reported on: they are not counted apart.
     pub decided: Option<Decided>,
     pub missing: Missing,
+    pub forwarded: Forwarded,
     pub by_origin: Top<Row<OriginKey>>,
     pub by_agent: Top<Row<AgentKey>>,
     pub by_rule: Top<Row<RuleKey>>,
     pub by_client: Top<Row<ClientKey>>,
+    pub by_node: Top<Row<NodeKey>>,
     pub by_profile: Top<Row<ProfileKey>>,
     pub unreachable: Unreachable,
     pub exemptions: Top<ExemptionUse>,
@@ -70,6 +76,8 @@ pub struct Records {
     pub all: u64,
     pub by_event: BTreeMap<Event, u64>,
     pub by_reason: ByReason,
+    /// Of each reason, the records by what was done.
+    pub events_by_reason: EventsByReason,
     /// Decided by their path.
     pub by_path: u64,
     /// Decided by their host alone.
@@ -102,6 +110,21 @@ pub struct Row<K> {
     #[serde(flatten)]
     pub key: K,
     pub records: u64,
+    /// The same records, by what was done.
+    #[serde(flatten)]
+    pub events: Events,
+}
+
+/// What was forwarded although it is disallowed: observed, exempted, or tunnelled without its paths being
+/// seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Forwarded {
+    pub records: u64,
+    #[serde(flatten)]
+    pub events: Events,
+    /// Most forwarded first; origins of which nothing was are left out.
+    pub by_origin: Top<Row<OriginKey>>,
+    pub by_agent: Top<Row<AgentKey>>,
 }
 
 /// The origins whose robots.txt could not be had, as far as records show it.
@@ -183,10 +206,18 @@ impl Log {
 }
 
 impl Records {
+    /// All of them, by what was done.
+    pub fn events(&self) -> Events {
+        let mut all = Events::default();
+        self.events_by_reason.values().for_each(|events| all.add(*events));
+        all
+    }
+
     pub(super) fn add(&mut self, record: &Record) {
         self.all += 1;
         *self.by_event.entry(record.event).or_default() += 1;
         *self.by_reason.entry(record.reason).or_default() += 1;
+        self.events_by_reason.entry(record.reason).or_default().add(Events::one(record.event));
         match record.path_seen {
             true => self.by_path += 1,
             false => self.by_host += 1,

@@ -17,7 +17,7 @@ fn report_of(lines: &[Vec<u8>], period: Filter) -> Report {
 }
 
 fn request(rows_max: usize) -> Request {
-    Request { rows_max, made_at: NOON.plus(DAY * 7), origins: Vec::new() }
+    Request { rows_max, made_at: NOON.plus(DAY * 7), origins: Vec::new(), verified: None }
 }
 
 #[test]

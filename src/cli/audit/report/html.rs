@@ -6,7 +6,7 @@ mod chart;
 use std::fmt::Write as _;
 
 use super::sections::{Kind, Line, Section, Table, facts, sections};
-use super::words::{minute, number, period};
+use super::words::{instances, minute, number, period, subject, verification};
 use crate::review::report::Report;
 use crate::text::Html;
 
@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 
 pub fn print(report: &Report) -> String {
     let mut page = String::with_capacity(64 << 10);
-    let title = format!("Denied requests, {}", period(report));
+    let title = format!("{}, {}", subject(report), period(report));
     let _ = write!(
         page,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,7 +38,8 @@ pub fn print(report: &Report) -> String {
 }
 
 fn heading(page: &mut String, report: &Report) {
-    let _ = write!(page, "<header>\n<h1>Denied requests</h1>\n<p class=\"period\">{}", Html(&period(report)));
+    let _ =
+        write!(page, "<header>\n<h1>{}</h1>\n<p class=\"period\">{}", subject(report), Html(&period(report)));
     if !report.period.origins.is_empty() {
         let _ = write!(page, "<br>of <code>{}</code>", Html(&report.period.origins.join(", ")));
     }
@@ -50,12 +51,19 @@ fn heading(page: &mut String, report: &Report) {
     if let Some(head) = &report.log.head {
         let _ = write!(page, "Log up to line {}, <code>{}</code><br>", number(head.seq), Html(&head.hash));
     }
+    if let Some(instances) = instances(report) {
+        let _ = write!(page, "Written {}<br>", Html(&instances));
+    }
+    let is_urgent = report.verified.as_ref().is_some_and(|verified| !verified.holds);
+    let class = if is_urgent { " class=\"urgent\"" } else { "" };
+    let _ = write!(page, "<span{class}>{}</span><br>", Html(&verification(report)));
     let _ =
         writeln!(page, "Made {} UTC by courtesy {}</p>\n</header>", minute(report.made_at), report.courtesy);
 }
 
 fn print_section(page: &mut String, number: usize, section: &Section) {
-    let wide = if section.table.columns.len() > 4 { " class=\"wide\"" } else { "" };
+    let is_wide = section.table.columns.len() > 4 && !section.table.has_bars();
+    let wide = if is_wide { " class=\"wide\"" } else { "" };
     let _ = writeln!(
         page,
         "<section{wide} aria-labelledby=\"s{number}\">\n<h2 id=\"s{number}\">{}</h2>",

@@ -1,12 +1,18 @@
 //! What a report says, section by section, for every form that people read: a form only lays it out.
 
-use super::words::{capital, day, event, fraction, minute, number, plural, reason, share, standing};
+use super::words::{capital, day, fraction, minute, number, plural, standing};
+use crate::cli::audit::when::print_until;
 use crate::cli::span::span;
-use crate::review::report::{ClientKey, ExemptionUse, ProfileKey, Report, Row, Standing, Top};
+use crate::review::report::{
+    AgentKey, ClientKey, ExemptionUse, NodeKey, OriginKey, ProfileKey, Report, Standing, Top,
+};
 
+mod ranked;
 mod table;
 mod whole;
 
+use ranked::{Ranked, forwarded, forwarded_by_agent};
+pub use ranked::{column, shown};
 pub use table::{Column, Kind, Line, Table};
 use whole::{decided, missing};
 
@@ -27,7 +33,8 @@ pub struct Section {
 pub fn facts(report: &Report) -> Vec<(String, String)> {
     let records = &report.records;
     let mut facts = vec![("Records".into(), number(records.all))];
-    facts.extend(records.by_event.iter().map(|(word, count)| (capital(event(*word)), number(*count))));
+    let events = records.events();
+    facts.extend(shown(report).map(|event| (column(event).to_owned(), number(events.of(event)))));
     if records.by_host > 0 {
         facts.push(("Judged by path".into(), number(records.by_path)));
         facts.push(("Judged by host only".into(), number(records.by_host)));
@@ -37,21 +44,22 @@ pub fn facts(report: &Report) -> Vec<(String, String)> {
 
 /// All sections that have something to say, in order.
 pub fn sections(report: &Report) -> Vec<Section> {
-    let all = report.records.all;
+    let ranked = Ranked::of(report);
     let sections = [
         decided(report),
         missing(&report.missing),
-        by_reason(report),
-        ranked("By origin", "Origin", &report.by_origin, all, |key| key.origin.clone()),
-        ranked("By agent", "Product token", &report.by_agent, all, |key| {
-            key.agent.clone().unwrap_or_else(|| "(none)".into())
-        }),
-        ranked("By client", "Client", &report.by_client, all, client),
-        by_rule(report),
+        forwarded(report),
+        forwarded_by_agent(report),
+        ranked.by_reason(report),
+        ranked.by("By origin", "Origin", &report.by_origin, origin),
+        ranked.by("By agent", "Product token", &report.by_agent, agent),
+        ranked.by("By client", "Client", &report.by_client, client),
+        by_node(&ranked, report),
+        ranked.by_rule(report),
         unreachable(report),
         exemptions(report),
         robots_txt(report),
-        ranked("By profile", "Profile", &report.by_profile, all, profile),
+        ranked.by("By profile", "Profile", &report.by_profile, profile),
     ];
     sections
         .into_iter()
@@ -59,61 +67,26 @@ pub fn sections(report: &Report) -> Vec<Section> {
         .collect()
 }
 
-fn by_reason(report: &Report) -> Section {
-    let mut counts: Vec<_> = report.records.by_reason.iter().collect();
-    counts.sort_by(|one, other| other.1.cmp(one.1));
-    let most = counts.first().map_or(0, |(_, count)| **count);
-    let lines = counts.into_iter().map(|(word, count)| {
-        let cells = [capital(reason(*word)), number(*count), share(*count, report.records.all)];
-        Line { bar: Some(fraction(*count, most)), ..Line::of(cells) }
-    });
-    Section { title: "By reason", table: Table::of(counted("Reason"), lines), ..Section::default() }
+fn origin(key: &OriginKey) -> String {
+    key.origin.clone()
 }
 
-fn ranked<K>(
-    title: &'static str,
-    what: &'static str,
-    top: &Top<Row<K>>,
-    all: u64,
-    name: impl Fn(&K) -> String,
-) -> Section {
-    let most = top.rows.first().map_or(0, |row| row.records);
-    let lines = top.rows.iter().map(|row| {
-        let cells = [name(&row.key), number(row.records), share(row.records, all)];
-        Line { bar: Some(fraction(row.records, most)), ..Line::of(cells) }
-    });
-    Section { title, table: Table::of(counted(what), lines), foot: foot(top), ..Section::default() }
-}
-
-const fn counted(what: &'static str) -> [(&'static str, Kind); 3] {
-    [(what, Kind::Text), ("Records", Kind::Number), ("Share", Kind::Number)]
-}
-
-fn by_rule(report: &Report) -> Section {
-    let lines = report.by_rule.rows.iter().map(|row| {
-        let key = &row.key;
-        Line::of([
-            number(row.records),
-            key.origin.clone(),
-            key.line.to_string(),
-            format!("{}: {}", capital(&key.directive), key.pattern),
-            key.sha256.clone().unwrap_or_default(),
-        ])
-    });
-    let columns = [
-        ("Records", Kind::Number),
-        ("Origin", Kind::Text),
-        ("Line", Kind::Number),
-        ("Rule", Kind::Text),
-        ("File SHA-256", Kind::Digest),
-    ];
-    let table = Table::of(columns, lines);
-    Section { title: "By rule", table, foot: foot(&report.by_rule), ..Section::default() }
+fn agent(key: &AgentKey) -> String {
+    key.agent.clone().unwrap_or_else(|| "(none)".into())
 }
 
 fn client(key: &ClientKey) -> String {
     let address = key.address.map(|address| address.to_string());
     key.client.clone().or(address).unwrap_or_default()
+}
+
+/// Where there is more than one.
+fn by_node(ranked: &Ranked, report: &Report) -> Section {
+    let node = |key: &NodeKey| key.node.clone().unwrap_or_else(|| "(not named)".into());
+    match report.by_node.distinct {
+        0 | 1 => Section::default(),
+        _ => ranked.by("By instance", "Instance", &report.by_node, node),
+    }
 }
 
 fn profile(key: &ProfileKey) -> String {
@@ -145,7 +118,7 @@ fn unreachable(report: &Report) -> Section {
         ("Outages", Kind::Number),
         ("Longest", Kind::Number),
         ("Since", Kind::Word),
-        ("Denied for it", Kind::Number),
+        ("Records of it", Kind::Number),
     ];
     let notes = match rows.is_empty() {
         true => Vec::new(),
@@ -171,7 +144,7 @@ fn exemptions(report: &Report) -> Section {
         let key = &row.key;
         let cells = [
             capital(standing(row.standing)),
-            day(key.until),
+            print_until(key.until),
             match &key.ticket {
                 Some(ticket) => format!("{}: {} ({ticket})", key.by, key.reason),
                 None => format!("{}: {}", key.by, key.reason),
@@ -193,7 +166,11 @@ fn exemptions(report: &Report) -> Section {
         ("Last", Kind::Word),
     ];
     let table = Table::of(columns, report.exemptions.rows.iter().map(line));
-    Section { title: "Exemptions used", table, foot: foot(&report.exemptions), ..Section::default() }
+    let notes = match table.rows.is_empty() {
+        true => Vec::new(),
+        false => vec!["An exemption until a day lasts to the end of that day, in UTC.".into()],
+    };
+    Section { title: "Exemptions used", notes, table, foot: foot(&report.exemptions), ..Section::default() }
 }
 
 fn robots_txt(report: &Report) -> Section {

@@ -1,19 +1,24 @@
 //! One report in its three forms: what each must say, and what none may let through.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::*;
-use crate::audit::{Client, Reason};
+use crate::audit::{Client, Event, Reason, Record};
 use crate::review::report::tests::log::{DAY, HOUR, Log as Lines, NOON, by_rule, record};
 
 /// Somebody's attempts on whoever reads the report, as no honest log has them.
 const HOSTILE: &str = "<script>alert('x')</script>\"><img src=http://evil.example/>&\u{202e}\u{1b}[2J\u{9b}";
 
+/// 2027-01-01T00:00:00Z: `until = 2026-12-31` means this.
+const END_OF_YEAR: Moment = Moment::from_millis(1_798_761_600_000);
+
 fn report(lines: &[Vec<u8>]) -> Report {
     let mut survey = Survey::of(Filter::default());
     lines.iter().for_each(|line| survey.read(line));
     let origins = Vec::new();
-    survey.finish(Request { rows_max: 10, made_at: NOON.plus(DAY * 3), origins })
+    survey.finish(Request { rows_max: 10, made_at: NOON.plus(DAY * 3), origins, verified: None })
 }
 
 /// Something of everything.
@@ -24,7 +29,9 @@ fn eventful() -> Report {
         log.rule(NOON.plus(HOUR * hour), "https://b.example:8443", "OtherBot", "/*?q=", 3);
     }
     log.unreachable(NOON.plus(HOUR * 5), "http://c.example", NOON);
-    log.exempted(NOON.plus(HOUR * 6), "http://a.example", "legal", NOON.plus(DAY * 9));
+    log.exempted(NOON.plus(HOUR * 6), "http://a.example", "legal", END_OF_YEAR);
+    log.observed(NOON.plus(HOUR * 6), "http://e.example", "OtherBot");
+    log.tunnelled(NOON.plus(HOUR * 6), "https://f.example", "OtherBot");
     log.record(record(NOON.plus(HOUR * 7), "http://d.example", None, Reason::AgentRequired));
     log.totals(NOON, NOON.plus(DAY), 12_345, 99);
     log.gap(NOON.plus(HOUR), NOON.plus(HOUR * 2), 17);
@@ -119,15 +126,18 @@ fn the_text_fits_a_hundred_columns_and_says_what_matters() {
         assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
     }
     for words in [
-        "Denied requests, 2026-11-20 12:00 to 2026-11-22 11:00 UTC",
-        "Records 99 · Denied 98 · Exempted 1",
-        "12,444 requests decided: 12,345 allowed, 99 denied (0.8 %).",
+        "Disallowed requests, 2026-11-20 12:00 to 2026-11-22 11:00 UTC",
+        "Records 101 · Denied 98 · Would be denied 1 · Exempted 1",
+        "Not verified: courtesy audit report --verify",
+        "12,444 requests decided: 12,345 forwarded, 99 denied (0.8 %).",
+        "Denied, over time in steps of 1 h",
+        "Fetched although disallowed, over time in steps of 1 h",
+        "Running  2026-12-31 ",
         "17 records could not be written and are lost.",
         "torn 1 time",
         "http://a.example",
         "Disallow: /private/",
         "http://c.example     5 h        1      5 h  2026-11-20 12:00",
-        "Expires soon",
         "legal: contract (OPS-7)",
     ] {
         assert!(text.contains(words), "{words} not in:\n{text}");
@@ -158,39 +168,145 @@ fn names(prefix: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
+/// A name as docs/report.md writes it: lists are all made alike, and words of records stand for each other.
+fn documented(name: &str) -> String {
+    let is_list =
+        |part: &str| part.starts_with("by_") && !part.starts_with("by_event") || part == "exemptions";
+    let mut parts: Vec<_> = name.split('.').map(str::to_owned).collect();
+    if let Some(at) = parts.iter().position(|part| part == "settings") {
+        parts[at + 1] = "<name>".into();
+    }
+    for at in 1..parts.len() {
+        let word = Value::from(parts[at].clone());
+        let counts = ["by_event", "others_by_event", "forwarded", "rows[]"].contains(&&*parts[at - 1]);
+        let of_reason = at > 1 && parts[at - 2] == "events_by_reason";
+        if serde_json::from_value::<Reason>(word.clone()).is_ok() {
+            parts[at] = "<reason>".into();
+        } else if (counts || of_reason) && serde_json::from_value::<Event>(word).is_ok() {
+            parts[at] = "<event>".into();
+        }
+    }
+    let list = parts.iter().position(|part| is_list(part)).filter(|at| parts.len() > at + 1);
+    let of_all = ["others", "others_by_event", "distinct", "undercount_at_most", "rows[]"];
+    match list {
+        Some(at) if of_all.contains(&&*parts[at + 1]) => {
+            let rest = parts[at + 1..].join(".");
+            match parts[at + 1] != "rows[]" || ["rows[].records", "rows[].<event>"].contains(&&*rest) {
+                true => format!("list.{rest}"),
+                // What the rows are of is the same in a list of what was forwarded.
+                false => parts[at..].join("."),
+            }
+        }
+        _ => parts.join("."),
+    }
+}
+
 #[test]
-fn the_names_in_the_json_stay() {
-    let json = serde_json::to_value(eventful()).unwrap();
+fn every_member_of_the_json_is_documented_and_no_other() {
+    let page = include_str!("../../../../docs/report.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row[1..].split('|').next().expect("a cell"));
+    let told: BTreeSet<_> =
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
+    let mut lines = Lines::new();
+    let mut changed = by_rule(NOON, "http://a.example", "ExampleBot", "/", 1);
+    changed.profile.settings.insert("max_size".into(), "1MiB".into());
+    lines.record(changed.clone());
+    lines.record(changed);
+    lines.unreachable_for(NOON, "http://c.example", NOON, Some("ExampleBot"));
+    let mut verified = report(&lines.lines);
+    let head = verified.log.head.clone();
+    let findings = Verified { holds: true, fault_count: 0, first_fault: None, head, published_heads: 0 };
+    verified.verified = Some(findings);
+    let mut of_origin = verified.clone();
+    of_origin.decided = None;
     let mut found = Vec::new();
-    names("", &json, &mut found);
-    let expected = "\
-courtesy made_at period.since period.until period.origins log.head.hash log.head.seq log.first_seq \
-log.lines log.since log.until records.all records.by_event.denied records.by_event.exempted \
-records.by_reason.disallow_rule records.by_reason.robots_unreachable records.by_reason.agent_required \
-records.by_path records.by_host records.first records.last decided.allowed decided.denied \
-decided.by_path decided.by_host decided.since decided.until decided.counted_seconds \
-missing.lost_records missing.gaps missing.largest_gaps[].since missing.largest_gaps[].until \
-missing.largest_gaps[].lost missing.largest_gaps[].why missing.torn missing.torn_octets \
-missing.pruned_up_to missing.absent_lines missing.unreadable_lines by_origin.rows[].origin \
-by_origin.rows[].records by_origin.others by_origin.distinct by_origin.undercount_at_most \
-by_agent.rows[].agent by_agent.rows[].records by_agent.others by_agent.distinct \
-by_agent.undercount_at_most by_rule.rows[].origin by_rule.rows[].line by_rule.rows[].directive \
-by_rule.rows[].pattern by_rule.rows[].sha256 by_rule.rows[].records by_rule.others by_rule.distinct \
-by_rule.undercount_at_most by_client.rows[].client by_client.rows[].address by_client.rows[].records \
-by_client.others by_client.distinct by_client.undercount_at_most by_profile.rows[].profile \
-by_profile.rows[].version by_profile.rows[].records by_profile.others \
-by_profile.distinct by_profile.undercount_at_most unreachable.origins unreachable.rows[].origin \
-unreachable.rows[].seconds unreachable.rows[].outages unreachable.rows[].longest_seconds \
-unreachable.rows[].longest_since unreachable.rows[].records exemptions.rows[].by \
-exemptions.rows[].reason exemptions.rows[].ticket exemptions.rows[].until exemptions.rows[].origin \
-exemptions.rows[].records exemptions.rows[].first exemptions.rows[].last exemptions.rows[].standing \
-exemptions.others exemptions.distinct exemptions.undercount_at_most over_time.bucket_seconds \
-over_time.buckets[].start over_time.buckets[].by_reason.disallow_rule robots_txt[].origin \
-robots_txt[].versions[].sha256 robots_txt[].versions[].first robots_txt[].versions[].last \
-robots_txt[].versions[].records robots_txt[].earlier";
-    assert_eq!(found, expected.split_whitespace().collect::<Vec<_>>());
+    for report in [eventful(), verified, of_origin] {
+        names("", &serde_json::to_value(report).unwrap(), &mut found);
+    }
+    // A list with nothing in it does not show what could be.
+    let is_empty_list = |name: &str| found.iter().any(|other| other.starts_with(&format!("{name}[]")));
+    let found: BTreeSet<_> =
+        found.iter().filter(|name| !is_empty_list(name)).map(|name| documented(name)).collect();
+    assert_eq!(found, told);
+    let json = serde_json::to_value(eventful()).unwrap();
     assert_eq!(json["period"]["since"], Value::Null);
     assert_eq!(json["records"]["first"], "2026-11-20T12:00:00.000000Z");
+    assert_eq!(json["verified"], Value::Null);
+}
+
+#[test]
+fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
+    let json = serde_json::to_value(eventful()).unwrap();
+    let counts =
+        |row: &Value| ["denied", "would_deny", "exempted", "tunnelled"].map(|word| row[word].as_u64());
+    let row = |list: &Value, name: &str, key: &str| {
+        let rows = list["rows"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row[name] == key).unwrap_or_else(|| panic!("{key} in {list}"))
+    };
+    let a = row(&json["by_origin"], "origin", "http://a.example");
+    assert_eq!((counts(&a), &a["records"]), ([48, 0, 1, 0].map(Some), &49.into()));
+    let forwarded = &json["forwarded"];
+    assert_eq!((counts(forwarded), &forwarded["records"]), ([0, 1, 1, 1].map(Some), &3.into()));
+    assert_eq!(
+        forwarded["by_origin"]["rows"].as_array().unwrap().len(),
+        3,
+        "origins with denials alone: none"
+    );
+    let other = row(&forwarded["by_agent"], "agent", "OtherBot");
+    assert_eq!(counts(&other), [0, 1, 0, 1].map(Some));
+    let text = text::print(&eventful(), Paint::OFF);
+    let (heading, rest) = text.split_once("\nFetched although disallowed\n").expect("its own heading");
+    assert!(heading.contains("Disallowed requests, "), "not all are denied:\n{heading}");
+    for words in [
+        "1 request forwarded because the mode is observe",
+        "1 request forwarded under an exemption",
+        "by agent",
+    ] {
+        assert!(rest.contains(words), "{words} not in:\n{rest}");
+    }
+    let page = html::print(&eventful());
+    for title in ["Denied", "Would be denied", "Exempted", "Tunnelled"] {
+        assert!(
+            page.matches(&format!("<th scope=\"col\" class=\"number\">{title}</th>")).count() > 4,
+            "{title}"
+        );
+    }
+    assert!(page.contains("<h2 id=\"s2\">Fetched although disallowed</h2>") && page.contains("class=\"e2\""));
+}
+
+#[test]
+fn only_denials_are_called_denials() {
+    let mut log = Lines::new();
+    log.rule(NOON, "http://a.example", "ExampleBot", "/private/", 12);
+    let denied = text::print(&report(&log.lines), Paint::OFF);
+    assert!(denied.starts_with("Denied requests, ") && !denied.contains("Fetched although"), "{denied}");
+    assert!(denied.contains("Denied 1 · Would be denied 0 · Exempted 0") && !denied.contains("Tunnelled"));
+    log.observed(NOON, "http://a.example", "ExampleBot");
+    let mixed = report(&log.lines);
+    assert!(text::print(&mixed, Paint::OFF).starts_with("Disallowed requests, "));
+    assert!(html::print(&mixed).contains("<title>Disallowed requests, "));
+}
+
+#[test]
+fn the_proxies_that_wrote_the_log_are_named() {
+    let mut log = Lines::new();
+    for (node, count) in [("crawl-2", 1), ("crawl-1", 2)] {
+        for _ in 0..count {
+            let record = by_rule(NOON, "http://a.example", "ExampleBot", "/", 1);
+            log.record(Record { node: Some(node.into()), ..record });
+        }
+    }
+    log.started(NOON, "crawl-1", "0.9.1");
+    let report = report(&log.lines);
+    for form in [text::print(&report, Paint::OFF), html::print(&report)] {
+        let form = form.to_lowercase();
+        assert!(
+            form.contains("written by crawl-1, crawl-2; started as courtesy 0.9.1")
+                && form.contains("by instance"),
+            "{form}"
+        );
+    }
 }
 
 #[test]

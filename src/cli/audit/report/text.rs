@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::super::table::{columns, fit, printable};
 use super::sections::{Column, Kind, Line, Section, Table, facts, sections};
-use super::words::{minute, number, period};
+use super::words::{instances, minute, number, period, subject, verification};
 use crate::cli::paint::Paint;
-use crate::review::report::{OverTime, Report};
+use crate::review::report::{Bucket, Events, OverTime, Report};
 
 const COLUMNS: usize = 100;
 const BAR_COLUMNS: usize = 20;
@@ -18,6 +18,8 @@ const CHART_MARGIN: usize = 8;
 const DIGEST_COLUMNS: usize = 12;
 /// A column that is folded to make room is not made narrower.
 const COLUMN_MIN: usize = 8;
+/// The title of a number is folded to this.
+const NUMBER_TITLE_COLUMNS: usize = 9;
 /// Lines that one cell may have; what does not fit into them is cut.
 const CELL_LINES_MAX: usize = 3;
 const FACTS_IN_A_LINE: usize = 4;
@@ -28,7 +30,8 @@ const BAR_EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "�
 pub fn print(report: &Report, paint: Paint) -> String {
     let mut text = String::new();
     heading(&mut text, report, paint);
-    chart(&mut text, &report.over_time, paint);
+    chart(&mut text, "Denied", &report.over_time, |events| events.denied, paint);
+    chart(&mut text, "Fetched although disallowed", &report.over_time, Events::forwarded, paint);
     for section in sections(report) {
         print_section(&mut text, &section, paint);
     }
@@ -36,13 +39,21 @@ pub fn print(report: &Report, paint: Paint) -> String {
 }
 
 fn heading(text: &mut String, report: &Report, paint: Paint) {
-    let _ = writeln!(text, "{}", paint.strong(format_args!("Denied requests, {}", period(report))));
+    let _ = writeln!(text, "{}", paint.strong(format_args!("{}, {}", subject(report), period(report))));
     if !report.period.origins.is_empty() {
         let _ = writeln!(text, "of {}", printable(&report.period.origins.join(", ")));
     }
     if let Some(head) = &report.log.head {
         let _ = writeln!(text, "log up to line {} {}", number(head.seq), head.hash);
     }
+    if let Some(instances) = instances(report) {
+        write_folded(text, &printable(&format!("written {instances}")), |line| line);
+    }
+    let is_urgent = report.verified.as_ref().is_some_and(|verified| !verified.holds);
+    write_folded(text, &printable(&verification(report)), |line| match is_urgent {
+        true => paint.doubtful(line).to_string(),
+        false => line,
+    });
     let made = format!("made {} UTC by courtesy {}", minute(report.made_at), report.courtesy);
     let _ = writeln!(text, "{}\n", paint.faint(made));
     // What belongs together stays on one line.
@@ -52,16 +63,17 @@ fn heading(text: &mut String, report: &Report, paint: Paint) {
     }
 }
 
-/// The number of records in each bucket, as columns.
-fn chart(text: &mut String, over_time: &OverTime, paint: Paint) {
-    let counts: Vec<u64> = over_time.buckets.iter().map(|bucket| bucket.by_reason.values().sum()).collect();
+/// The number of those records in each bucket that `counted` counts, as columns.
+fn chart(text: &mut String, what: &str, over_time: &OverTime, counted: impl Fn(Events) -> u64, paint: Paint) {
+    let count = |bucket: &Bucket| bucket.events_by_reason.values().map(|events| counted(*events)).sum();
+    let counts: Vec<u64> = over_time.buckets.iter().map(count).collect();
     let (Some(first), Some(last)) = (over_time.buckets.first(), over_time.buckets.last()) else { return };
     let most = counts.iter().copied().max().unwrap_or_default();
     if counts.len() < 2 || most == 0 {
         return;
     }
     let each = std::time::Duration::from_secs(over_time.bucket_seconds);
-    title(text, &format!("Over time, in steps of {}", crate::cli::span::span(each)), paint);
+    title(text, &format!("{what}, over time in steps of {}", crate::cli::span::span(each)), paint);
     let width = ((COLUMNS - CHART_MARGIN) / counts.len()).clamp(1, 6);
     for row in (0..CHART_ROWS).rev() {
         let label = if row + 1 == CHART_ROWS { short(most) } else { String::new() };
@@ -99,15 +111,23 @@ fn short(count: u64) -> String {
 fn print_section(text: &mut String, section: &Section, paint: Paint) {
     title(text, section.title, paint);
     for note in &section.notes {
-        for line in folded(&printable(note), COLUMNS, usize::MAX) {
-            let _ = writeln!(text, "{}", if section.is_urgent { paint.doubtful(line) } else { line });
-        }
+        write_folded(text, &printable(note), |line| match section.is_urgent {
+            true => paint.doubtful(line).to_string(),
+            false => line,
+        });
     }
     if !section.table.rows.is_empty() {
         print_table(text, &section.table, paint);
     }
     if let Some(foot) = &section.foot {
         let _ = writeln!(text, "{}", paint.faint(foot));
+    }
+}
+
+/// In as many lines as it takes.
+fn write_folded(text: &mut String, words: &str, painted: impl Fn(String) -> String) {
+    for line in folded(words, COLUMNS, usize::MAX) {
+        let _ = writeln!(text, "{}", painted(line));
     }
 }
 
@@ -136,7 +156,7 @@ fn print_table(text: &mut String, table: &Table, paint: Paint) {
 
 /// Where they leave room for the words.
 fn has_bars(table: &Table) -> bool {
-    table.has_bars() && table.columns.len() <= 3
+    table.has_bars() && table.columns.len() <= 4
 }
 
 fn shown(table: &Table, line: &Line) -> Vec<String> {
@@ -152,7 +172,9 @@ fn widths(table: &Table, cells: &[Vec<String>]) -> Vec<usize> {
     let widest = |at: usize| cells.iter().map(|row| width(&row[at])).max().unwrap_or_default();
     let titles = table.columns.iter().map(|column| match column.kind {
         Kind::Digest => DIGEST_COLUMNS,
-        Kind::Text | Kind::Word | Kind::Number => column.title.len(),
+        // A title may be longer than the numbers below it: it is folded.
+        Kind::Number => column.title.len().min(NUMBER_TITLE_COLUMNS),
+        Kind::Text | Kind::Word => column.title.len(),
     });
     let mut widths: Vec<usize> = titles.enumerate().map(|(at, title)| title.max(widest(at))).collect();
     let bar = if has_bars(table) { BAR_COLUMNS + 2 } else { 0 };

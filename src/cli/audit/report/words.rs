@@ -1,6 +1,8 @@
 //! How a report says numbers, times and the words of records, to whatever reader.
 
-use crate::audit::{Event, Reason, print_time};
+use std::collections::BTreeSet;
+
+use crate::audit::{Reason, print_time};
 use crate::moment::Moment;
 use crate::review::report::{Report, Standing};
 
@@ -16,15 +18,6 @@ pub const fn reason(reason: Reason) -> &'static str {
         Reason::TunnelNotHttp => "tunnel is not HTTP",
         Reason::AgentRequired => "no User-Agent",
         Reason::SniMismatch => "another name in TLS",
-    }
-}
-
-pub const fn event(event: Event) -> &'static str {
-    match event {
-        Event::Denied => "denied",
-        Event::WouldDeny => "would be denied",
-        Event::Exempted => "exempted",
-        Event::Tunnelled => "tunnelled unseen",
     }
 }
 
@@ -88,6 +81,50 @@ pub fn minute(moment: Moment) -> String {
 /// `2026-11-20`.
 pub fn day(moment: Moment) -> String {
     print_time(moment)[..10].to_owned()
+}
+
+/// What the records of a report are: denied requests, if there are no others.
+pub fn subject(report: &Report) -> &'static str {
+    match (report.records.all, report.forwarded.records) {
+        (1.., 0) => "Denied requests",
+        _ => "Disallowed requests",
+    }
+}
+
+/// Which proxies wrote the log, if it says so.
+pub fn instances(report: &Report) -> Option<String> {
+    let writers = &report.writers;
+    let list = |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let version = match writers.versions.is_empty() {
+        true => String::new(),
+        false => format!("; started as courtesy {}", list(&writers.versions)),
+    };
+    (!writers.nodes.is_empty()).then(|| format!("by {}{version}", list(&writers.nodes)))
+}
+
+/// Whether the log was verified, and what that found.
+pub fn verification(report: &Report) -> String {
+    let Some(verified) = &report.verified else {
+        return "Not verified: courtesy audit report --verify checks that the log is what was written."
+            .into();
+    };
+    let up_to = match &verified.head {
+        Some(head) => format!("Verified up to line {}", number(head.seq)),
+        None => "Verified".to_owned(),
+    };
+    match (verified.fault_count, &verified.first_fault) {
+        (0, _) if verified.published_heads == 0 => {
+            format!("{up_to}: the log holds in itself; no published head was given.")
+        }
+        (0, _) => {
+            let heads = plural(verified.published_heads, "published head");
+            format!("{up_to}: the log holds, against {heads}.")
+        }
+        (faults, first) => {
+            let first = first.as_deref().unwrap_or_default();
+            format!("{up_to}: the log does not hold, {}. The first: {first}", plural(faults, "fault"))
+        }
+    }
 }
 
 /// The time that a report is of, in words.

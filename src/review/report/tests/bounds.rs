@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::events::Events;
 use super::super::keys::AgentKey;
 use super::super::series::Series;
 use super::super::stretches::{Stretch, Stretches};
 use super::super::tally::Tally;
 use super::log::{DAY, HOUR, NOON};
-use crate::audit::Reason;
+use crate::audit::{Event, Reason};
 use crate::moment::Moment;
 
 fn key(number: u32) -> AgentKey {
@@ -25,10 +26,10 @@ proptest! {
         let mut tally: Tally<AgentKey> = Tally::bounded(8, usize::MAX);
         let mut exact: HashMap<AgentKey, u64> = HashMap::new();
         for number in &drawn {
-            tally.add(key(*number));
+            tally.add(key(*number), Events::one(Event::Denied));
             *exact.entry(key(*number)).or_default() += 1;
         }
-        let top = tally.top(usize::MAX, |key, entry| (key.clone(), entry.count));
+        let top = tally.top(usize::MAX, |key, entry| (key.clone(), entry.events.all()));
         prop_assert!(top.rows.len() <= 8);
         let counted: HashMap<_, _> = top.rows.iter().cloned().collect();
         prop_assert_eq!(counted.values().sum::<u64>() + top.others, drawn.len() as u64);
@@ -61,10 +62,10 @@ proptest! {
 fn a_key_that_is_long_makes_room_for_itself() {
     let mut tally: Tally<AgentKey> = Tally::bounded(1000, 64);
     for letter in ["a", "b", "b", "c", "c", "c"] {
-        tally.add(AgentKey { agent: Some(letter.repeat(20)) });
+        tally.add(AgentKey { agent: Some(letter.repeat(20)) }, Events::one(Event::Denied));
     }
-    tally.add(AgentKey { agent: Some("d".repeat(60)) });
-    let top = tally.top(10, |key, entry| (key.agent.clone().unwrap()[..1].to_owned(), entry.count));
+    tally.add(AgentKey { agent: Some("d".repeat(60)) }, Events::one(Event::Denied));
+    let top = tally.top(10, |key, entry| (key.agent.clone().unwrap()[..1].to_owned(), entry.events.all()));
     assert_eq!(top.rows, [("c".to_owned(), 3), ("d".to_owned(), 1)]);
     assert_eq!((top.others, top.undercount_at_most), (3, 2));
 }
@@ -95,8 +96,8 @@ fn buckets_are_as_wide_as_the_chart_needs() {
         (DAY * 365, DAY * 7, 53),
     ] {
         let mut series = Series::default();
-        series.add(NOON, Reason::DisallowRule);
-        series.add(NOON.plus(last), Reason::RobotsUnreachable);
+        series.add(NOON, Reason::DisallowRule, Event::Denied);
+        series.add(NOON.plus(last), Reason::RobotsUnreachable, Event::Denied);
         let over_time = series.over(None, None, 92);
         assert_eq!(Duration::from_secs(over_time.bucket_seconds), bucket, "{last:?}");
         assert_eq!(over_time.buckets.len(), count, "{last:?}");
@@ -106,8 +107,8 @@ fn buckets_are_as_wide_as_the_chart_needs() {
 #[test]
 fn weeks_begin_on_monday() {
     let mut series = Series::default();
-    series.add(NOON, Reason::DisallowRule);
-    series.add(NOON.plus(DAY * 365), Reason::DisallowRule);
+    series.add(NOON, Reason::DisallowRule, Event::Denied);
+    series.add(NOON.plus(DAY * 365), Reason::DisallowRule, Event::Denied);
     // NOON is on a Friday; the Monday before is four and a half days earlier.
     let monday = Moment::from_millis(NOON.millis() - (DAY * 9 / 2).as_millis() as u64);
     assert_eq!(series.over(None, None, 92).buckets[0].start, monday);
@@ -116,15 +117,15 @@ fn weeks_begin_on_monday() {
 #[test]
 fn a_broken_clock_makes_buckets_wide_and_no_more_of_them() {
     let mut series = Series::default();
-    series.add(Moment::from_millis(0), Reason::DisallowRule);
-    series.add(NOON, Reason::DisallowRule);
-    series.add(Moment::from_millis(u64::MAX), Reason::DisallowRule);
+    series.add(Moment::from_millis(0), Reason::DisallowRule, Event::Denied);
+    series.add(NOON, Reason::DisallowRule, Event::Denied);
+    series.add(Moment::from_millis(u64::MAX), Reason::DisallowRule, Event::Denied);
     let over_time = series.clone().over(None, None, 92);
     assert!(over_time.buckets.len() < 92, "{}", over_time.buckets.len());
     let counted: u64 = over_time.buckets.iter().flat_map(|bucket| bucket.by_reason.values()).sum();
     assert_eq!(counted, 3);
     for minute in 0..100_000 {
-        series.add(NOON.plus(Duration::from_secs(60 * minute)), Reason::DisallowRule);
+        series.add(NOON.plus(Duration::from_secs(60 * minute)), Reason::DisallowRule, Event::Denied);
     }
     let over_time = series.over(Some(NOON), Some(NOON.plus(DAY)), 92);
     assert_eq!(over_time.buckets.len(), 24, "a day in hours, as a hundred thousand minutes need them");

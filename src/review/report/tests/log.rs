@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::audit::{
-    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, Notice, Profile, Pruned,
-    PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Torn, TornEvent, Totals, TotalsEvent, new_id,
+    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, How, Notice, Profile, Pruned,
+    PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Started, StartedEvent, Torn, TornEvent, Totals,
+    TotalsEvent, new_id,
 };
 use crate::moment::Moment;
 use crate::text::sha256_hex;
@@ -57,6 +58,17 @@ impl Log {
         self.record(Record { event: Event::Exempted, exemption: Some(exemption), ..record });
     }
 
+    /// What the mode `observe` let through.
+    pub fn observed(&mut self, time: Moment, origin: &str, agent: &str) {
+        self.record(Record { event: Event::WouldDeny, ..by_rule(time, origin, agent, "/", 2) });
+    }
+
+    /// A tunnel of whose paths some are disallowed.
+    pub fn tunnelled(&mut self, time: Moment, origin: &str, agent: &str) {
+        let record = record(time, origin, Some(agent), Reason::PathNotSeen);
+        self.record(Record { event: Event::Tunnelled, path_seen: false, ..record });
+    }
+
     pub fn totals(&mut self, since: Moment, time: Moment, allowed: u64, denied: u64) {
         let by_path = allowed + denied;
         let event = TotalsEvent::It;
@@ -72,6 +84,20 @@ impl Log {
             seq: 0,
             since,
             time,
+        }));
+    }
+
+    pub fn started(&mut self, time: Moment, node: &str, version: &str) {
+        self.notice(Notice::Started(Started {
+            digest: sha256_hex(b""),
+            event: StartedEvent::It,
+            how: How::Serve,
+            node: Some(node.into()),
+            prev: String::new(),
+            profile_version: 1,
+            seq: 0,
+            time,
+            version: version.into(),
         }));
     }
 

@@ -1,12 +1,13 @@
-//! Records over time, stacked by reason: a drawing for the eye, and the same numbers in a table.
+//! Records over time, stacked by what was done and why: a drawing for the eye, and the same numbers in a table.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::super::words::{capital, fraction, minute, number, plural, reason};
-use crate::audit::Reason;
+use super::super::sections::column as column_title;
+use super::super::words::{fraction, minute, number, plural, reason};
+use crate::audit::{Event, Reason};
 use crate::cli::span::span;
-use crate::review::report::{Bucket, OverTime, Report};
+use crate::review::report::{Bucket, EventsByReason, OverTime, Report};
 
 /// The drawing in its own units; the page gives it its size.
 const WIDTH: f64 = 960.0;
@@ -18,18 +19,44 @@ const BOTTOM: f64 = 28.0;
 /// Times named below the drawing.
 const TICKS: usize = 6;
 
-/// Every reason with the class that gives it its colour, from below to above.
-const REASONS: [(Reason, &str); 9] = [
-    (Reason::DisallowRule, "r1"),
-    (Reason::RobotsUnreachable, "r2"),
-    (Reason::RobotsAccessDenied, "r3"),
-    (Reason::PathNotSeen, "r4"),
-    (Reason::OriginRefused, "r5"),
-    (Reason::Undecided, "r6"),
-    (Reason::TunnelNotHttp, "r7"),
-    (Reason::AgentRequired, "r8"),
-    (Reason::SniMismatch, "r9"),
+/// What is stacked: the reasons of what was denied, and above them what was forwarded.
+#[derive(Clone, Copy)]
+enum Part {
+    Denied(Reason),
+    Forwarded(Event),
+}
+
+/// Every part with the class that gives it its colour, from below to above.
+const PARTS: [(Part, &str); 12] = [
+    (Part::Denied(Reason::DisallowRule), "r1"),
+    (Part::Denied(Reason::RobotsUnreachable), "r2"),
+    (Part::Denied(Reason::RobotsAccessDenied), "r3"),
+    (Part::Denied(Reason::PathNotSeen), "r4"),
+    (Part::Denied(Reason::OriginRefused), "r5"),
+    (Part::Denied(Reason::Undecided), "r6"),
+    (Part::Denied(Reason::TunnelNotHttp), "r7"),
+    (Part::Denied(Reason::AgentRequired), "r8"),
+    (Part::Denied(Reason::SniMismatch), "r9"),
+    (Part::Forwarded(Event::WouldDeny), "e1"),
+    (Part::Forwarded(Event::Exempted), "e2"),
+    (Part::Forwarded(Event::Tunnelled), "e3"),
 ];
+
+impl Part {
+    fn count(self, events: &EventsByReason) -> u64 {
+        match self {
+            Self::Denied(reason) => events.get(&reason).map_or(0, |events| events.denied),
+            Self::Forwarded(event) => events.values().map(|events| events.of(event)).sum(),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Denied(word) => format!("Denied: {}", reason(word)),
+            Self::Forwarded(event) => column_title(event).to_owned(),
+        }
+    }
+}
 
 pub fn print(page: &mut String, report: &Report) {
     let over_time = &report.over_time;
@@ -40,7 +67,7 @@ pub fn print(page: &mut String, report: &Report) {
     let _ = writeln!(
         page,
         "<section class=\"wide\" aria-labelledby=\"time\">\n<h2 id=\"time\">Over time</h2>\n\
-         <p class=\"foot\">Records in steps of {each}, by reason. Times are UTC.</p>"
+         <p class=\"foot\">Records in steps of {each}: denied requests by reason, and those that were forwarded. Times are UTC.</p>"
     );
     legend(page, report);
     drawing(page, over_time, &each);
@@ -48,22 +75,17 @@ pub fn print(page: &mut String, report: &Report) {
     page.push_str("</section>\n");
 }
 
-/// The reasons that occur.
-fn occurring(report: &Report) -> impl Iterator<Item = (Reason, &'static str, u64)> {
-    REASONS
-        .into_iter()
-        .filter_map(|(word, class)| report.records.by_reason.get(&word).map(|count| (word, class, *count)))
+/// The parts that occur.
+fn occurring(report: &Report) -> impl Iterator<Item = (Part, &'static str, u64)> {
+    let all = &report.records.events_by_reason;
+    PARTS.into_iter().map(|(part, class)| (part, class, part.count(all))).filter(|(.., count)| *count > 0)
 }
 
 fn legend(page: &mut String, report: &Report) {
     page.push_str("<ul class=\"legend\">");
-    for (word, class, count) in occurring(report) {
-        let _ = write!(
-            page,
-            "<li><span class=\"{class}\"></span>{} <b>{}</b></li>",
-            capital(reason(word)),
-            number(count)
-        );
+    for (part, class, count) in occurring(report) {
+        let _ =
+            write!(page, "<li><span class=\"{class}\"></span>{} <b>{}</b></li>", part.name(), number(count));
     }
     page.push_str("</ul>\n");
 }
@@ -108,8 +130,11 @@ fn place(at: usize, over_time: &OverTime) -> (f64, f64) {
 fn column(page: &mut String, bucket: &Bucket, (x, width): (f64, f64), top: u64) {
     let mut below = 0;
     let gap = (width * 0.15).min(4.0);
-    for (word, class) in REASONS {
-        let Some(count) = bucket.by_reason.get(&word).copied().filter(|count| *count > 0) else { continue };
+    for (part, class) in PARTS {
+        let count = part.count(&bucket.events_by_reason);
+        if count == 0 {
+            continue;
+        }
         let (from, to) = (height_of(below, top), height_of(below + count, top));
         // What is there at all is seen.
         let height = (from - to).max(0.8);
@@ -122,7 +147,7 @@ fn column(page: &mut String, bucket: &Bucket, (x, width): (f64, f64), top: u64) 
             width - gap,
             minute(bucket.start),
             plural(count, "record"),
-            reason(word)
+            part.name()
         );
         below += count;
     }
@@ -151,15 +176,15 @@ fn ticks(page: &mut String, over_time: &OverTime) {
 
 fn numbers(page: &mut String, report: &Report) {
     page.push_str("<details><summary>The numbers</summary>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">From</th>");
-    let reasons: Vec<_> = occurring(report).collect();
-    for (word, ..) in &reasons {
-        let _ = write!(page, "<th scope=\"col\" class=\"number\">{}</th>", capital(reason(*word)));
+    let parts: Vec<_> = occurring(report).collect();
+    for (part, ..) in &parts {
+        let _ = write!(page, "<th scope=\"col\" class=\"number\">{}</th>", part.name());
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for bucket in report.over_time.buckets.iter().filter(|bucket| total(bucket) > 0) {
-        let _ = write!(page, "<tr><td>{}</td>", minute(bucket.start));
-        for (word, ..) in &reasons {
-            let count = bucket.by_reason.get(word).copied().unwrap_or_default();
+        let _ = write!(page, "<tr><td class=\"word\">{}</td>", minute(bucket.start));
+        for (part, ..) in &parts {
+            let count = part.count(&bucket.events_by_reason);
             let _ = write!(page, "<td class=\"number\">{}</td>", number(count));
         }
         page.push_str("</tr>\n");

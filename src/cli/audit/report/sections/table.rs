@@ -34,8 +34,8 @@ pub struct Line {
 }
 
 impl Table {
-    pub fn of<const N: usize>(
-        columns: [(&'static str, Kind); N],
+    pub fn of(
+        columns: impl IntoIterator<Item = (&'static str, Kind)>,
         rows: impl IntoIterator<Item = Line>,
     ) -> Self {
         let columns = columns.into_iter().map(|(title, kind)| Column { title, kind }).collect();
@@ -48,7 +48,7 @@ impl Table {
 }
 
 impl Line {
-    pub fn of<const N: usize>(cells: [String; N]) -> Self {
-        Self { cells: cells.into(), bar: None, is_urgent: false }
+    pub fn of(cells: impl IntoIterator<Item = String>) -> Self {
+        Self { cells: cells.into_iter().collect(), bar: None, is_urgent: false }
     }
 }

@@ -15,7 +15,7 @@ pub fn decided(report: &Report) -> Section {
                 let counted = span(std::time::Duration::from_secs(decided.counted_seconds));
                 vec![
                     format!(
-                        "{} decided: {} allowed, {} denied ({}).",
+                        "{} decided: {} forwarded, {} denied ({}).",
                         plural(all, "request"),
                         number(decided.allowed),
                         number(decided.denied),

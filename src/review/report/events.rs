@@ -1,0 +1,60 @@
+//! Records apart by what was done with the request: refused ones are never summed up with those that were
+//! forwarded.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::audit::{Event, Reason};
+
+/// How many records there are of each event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Events {
+    pub denied: u64,
+    /// Forwarded: the mode was `observe`.
+    pub would_deny: u64,
+    /// Forwarded under an exemption.
+    pub exempted: u64,
+    /// Connections tunnelled to hosts where some paths are disallowed.
+    pub tunnelled: u64,
+}
+
+/// Of each reason, the records by event.
+pub type EventsByReason = BTreeMap<Reason, Events>;
+
+impl Events {
+    pub const fn one(event: Event) -> Self {
+        let mut events = Self { denied: 0, would_deny: 0, exempted: 0, tunnelled: 0 };
+        *events.count(event) = 1;
+        events
+    }
+
+    pub const fn add(&mut self, other: Self) {
+        self.denied += other.denied;
+        self.would_deny += other.would_deny;
+        self.exempted += other.exempted;
+        self.tunnelled += other.tunnelled;
+    }
+
+    pub const fn all(self) -> u64 {
+        self.denied + self.forwarded()
+    }
+
+    /// Those that were not refused.
+    pub const fn forwarded(self) -> u64 {
+        self.would_deny + self.exempted + self.tunnelled
+    }
+
+    pub const fn of(mut self, event: Event) -> u64 {
+        *self.count(event)
+    }
+
+    const fn count(&mut self, event: Event) -> &mut u64 {
+        match event {
+            Event::Denied => &mut self.denied,
+            Event::WouldDeny => &mut self.would_deny,
+            Event::Exempted => &mut self.exempted,
+            Event::Tunnelled => &mut self.tunnelled,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What a report says of the verification of its log.
+
+use serde::Serialize;
+
+use crate::audit::Head;
+use crate::review::verify::Findings;
+
+/// What verifying the log found before the report was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Whether there are no faults.
+    pub holds: bool,
+    pub fault_count: u64,
+    /// The first of them, in words.
+    pub first_fault: Option<String>,
+    /// The last line that was verified; none in an empty log. Later ones were written meanwhile.
+    pub head: Option<Head>,
+    /// Published heads that the log was held against.
+    pub published_heads: u64,
+}
+
+impl Verified {
+    pub fn of(findings: &Findings, published: &[Head]) -> Self {
+        let faults = &findings.faults;
+        Self {
+            holds: faults.count == 0,
+            fault_count: faults.count,
+            first_fault: faults.described.first().map(ToString::to_string),
+            head: findings.head.clone(),
+            published_heads: published.len() as u64,
+        }
+    }
+}
