@@ -658,3 +658,19 @@ pub const SAMPLE_TOKEN_OCTETS_MAX: usize = 64;
 
 /// Agents of a sample, those of other profiles counted apart.
 pub const SAMPLE_AGENTS_MAX: usize = 16;
+
+/// Clients of which it is remembered whether they trust the proxy's certificates.
+pub const DISTRUST_CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// Hosts of one client of which that is remembered.
+pub const DISTRUST_HOSTS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("not zero");
+
+/// Hosts for which one client is named in the log because it does not trust the proxy's certificates.
+pub const DISTRUST_NAMED_MAX: usize = 16;
+
+/// How long a request is waited for of a client that has left without one: a few seconds are enough for one that only
+/// wanted to know which protocol there is.
+pub const DISTRUST_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a client that has made requests is known for one that trusts the proxy's certificates.
+pub const TRUST_REMEMBERED: Duration = Duration::from_mins(10);

@@ -142,6 +142,7 @@ impl Settings {
             tunnel: self.https.tunnel.clone(),
             mixed: self.https.mixed.into(),
             ports: self.egress.connect_ports.clone(),
+            under_run: self.under_run,
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Https {
     pub tunnel: Vec<HostPattern>,
     pub mixed: Mixed,
     pub ports: Vec<u16>,
+    /// Whether the clients are those of `courtesy run`, which has set variables for them.
+    pub under_run: bool,
 }
 
 impl Https {
@@ -90,7 +92,7 @@ mod tests {
 
     fn settings(mode: HttpsMode) -> Https {
         let tunnel = vec![HostPattern::new("*.pinned.example").unwrap()];
-        Https { mode, tunnel, mixed: Mixed::Refuse, ports: vec![80, 443] }
+        Https { mode, tunnel, mixed: Mixed::Refuse, ports: vec![80, 443], under_run: false }
     }
 
     fn connect(mode: HttpsMode, target: &str) -> Result<Connect, u16> {

@@ -23,6 +23,7 @@ pub struct Control {
     pathless: AtomicBool,
     received: Mutex<Option<Box<str>>>,
     is_encoded: AtomicBool,
+    ended_by_client: AtomicBool,
     blocked: AtomicBool,
     unread: AtomicBool,
     released: AtomicBool,
@@ -138,6 +139,15 @@ impl Control {
         let is_encoded = self.is_encoded.load(Ordering::Acquire);
         is_encoded.then(|| self.is_encoded.store(false, Ordering::Release))?;
         self.received.lock().expect("no panic while locked").take()
+    }
+
+    /// The client has ended its side, or the connection, where nothing of a request was there.
+    pub fn note_ended_by_client(&self) {
+        self.ended_by_client.store(true, Ordering::Release);
+    }
+
+    pub fn has_ended_by_client(&self) -> bool {
+        self.ended_by_client.load(Ordering::Acquire)
     }
 
     /// The client did not take at once all that it was sent.

@@ -17,8 +17,9 @@ use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
 use super::asker::Asker;
-use super::channel::Channel;
+use super::channel::{Channel, Scope};
 use super::connection;
+use super::distrust::remedy;
 use super::footprint;
 use super::inside::alert;
 use super::multiplexed;
@@ -28,6 +29,7 @@ use super::unsent::Unsent;
 use super::upgrade::own_stream;
 use crate::audit::Reason;
 use crate::clients::Held;
+use crate::clock;
 use crate::egress::Plaintext;
 use crate::heap;
 use crate::limits::FIRST_REQUEST_GRACE;
@@ -109,9 +111,30 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker,
     }
     match inside {
         Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
-        Some(Inside::Http1(stream, within)) => connection::serve(stream, within, None).await,
-        Some(Inside::Http2(stream, within)) => heap::pinned(|| multiplexed::serve(stream, within)).await,
+        Some(Inside::Http1(stream, within)) => {
+            connection::serve(stream, Arc::clone(&within), None).await;
+            note_end(&within);
+        }
+        Some(Inside::Http2(stream, within)) => {
+            heap::pinned(|| multiplexed::serve(stream, Arc::clone(&within))).await;
+            note_end(&within);
+        }
         None => {}
+    }
+}
+
+/// A client that ends its connection after the handshake without a request may not trust the certificate: GnuTLS
+/// looks at it when the handshake is over.
+fn note_end(within: &Channel) {
+    let Channel { client, scope, control, proxy, .. } = within;
+    let is_unused = control.exchanges() == 0 && !control.has_refusal();
+    if let Scope::Within(origin) = scope
+        && is_unused
+        && control.has_ended_by_client()
+    {
+        let inside = &proxy.load().tally.inside;
+        inside.left_unused();
+        inside.distrust.left(client, origin, clock::monotonic());
     }
 }
 
@@ -198,10 +221,12 @@ async fn tls(
 }
 
 /// The commonest trouble of a first run is a client that does not trust our CA. It says so in an
-/// alert (RFC 8446 §6.2), or leaves without a word, as Node and asyncio do; the operator hears the
+/// alert (RFC 8446 §6.2), or leaves without a word, as Node and asyncio do; the log names it, with the
 /// remedy.
 fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
-    channel.proxy.load().tally.inside.failed(Some(error));
+    let proxy = channel.proxy.load();
+    let inside = &proxy.tally.inside;
+    inside.failed(Some(error));
     let distrusts = matches!(
         alert(error),
         Some(
@@ -210,17 +235,15 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
                 | AlertDescription::BadCertificate
         )
     );
+    let has_left = alert(error) == Some(AlertDescription::CloseNotify)
+        || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset);
     if distrusts {
-        warn!(
-            client = %channel.client.address, %origin,
-            "the client does not trust the proxy's CA ({error}): see `courtesy ca install-help`"
-        );
-    } else if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
-        warn!(
-            client = %channel.client.address, %origin,
-            "the client left when it was shown the proxy's certificate; it may not trust the proxy's CA: see \
-             `courtesy ca install-help`, or use `courtesy run`"
-        );
+        if inside.distrust.refuses(&channel.client, origin) {
+            let (client, remedy) = (channel.client.address, remedy(proxy.https.under_run));
+            warn!(%client, %origin, "the client does not trust the proxy's CA ({error}): {remedy}");
+        }
+    } else if has_left {
+        inside.distrust.left(&channel.client, origin, clock::monotonic());
     } else {
         info!(client = %channel.client.address, %origin, "the TLS handshake with a client failed: {error}");
     }

@@ -13,6 +13,7 @@ mod connection;
 mod control;
 mod decisions;
 mod denial;
+mod distrust;
 mod document;
 mod draft;
 mod end;
@@ -101,7 +102,7 @@ use crate::carried::Carried;
 use crate::clients::{self, Door, Held, TurnedAway};
 use crate::clock;
 use crate::heap;
-use crate::origin::Origin;
+use crate::origin::{Origin, Scheme};
 
 /// A client's request.
 type Received = Carried<Incoming>;
@@ -130,6 +131,7 @@ impl Proxy {
     pub async fn handle(&self, request: Received, channel: &Channel) -> Response<Body> {
         let mut exchange = Exchange::begin(&channel.control);
         let (asked, account) = (Asked::by(&request.head), Account::of(&request.head, channel));
+        self.note_trust(channel);
         // It may be answered before it is read: a denied upload is an everyday case. And what follows a
         // refused CONNECT was meant for a tunnel, not for us.
         let may_be_unread = request.head.method == Method::CONNECT || !request.body.is_end_stream();
@@ -151,6 +153,16 @@ impl Proxy {
         };
         channel.control.note_answer();
         response.map(|body| body.within(exchange))
+    }
+
+    /// The first request inside a TLS connection shows that the client trusts the certificate.
+    fn note_trust(&self, channel: &Channel) {
+        if let Scope::Within(origin) = &channel.scope
+            && origin.scheme() == Scheme::Https
+            && channel.control.exchanges() == 1
+        {
+            self.tally.inside.distrust.trusts(&channel.client, origin, clock::monotonic());
+        }
     }
 
     async fn answer(

@@ -72,7 +72,10 @@ where
         }
     };
     let ended = tokio::select! {
-        ended = &mut connection => ended,
+        ended = &mut connection => {
+            channel.control.note_ended_by_client();
+            ended
+        }
         () = watch.run(deadlines.write) => Ok(()),
         () = enough => {
             std::pin::Pin::new(&mut connection).graceful_shutdown();

@@ -27,7 +27,13 @@ pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
 /// Where a CONNECT leads, when its port is open; `None` where it is none, or refused.
 pub fn connect(request: &request::Parts) -> Option<Origin> {
     let ports = request.uri.port_u16().into_iter().collect();
-    let https = Https { mode: HttpsMode::Intercept, tunnel: Vec::new(), mixed: Mixed::Refuse, ports };
+    let https = Https {
+        mode: HttpsMode::Intercept,
+        tunnel: Vec::new(),
+        mixed: Mixed::Refuse,
+        ports,
+        under_run: false,
+    };
     match destination(request, &Scope::Proxy, false) {
         Ok(Destination::Connect) => match https.connect(request, &Scope::Proxy) {
             Ok(Connect::Intercept(origin) | Connect::Classify(origin, _)) => Some(origin),

@@ -53,6 +53,9 @@ pub struct Counts {
     pub denied: Vec<(Reason, u64)>,
     /// Distinct origins, up to [`ORIGINS_COUNTED_MAX`].
     pub origins: usize,
+    /// Clients and hosts where the client does not seem to trust the proxy's certificate, as far as the log names
+    /// them.
+    pub distrusting: u64,
 }
 
 /// A request that has been asked and has not ended. One that is dropped has failed.
@@ -153,6 +156,7 @@ impl Tally {
             failed: value(Counted::Failed),
             denied,
             origins: self.origins.as_ref().map_or(0, |origins| locked(origins).len()),
+            distrusting: self.inside.distrusting(),
         }
     }
 }

@@ -157,6 +157,7 @@ impl Server {
             worker.join();
         }
         self.totals.end();
+        self.assembly.tally.inside.name_rest(self.assembly.settings().under_run);
         // Nobody learns anything any more: what is still to be written has its last chance.
         self.assembly.store.close();
     }

@@ -20,6 +20,7 @@ use super::Listeners;
 use super::accept::Acceptor;
 use super::assemble::Assembly;
 use crate::clients::Reception;
+use crate::clock;
 use crate::egress::Egress;
 use crate::halt::Halt;
 use crate::limits::POOL_SWEEP_INTERVAL;
@@ -105,7 +106,11 @@ impl Worker {
         let (name, handle) = (format!("worker-{number}"), runtime.handle().clone());
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
             let receive = |(arrival, held)| receive(arrival, held, Arc::clone(&served), stop.clone());
-            let tend = || served.load().forwarding.egress.sweep();
+            let tend = || {
+                let proxy = served.load();
+                proxy.forwarding.egress.sweep();
+                proxy.tally.inside.name_distrusting(clock::monotonic(), settings.load().under_run);
+            };
             served.load().forwarding.egress.settle();
             runtime.block_on(async {
                 serve(arrivals, &connections, receive, tend).await;

@@ -8,6 +8,7 @@ mod chromium;
 mod compiled;
 mod curl;
 mod git;
+mod gnutls;
 mod node;
 mod python;
 mod strict;

@@ -73,3 +73,48 @@ fn a_client_that_leaves_its_handshake_is_counted_without_an_alert() {
     let left = "courtesy_tls_client_failures_total{alert=\"none\"}";
     until("it is counted", || metric(&proxy, left) == 1.0);
 }
+
+/// As clients with GnuTLS leave when they do not trust the certificate, and others that only look; by either protocol.
+#[test]
+fn a_client_that_leaves_after_its_handshake_without_a_request_is_counted() {
+    let origin = Origin::secure();
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    let unused = || metric(&proxy, "courtesy_tls_client_unused_total");
+    let secured = |alpn: &str| {
+        let tunnel = proxy.client().tunnel(&authority);
+        tunnel.secured(proxy.trusted(&[alpn]), tls::host(&authority)).expect("a handshake")
+    };
+    // With close_notify, without, and without a word in HTTP/2.
+    secured("http/1.1").finish_sending();
+    until("it is counted", || unused() == 1.0);
+    drop(secured("http/1.1"));
+    until("it is counted", || unused() == 2.0);
+    drop(secured("h2"));
+    until("it is counted", || unused() == 3.0);
+
+    // Half a request, or a whole one, is something else.
+    let mut half = secured("http/1.1");
+    half.send("GET / HT");
+    drop(half);
+    assert_eq!(proxy.https(&authority).get("/").status(), 200);
+    assert_eq!(proxy.h2(&authority).get("/").status, 200);
+    let _idle = secured("http/1.1");
+    until("all others have ended", || metric(&proxy, "courtesy_connections") <= 2.0);
+    assert_eq!(unused(), 3.0);
+    assert_eq!(metric(&proxy, "courtesy_tls_clients_distrusting_total"), 0.0);
+}
+
+#[test]
+fn a_client_that_does_not_trust_the_ca_is_named_once() {
+    let origin = Origin::secure();
+    let proxy = Proxy::before(&[&origin], |_| {});
+    let authority = origin.authority();
+    let failed = "courtesy_tls_client_failures_total{alert=\"unknown_ca\"}";
+    for count in 1..4 {
+        let tunnel = proxy.client().tunnel(&authority);
+        assert!(tunnel.secured(tls::trusting(tls::origins_ca(), &[]), tls::host(&authority)).is_err());
+        until("the alert is counted", || metric(&proxy, failed) == f64::from(count));
+    }
+    until("it is named", || metric(&proxy, "courtesy_tls_clients_distrusting_total") == 1.0);
+}

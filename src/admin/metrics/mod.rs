@@ -75,6 +75,10 @@ fn clients(sheet: &mut Sheet, watched: &Watched) {
     let inside = &watched.tally.inside;
     let help = "TLS handshakes inside CONNECT that came to nothing, by the alert of the client";
     sheet.counters("courtesy_tls_client_failures", help, "alert", inside.failures());
+    let help = "TLS connections inside CONNECT that the client ended after the handshake, without a request";
+    sheet.counter("courtesy_tls_client_unused", help, inside.unused());
+    let help = "Clients and hosts that the log has named because the client does not seem to trust the CA";
+    sheet.counter("courtesy_tls_clients_distrusting", help, inside.distrusting());
     let help = "What clients spoke inside a CONNECT that was intercepted";
     sheet.counters("courtesy_tunnel_protocol", help, "kind", inside.speeches());
 }

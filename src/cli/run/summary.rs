@@ -151,6 +151,7 @@ mod tests {
             copies: 1,
             failed: 3,
             denied: vec![(Reason::DisallowRule, 38), (Reason::RobotsUnreachable, 3)],
+            distrusting: 0,
         });
         assert_eq!(
             summary.print(Form::Text),

@@ -177,8 +177,12 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
 
     fn poll_some(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = scratch.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, scratch))?;
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, scratch));
         let came = &scratch.filled()[before..];
+        if came.is_empty() && self.phase == Phase::Between {
+            self.control.note_ended_by_client();
+        }
+        read?;
         self.has_left = came.is_empty();
         self.ended = self.has_left;
         self.held.extend_from_slice(came);
