@@ -1,19 +1,22 @@
 //! Files that an operator names: read whole, but no more of them than any that is meant has, and without
 //! waiting for what never comes. A path may be wrong, and then be that of a device, a pipe or a log.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, AtFlags, CWD, FsWord, OFlags, PROC_SUPER_MAGIC, accessat, statfs};
 
 use crate::clock;
 
 /// How long a pipe may take to bring all of it: its writer is another command of the same line.
 const PIPE_WAIT: Duration = Duration::from_secs(5);
+
+/// The kind of a file system that sysfs has, as statfs(2) names it.
+const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
 /// Reads at most `max` octets from a file.
 ///
@@ -60,6 +63,42 @@ pub fn read_opened(file: File, max: usize) -> io::Result<Vec<u8>> {
 /// [`ErrorKind::InvalidData`] where they are none.
 pub fn text(octets: Vec<u8>) -> io::Result<String> {
     String::from_utf8(octets).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+}
+
+/// Whether files could be made in a directory, or the directory itself and those above it where there is
+/// none. Nothing is made.
+///
+/// # Errors
+///
+/// What the system would say of the attempt, as far as it can be known before.
+pub fn check_makeable(dir: &Path) -> io::Result<()> {
+    let dir = std::path::absolute(dir)?;
+    let is_missing = |error: &io::Error| error.kind() == ErrorKind::NotFound;
+    // A link that leads nowhere is in the way of a directory.
+    let there = dir.ancestors().find(|at| !at.symlink_metadata().is_err_and(|error| is_missing(&error)));
+    let there = there.unwrap_or(Path::new("/"));
+    if !fs::metadata(there)?.is_dir() {
+        return Err(ErrorKind::NotADirectory.into());
+    }
+    // The kernel's own file systems say that they can be written, and make no directory.
+    if [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&statfs(there)?.f_type) {
+        return Err(io::Error::new(ErrorKind::Unsupported, "it is in a file system of the kernel"));
+    }
+    Ok(accessat(CWD, there, Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())?)
+}
+
+/// Whether a file could be opened for reading and writing, where there is one.
+///
+/// # Errors
+///
+/// What the system would say of the attempt.
+pub fn check_writable(file: &Path) -> io::Result<()> {
+    match fs::metadata(file) {
+        Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(accessat(CWD, file, Access::READ_OK | Access::WRITE_OK, AtFlags::empty())?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn read_within(file: File, max: usize, wait: Duration) -> io::Result<Vec<u8>> {

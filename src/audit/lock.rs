@@ -10,7 +10,7 @@ use super::journal::private;
 use crate::clock::monotonic;
 use crate::limits::LOCK_INTERVAL;
 
-const NAME: &str = "lock";
+pub const NAME: &str = "lock";
 
 /// Whether a process is writing the log in `dir`.
 pub fn is_written(dir: &Path) -> bool {

@@ -44,6 +44,7 @@ pub use notice::{
 };
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
 pub use segment::FILE_NAME;
+pub use start::check;
 pub use time::{parse as parse_time, print as print_time};
 pub use words::{AgentSource, Event, Reason, RobotsStatus};
 pub use writer::{CloseError, Desk, ForgetError, OpenError, WriteError, Writer, Written};

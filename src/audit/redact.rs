@@ -42,6 +42,15 @@ impl Redactor {
         }
     }
 
+    /// Whether the key can be used, where there is one; none is made.
+    pub fn check(dir: &Path) -> io::Result<()> {
+        let path = dir.join(KEY_NAME);
+        match private::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            _ => Self::open(dir).map(drop),
+        }
+    }
+
     fn checked(path: &Path, key: &[u8]) -> io::Result<Self> {
         let key: &[u8; KEY_OCTETS] = key
             .try_into()

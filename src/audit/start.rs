@@ -6,12 +6,17 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
+use super::config::Config;
 use super::exhibits::ExhibitName;
 use super::head::read_head;
 use super::journal::{Journal, head_of};
 use super::line::{Content, Head};
+use super::lock;
 use super::notice::{Torn, TornEvent};
+use super::redact::Redactor;
 use super::segment::{self, FILE_NAME, Found, Lines, Segment};
+use super::writer::OpenError;
+use crate::files;
 use crate::moment::Moment;
 use crate::text;
 
@@ -38,6 +43,23 @@ pub struct Active {
 pub struct First {
     pub seq: u64,
     pub time: Moment,
+}
+
+/// Looks at what a writer by these settings would open or make; nothing is made or changed. Whether another
+/// process has the directory is not asked.
+///
+/// # Errors
+///
+/// What would keep the writer from starting, as far as it can be known before.
+pub fn check(config: &Config) -> Result<(), OpenError> {
+    let dir = &config.dir;
+    let failed = |source| OpenError::Io { path: dir.clone(), source };
+    files::check_makeable(dir).map_err(failed)?;
+    for name in [FILE_NAME, lock::NAME] {
+        files::check_writable(&dir.join(name)).map_err(failed)?;
+    }
+    check_older(dir).map_err(failed)?;
+    if config.redact_query { Redactor::check(dir).map_err(failed) } else { Ok(()) }
 }
 
 /// Opens or makes the file in `dir`, and reads it through.
@@ -69,17 +91,8 @@ pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
 /// given another name, whole.
 fn set_older_aside(dir: &Path) -> io::Result<()> {
     let (path, aside) = (dir.join(FILE_NAME), dir.join(OLDER_NAME));
-    if !is_older(&path)? {
+    if !check_older(dir)? {
         return Ok(());
-    }
-    if aside.try_exists()? {
-        let problem = format!(
-            "the records in {} have no hashes, as before there was a chain, and {} is there already; move \
-             one of them away",
-            path.display(),
-            aside.display()
-        );
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
     }
     std::fs::rename(&path, &aside)?;
     tracing::warn!(
@@ -89,6 +102,22 @@ fn set_older_aside(dir: &Path) -> io::Result<()> {
         aside.display()
     );
     Ok(())
+}
+
+/// Whether there is such a file; an error where the name that it would be given is taken.
+fn check_older(dir: &Path) -> io::Result<bool> {
+    let (path, aside) = (dir.join(FILE_NAME), dir.join(OLDER_NAME));
+    let is_older = is_older(&path)?;
+    if is_older && aside.try_exists()? {
+        let problem = format!(
+            "the records in {} have no hashes, as before there was a chain, and {} is there already; move \
+             one of them away",
+            path.display(),
+            aside.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+    }
+    Ok(is_older)
 }
 
 /// Whether the first line is a record without a hash.

@@ -61,6 +61,21 @@ impl Authority {
         }
     }
 
+    /// Whether [`Self::open`] would find a CA, or could make ours; nothing is made or changed.
+    ///
+    /// # Errors
+    ///
+    /// What would keep it from being opened, as far as it can be known before.
+    pub fn check(source: &Source, now: Moment) -> Result<(), CaError> {
+        match source {
+            Source::Own(dir) => match Storage::look(dir)? {
+                Some(storage) => Self::stored(&storage, now).map(drop),
+                None => Ok(()),
+            },
+            others => Self::open(others, now).map(drop),
+        }
+    }
+
     /// Makes a new CA that signs from now on. The old certificate stays among those to be trusted;
     /// its key is gone. An expired CA, or one that cannot be read, is no hindrance.
     pub fn rotate(source: &Source, now: Moment) -> Result<Self, CaError> {

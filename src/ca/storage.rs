@@ -42,6 +42,33 @@ impl Storage {
         Ok(storage)
     }
 
+    /// The directory as it is, locked against changes, where a CA can be read from it; `None` where one
+    /// would be made, or made whole, by [`Self::lock`]. Nothing is changed.
+    pub fn look(dir: &Path) -> Result<Option<Self>, CaError> {
+        let path = dir.join("lock");
+        let lock = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return files::check_makeable(dir).map_err(CaError::io(dir)).map(|()| None);
+            }
+            Err(error) => return Err(CaError::io(&path)(error)),
+        };
+        match files::check_writable(&path) {
+            // As `lock` has it.
+            Err(error) if error.kind() != ErrorKind::ReadOnlyFilesystem => {
+                return Err(CaError::io(&path)(error));
+            }
+            _ => {}
+        }
+        lock.lock_shared().map_err(CaError::io(&path))?;
+        let storage = Self { dir: dir.to_owned(), _lock: lock };
+        let is_whole = !storage.next().iter().any(|file| file.symlink_metadata().is_ok());
+        if storage.holds_ca() && is_whole {
+            return Ok(Some(storage));
+        }
+        files::check_makeable(dir).map_err(CaError::io(dir)).map(|()| None)
+    }
+
     pub fn certificate(&self) -> PathBuf {
         self.dir.join("ca.pem")
     }

@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 
+use super::environment;
 use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output::{Form, print};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{DEFAULT_FILE, Loaded};
+use crate::config::{DEFAULT_FILE, Examined, Loaded, Settings};
+use crate::moment::Moment;
+use crate::server::{SetupErrors, prepare};
 
 #[derive(Args, Debug)]
 pub struct ConfigArgs {
@@ -18,9 +22,21 @@ pub struct ConfigArgs {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Check the settings as `serve` would at start; exit with 78 when they cannot be used
-    #[command(after_help = "Example:\n  courtesy config check courtesy.toml && systemctl restart courtesy")]
+    /// Do what `serve` does before it listens; exit as it would, with 78 when the settings cannot be used
+    #[command(after_help = "\
+Examples:
+  courtesy config check courtesy.toml && systemctl restart courtesy
+  courtesy config check --settings-only courtesy.toml      on another machine than the proxy's
+
+Reads the settings and the files that they name (users, token, CA, extra roots), and looks whether the
+audit directory and the CA could be made. It changes nothing, and works beside a running proxy. Run it
+as the user of the proxy: what may be read and written is another thing for root. All faults are
+printed in one round, unless the file cannot be parsed. Ends with the exit code of `serve`: 78 for
+settings and what they name, 77 for permissions, 74 for input and output.")]
     Check {
+        /// Check the settings alone, not the files and directories that they name
+        #[arg(long)]
+        settings_only: bool,
         /// The file to check, instead of the one that would be found
         #[arg(value_name = "FILE", conflicts_with = "config")]
         file: Option<PathBuf>,
@@ -49,9 +65,9 @@ Examples:
 
 pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     match args.command {
-        Command::Check { file, mut flags, serve } => {
+        Command::Check { settings_only, file, mut flags, serve } => {
             flags.state.config = file.or(flags.state.config);
-            check(&flags.load(Some(&serve))?)?;
+            check(flags.examine(&serve), settings_only)?;
         }
         Command::Show { format, flags, serve } => show(&flags.load(Some(&serve))?, format)?,
         Command::Default => print(DEFAULT_FILE)?,
@@ -59,14 +75,40 @@ pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn check(loaded: &Loaded) -> Result<(), Failure> {
+fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
+    let now = SystemClock.wall();
+    let not_ready = match &examined.loaded {
+        Some(loaded) if !settings_only => not_ready(&loaded.settings, &examined, now),
+        _ => None,
+    };
+    let loaded = match (examined.sound(), not_ready) {
+        (Ok(loaded), None) => loaded,
+        (Ok(_), Some(errors)) => return Err(errors.into()),
+        (Err(refusal), None) => return Err(refusal.into()),
+        (Err(refusal), Some(errors)) => {
+            let mut failure = Failure::from(refusal);
+            // Each on a line of its own, as those of the settings are.
+            let errors: String = errors.lines().map(|line| format!("\n  {line}")).collect();
+            failure.error = anyhow!("{}{errors}", failure.error);
+            return Err(failure);
+        }
+    };
     let what = match &loaded.file {
         Some(file) => file.display().to_string(),
         None => "no file, only defaults and environment".into(),
     };
-    let notices = loaded.settings.notices(SystemClock.wall());
+    let notices = loaded.settings.notices(now);
     let notices: String = notices.iter().map(|notice| format!("note: {notice}\n")).collect();
     print(format!("{notices}{what}: ok\n"))
+}
+
+/// What `serve` would find wrong with the files that the settings name. Of settings that are wrong
+/// themselves, nothing is said again.
+fn not_ready(settings: &Settings, examined: &Examined, now: Moment) -> Option<SetupErrors> {
+    let ca = settings.ca(environment::credentials_directory().as_deref());
+    let SetupErrors(mut errors) = prepare(settings, &ca, now).err()?;
+    errors.retain(|error| !examined.is_mended(error.settings()));
+    (!errors.is_empty()).then_some(SetupErrors(errors))
 }
 
 fn show(loaded: &Loaded, format: Form) -> Result<(), Failure> {

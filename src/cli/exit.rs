@@ -8,7 +8,9 @@ use crate::audit::OpenError;
 use crate::ca::CaError;
 use crate::clients::UsersError;
 use crate::config::Refusal;
+use crate::egress::RootsError;
 use crate::review::ScanError;
+use crate::server::{SetupError, SetupErrors};
 use crate::store::disk;
 
 /// The exit codes, all of them.
@@ -88,15 +90,27 @@ impl From<Refusal> for Failure {
     }
 }
 
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
-        let exit = match &error {
-            OpenError::Locked(_) => Exit::Unavailable,
-            OpenError::Io { source, .. } => Exit::of_io(source),
-        };
-        Self { exit, error: error.into() }
+impl From<&OpenError> for Exit {
+    fn from(error: &OpenError) -> Self {
+        match error {
+            OpenError::Locked(_) => Self::Unavailable,
+            OpenError::Io { source, .. } => Self::of_io(source),
+        }
     }
 }
+
+/// An error whose exit code is known by its kind.
+macro_rules! failures {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self { exit: Exit::from(&error), error: error.into() }
+            }
+        }
+    )+};
+}
+
+failures!(OpenError, disk::OpenError, CaError, UsersError, TokenError);
 
 impl From<ScanError> for Failure {
     fn from(error: ScanError) -> Self {
@@ -104,16 +118,15 @@ impl From<ScanError> for Failure {
     }
 }
 
-impl From<disk::OpenError> for Failure {
-    fn from(error: disk::OpenError) -> Self {
-        let exit = match &error {
+impl From<&disk::OpenError> for Exit {
+    fn from(error: &disk::OpenError) -> Self {
+        match error {
             disk::OpenError::Locked(_)
             | disk::OpenError::Missing(_)
             | disk::OpenError::Newer { .. }
-            | disk::OpenError::Failing(_) => Exit::Unavailable,
-            disk::OpenError::Damaged { .. } | disk::OpenError::Io { .. } => Exit::InputOutput,
-        };
-        Self { exit, error: error.into() }
+            | disk::OpenError::Failing(_) => Self::Unavailable,
+            disk::OpenError::Damaged { .. } | disk::OpenError::Io { .. } => Self::InputOutput,
+        }
     }
 }
 
@@ -127,40 +140,67 @@ impl From<ControlError> for Failure {
     }
 }
 
-impl From<CaError> for Failure {
-    fn from(error: CaError) -> Self {
-        let exit = match &error {
-            CaError::Exposed { .. } => Exit::Permission,
-            CaError::Io { source, .. } => Exit::of_io(source),
-            CaError::Mint(_) => Exit::InputOutput,
+impl From<&CaError> for Exit {
+    fn from(error: &CaError) -> Self {
+        match error {
+            CaError::Exposed { .. } => Self::Permission,
+            CaError::Io { source, .. } => Self::of_io(source),
+            CaError::Mint(_) => Self::InputOutput,
             CaError::Unusable { .. }
             | CaError::Mismatch { .. }
             | CaError::Expired { .. }
-            | CaError::NotOurs { .. } => Exit::Configuration,
-        };
-        Self { exit, error: error.into() }
+            | CaError::NotOurs { .. } => Self::Configuration,
+        }
     }
 }
 
-impl From<UsersError> for Failure {
-    fn from(error: UsersError) -> Self {
-        let exit = match &error {
-            UsersError::Exposed(_) => Exit::Permission,
-            UsersError::Io { source, .. } => Exit::of_io(source),
-            UsersError::Missing(_) | UsersError::Invalid { .. } => Exit::Configuration,
-        };
-        Self { exit, error: error.into() }
+impl From<&UsersError> for Exit {
+    fn from(error: &UsersError) -> Self {
+        match error {
+            UsersError::Exposed(_) => Self::Permission,
+            UsersError::Io { source, .. } => Self::of_io(source),
+            UsersError::Missing(_) | UsersError::Invalid { .. } => Self::Configuration,
+        }
     }
 }
 
-impl From<TokenError> for Failure {
-    fn from(error: TokenError) -> Self {
-        let exit = match &error {
-            TokenError::Exposed(_) => Exit::Permission,
-            TokenError::Io { source, .. } => Exit::of_io(source),
-            TokenError::Invalid(_) => Exit::Configuration,
-        };
-        Self { exit, error: error.into() }
+impl From<&TokenError> for Exit {
+    fn from(error: &TokenError) -> Self {
+        match error {
+            TokenError::Exposed(_) => Self::Permission,
+            TokenError::Io { source, .. } => Self::of_io(source),
+            TokenError::Invalid(_) => Self::Configuration,
+        }
+    }
+}
+
+impl From<&RootsError> for Exit {
+    fn from(error: &RootsError) -> Self {
+        match error.kind {
+            Some(std::io::ErrorKind::PermissionDenied) => Self::Permission,
+            _ => Self::Configuration,
+        }
+    }
+}
+
+impl From<&SetupError> for Exit {
+    fn from(error: &SetupError) -> Self {
+        match error {
+            SetupError::Audit(error) => error.into(),
+            SetupError::Ca(error) => error.into(),
+            SetupError::Store(error) => error.into(),
+            SetupError::Users(error) => error.into(),
+            SetupError::Token(error) => error.into(),
+            SetupError::Roots(error) => error.into(),
+        }
+    }
+}
+
+/// Of several faults, that of the first.
+impl From<SetupErrors> for Failure {
+    fn from(errors: SetupErrors) -> Self {
+        let exit = errors.0.first().map_or(Exit::Configuration, Exit::from);
+        Self { exit, error: errors.into() }
     }
 }
 

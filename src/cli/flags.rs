@@ -8,7 +8,9 @@ use clap::Args;
 
 use super::environment;
 use super::output::quoted;
-use crate::config::{AdminAddress, Change, Loaded, Override, Refusal, Whereabouts, load, whereabouts};
+use crate::config::{
+    AdminAddress, Change, Examined, Loaded, Override, Refusal, Whereabouts, examine, load, whereabouts,
+};
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
 /// where the metadata services of clouds are.
@@ -92,6 +94,12 @@ impl StateFlags {
         load(self.config.as_deref(), environment::variables(), &overrides)
     }
 
+    /// As [`Self::load_with`], and goes on behind what is wrong.
+    fn examine_with(&self, more: &[Override]) -> Examined {
+        let overrides = [&self.overrides(), more].concat();
+        examine(self.config.as_deref(), environment::variables(), &overrides)
+    }
+
     /// Where a proxy by these settings would be found, as far as they can be read.
     pub fn whereabouts(&self) -> Whereabouts {
         whereabouts(self.config.as_deref(), environment::variables(), self.state_dir.as_deref())
@@ -110,10 +118,19 @@ impl ConfigFlags {
 
     /// The same, with what goes before every flag.
     pub fn load_with(&self, serve: Option<&ServeFlags>, more: &[Override]) -> Result<Loaded, Refusal> {
+        let overrides = [&self.overrides_of(serve), more].concat();
+        self.state.load_with(&overrides)
+    }
+
+    /// As [`Self::load`], and goes on behind what is wrong.
+    pub fn examine(&self, serve: &ServeFlags) -> Examined {
+        self.state.examine_with(&self.overrides_of(Some(serve)))
+    }
+
+    fn overrides_of(&self, serve: Option<&ServeFlags>) -> Vec<Override> {
         let mut overrides = self.overrides();
         overrides.extend(serve.map(ServeFlags::overrides).unwrap_or_default());
-        overrides.extend_from_slice(more);
-        self.state.load_with(&overrides)
+        overrides
     }
 
     fn overrides(&self) -> Vec<Override> {

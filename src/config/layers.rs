@@ -53,6 +53,11 @@ impl FileLayer {
     pub fn tree(&self) -> Value {
         Value::new(None, self.0.clone())
     }
+
+    /// The layer of such a value.
+    pub fn of_tree(tree: Value) -> Self {
+        Self(tree.into_table().unwrap_or_default())
+    }
 }
 
 impl Source for FileLayer {

@@ -9,6 +9,7 @@ use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 use super::cgroup;
 use super::complain::{Complaint, Refusal};
 use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
+use super::mend::{is_within, mend};
 use super::settings::Settings;
 use super::shape::Shape;
 use super::sound::{self, BODY_MEMORY_MIN};
@@ -17,6 +18,17 @@ use crate::files;
 use crate::limits::NAMED_FILE_OCTETS_MAX;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
+
+/// So many values that cannot be read are complained of in one round.
+const COMPLAINTS_MAX: usize = 100;
+
+/// What came of reading the settings.
+#[derive(Debug)]
+pub struct Examined {
+    /// As far as they could be read. What `complaints` name is another value than was set.
+    pub loaded: Option<Loaded>,
+    pub complaints: Vec<Complaint>,
+}
 
 /// Settings together with where each came from.
 #[derive(Debug)]
@@ -34,9 +46,20 @@ pub fn load(
     environment: impl IntoIterator<Item = (String, String)>,
     flags: &[Override],
 ) -> Result<Loaded, Refusal> {
+    examine(named, environment, flags).sound()
+}
+
+/// As [`load`], and goes on behind what is wrong: everything is complained of in one round.
+pub fn examine(
+    named: Option<&Path>,
+    environment: impl IntoIterator<Item = (String, String)>,
+    flags: &[Override],
+) -> Examined {
     let variables: Vec<_> = environment.into_iter().collect();
-    let (file, layer) = read_file(named, &variables).map_err(|complaint| Refusal(vec![complaint]))?;
-    from_layers(file, layer, &variables, flags)
+    match read_file(named, &variables) {
+        Ok((file, layer)) => from_layers(file, layer, &variables, flags),
+        Err(complaint) => Examined { loaded: None, complaints: vec![complaint] },
+    }
 }
 
 /// As [`load`], where the file at `path` has this text.
@@ -47,7 +70,23 @@ pub fn load_text(
 ) -> Result<Loaded, Refusal> {
     let variables: Vec<_> = environment.into_iter().collect();
     let layer = FileLayer::parse(path, text).map_err(|complaint| Refusal(vec![complaint]))?;
-    from_layers(Some(path.to_owned()), layer, &variables, &[])
+    from_layers(Some(path.to_owned()), layer, &variables, &[]).sound()
+}
+
+impl Examined {
+    /// The settings, where nothing is wrong with them.
+    pub fn sound(self) -> Result<Loaded, Refusal> {
+        match self.loaded {
+            Some(loaded) if self.complaints.is_empty() => Ok(loaded),
+            _ => Err(Refusal(self.complaints)),
+        }
+    }
+
+    /// Whether something else than what was set stands at one of these keys.
+    pub fn is_mended(&self, keys: &[&str]) -> bool {
+        let complained = |key: &str| self.complaints.iter().any(|complaint| is_within(&complaint.key, key));
+        keys.iter().any(|key| complained(key))
+    }
 }
 
 fn from_layers(
@@ -55,36 +94,61 @@ fn from_layers(
     layer: FileLayer,
     variables: &[(String, String)],
     flags: &[Override],
-) -> Result<Loaded, Refusal> {
+) -> Examined {
     let shape = Shape::new();
     let mut complaints = Vec::new();
-    shape.check(&layer.tree(), &mut complaints);
+    let mut tree = layer.tree();
+    shape.check(&tree, &mut complaints);
+    // Those of a list from its end: where one is removed, the others keep their numbers.
+    for complaint in complaints.iter().rev() {
+        mend(&mut tree, &complaint.key, &shape);
+    }
     let from_variables = from_environment(variables, &shape, &mut complaints);
-    let mut lowest = Config::builder().add_source(layer);
+    let mut lowest = Config::builder().add_source(FileLayer::of_tree(tree));
     if let Some(dir) = state_dir(variables) {
         lowest = lowest.set_default("state_dir", dir).expect("a plain name");
     }
     if let Some(size) = body_memory() {
         lowest = lowest.set_default("limits.body_memory", size).expect("a plain name");
     }
-    let merged = merge(lowest, from_variables, flags, &shape, &mut complaints);
-    refuse_if_any(complaints)?;
+    let mut merged = merge(lowest, from_variables, flags, &shape, &mut complaints);
+    let Some(settings) = settings(&mut merged, &shape, &mut complaints) else {
+        return Examined { loaded: None, complaints };
+    };
+    let mut together = Vec::new();
+    sound::check(&settings, |key| place_of(&merged, key), &mut together);
+    // What was put in the place of a fault has been complained of already.
+    let is_new = |it: &Complaint| !complaints.iter().any(|known| is_within(&known.key, &it.key));
+    together.retain(is_new);
+    complaints.extend(together);
+    Examined { loaded: Some(Loaded { settings, file, merged }), complaints }
+}
 
-    let settings = Settings::from_merged(&merged)?;
-    let mut complaints = Vec::new();
-    sound::check(&settings, |key| place_of(&merged, key), &mut complaints);
-    refuse_if_any(complaints)?;
-    Ok(Loaded { settings, file, merged })
+/// The settings of a tree. Each value that cannot be read is complained of, and mended; `None` where
+/// that does not lead to settings.
+fn settings(merged: &mut Value, shape: &Shape, complaints: &mut Vec<Complaint>) -> Option<Settings> {
+    for _ in 0..COMPLAINTS_MAX {
+        match Settings::from_merged(merged) {
+            Ok(settings) => return Some(settings),
+            Err(Refusal(found)) => {
+                let key = found.first()?.key.clone();
+                let is_known = complaints.iter().any(|complaint| complaint.key == key);
+                if !is_known || complaints.is_empty() {
+                    complaints.extend(found);
+                }
+                if is_known || !mend(merged, &key, shape) {
+                    return None;
+                }
+            }
+        }
+    }
+    None
 }
 
 impl Settings {
     pub(super) fn from_merged(merged: &Value) -> Result<Self, Refusal> {
         merged.clone().try_deserialize().map_err(|error| Refusal(vec![explain(error, merged)]))
     }
-}
-
-fn refuse_if_any(complaints: Vec<Complaint>) -> Result<(), Refusal> {
-    if complaints.is_empty() { Ok(()) } else { Err(Refusal(complaints)) }
 }
 
 /// A file that was named must be there; the default one need not.

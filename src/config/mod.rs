@@ -11,6 +11,7 @@ mod fixed;
 mod layers;
 mod lenient;
 mod load;
+mod mend;
 mod parts;
 mod recorded;
 mod rules;
@@ -28,7 +29,7 @@ mod words;
 pub use complain::{Complaint, Refusal, nearest};
 pub use layers::{Change, Override};
 pub use lenient::{Whereabouts, whereabouts};
-pub use load::{Loaded, load, load_text};
+pub use load::{Examined, Loaded, examine, load, load_text};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{

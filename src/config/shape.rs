@@ -30,6 +30,14 @@ impl Shape {
         key.split('.').try_fold(&self.0, |table, name| table.get(name))
     }
 
+    /// The example at a key that may lead through lists: `agents.rules[0].token`.
+    pub fn example(&self, key: &str) -> Option<&Json> {
+        key.split(['.', '[']).filter(|step| !step.is_empty()).try_fold(&self.0, |at, step| match at {
+            Json::Array(items) => items.first(),
+            table => table.get(step),
+        })
+    }
+
     #[cfg(test)]
     pub fn at_root(&self) -> &Json {
         &self.0

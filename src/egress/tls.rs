@@ -63,7 +63,11 @@ pub struct Secured {
 }
 
 /// The client configurations.
-pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, RootsError> {
+///
+/// # Errors
+///
+/// Each file that cannot be used.
+pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, Vec<RootsError>> {
     let mut provider = provider();
     provider.signature_verification_algorithms.all = signatures::remembering();
     let provider = Arc::new(provider);

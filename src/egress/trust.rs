@@ -1,5 +1,6 @@
 //! Whose certificates are trusted: the platform's or the bundled authorities, and the operator's.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rustls::RootCertStore;
@@ -25,11 +26,13 @@ pub enum Roots {
 pub struct RootsError {
     pub file: PathBuf,
     pub reason: String,
+    /// Where the system refused to read it.
+    pub kind: Option<ErrorKind>,
 }
 
 impl Roots {
     /// These roots and those in the files `extra`.
-    pub(super) fn with(self, extra: &[PathBuf]) -> Result<RootCertStore, RootsError> {
+    pub(super) fn with(self, extra: &[PathBuf]) -> Result<RootCertStore, Vec<RootsError>> {
         let mut store = RootCertStore::empty();
         if self == Self::System {
             store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -37,20 +40,23 @@ impl Roots {
         if store.is_empty() {
             store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         }
-        for file in extra {
-            add_file(&mut store, file).map_err(|reason| RootsError { file: file.clone(), reason })?;
-        }
-        Ok(store)
+        let add = |file: &PathBuf| {
+            let fault = |(reason, kind)| RootsError { file: file.clone(), reason, kind };
+            add_file(&mut store, file).map_err(fault).err()
+        };
+        let faults: Vec<_> = extra.iter().filter_map(add).collect();
+        if faults.is_empty() { Ok(store) } else { Err(faults) }
     }
 }
 
-fn add_file(store: &mut RootCertStore, file: &Path) -> Result<(), String> {
-    let pem = files::read(file, NAMED_FILE_OCTETS_MAX).map_err(|error| error.to_string())?;
+fn add_file(store: &mut RootCertStore, file: &Path) -> Result<(), (String, Option<ErrorKind>)> {
+    let pem = files::read(file, NAMED_FILE_OCTETS_MAX);
+    let pem = pem.map_err(|error| (error.to_string(), Some(error.kind())))?;
     let mut found = false;
     for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        store.add(certificate).map_err(|error| error.to_string())?;
+        let certificate = certificate.map_err(|error| (error.to_string(), None))?;
+        store.add(certificate).map_err(|error| (error.to_string(), None))?;
         found = true;
     }
-    if found { Ok(()) } else { Err("no certificate in PEM form in it".into()) }
+    if found { Ok(()) } else { Err(("no certificate in PEM form in it".into(), None)) }
 }

@@ -10,18 +10,19 @@ use arc_swap::ArcSwap;
 
 use super::descriptors;
 use super::lifecycle::Lifecycle;
-use crate::admin::{Reloads, Secret, Token, TokenError, Watched};
-use crate::audit::{OpenError, Writer};
-use crate::ca::{self, CaError, Leaves};
-use crate::clients::{BodyMemory, Door, UsersError};
+use super::prepare::{self, Prepared, SetupErrors, prepare};
+use crate::admin::{Reloads, Token, Watched};
+use crate::audit::Writer;
+use crate::ca::{self, Leaves};
+use crate::clients::{BodyMemory, Door};
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::egress::{self, AddressPolicy, Egress, Terms};
+use crate::egress::{self, AddressPolicy, Egress, Terms, Tls};
 use crate::fetch::{FetchRobots, RobotsFetcher};
 use crate::moment::Moment;
 use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
 use crate::store::Store;
-use crate::store::disk::{self, Disk};
+use crate::store::disk::Disk;
 
 /// Everything that the workers share, for as long as the process lives.
 #[derive(Clone, Debug)]
@@ -50,36 +51,31 @@ pub struct Assembly {
     mark: String,
 }
 
-/// Why the settings cannot become a proxy.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    #[error(transparent)]
-    Roots(#[from] egress::RootsError),
-    #[error(transparent)]
-    Audit(#[from] OpenError),
-    #[error(transparent)]
-    Store(#[from] disk::OpenError),
-    #[error(transparent)]
-    Ca(#[from] CaError),
-    #[error(transparent)]
-    Users(#[from] UsersError),
-    #[error(transparent)]
-    Token(#[from] TokenError),
-}
-
-/// Puts the proxy together. `own` are the addresses it listens on, as a proxy and for its operator: it
-/// never connects to them. The CA is in `ca`, and is made at the first start.
+/// Prepares the proxy and puts it together, as [`put_together`].
 pub fn assemble(
     settings: &Settings,
     own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
-) -> Result<Assembly, SetupError> {
+) -> Result<Assembly, SetupErrors> {
+    let prepared = prepare(settings, &ca, clock.wall())?;
+    put_together(settings, prepared, own, ca, clock)
+}
+
+/// Puts the proxy together of what was prepared by the same settings. `own` are the addresses it listens
+/// on, as a proxy and for its operator: it never connects to them. The CA is in `ca`, and is made at the
+/// first start.
+pub fn put_together(
+    settings: &Settings,
+    Prepared { tls, clients, secret }: Prepared,
+    own: Vec<SocketAddr>,
+    ca: ca::Source,
+    clock: Arc<dyn Clock>,
+) -> Result<Assembly, SetupErrors> {
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
-    let egress = egress::Shared::with_memory(terms(settings, own.clone())?, Arc::clone(&memory));
-    let clients = settings.clients()?;
+    let egress = egress::Shared::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
     let token = Token::default();
-    token.change(secret(settings)?);
+    token.change(secret);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
@@ -168,8 +164,8 @@ impl Assembly {
     }
 
     /// On which terms origins are contacted by these settings.
-    pub(super) fn terms(&self, settings: &Settings) -> Result<Terms, egress::RootsError> {
-        terms(settings, self.own.clone())
+    pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> Terms {
+        terms(settings, tls, self.own.clone())
     }
 
     /// How a robots.txt is fetched by these settings.
@@ -179,15 +175,15 @@ impl Assembly {
 }
 
 /// What a command that fetches needs besides settings: the way out, as the proxy has it.
-pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::Shared>, egress::RootsError> {
-    Ok(egress::Shared::new(terms(settings, own)?))
+pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::Shared>, SetupErrors> {
+    let mut found = Vec::new();
+    let tls = prepare::tls(settings, &mut found);
+    Ok(egress::Shared::new(terms(settings, prepare::finish(tls, found)?, own)))
 }
 
-fn terms(settings: &Settings, own: Vec<SocketAddr>) -> Result<Terms, egress::RootsError> {
-    let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots)?
-        .without_verification_for(&settings.tls.insecure_origins);
+fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Terms {
     let policy = AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    Ok(Terms { config: descriptors::bound(settings.egress()), policy, tls })
+    Terms { config: descriptors::bound(settings.egress()), policy, tls }
 }
 
 /// The store over a way out. Without a `disk` nothing outlives it.
@@ -209,11 +205,6 @@ fn fetcher(
 ) -> Arc<dyn FetchRobots> {
     let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
     Arc::new(RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock)))
-}
-
-/// By what the operator is known to the admin listener.
-pub(super) fn secret(settings: &Settings) -> Result<Option<Secret>, TokenError> {
-    settings.admin.token_file.as_deref().map(Secret::read).transpose()
 }
 
 /// Random: two proxies in a row must not take each other for themselves.

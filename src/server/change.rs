@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::assemble::{SetupError, secret};
+use super::prepare::{self, Prepared, SetupErrors, finish, note};
 use super::{Server, descriptors};
 use crate::ca;
 use crate::config::Settings;
@@ -37,13 +37,12 @@ impl Server {
     /// in the files that they name. The next request of every connection obeys them, and what is under
     /// way ends as it began; the bounds of a connection itself (its deadlines, the size of a head) are
     /// those at its beginning. What [`Settings::keep_fixed`] names is not looked at.
-    pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<Changed, SetupError> {
-        let assembly = &self.assembly;
-        let ca = ca.map(|source| Ok((assembly.leaves.read(&source)?, source)));
-        let ca = ca.transpose().map_err(SetupError::Ca)?;
-        let terms = assembly.terms(&settings)?;
-        let clients = settings.clients()?;
-        let secret = secret(&settings)?;
+    pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<Changed, SetupErrors> {
+        let (assembly, mut found) = (&self.assembly, Vec::new());
+        let prepared = prepare::read(&settings, &mut found);
+        let ca = ca.and_then(|source| Some((note(assembly.leaves.read(&source), &mut found)?, source)));
+        let Prepared { tls, clients, secret } = finish(prepared, found)?;
+        let terms = assembly.terms(&settings, tls);
         assembly.audit.change(settings.audit())?;
 
         // From here on nothing fails.

@@ -2,6 +2,7 @@
 //! commands that ask it.
 
 mod admin;
+mod check;
 mod descriptors;
 mod health;
 mod lifecycle;

@@ -22,7 +22,7 @@ use crate::origin::{Origin, Scheme, UrlError, percent_encoded, split_url};
 use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
 use crate::proxy::{Mode, Rules};
-use crate::server::{self, SetupError};
+use crate::server;
 use crate::store::{Known, Store};
 
 pub struct Online {
@@ -48,7 +48,7 @@ struct Question {
 impl Online {
     pub fn new(settings: &Settings) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let egress = server::way_out(settings, Vec::new()).map_err(SetupError::from)?;
+        let egress = server::way_out(settings, Vec::new())?;
         // A thread of its own: fetches go on while we wait for the next question.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self {

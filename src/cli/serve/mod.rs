@@ -22,7 +22,7 @@ use crate::audit::How;
 use crate::ca::Leaves;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Loaded, Override, Refusal, Settings};
-use crate::server::{self, Listeners, Server, SetupError, assemble};
+use crate::server::{self, Listeners, Server, prepare, put_together};
 use reload::{Reloader, Why};
 use signals::{Asked, Signals};
 use sockets::Sockets;
@@ -88,10 +88,11 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     }
     let started = clock.wall();
     let watch = Watch::over(reload::files(&settings, file, &ca));
+    let prepared = prepare(&settings, &ca, started)?;
     let (listeners, admin) = listen(sockets, &settings)?;
     let mut own = listeners.addresses();
     own.extend(admin.as_ref().map(Listener::address));
-    let assembly = assemble(&settings, own, ca, Arc::clone(&clock))?;
+    let assembly = put_together(&settings, prepared, own, ca, Arc::clone(&clock))?;
     assembly.reloads.hold(in_effect, &[]);
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
@@ -186,17 +187,4 @@ fn say_ca(leaves: &Leaves, what: &str) {
         file = %authority.file().display(),
         "{what}"
     );
-}
-
-impl From<SetupError> for Failure {
-    fn from(error: SetupError) -> Self {
-        match error {
-            SetupError::Audit(error) => error.into(),
-            SetupError::Ca(error) => error.into(),
-            SetupError::Store(error) => error.into(),
-            SetupError::Users(error) => error.into(),
-            SetupError::Token(error) => error.into(),
-            SetupError::Roots(error) => Self { exit: Exit::Configuration, error: error.into() },
-        }
-    }
 }

@@ -12,7 +12,7 @@ use courtesy::ca::{Leaves, Source};
 use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
 use courtesy::moment::Moment;
-use courtesy::server::{Assembly, Listeners, Server, SetupError, assemble};
+use courtesy::server::{Assembly, Listeners, Server, SetupErrors, assemble};
 use courtesy::store::{Stats, Store};
 use rustls::ClientConfig;
 use serde_json::Value;
@@ -99,7 +99,7 @@ impl Proxy {
     }
 
     /// Goes on with other settings, as after a SIGHUP. With an error, they stay.
-    pub fn try_change(&self, edit: impl FnOnce(&mut Settings)) -> Result<(), SetupError> {
+    pub fn try_change(&self, edit: impl FnOnce(&mut Settings)) -> Result<(), SetupErrors> {
         let mut running = self.settings.lock().expect("no panic while locked");
         let mut settings = running.clone();
         edit(&mut settings);

@@ -1,0 +1,66 @@
+//! Goes on behind a fault: what is wrong in a tree of settings is replaced by an example that is right,
+//! so that the next fault is found in the same round. The mended tree is looked at, and never used.
+
+use config::{Value, ValueKind};
+use serde_json::Value as Json;
+
+use super::shape::Shape;
+
+/// Replaces what is at `key`, a dotted key such as `agents.rules[0].token`: by the example of the shape
+/// or, where no such setting exists, by nothing. False where there is no such place in the tree.
+pub fn mend(tree: &mut Value, key: &str, shape: &Shape) -> bool {
+    let steps: Vec<&str> = key.split(['.', '[']).filter(|step| !step.is_empty()).collect();
+    let Some((last, way)) = steps.split_last() else { return false };
+    let mut at = tree;
+    for step in way {
+        let below = match &mut at.kind {
+            ValueKind::Table(table) => table.get_mut(*step),
+            ValueKind::Array(items) => index(step).and_then(|index| items.get_mut(index)),
+            _ => None,
+        };
+        let Some(value) = below else { return false };
+        at = value;
+    }
+    let example = shape.example(key).filter(|example| !example.is_null()).map(value_of);
+    match (&mut at.kind, example) {
+        (ValueKind::Table(table), Some(example)) => {
+            table.insert((*last).to_owned(), example);
+            true
+        }
+        (ValueKind::Table(table), None) => table.remove(*last).is_some(),
+        (ValueKind::Array(items), Some(example)) => {
+            let item = index(last).and_then(|index| items.get_mut(index));
+            item.map(|item| *item = example).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Whether one of the keys is the other, or stands in it: a complaint about the one may come from what
+/// was put in the place of the other.
+pub fn is_within(one: &str, other: &str) -> bool {
+    let below = |whole: &str, part: &str| {
+        part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    below(one, other) || below(other, one)
+}
+
+fn index(step: &str) -> Option<usize> {
+    step.strip_suffix(']')?.parse().ok()
+}
+
+fn value_of(example: &Json) -> Value {
+    let kind = match example {
+        Json::Null => ValueKind::Nil,
+        Json::Bool(truth) => ValueKind::Boolean(*truth),
+        Json::Number(number) => ValueKind::I64(number.as_i64().unwrap_or(i64::MAX)),
+        Json::String(text) => ValueKind::String(text.clone()),
+        Json::Array(items) => ValueKind::Array(items.iter().map(value_of).collect()),
+        Json::Object(table) => {
+            // What is not set is left out of a file, too.
+            let set = table.iter().filter(|(_, value)| !value.is_null());
+            ValueKind::Table(set.map(|(name, value)| (name.clone(), value_of(value))).collect())
+        }
+    };
+    Value::new(None, kind)
+}
