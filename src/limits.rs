@@ -357,6 +357,12 @@ pub const QUERY_TAIL_MAX: i64 = 100_000;
 /// Octets of the log that a reader holds at once: several lines, and few enough for a processor's cache.
 pub const REVIEW_BLOCK_OCTETS: usize = 256 << 10;
 
+/// The same where several logs are read together: room for any line.
+pub const REVIEW_SMALL_BLOCK_OCTETS: usize = 2 * RECORD_LINE_OCTETS_MAX;
+
+/// Logs that are read together: each takes two descriptors and the memory for a few lines.
+pub const LOGS_MAX: usize = 400;
+
 /// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
 

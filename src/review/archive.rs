@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::verify::evidence::{no_name, read, read_capture};
 use super::verify::{Fault, Faults, Problem};
@@ -17,7 +17,8 @@ use crate::text::digest;
 #[derive(Debug)]
 pub struct Archive<W> {
     writer: Writer<W>,
-    shelf: Shelf,
+    /// Of each log.
+    shelves: Vec<Shelf>,
     seen: HashSet<[u8; 32]>,
     findings: Findings,
 }
@@ -32,22 +33,22 @@ pub struct Findings {
 }
 
 impl<W: Write> Archive<W> {
-    /// Of the log in `audit_dir`.
-    pub fn new(audit_dir: &Path, output: W, packing: Packing, info: &Info) -> io::Result<Self> {
+    /// Of the logs in these directories.
+    pub fn new(audit_dirs: &[PathBuf], output: W, packing: Packing, info: &Info) -> io::Result<Self> {
         let writer = Writer::new(output, packing, info)?;
-        let (shelf, seen) = (Shelf::of(audit_dir), HashSet::new());
-        Ok(Self { writer, shelf, seen, findings: Findings::default() })
+        let shelves = audit_dirs.iter().map(|dir| Shelf::of(dir)).collect();
+        Ok(Self { writer, shelves, seen: HashSet::new(), findings: Findings::default() })
     }
 
-    /// Adds what `record` names and is not there yet. An error is one of the output.
-    pub fn add(&mut self, record: &Record) -> io::Result<()> {
+    /// Adds what `record` of a log, counted from 0, names and is not there yet. An error is one of the output.
+    pub fn add(&mut self, log: usize, record: &Record) -> io::Result<()> {
         let Some(robots) = &record.robots else { return Ok(()) };
         let mut captures = robots.capture.iter().chain(&robots.failed_capture);
         captures.try_for_each(|name| match digest(name) {
             Some(digest) if self.seen.contains(&digest) => Ok(()),
             Some(digest) => {
                 self.remember(digest);
-                self.add_capture(record, name)
+                self.add_capture(log, record, name)
             }
             None => {
                 self.fault(record, no_name(name));
@@ -70,15 +71,16 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    fn add_capture(&mut self, record: &Record, name: &str) -> io::Result<()> {
-        let capture = match read_capture(&self.shelf, name) {
+    fn add_capture(&mut self, log: usize, record: &Record, name: &str) -> io::Result<()> {
+        let Some(shelf) = self.shelves.get(log) else { return Ok(()) };
+        let capture = match read_capture(shelf, name) {
             Ok(capture) => capture,
             Err(problem) => {
                 self.fault(record, problem);
                 return Ok(());
             }
         };
-        let file = capture.body.as_ref().map(|body| read(&self.shelf, Kind::File, &body.sha256));
+        let file = capture.body.as_ref().map(|body| read(shelf, Kind::File, &body.sha256));
         let file = file.transpose().unwrap_or_else(|problem| {
             self.fault(record, problem);
             None

@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::audit::segment;
-use crate::limits::REVIEW_BLOCK_OCTETS;
 
 /// One file, read from its beginning; a plain one can be read on when it has grown.
 pub struct Blocks {
@@ -40,11 +39,12 @@ pub enum Found {
 }
 
 impl Blocks {
-    pub fn open(path: &Path) -> io::Result<Self> {
+    /// With room for `octets` at once, which any line has to fit in.
+    pub fn open(path: &Path, octets: usize) -> io::Result<Self> {
         let file = File::open(path)?;
         let inode = file.metadata()?.ino();
         let text = segment::text(file.try_clone()?)?;
-        let buffer = vec![0; REVIEW_BLOCK_OCTETS];
+        let buffer = vec![0; octets];
         Ok(Self {
             path: path.to_owned(),
             inode,

@@ -46,6 +46,11 @@ impl<'a> Brief<'a> {
         line.starts_with(START).then_some(Self(line))
     }
 
+    /// Of any line, of which only what all lines have is to be asked for.
+    pub const fn of_any(line: &'a [u8]) -> Self {
+        Self(line)
+    }
+
     pub fn agent(&self) -> Option<Cow<'a, str>> {
         text(&self.0[START.len()..])
     }

@@ -1,5 +1,6 @@
 //! Which records are meant. Of one kind of condition any may hold, of each kind one must.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -165,6 +166,15 @@ impl Sieve {
             && self.covers(notice.time(), notice.time())
             && any(seqs, || Some(notice.seq()), |seq, found| seq == found)
             && any(nodes, || notice.node(), |glob, node| glob.matches(node.as_str().as_bytes()))
+    }
+
+    /// What lines of several logs are put in order by: their time, then their identifier; as they are written, so
+    /// that texts sort as times do. A notice has no identifier, and stands before the records of its time.
+    pub fn order(line: &[u8]) -> (String, String) {
+        let brief = Brief::of_any(line);
+        let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
+        let id = Brief::of(line).and_then(|record| record.id());
+        (text(brief.time()), text(id))
     }
 
     /// Whether any time from `start` to `end` is meant.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::blocks::{Blocks, Found};
 use super::listing::{Listing, Segment};
 use super::piece::{Block, Extent, Log, Piece, Rest, ScanError};
-use crate::limits::REVIEW_CLOCK_SLACK;
+use crate::limits::{REVIEW_BLOCK_OCTETS, REVIEW_CLOCK_SLACK, REVIEW_SMALL_BLOCK_OCTETS};
 use crate::moment::Moment;
 
 /// Reads a log. At its end it may be asked again: there may be more by then.
@@ -23,6 +23,7 @@ pub struct Scan {
     /// Octets of segments that are done with.
     done: u64,
     errors: Vec<ScanError>,
+    block_octets: usize,
 }
 
 /// The segment that is being read.
@@ -48,12 +49,27 @@ impl Scan {
     pub fn new(log: Log) -> Result<Self, ScanError> {
         let mut listing = Listing::new(log);
         let errors = listing.refresh()?;
-        Ok(Self { listing, since: None, until: None, current: None, begun: None, done: 0, errors })
+        Ok(Self {
+            listing,
+            since: None,
+            until: None,
+            current: None,
+            begun: None,
+            done: 0,
+            errors,
+            block_octets: REVIEW_BLOCK_OCTETS,
+        })
     }
 
     /// Passes over segments that have no line of that time. Those that are read have other lines, too.
     pub fn between(mut self, since: Option<Moment>, until: Option<Moment>) -> Self {
         (self.since, self.until) = (since, until);
+        self
+    }
+
+    /// Reads less at once: for who reads many logs together.
+    pub const fn in_small_blocks(mut self) -> Self {
+        self.block_octets = REVIEW_SMALL_BLOCK_OCTETS;
         self
     }
 
@@ -142,7 +158,7 @@ impl Scan {
             self.done += segment.octets;
             return Ok(Step::Again);
         }
-        match Blocks::open(&segment.path) {
+        match Blocks::open(&segment.path, self.block_octets) {
             Ok(blocks) if blocks.inode == segment.inode => {
                 self.begun = Some(segment.first_seq);
                 self.current = Some(Current { segment, blocks, is_closed: false, at_end: false });
@@ -184,7 +200,7 @@ impl Scan {
             return Err(ScanError::new(&segment.path, io::Error::other(why)));
         };
         let failed = |error| ScanError::new(&copy.path, error);
-        let mut copied = Blocks::open(&copy.path).map_err(failed)?;
+        let mut copied = Blocks::open(&copy.path, self.block_octets).map_err(failed)?;
         copied.skip_lines(blocks.lines).map_err(failed)?;
         self.current = Some(Current { segment: copy, blocks: copied, is_closed: true, at_end: false });
         Ok(Step::Again)

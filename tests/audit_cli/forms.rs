@@ -163,7 +163,7 @@ fn a_large_log_needs_no_memory() {
 }
 
 /// The most memory that a process has ever had, in octets; none when it has ended.
-fn peak_memory(id: u32) -> Option<u64> {
+pub fn peak_memory(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)

@@ -2,6 +2,7 @@
 
 mod follow;
 mod forms;
+mod merge;
 mod query;
 mod show;
 mod support;

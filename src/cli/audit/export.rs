@@ -15,6 +15,7 @@ use crate::cli::output::create_private;
 use crate::clock::{Clock, SystemClock};
 use crate::evidence::warc::{Info, Packing};
 use crate::limits::ARCHIVE_CAPTURES_MAX;
+use crate::review::Log;
 use crate::review::archive::{Archive, Findings};
 
 #[derive(Args, Debug)]
@@ -58,17 +59,17 @@ enum Format {
 }
 
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
-    let log = args.place.log(&args.files)?;
-    let dir = log.dir();
-    let mut search = Search::new(log, args.filters.filter())?;
+    let logs = args.place.logs(&args.files)?;
+    let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
+    let mut search = Search::new(logs, args.filters.filter())?;
     if args.format() != Format::Warc {
         search = search.with_notices();
     }
     let written = match &args.output {
-        None => write(args, &dir, &mut search, io::stdout().lock()),
+        None => write(args, &dirs, &mut search, io::stdout().lock()),
         Some(path) => {
             let file = create_private(path).map_err(Failure::from);
-            file.and_then(|file| write(args, &dir, &mut search, file)).map_err(|Failure { exit, error }| {
+            file.and_then(|file| write(args, &dirs, &mut search, file)).map_err(|Failure { exit, error }| {
                 Failure { exit, error: error.context(format!("cannot write {}", path.display())) }
             })
         }
@@ -83,25 +84,30 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn write(args: &ExportArgs, dir: &Path, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
+fn write(
+    args: &ExportArgs,
+    dirs: &[PathBuf],
+    search: &mut Search,
+    output: impl Write,
+) -> Result<Exit, Failure> {
     let output = BufWriter::with_capacity(64 << 10, output);
     match args.format() {
         Format::Jsonl => write_records(Form::Json, search, output),
         Format::Csv => write_records(Form::Csv, search, output),
-        Format::Warc => write_evidence(args.packing(), dir, search, output),
+        Format::Warc => write_evidence(args.packing(), dirs, search, output),
     }
 }
 
 fn write_records(form: Form, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
-    let mut printer = Printer::new(form, output, false)?;
-    let _ = search.run(&mut |line| Ok(printer.print(line)?))?;
+    let mut printer = Printer::new(form, output, false, false)?;
+    let _ = search.run(&mut |hit| Ok(printer.print(hit.line)?))?;
     printer.flush()?;
     Ok(Exit::Done)
 }
 
 fn write_evidence(
     packing: Packing,
-    dir: &Path,
+    dirs: &[PathBuf],
     search: &mut Search,
     output: impl Write,
 ) -> Result<Exit, Failure> {
@@ -109,10 +115,10 @@ fn write_evidence(
         made_at: SystemClock.wall(),
         description: "how the robots.txt files were fetched that denial records name".into(),
     };
-    let mut archive = Archive::new(dir, output, packing, &info)?;
-    let _ = search.run(&mut |line| match record(line) {
+    let mut archive = Archive::new(dirs, output, packing, &info)?;
+    let _ = search.run(&mut |hit| match record(hit.line) {
         Some((record, _)) => {
-            archive.add(&record)?;
+            archive.add(hit.log, &record)?;
             Ok(Taken::Good)
         }
         None => Ok(Taken::Damaged),

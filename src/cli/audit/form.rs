@@ -34,10 +34,12 @@ impl Form {
 
 impl<W: Write> Printer<W> {
     /// `is_terminal`: the output goes to one.
-    pub fn new(form: Form, mut output: W, is_terminal: bool) -> io::Result<Self> {
+    /// `with_nodes`: the table has a column for the proxy that wrote a line.
+    pub fn new(form: Form, mut output: W, is_terminal: bool, with_nodes: bool) -> io::Result<Self> {
         Ok(match form {
             Form::Table => {
                 let layout = table::Layout::new(is_terminal);
+                let layout = if with_nodes { layout.with_nodes() } else { layout };
                 output.write_all(layout.heading().as_bytes())?;
                 Self::Table { layout, output }
             }

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::place::PlaceFlags;
+use super::table::printable;
 use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
@@ -36,13 +37,25 @@ pub struct HeadArgs {
 }
 
 pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
-    let (head, time) = find(args.place.log(&args.files)?)?;
-    let Head { seq, hash } = head;
-    let time = print_time(time);
-    print(match args.format {
-        Form::Text => format!("{seq}:{hash}  {time}\n"),
-        Form::Json => format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time })),
-    })?;
+    let logs = args.place.logs(&args.files)?;
+    let is_alone = logs.len() == 1;
+    let mut text = String::new();
+    for log in logs {
+        // Of several, each is named.
+        let dir = log.dir();
+        let dir = (!is_alone).then(|| dir.to_string_lossy());
+        let (Head { seq, hash }, time) = find(log)?;
+        let time = print_time(time);
+        text.push_str(&match (args.format, dir) {
+            (Form::Text, None) => format!("{seq}:{hash}  {time}\n"),
+            (Form::Text, Some(dir)) => format!("{seq}:{hash}  {time}  {}\n", printable(&dir)),
+            (Form::Json, None) => format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time })),
+            (Form::Json, Some(dir)) => {
+                format!("{}\n", json!({ "dir": dir, "hash": hash, "seq": seq, "time": time }))
+            }
+        });
+    }
+    print(text)?;
     Ok(Exit::Done)
 }
 

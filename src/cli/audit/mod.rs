@@ -13,6 +13,7 @@ mod report;
 mod search;
 mod sheet;
 mod show;
+mod sources;
 mod table;
 mod verify;
 mod when;

@@ -1,5 +1,6 @@
 //! Which log is meant: that of the settings, of a run, of a directory, or single files.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -7,6 +8,7 @@ use clap::Args;
 use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
+use crate::limits::LOGS_MAX;
 use crate::review::Log;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -15,40 +17,53 @@ pub struct PlaceFlags {
     /// The records of `courtesy run`: the last one, or that with the ID (its beginning is enough)
     #[arg(long, value_name = "last|ID", conflicts_with = "dir")]
     run: Option<String>,
-    /// The log in DIR [default: audit.dir of the settings]
+    /// The log in DIR [default: audit.dir of the settings]; given several times, all of them, in the order of time
     #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    dir: Vec<PathBuf>,
     #[command(flatten)]
     config: StateFlags,
 }
 
 impl PlaceFlags {
-    /// The log; `files`, where there are any, are it.
-    pub fn log(&self, files: &[PathBuf]) -> Result<Log, Failure> {
-        self.log_if(files, is_log)
+    /// The logs, at least one, each once; `files`, where there are any, are one.
+    pub fn logs(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
+        self.logs_if(files, is_log)
     }
 
-    /// As [`Self::log`], for who waits for what is written: the first line may be still to come.
-    pub fn log_to_come(&self, files: &[PathBuf]) -> Result<Log, Failure> {
-        self.log_if(files, Path::is_dir)
+    /// As [`Self::logs`], for who waits for what is written: the first line may be still to come.
+    pub fn logs_to_come(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
+        self.logs_if(files, Path::is_dir)
     }
 
-    fn log_if(&self, files: &[PathBuf], is_there: fn(&Path) -> bool) -> Result<Log, Failure> {
+    fn logs_if(&self, files: &[PathBuf], is_there: fn(&Path) -> bool) -> Result<Vec<Log>, Failure> {
         if !files.is_empty() {
-            return Ok(Log::Files(files.to_vec()));
+            return Ok(vec![Log::Files(files.to_vec())]);
         }
-        let dir = match (&self.dir, &self.run) {
-            (Some(dir), _) => dir.clone(),
-            (None, Some(run)) => of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?,
-            (None, None) => self.config.load()?.settings.audit().dir,
+        let dirs = match (self.dir.as_slice(), &self.run) {
+            ([], Some(run)) => vec![of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?],
+            ([], None) => vec![self.config.load()?.settings.audit().dir],
+            (dirs, _) => each_once(dirs),
         };
-        if is_there(&dir) {
-            return Ok(Log::Dir(dir));
+        if dirs.len() > LOGS_MAX {
+            return Err(anyhow::anyhow!("{} logs are too many at once: at most {LOGS_MAX}", dirs.len()))
+                .or_exit(Exit::Usage);
         }
-        let dir = dir.display();
-        Err(anyhow::anyhow!("there is no log in {dir}: nothing has been denied, or --dir is to name another"))
-            .or_exit(Exit::Unavailable)
+        if let Some(dir) = dirs.iter().find(|dir| !is_there(dir)) {
+            let dir = dir.display();
+            return Err(anyhow::anyhow!(
+                "there is no log in {dir}: nothing has been denied, or --dir is to name another"
+            ))
+            .or_exit(Exit::Unavailable);
+        }
+        Ok(dirs.into_iter().map(Log::Dir).collect())
     }
+}
+
+/// One that is given twice, whatever its path is called, would be counted twice.
+fn each_once(dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    let is_new = |dir: &&PathBuf| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()));
+    dirs.iter().filter(is_new).cloned().collect()
 }
 
 /// Whether anything in `dir` says that there is a log, or was: that nothing is wrong with nothing is

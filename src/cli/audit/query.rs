@@ -24,6 +24,7 @@ Examples:
   courtesy audit query --run last --reason disallow_rule --rule /private/
   courtesy audit query -f --agent ExampleBot
   courtesy audit query --event started --event settings --event stopped     what the log says of the proxy
+  courtesy audit query --dir /logs/crawler-1 --dir /logs/crawler-2 --node 'crawler-*'   several, by time
   courtesy audit query --since 2026-11-01 --until 2026-11-30 --format csv > november.csv
   courtesy audit query --format json | jq -r .url | sort | uniq -c | sort -n
 
@@ -56,21 +57,24 @@ pub struct QueryArgs {
 }
 
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
-    let log = if args.follow { args.place.log_to_come(&args.files) } else { args.place.log(&args.files) }?;
-    let mut search = Search::new(log, args.filters.filter())?.with_notices();
-    match print(args, &mut search) {
+    let logs = if args.follow { args.place.logs_to_come(&args.files) } else { args.place.logs(&args.files) }?;
+    let with_nodes = logs.len() > 1;
+    let mut search = Search::new(logs, args.filters.filter())?.with_notices();
+    match print(args, &mut search, with_nodes) {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
         outcome => outcome.map(|()| search.conclude()),
     }
 }
 
-fn print(args: &QueryArgs, search: &mut Search) -> Result<(), Failure> {
+/// `with_nodes`: the table tells which proxy wrote each line.
+fn print(args: &QueryArgs, search: &mut Search, with_nodes: bool) -> Result<(), Failure> {
     let is_terminal = io::stdout().is_terminal();
     let output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    let printer = Printer::new(args.format.unwrap_or_else(Form::for_stdout), output, is_terminal)?;
+    let printer =
+        Printer::new(args.format.unwrap_or_else(Form::for_stdout), output, is_terminal, with_nodes)?;
     let mut counter = Counter { printer, left: args.limit.unwrap_or(u64::MAX) };
     let mut goes_on = match args.tail {
-        None => counter.left > 0 && search.run(&mut |line| counter.print(line))?.is_continue(),
+        None => counter.left > 0 && search.run(&mut |hit| counter.print(hit.line))?.is_continue(),
         Some(count) => {
             for line in last(count, search)? {
                 counter.print(&line)?;
@@ -80,7 +84,7 @@ fn print(args: &QueryArgs, search: &mut Search) -> Result<(), Failure> {
     };
     counter.printer.flush()?;
     while args.follow && goes_on && is_read() {
-        goes_on = search.run(&mut |line| counter.print(line))?.is_continue();
+        goes_on = search.run(&mut |hit| counter.print(hit.line))?.is_continue();
         counter.printer.flush()?;
     }
     Ok(())
@@ -105,12 +109,12 @@ impl<W: Write> Counter<W> {
 /// The last lines that match.
 fn last(count: u32, search: &mut Search) -> Result<VecDeque<Vec<u8>>, Failure> {
     let mut lines = VecDeque::new();
-    let _ = search.run(&mut |line| {
+    let _ = search.run(&mut |hit| {
         // The one that falls out is written over: no more is ever asked of the allocator.
         let mut kept =
             if lines.len() < count as usize { Vec::new() } else { lines.pop_front().unwrap_or_default() };
         kept.clear();
-        kept.extend_from_slice(line);
+        kept.extend_from_slice(hit.line);
         lines.push_back(kept);
         lines.truncate(count as usize);
         Ok(Taken::Good)

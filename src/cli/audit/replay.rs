@@ -14,6 +14,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Form;
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
+use crate::review::Log;
 use crate::review::replay::{Count, Outcome, Replay};
 
 #[derive(Args, Debug)]
@@ -55,23 +56,24 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
 }
 
 fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
-    let log = args.place.log(&args.files)?;
-    let dir = log.dir();
-    let mut replay = match args.profile {
+    let logs = args.place.logs(&args.files)?;
+    let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
+    let replay = match args.profile {
         Some(name) => {
-            Replay::under(&dir, Profile::named(name.as_str()).expect("the names are those of the table"))
+            Replay::under(&dirs[0], Profile::named(name.as_str()).expect("the names are those of the table"))
         }
-        None => Replay::recorded(&dir, |name, version, changes| {
+        None => Replay::recorded(&dirs[0], |name, version, changes| {
             recorded_profile(name, version, changes).map_err(|refusal| refusal.0[0].to_string())
         }),
     };
+    let mut replay = dirs[1..].iter().fold(replay, |replay, dir| replay.and(dir));
     let mut output = BufWriter::new(io::stdout().lock());
     let (mut count, mut printed) = (Count::default(), 0);
-    let mut search = Search::new(log, args.filters.filter())?;
+    let mut search = Search::new(logs, args.filters.filter())?;
     // It reads to the end, whatever is found.
-    let _ = search.run(&mut |line| {
-        let Ok(Content::Record(record)) = Content::parse(line) else { return Ok(Taken::Damaged) };
-        let outcome = replay.again(&record);
+    let _ = search.run(&mut |hit| {
+        let Ok(Content::Record(record)) = Content::parse(hit.line) else { return Ok(Taken::Damaged) };
+        let outcome = replay.again_of(hit.log, &record);
         count.add(&record, &outcome);
         if is_worth_a_line(&outcome) && args.limit.is_none_or(|limit| printed < limit) {
             printed += 1;

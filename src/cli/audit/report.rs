@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 
 use super::place::PlaceFlags;
 use super::progress::Progress;
-use super::verify::{Heads, heads};
+use super::verify::{Heads, heads, only_of_one};
 use super::when;
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
@@ -106,10 +106,10 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         origins: args.origin.iter().map(|wanted| wanted.place.clone()).collect(),
         ..Filter::default()
     };
-    let log = args.place.log(&[])?;
-    let verified = args.verify.then(|| verified(&log, &args.head)).transpose()?;
+    let logs = args.place.logs(&[])?;
+    let verified = args.verify.then(|| verified(&logs, &args.head)).transpose()?;
     let mut survey = Survey::of(filter);
-    let read = read(log, args.since, &mut survey)?;
+    let read = read_all(logs, args.since, &mut survey)?;
     let exit = match &verified {
         Some(verified) if !verified.holds && read == Exit::Done => Exit::No,
         _ => read,
@@ -124,12 +124,32 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// Verifies the log, the evidence too, against the published heads that are given.
-fn verified(log: &Log, heads: &[Heads]) -> Result<Verified, Failure> {
+/// Verifies each log for itself, the evidence too, against the published heads that are given.
+fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
     let published: Vec<_> = heads.iter().flat_map(|heads| heads.0.clone()).collect();
+    only_of_one(logs, &published)?;
     let mut progress = Progress::new();
-    let findings = verify(log, &published, true, &mut |extent, lines| progress.at(|| extent, lines))?;
-    Ok(Verified::of(&findings, &published))
+    let each = logs.iter().map(|log| {
+        let findings = verify(log, &published, true, &mut |extent, lines| progress.at(|| extent, lines))?;
+        Ok(Verified::of(&findings, &published))
+    });
+    let each = each.collect::<Result<Vec<_>, Failure>>()?;
+    Ok(Verified::together(each))
+}
+
+/// Once over all logs, one after the other: the order of lines does not matter.
+fn read_all(mut logs: Vec<Log>, since: Option<Moment>, survey: &mut Survey) -> Result<Exit, Failure> {
+    if logs.len() == 1 {
+        return read(logs.remove(0), since, survey);
+    }
+    let mut worst = Exit::Done;
+    for log in logs {
+        let dir = log.dir();
+        let exit = read(log, since, survey)?;
+        worst = if exit == Exit::Done { worst } else { exit };
+        survey.end_log(&dir.to_string_lossy());
+    }
+    Ok(worst)
 }
 
 /// Once over the log. A part that cannot be read is said, and makes the whole no success.

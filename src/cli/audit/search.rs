@@ -1,13 +1,14 @@
-//! Once over a log, for every command that picks out records. What is missing from the log or cannot
+//! Once over a log, or several, for every command that picks out records. What is missing from the log or cannot
 //! be read is said on standard error: nobody should take a part for the whole.
 
 use std::ops::ControlFlow;
 
 use super::progress::Progress;
+use super::sources::{Hit, Source, extent, merge};
 use super::when;
 use crate::audit::{Content, Notice, print_time, split};
 use crate::cli::exit::{Exit, Failure};
-use crate::review::{Filter, Log, Piece, Scan, Sieve};
+use crate::review::{Block, Filter, Log, Piece, ScanError, Sieve};
 
 /// What has become of a line that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +20,19 @@ pub enum Taken {
     Enough,
 }
 
-/// A log and what is searched for.
+/// The logs and what is searched for.
 #[derive(Debug)]
 pub struct Search {
-    scan: Scan,
+    sources: Vec<Source>,
+    judge: Judge,
+}
+
+/// Tells which lines are meant, and keeps account of the rest.
+#[derive(Debug)]
+pub struct Judge {
     sieve: Sieve,
-    progress: Progress,
-    lines: u64,
+    pub progress: Progress,
+    pub lines: u64,
     damaged: u64,
     /// Whether notices that are asked for are handed out, too.
     with_notices: bool,
@@ -33,96 +40,135 @@ pub struct Search {
 }
 
 impl Search {
-    pub fn new(log: Log, filter: Filter) -> Result<Self, Failure> {
+    /// Of several logs, what matches is handed out in the order of time.
+    pub fn new(logs: Vec<Log>, filter: Filter) -> Result<Self, Failure> {
         when::check(filter.since, filter.until)?;
-        let scan = Scan::new(log)?.between(filter.since, filter.until);
-        let sieve = Sieve::new(filter);
-        Ok(Self {
-            scan,
-            sieve,
+        let is_alone = logs.len() == 1;
+        let sources = logs.into_iter().map(|log| Source::new(log, &filter, is_alone));
+        let sources = sources.collect::<Result<_, _>>()?;
+        let judge = Judge {
+            sieve: Sieve::new(filter),
             progress: Progress::new(),
             lines: 0,
             damaged: 0,
             with_notices: false,
             unreadable: false,
-        })
+        };
+        Ok(Self { sources, judge })
     }
 
     /// Hands out notices, too, where they are asked for.
     pub const fn with_notices(mut self) -> Self {
-        self.with_notices = true;
+        self.judge.with_notices = true;
         self
     }
 
-    /// Hands each line that matches to `take`, to the end of the log or until it has enough. After
+    /// Hands each line that matches to `take`, to the end of the logs or until it has enough. After
     /// the end it goes on with what has been written since.
     pub fn run(
         &mut self,
-        take: &mut dyn FnMut(&[u8]) -> Result<Taken, Failure>,
+        take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
     ) -> Result<ControlFlow<()>, Failure> {
-        loop {
-            self.progress.at(|| self.scan.extent(), self.lines);
-            let block = match self.scan.next() {
-                Ok(Some(Piece::Lines(block))) => block,
-                Ok(Some(Piece::Rest(_))) => {
-                    self.damaged += 1;
-                    continue;
-                }
-                Ok(None) => break,
-                Err(error) => {
-                    self.progress.clear();
-                    eprintln!("warning: {:#}", anyhow::Error::from(error));
-                    self.unreadable = true;
-                    continue;
-                }
-            };
-            for line in block.lines().map(|line| line.octets) {
-                self.lines += 1;
-                let taken = if self.sieve.admits(line) {
-                    self.progress.clear();
-                    if split(line).is_some() { take(line)? } else { Taken::Damaged }
-                } else if Sieve::is_record(line) {
-                    Taken::Good
-                } else {
-                    match Content::parse(line) {
-                        Ok(Content::Notice(notice))
-                            if self.with_notices && self.sieve.admits_notice(&notice) =>
-                        {
-                            self.progress.clear();
-                            take(line)?
-                        }
-                        Ok(content) => look_at_notice(&content, &self.sieve),
-                        Err(_) => Taken::Damaged,
-                    }
-                };
-                match taken {
-                    Taken::Good => {}
-                    Taken::Damaged => self.damaged += 1,
-                    Taken::Enough => return Ok(ControlFlow::Break(())),
-                }
-            }
-        }
-        self.progress.clear();
-        Ok(ControlFlow::Continue(()))
+        let goes_on = match self.sources.as_mut_slice() {
+            [source] => alone(source, &mut self.judge, take)?,
+            sources => merge(sources, &mut self.judge, &mut |judge, hit| judge.hand(hit, take))?,
+        };
+        self.judge.progress.clear();
+        Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
     /// Says what was found damaged. Done, unless a part of the log could not be read.
     pub fn conclude(self) -> Exit {
-        if self.damaged > 0 {
-            let (count, are) = (self.damaged, if self.damaged == 1 { "line is" } else { "lines are" });
-            eprintln!("warning: {count} {are} damaged and left out; see courtesy audit verify");
+        let Judge { damaged, unreadable, .. } = self.judge;
+        if damaged > 0 {
+            let are = if damaged == 1 { "line is" } else { "lines are" };
+            eprintln!("warning: {damaged} {are} damaged and left out; see courtesy audit verify");
         }
-        if self.unreadable { Exit::InputOutput } else { Exit::Done }
+        if unreadable { Exit::InputOutput } else { Exit::Done }
+    }
+}
+
+/// As [`sources::merge`](super::sources::merge), of one log: no line is copied.
+fn alone(
+    source: &mut Source,
+    judge: &mut Judge,
+    take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
+) -> Result<bool, Failure> {
+    loop {
+        judge.progress.at(|| extent(std::slice::from_ref(source)), judge.lines);
+        let Some(next) = judge.block(source.next()) else { return Ok(true) };
+        let Some(block) = next else { continue };
+        for line in block.lines().map(|line| line.octets) {
+            if judge.admits(line) && !judge.hand(Hit { line, log: 0 }, take)? {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Judge {
+    /// The lines that come next; none inside where something else does, and none at all at the end. What cannot be
+    /// read is said.
+    pub fn block<'a>(&mut self, next: Result<Option<Piece<'a>>, ScanError>) -> Option<Option<Block<'a>>> {
+        match next {
+            Ok(Some(Piece::Lines(block))) => Some(Some(block)),
+            Ok(Some(Piece::Rest(_))) => {
+                self.damaged += 1;
+                Some(None)
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.progress.clear();
+                eprintln!("warning: {:#}", anyhow::Error::from(error));
+                self.unreadable = true;
+                Some(None)
+            }
+        }
+    }
+
+    /// Whether a line is meant.
+    pub fn admits(&mut self, line: &[u8]) -> bool {
+        self.lines += 1;
+        if self.sieve.admits(line) {
+            let is_whole = split(line).is_some();
+            self.damaged += u64::from(!is_whole);
+            return is_whole;
+        }
+        if Sieve::is_record(line) {
+            return false;
+        }
+        match Content::parse(line) {
+            Ok(Content::Notice(notice)) if self.with_notices && self.sieve.admits_notice(&notice) => true,
+            Ok(content) => {
+                look_at_notice(&content, &self.sieve);
+                false
+            }
+            Err(_) => {
+                self.damaged += 1;
+                false
+            }
+        }
+    }
+
+    /// Hands out a line; whether more are wanted.
+    fn hand(
+        &mut self,
+        hit: Hit<'_>,
+        take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
+    ) -> Result<bool, Failure> {
+        self.progress.clear();
+        let taken = take(hit)?;
+        self.damaged += u64::from(taken == Taken::Damaged);
+        Ok(taken != Taken::Enough)
     }
 }
 
 /// Records that could not be written are missing from every answer.
-fn look_at_notice(content: &Content, sieve: &Sieve) -> Taken {
+fn look_at_notice(content: &Content, sieve: &Sieve) {
     if let Content::Notice(Notice::Gap(gap)) = content
         && sieve.covers(gap.since, gap.time)
     {
         let [since, time] = [gap.since, gap.time].map(print_time);
         eprintln!("note: {} records of {since} to {time} could not be written and are lost", gap.lost);
     }
-    Taken::Good
 }

@@ -4,16 +4,20 @@ use rustix::termios::tcgetwinsize;
 
 use super::notices::words;
 use super::sheet::word;
-use crate::audit::{Event, Notice, Reason, Record, print_time};
+use crate::audit::{Event, Node, Notice, Reason, Record, print_time};
 use crate::cli::paint::Paint;
 use crate::text;
 
 const WIDTH_MIN: usize = 60;
 const GAP: usize = 2;
+const NODE: usize = 16;
+const URL_MIN: usize = 10;
 
 /// The widths of the columns; none where rows may be as long as they like.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
+    /// None where the proxies that wrote the lines are not told.
+    node: Option<usize>,
     seq: usize,
     /// Octets of the time that are left out at its beginning.
     time_from: usize,
@@ -29,7 +33,7 @@ impl Layout {
         let size = is_terminal.then(|| tcgetwinsize(std::io::stdout()).ok()).flatten();
         match size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0) {
             Some(columns) => Self::of_width(columns.max(WIDTH_MIN), paint),
-            None => Self { seq: 8, time_from: 0, agent: 16, why: 28, url: None, paint },
+            None => Self { node: None, seq: 8, time_from: 0, agent: 16, why: 28, url: None, paint },
         }
     }
 
@@ -38,13 +42,20 @@ impl Layout {
         let (seq, time_from) = (8, if columns >= 120 { 0 } else { 5 });
         let rest = columns.saturating_sub(seq + (TIME_OCTETS - time_from) + 4 * GAP);
         let (agent, why) = (rest / 5, rest * 3 / 10);
-        Self { seq, time_from, agent, why, url: Some(rest - agent - why), paint }
+        Self { node: None, seq, time_from, agent, why, url: Some(rest - agent - why), paint }
+    }
+
+    /// With a column for the proxy that wrote a line, as much narrower is the last.
+    pub fn with_nodes(self) -> Self {
+        let url = self.url.map(|url| url.saturating_sub(NODE + GAP).max(URL_MIN));
+        Self { node: Some(NODE), url, ..self }
     }
 
     pub fn heading(&self) -> String {
         let time = if self.time_from == 0 { "TIME (UTC)" } else { "UTC" };
         let row = self.columns("SEQ", time, "AGENT", "WHY", "URL");
-        format!("{}\n", self.paint.faint(row.join("  ").trim_end()))
+        let node = self.node.map(|width| format!("{:<width$}  ", "NODE")).unwrap_or_default();
+        format!("{}\n", self.paint.faint(format!("{node}{}", row.join("  ").trim_end())))
     }
 
     /// With its line end.
@@ -59,7 +70,8 @@ impl Layout {
             Event::WouldDeny => self.paint.doubtful(why),
             Event::Exempted | Event::Tunnelled => self.paint.good(why),
         };
-        format!("{}  {}  {agent}  {why}  {url}\n", self.paint.faint(seq), self.paint.faint(time))
+        let node = self.node_cell(record.node.as_ref());
+        format!("{node}{}  {}  {agent}  {why}  {url}\n", self.paint.faint(seq), self.paint.faint(time))
     }
 
     /// The same of what the log says of itself.
@@ -67,7 +79,12 @@ impl Layout {
         let time = print_time(notice.time()).replace('T', " ");
         let (seq, time) = (notice.seq().to_string(), &time[self.time_from..TIME_OCTETS]);
         let row = self.columns(&seq, time, "-", notice.word(), &words(notice));
-        format!("{}\n", self.paint.faint(row.join("  ")))
+        format!("{}{}\n", self.node_cell(notice.node()), self.paint.faint(row.join("  ")))
+    }
+
+    fn node_cell(&self, node: Option<&Node>) -> String {
+        let name = node.map_or("-", Node::as_str);
+        self.node.map(|width| format!("{}  ", self.cell(name, width))).unwrap_or_default()
     }
 
     fn columns(&self, seq: &str, time: &str, agent: &str, why: &str, url: &str) -> [String; 5] {

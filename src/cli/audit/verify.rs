@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use super::place::PlaceFlags;
 use super::progress::Progress;
+use super::table::printable;
 use crate::audit::{Head, print_time};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
 use crate::files;
 use crate::limits::NAMED_LIST_OCTETS_MAX;
+use crate::review::Log;
 use crate::review::verify::{Findings, Notices, verify};
 
 #[derive(Args, Debug)]
@@ -48,17 +50,75 @@ pub struct VerifyArgs {
 pub struct Heads(pub Vec<Head>);
 
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
-    let log = args.place.log(&args.files)?;
+    let logs = args.place.logs(&args.files)?;
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
+    match logs.as_slice() {
+        [log] => {
+            let findings = check(args, log, &heads)?;
+            print(match args.format {
+                Form::Text => text(&findings),
+                Form::Json => format!("{:#}\n", object(&findings)),
+            })?;
+            Ok(exit(&findings))
+        }
+        logs => check_each(args, logs, &heads),
+    }
+}
+
+fn check(args: &VerifyArgs, log: &Log, heads: &[Head]) -> Result<Findings, Failure> {
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
-    let findings = verify(&log, &heads, !args.no_evidence, &mut tell)?;
-    drop(progress);
-    print(match args.format {
-        Form::Text => text(&findings),
-        Form::Json => format!("{:#}\n", object(&findings)),
-    })?;
-    Ok(if findings.faults.count == 0 { Exit::Done } else { Exit::No })
+    Ok(verify(log, heads, !args.no_evidence, &mut tell)?)
+}
+
+const fn exit(findings: &Findings) -> Exit {
+    if findings.faults.count == 0 { Exit::Done } else { Exit::No }
+}
+
+/// A published head is of one log: which of several it is not said.
+pub fn only_of_one(logs: &[Log], heads: &[Head]) -> Result<(), Failure> {
+    match logs.len() > 1 && !heads.is_empty() {
+        true => Err(anyhow::anyhow!("a published head is of one log: give --head with one --dir at a time"))
+            .or_exit(Exit::Usage),
+        false => Ok(()),
+    }
+}
+
+/// Each log for itself, under its name. A log that cannot be read keeps no other from being checked; the code is
+/// that of the worst.
+fn check_each(args: &VerifyArgs, logs: &[Log], heads: &[Head]) -> Result<Exit, Failure> {
+    only_of_one(logs, heads)?;
+    let (mut objects, mut is_whole, mut holds) = (Vec::new(), true, true);
+    for log in logs {
+        let dir = log.dir();
+        let dir = dir.to_string_lossy();
+        let outcome = check(args, log, &[]);
+        is_whole &= outcome.is_ok();
+        holds &= outcome.as_ref().is_ok_and(|findings| findings.faults.count == 0);
+        match (args.format, outcome) {
+            (Form::Text, Ok(findings)) => print(format!("{}:\n{}\n", printable(&dir), text(&findings)))?,
+            (Form::Text, Err(failure)) => print(format!("{}:\n{:#}\n\n", printable(&dir), failure.error))?,
+            (Form::Json, Ok(findings)) => {
+                let mut object = object(&findings);
+                object["dir"] = dir.into();
+                objects.push(object);
+            }
+            (Form::Json, Err(failure)) => {
+                objects.push(json!({ "dir": dir, "error": format!("{:#}", failure.error), "holds": false }));
+            }
+        }
+    }
+    match args.format {
+        Form::Text => {
+            print(format!("{}\n", if holds { "All of them hold." } else { "Not all of them hold." }))?
+        }
+        Form::Json => print(format!("{:#}\n", json!({ "holds": holds, "logs": objects })))?,
+    }
+    Ok(match (is_whole, holds) {
+        (false, _) => Exit::InputOutput,
+        (true, false) => Exit::No,
+        (true, true) => Exit::Done,
+    })
 }
 
 pub fn heads(text: &str) -> Result<Heads, String> {

@@ -19,10 +19,11 @@ use crate::store::as_far_as_known;
 /// Makes the profile that a record names, of that version of the table, or says why there is none.
 pub type MakeProfile = fn(&str, u32, &BTreeMap<String, String>) -> Result<Profile, String>;
 
-/// Decides the records of one log again.
+/// Decides the records of a log again, or of several.
 #[derive(Debug)]
 pub struct Replay {
-    shelf: Shelf,
+    /// Of each log.
+    shelves: Vec<Shelf>,
     under: Under,
     files: Files,
 }
@@ -40,7 +41,8 @@ enum Under {
 /// Parsed files, the ones used last.
 #[derive(Debug)]
 struct Files {
-    parsed: LruCache<(String, bool, Dialect), Arc<RobotsTxt>>,
+    /// By the log, too: what is missing from one is not there because another has it.
+    parsed: LruCache<(usize, String, bool, Dialect), Arc<RobotsTxt>>,
     octets: usize,
 }
 
@@ -58,11 +60,22 @@ impl Replay {
 
     fn new(audit_dir: &Path, under: Under) -> Self {
         let files = Files { parsed: LruCache::unbounded(), octets: 0 };
-        Self { shelf: Shelf::of(audit_dir), under, files }
+        Self { shelves: vec![Shelf::of(audit_dir)], under, files }
     }
 
-    /// Decides `record` again.
+    /// With the evidence of another log, too: they are counted from 0.
+    pub fn and(mut self, audit_dir: &Path) -> Self {
+        self.shelves.push(Shelf::of(audit_dir));
+        self
+    }
+
+    /// Decides `record` of the first log again.
     pub fn again(&mut self, record: &Record) -> Outcome {
+        self.again_of(0, record)
+    }
+
+    /// Decides `record` of that log again.
+    pub fn again_of(&mut self, log: usize, record: &Record) -> Outcome {
         let Some(robots) = record.robots.as_ref().filter(|_| record.is_of_robots()) else {
             // Without robots.txt no profile makes a difference.
             return again(record, &Evidence { profile: &Profile::default(), file: None, failed: None });
@@ -71,7 +84,7 @@ impl Replay {
             Ok(profile) => profile,
             Err(why) => return Outcome::Undecidable(why),
         };
-        match self.evidence(robots, &profile.dialect) {
+        match self.evidence(log, robots, &profile.dialect) {
             Ok((file, failed)) => {
                 let evidence = Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
                 again(record, &evidence)
@@ -82,16 +95,18 @@ impl Replay {
 
     fn evidence(
         &mut self,
+        log: usize,
         robots: &Robots,
         dialect: &Dialect,
     ) -> Result<(Option<Arc<RobotsTxt>>, Option<CaptureRecord>), String> {
+        let shelf = self.shelves.get(log).ok_or("no such log")?;
         let file = match &robots.sha256 {
-            Some(name) => Some(self.files.read(&self.shelf, name, robots.cut, dialect)?),
+            Some(name) => Some(self.files.read((log, shelf), name, robots.cut, dialect)?),
             None => None,
         };
         let failed = match robots.failed_capture.as_deref().filter(|_| needs_capture(robots)) {
             Some(name) => {
-                let content = content(&self.shelf, Kind::Capture, name)?;
+                let content = content(shelf, Kind::Capture, name)?;
                 let capture = serde_json::from_slice(&content);
                 Some(capture.map_err(|error| format!("{name} is no capture: {error}"))?)
             }
@@ -120,12 +135,12 @@ impl Under {
 impl Files {
     fn read(
         &mut self,
-        shelf: &Shelf,
+        (log, shelf): (usize, &Shelf),
         name: &str,
         cut: bool,
         dialect: &Dialect,
     ) -> Result<Arc<RobotsTxt>, String> {
-        let key = (name.to_owned(), cut, dialect.clone());
+        let key = (log, name.to_owned(), cut, dialect.clone());
         if let Some(known) = self.parsed.get(&key) {
             return Ok(Arc::clone(known));
         }

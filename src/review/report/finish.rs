@@ -7,7 +7,7 @@ use super::summary::{
     Asked, ExemptionUse, FileVersions, Forwarded, Outages, Report, Row, Standing, Unreachable,
 };
 use super::tally::{Entry, Key, Tally, Top};
-use super::{Survey, Use, Verified};
+use super::{Log, Survey, Use, Verified};
 use crate::limits::{EXEMPTION_NOTICE, REPORT_BARS_MAX};
 use crate::moment::Moment;
 
@@ -30,15 +30,18 @@ impl Survey {
         let end = self.until.unwrap_or(made_at);
         let mut decided = self.decided;
         decided.counted_seconds = self.decided_times.sum().total.as_secs();
+        let missing = self.losses.finish(&self.log, self.since.is_none());
+        let log = if self.logs.is_empty() { self.log } else { Log::together(&self.logs) };
         // No emptier than the log itself: before its first line nobody knows what there was.
-        let since = self.since.max(self.log.since);
+        let since = self.since.max(log.since);
         let until = self.until.map(|until| until.min(made_at));
         Report {
             courtesy: env!("CARGO_PKG_VERSION"),
             made_at,
             period: Asked { since: self.since, until: self.until, origins },
-            missing: self.losses.finish(&self.log, self.since.is_none()),
-            log: self.log,
+            missing,
+            log,
+            logs: self.logs,
             writers: self.writers,
             verified,
             forwarded: Forwarded {

@@ -17,6 +17,9 @@ pub struct Losses {
     torn_octets: u64,
     pruned_up_to: u64,
     pub unreadable: u64,
+    /// Of the logs before this one: lines removed, and lines that are not there.
+    pruned_before: u64,
+    absent_before: u64,
 }
 
 /// What a report says of it.
@@ -31,7 +34,8 @@ pub struct Missing {
     /// How often the end of the log was no whole line, as after a crash, and was set aside.
     pub torn: u64,
     pub torn_octets: u64,
-    /// Lines removed from the beginning of the log, being older than they are kept: up to this one.
+    /// Lines removed from the beginning of the log, being older than they are kept: up to this one. Of several
+    /// logs: how many.
     pub pruned_up_to: u64,
     /// Lines that the log should have by its numbers, and does not.
     pub absent_lines: u64,
@@ -77,6 +81,13 @@ impl Losses {
         self.pruned_up_to = self.pruned_up_to.max(pruned.last_seq);
     }
 
+    /// One of several logs has been read.
+    pub fn end_log(&mut self, log: &Log, from_start: bool) {
+        let pruned = std::mem::take(&mut self.pruned_up_to);
+        self.pruned_before = self.pruned_before.saturating_add(pruned);
+        self.absent_before = self.absent_before.saturating_add(log.absent(pruned, from_start));
+    }
+
     pub fn finish(mut self, log: &Log, from_start: bool) -> Missing {
         self.gaps.sort_by_key(|gap| (gap.since, gap.until, gap.lost));
         Missing {
@@ -85,8 +96,8 @@ impl Losses {
             largest_gaps: self.gaps,
             torn: self.torn,
             torn_octets: self.torn_octets,
-            pruned_up_to: self.pruned_up_to,
-            absent_lines: log.absent(self.pruned_up_to, from_start),
+            pruned_up_to: self.pruned_before.saturating_add(self.pruned_up_to),
+            absent_lines: self.absent_before.saturating_add(log.absent(self.pruned_up_to, from_start)),
             unreadable_lines: self.unreadable,
         }
     }

@@ -4,6 +4,7 @@
 mod events;
 mod finish;
 mod keys;
+mod logs;
 mod missing;
 mod series;
 mod site;
@@ -31,6 +32,7 @@ use tally::Tally;
 pub use events::{Events, EventsByReason};
 pub use finish::Request;
 pub use keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
+pub use logs::NamedLog;
 pub use missing::{LostRecords, Missing};
 pub use series::{Bucket, ByReason, OverTime};
 pub use site::Version;
@@ -46,6 +48,8 @@ pub struct Survey {
     until: Option<Moment>,
     sieve: Sieve,
     log: Log,
+    /// Those that have been read, of several.
+    logs: Vec<NamedLog>,
     writers: Writers,
     records: Records,
     decided: Decided,
@@ -77,6 +81,7 @@ impl Survey {
             until: filter.until,
             sieve: Sieve::new(filter),
             log: Log::default(),
+            logs: Vec::new(),
             writers: Writers::default(),
             records: Records::default(),
             decided: Decided::default(),
@@ -111,6 +116,13 @@ impl Survey {
             Content::Record(record) if is_admitted => self.record(&record),
             Content::Record(_) => {}
         }
+    }
+
+    /// One of several logs has been read, and what follows is of another.
+    pub fn end_log(&mut self, dir: &str) {
+        let log = std::mem::take(&mut self.log);
+        self.losses.end_log(&log, self.since.is_none());
+        self.logs.push(NamedLog { dir: dir.to_owned(), log });
     }
 
     /// Takes in what should be a line and is none.

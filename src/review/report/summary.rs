@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::events::{Events, EventsByReason};
 use super::keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
+use super::logs::NamedLog;
 use super::missing::Missing;
 use super::series::{ByReason, OverTime};
 use super::site::Version;
@@ -22,7 +23,11 @@ pub struct Report {
     #[serde(serialize_with = "print_moment")]
     pub made_at: Moment,
     pub period: Asked,
+    /// Of several, what they come to together.
     pub log: Log,
+    /// Each of several; left out of a report on one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<NamedLog>,
     pub writers: Writers,
     /// None where the log was not verified.
     pub verified: Option<Verified>,

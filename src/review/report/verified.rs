@@ -30,4 +30,17 @@ impl Verified {
             published_heads: published.len() as u64,
         }
     }
+
+    /// Of several logs: whether all hold. Only one has a head.
+    pub fn together(each: Vec<Self>) -> Self {
+        let is_alone = each.len() == 1;
+        let none = Self { holds: true, fault_count: 0, first_fault: None, head: None, published_heads: 0 };
+        each.into_iter().fold(none, |all, one| Self {
+            holds: all.holds && one.holds,
+            fault_count: all.fault_count.saturating_add(one.fault_count),
+            first_fault: all.first_fault.or(one.first_fault),
+            head: one.head.filter(|_| is_alone),
+            published_heads: one.published_heads,
+        })
+    }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::sections::{Kind, Line, Section, Table, facts, sections};
 use super::words::{instances, minute, number, period, subject, verification};
-use crate::review::report::Report;
+use crate::review::report::{NamedLog, Report};
 use crate::text::Html;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -50,6 +50,15 @@ fn heading(page: &mut String, report: &Report) {
     page.push_str("</dl>\n<p class=\"source\">");
     if let Some(head) = &report.log.head {
         let _ = write!(page, "Log up to line {}, <code>{}</code><br>", number(head.seq), Html(&head.hash));
+    }
+    for NamedLog { dir, log } in &report.logs {
+        let _ = write!(page, "Log <code>{}</code>", Html(dir));
+        let _ = match &log.head {
+            Some(head) => {
+                write!(page, " up to line {}, <code>{}</code><br>", number(head.seq), Html(&head.hash))
+            }
+            None => write!(page, ", without a line<br>"),
+        };
     }
     if let Some(instances) = instances(report) {
         let _ = write!(page, "Written {}<br>", Html(&instances));

@@ -6,7 +6,7 @@ use super::super::table::{columns, fit, printable};
 use super::sections::{Column, Kind, Line, Section, Table, facts, sections};
 use super::words::{instances, minute, number, period, subject, verification};
 use crate::cli::paint::Paint;
-use crate::review::report::{Bucket, Events, OverTime, Report};
+use crate::review::report::{Bucket, Events, NamedLog, OverTime, Report};
 
 const COLUMNS: usize = 100;
 const BAR_COLUMNS: usize = 20;
@@ -45,6 +45,10 @@ fn heading(text: &mut String, report: &Report, paint: Paint) {
     }
     if let Some(head) = &report.log.head {
         let _ = writeln!(text, "log up to line {} {}", number(head.seq), head.hash);
+    }
+    for NamedLog { dir, log } in &report.logs {
+        let head = log.head.as_ref().map(|head| format!(" up to line {} {}", number(head.seq), head.hash));
+        let _ = writeln!(text, "log {}{}", printable(dir), head.unwrap_or_else(|| ", without a line".into()));
     }
     if let Some(instances) = instances(report) {
         write_folded(text, &printable(&format!("written {instances}")), |line| line);

@@ -112,17 +112,22 @@ pub fn verification(report: &Report) -> String {
         Some(head) => format!("Verified up to line {}", number(head.seq)),
         None => "Verified".to_owned(),
     };
+    // Of several logs each is a chain of its own.
+    let (whole, broken) = match report.logs.is_empty() {
+        true => ("the log holds", "the log does not hold"),
+        false => ("each log holds", "not every log holds"),
+    };
     match (verified.fault_count, &verified.first_fault) {
         (0, _) if verified.published_heads == 0 => {
-            format!("{up_to}: the log holds in itself; no published head was given.")
+            format!("{up_to}: {whole} in itself; no published head was given.")
         }
         (0, _) => {
             let heads = plural(verified.published_heads, "published head");
-            format!("{up_to}: the log holds, against {heads}.")
+            format!("{up_to}: {whole}, against {heads}.")
         }
         (faults, first) => {
             let first = first.as_deref().unwrap_or_default();
-            format!("{up_to}: the log does not hold, {}. The first: {first}", plural(faults, "fault"))
+            format!("{up_to}: {broken}, {}. The first: {first}", plural(faults, "fault"))
         }
     }
 }

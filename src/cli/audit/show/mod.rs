@@ -55,13 +55,15 @@ const LISTED_MAX: usize = 20;
 const ID_OCTETS: usize = 26;
 
 pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
-    let log = args.place.log(&args.files)?;
-    let shelf = Shelf::of(&log.dir());
-    let mut search = Search::new(log, args.filter())?;
-    let mut lines: Vec<Vec<u8>> = Vec::new();
-    let is_whole = args.seq().is_some() || args.id.len() == ID_OCTETS;
-    let _ = search.run(&mut |line| {
-        lines.push(line.to_vec());
+    let logs = args.place.logs(&args.files)?;
+    let shelves: Vec<_> = logs.iter().map(|log| Shelf::of(&log.dir())).collect();
+    // A number is of one log, and other logs may have it, too.
+    let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_OCTETS;
+    let with_nodes = logs.len() > 1;
+    let mut search = Search::new(logs, args.filter())?;
+    let mut lines: Vec<(Vec<u8>, usize)> = Vec::new();
+    let _ = search.run(&mut |hit| {
+        lines.push((hit.line.to_vec(), hit.log));
         let enough = is_whole || lines.len() == LISTED_MAX;
         Ok(if enough { Taken::Enough } else { Taken::Good })
     })?;
@@ -72,12 +74,13 @@ pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
             eprintln!("there is no record {} in the log", args.id);
             Ok(Exit::No)
         }
-        [line] => show(args, line, &shelf).map(|()| exit),
+        [(line, log)] => show(args, line, &shelves[*log]).map(|()| exit),
         several => {
             let more = if several.len() == LISTED_MAX { "at least " } else { "" };
             eprintln!("{more}{} records begin with {}:", several.len(), args.id);
             let layout = Layout::new(false);
-            let rows = several.iter().filter_map(|line| record(line));
+            let layout = if with_nodes { layout.with_nodes() } else { layout };
+            let rows = several.iter().filter_map(|(line, _)| record(line));
             let rows = rows.map(|(record, _)| format!("{}  {}", record.id, layout.row(&record)));
             eprint!("{}", rows.collect::<String>());
             Ok(Exit::Usage)

@@ -1,0 +1,83 @@
+//! The logs that are read together: each as a stream of its own, whose next lines that match wait to be taken in
+//! the order of time. What a log has is given in the order of its chain.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::search::Judge;
+use crate::cli::exit::Failure;
+use crate::review::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
+
+/// A line that was found, without its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit<'a> {
+    pub line: &'a [u8],
+    /// Which of the logs has it, counted from 0.
+    pub log: usize,
+}
+
+/// One log.
+#[derive(Debug)]
+pub struct Source {
+    scan: Scan,
+    /// Those of the last block that match.
+    found: VecDeque<Vec<u8>>,
+}
+
+/// By what the next line of a log has its turn, and the log.
+type Turn = Reverse<((String, String), usize)>;
+
+impl Source {
+    /// `is_alone`: no other log is read with it.
+    pub fn new(log: Log, filter: &Filter, is_alone: bool) -> Result<Self, ScanError> {
+        let scan = Scan::new(log)?.between(filter.since, filter.until);
+        let scan = if is_alone { scan } else { scan.in_small_blocks() };
+        Ok(Self { scan, found: VecDeque::new() })
+    }
+
+    /// The next part of the log.
+    pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {
+        self.scan.next()
+    }
+
+    /// Reads on until there is a line that matches; what it is sorted by. None at the end, for now.
+    fn fill(&mut self, judge: &mut Judge) -> Option<(String, String)> {
+        while self.found.is_empty() {
+            let Some(block) = judge.block(self.scan.next())? else { continue };
+            for line in block.lines().filter(|line| judge.admits(line.octets)) {
+                self.found.push_back(line.octets.to_vec());
+            }
+        }
+        self.found.front().map(|line| Sieve::order(line))
+    }
+}
+
+/// How far reading has come in all of them.
+pub fn extent(sources: &[Source]) -> Extent {
+    sources.iter().map(|source| source.scan.extent()).fold(Extent { read: 0, total: 0 }, |sum, it| Extent {
+        read: sum.read.saturating_add(it.read),
+        total: sum.total.saturating_add(it.total),
+    })
+}
+
+/// Hands out what matches in all of them in the order of time, until `take` wants no more: then false.
+pub fn merge(
+    sources: &mut [Source],
+    judge: &mut Judge,
+    take: &mut dyn FnMut(&mut Judge, Hit<'_>) -> Result<bool, Failure>,
+) -> Result<bool, Failure> {
+    let mut turns: BinaryHeap<Turn> = BinaryHeap::with_capacity(sources.len());
+    for (log, source) in sources.iter_mut().enumerate() {
+        turns.extend(source.fill(judge).map(|order| Reverse((order, log))));
+    }
+    while let Some(Reverse((_, log))) = turns.pop() {
+        let Some(source) = sources.get_mut(log) else { continue };
+        let Some(line) = source.found.pop_front() else { continue };
+        if !take(judge, Hit { line: &line, log })? {
+            return Ok(false);
+        }
+        turns.extend(source.fill(judge).map(|order| Reverse((order, log))));
+        judge.progress.at(|| extent(sources), judge.lines);
+    }
+    Ok(true)
+}
