@@ -494,6 +494,25 @@ pub const PACKED_AT_ONCE: usize = 4;
 /// Distinct origins that the summary of one run counts.
 pub const ORIGINS_COUNTED_MAX: usize = 100_000;
 
+/// Connections of a command's own, each program and address once, that the summary of its run names.
+pub const OWN_CONNECTIONS_NAMED_MAX: usize = 5;
+
+/// Processes of a command, and threads of each, at whose sockets `courtesy run` looks.
+pub const RUN_PROCESSES_LOOKED_AT_MAX: usize = 256;
+
+/// Descriptors of all of them that one look reads.
+pub const RUN_DESCRIPTORS_LOOKED_AT_MAX: usize = 16 * 1024;
+
+/// What one look reads of each table of TCP connections: some 7,000 of them.
+pub const TCP_TABLE_OCTETS_MAX: u64 = 1 << 20;
+
+/// Connections of a command that are known to have been looked at; then they are forgotten, and those
+/// that are still there counted again.
+pub const SOCKETS_KNOWN_MAX: usize = 64 * 1024;
+
+/// The longest name of a program that is shown: the system keeps 15 octets of it.
+pub const PROGRAM_NAME_OCTETS_MAX: usize = 16;
+
 /// How long requests that a command left behind may go on after it has ended.
 pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
 

@@ -7,6 +7,7 @@
 
 mod here;
 mod java;
+mod php;
 pub mod print;
 pub mod trust;
 
@@ -28,6 +29,8 @@ pub struct Way {
     pub trust: Option<Trust>,
     /// Options for Java that are in effect already; ours come after them.
     pub java_options: String,
+    /// The directories that PHP reads settings from, with ours.
+    pub php_scan_dir: String,
 }
 
 /// The files by which clients trust our certificate authority.
@@ -62,12 +65,13 @@ enum Kind {
     Bundle,
     Wgetrc,
     JavaOptions,
+    PhpScanDir,
 }
 
-use Kind::{Authority, Bundle, JavaOptions, NoProxy, Proxy, Wgetrc, Yes};
+use Kind::{Authority, Bundle, JavaOptions, NoProxy, PhpScanDir, Proxy, Wgetrc, Yes};
 
 /// Names of proxies in both cases: who reads which, and which wins, differs from client to client.
-const TABLE: [(&str, Kind, &str); 25] = [
+const TABLE: [(&str, Kind, &str); 30] = [
     ("http_proxy", Proxy, "curl and wget, which do not read HTTP_PROXY (a CGI client could set it: httpoxy)"),
     ("HTTP_PROXY", Proxy, "Python, Go, Ruby, reqwest, axios, and most others"),
     ("https_proxy", Proxy, "curl, wget, and all that read HTTPS_PROXY"),
@@ -77,6 +81,8 @@ const TABLE: [(&str, Kind, &str); 25] = [
     ("no_proxy", NoProxy, "all of the above; an inherited list would lead around the proxy"),
     ("NO_PROXY", NoProxy, "all of the above; an inherited list would lead around the proxy"),
     ("NODE_USE_ENV_PROXY", Yes, "Node from 22.21 and 24 on; older ones follow no variable"),
+    ("PERL_LWP_ENV_PROXY", Yes, "Perl's LWP; without it, LWP follows no variable"),
+    ("MOJO_PROXY", Yes, "Perl's Mojo::UserAgent; without it, Mojo follows no variable"),
     ("SSL_CERT_FILE", Bundle, "OpenSSL, Go, Ruby, httpx, aiohttp, urllib, reqwest; replaces the system's"),
     ("CURL_CA_BUNDLE", Bundle, "curl, curl_cffi; replaces the system's"),
     ("REQUESTS_CA_BUNDLE", Bundle, "Python requests; replaces the system's"),
@@ -89,9 +95,16 @@ const TABLE: [(&str, Kind, &str); 25] = [
     ("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", Bundle, "gRPC; replaces its own"),
     ("NIX_SSL_CERT_FILE", Bundle, "programs from Nix; replaces the system's"),
     ("PERL_LWP_SSL_CA_FILE", Bundle, "Perl's LWP; replaces its own"),
+    ("MOJO_CA_FILE", Bundle, "Perl's Mojo::UserAgent; replaces the system's"),
+    ("NPM_CONFIG_CAFILE", Bundle, "npm; replaces its own, and what an npmrc names"),
     ("NODE_EXTRA_CA_CERTS", Authority, "Node and Bun; adds to their own"),
     ("DENO_CERT", Authority, "Deno; adds to its own"),
     ("WGETRC", Wgetrc, "wget, which trusts what its settings name; yours are in the file, too"),
+    (
+        "PHP_INI_SCAN_DIR",
+        PhpScanDir,
+        "PHP: its streams follow the proxy, its curl and streams trust the bundle",
+    ),
     ("JAVA_TOOL_OPTIONS", JavaOptions, "every Java virtual machine; Java follows no other variable"),
 ];
 
@@ -115,6 +128,7 @@ fn value(kind: Kind, way: &Way) -> Option<String> {
         Authority => file(|trust| &trust.authority),
         Bundle => file(|trust| &trust.bundle),
         Wgetrc => file(|trust| &trust.wgetrc),
+        PhpScanDir => Some(way.php_scan_dir.clone()),
         JavaOptions => Some(java_options(way)),
     }
 }

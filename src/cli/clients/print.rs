@@ -1,6 +1,8 @@
 //! The variables as each reader wants them. Values come from settings and paths: whatever is in
 //! them, no shell takes it for anything but text.
 
+use std::path::Path;
+
 use super::{Way, text, variables};
 
 /// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons save those who
@@ -29,7 +31,7 @@ pub fn docker(way: &Way) -> String {
     if super::reachable(way.proxy).ip().is_loopback() {
         words.push("--network host".to_owned());
     }
-    if let Some(dir) = way.trust.as_ref().and_then(|trust| trust.bundle.parent()) {
+    if let Some(dir) = super::php::own(&way.php_scan_dir).as_deref().and_then(Path::parent) {
         // Under its own path, so that the variables say the same inside and outside.
         let volume = format!("{0}:{0}:ro", text(dir));
         words.push(format!("--volume {}", posix_quoted(&volume)));

@@ -14,6 +14,7 @@ pub fn way(proxy: &str) -> Way {
         no_proxy: no_proxy::NoProxy::default(),
         trust: Some(trust),
         java_options: String::new(),
+        php_scan_dir: ":/state/clients/php".into(),
     }
 }
 
@@ -68,7 +69,9 @@ fn what_replaces_gets_the_bundle_and_what_adds_gets_our_authority() {
 #[test]
 fn without_interception_no_trust_is_changed() {
     let way = Way { trust: None, ..way("127.0.0.1:3128") };
-    assert!(variables(&way).iter().all(|variable| !variable.value.contains("/state/")));
+    let trusting = variables(&way).into_iter().filter(|variable| variable.value.contains("/state/"));
+    // Where PHP finds the proxy, and no more.
+    assert_eq!(trusting.map(|variable| variable.name).collect::<Vec<_>>(), ["PHP_INI_SCAN_DIR"]);
     assert_eq!(value_of(&way, "SSL_CERT_FILE"), None);
 }
 

@@ -17,13 +17,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::super::clients::Variable;
 use super::super::exit::{Exit, Failure};
 use super::super::resources::Resources;
+use super::connections::{OwnConnections, Watch};
 
 /// What a shell says of a command that cannot be executed, and of one that is not there.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Runs the command to its end, and returns the code that a shell would.
-pub fn run(command: &[OsString], variables: &[Variable], resources: &Resources) -> Result<u8, Failure> {
+/// Runs the command to its end, and returns the code that a shell would make
+/// of it, and the connections that it had without the proxy.
+pub fn run(
+    command: &[OsString],
+    variables: &[Variable],
+    resources: &Resources,
+) -> Result<(u8, OwnConnections), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before the command is there: from its first moment on, it is told.
@@ -33,16 +39,19 @@ pub fn run(command: &[OsString], variables: &[Variable], resources: &Resources) 
         let mut command = Command::new(program);
         command.args(arguments).envs(pairs);
         let child = resources.lend(|| command.spawn());
-        let status = wait(child.map_err(|error| not_started(program, &error))?, signals).await?;
-        Ok(code(status))
+        let child = child.map_err(|error| not_started(program, &error))?;
+        let (status, connections) = wait(child, signals).await?;
+        Ok((code(status), connections))
     })
 }
 
-async fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> {
+async fn wait(mut child: Child, mut signals: Signals) -> io::Result<(ExitStatus, OwnConnections)> {
+    let mut watch = Watch::new(child.id().unwrap_or_default());
     loop {
         tokio::select! {
-            status = child.wait() => return status,
+            status = child.wait() => return Ok((status?, watch.found)),
             number = signals.next() => pass_on(number, &child),
+            () = watch.rest() => watch.look(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! that leads its requests here, and the last word: `run` ends as it does.
 
 mod child;
+mod connections;
 mod summary;
 
 use std::fs::DirBuilder;
@@ -34,7 +35,9 @@ Examples:
   courtesy run --summary json --summary-file run.json -- scrapy crawl news
 
 The command is started with the variables of `courtesy env`; a client that follows none of them
-goes around the proxy, and the summary shows no requests then. Signals are passed on, and courtesy
+goes around the proxy. The summary warns when no request came, and when a process of the command
+was seen to have a TCP connection of its own (a look some times a second: short ones may escape).
+Signals are passed on, and courtesy
 ends with the command's own code: 128 and the signal's number when a signal ended it, 127 when
 there is no such command, 126 when it cannot be executed.
 
@@ -85,9 +88,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let ended = child::run(&args.command, &clients::variables(&way), &resources);
     let account = proxy.stop();
     // Without a command there is nothing to sum up.
-    let code = ended?;
+    let (code, connections) = ended?;
     let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
-    say(&Summary { run: id, flags, code, no_proxy, account }, args)?;
+    say(&Summary { run: id, flags, code, no_proxy, connections, account }, args)?;
     Ok(Exit::Command(code))
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::no_proxy::NoProxy;
 use super::super::private::Account;
+use super::connections::OwnConnections;
 use crate::audit::Reason;
 use crate::limits::ORIGINS_COUNTED_MAX;
 
@@ -25,6 +26,8 @@ pub struct Summary {
     /// The command's.
     pub code: u8,
     pub no_proxy: NoProxy,
+    /// Those that did not come by the proxy.
+    pub connections: OwnConnections,
     pub account: Account,
 }
 
@@ -40,11 +43,8 @@ impl Summary {
     fn text(&self) -> String {
         let Account { counts, audit, records } = &self.account;
         if counts.requests == 0 {
-            return format!(
-                "courtesy: no request came this way. Not every client follows the proxy variables, or trusts \
-                 the certificate authority: see courtesy doctor\n{}",
-                self.left_out()
-            );
+            let warnings = self.warnings().join("\n          ");
+            return format!("courtesy: {warnings}\n{}", self.left_out());
         }
         let more = if counts.origins == ORIGINS_COUNTED_MAX { "at least " } else { "" };
         let origins = plural(counts.origins as u64, "origin");
@@ -76,7 +76,35 @@ impl Summary {
             let count = plural(audit.lost, "record");
             text.push_str(&format!("          {count} could not be written to {}\n", records.display()));
         }
+        for warning in self.warnings() {
+            text.push_str(&format!("          warning: {warning}\n"));
+        }
         text + &self.left_out()
+    }
+
+    /// What the numbers do not say: that requests may have gone around.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.account.counts.requests == 0 {
+            warnings.push(
+                "no request came this way. Not every client follows the proxy variables, or trusts the \
+                 certificate authority: see courtesy doctor"
+                    .to_owned(),
+            );
+        }
+        let OwnConnections { count, named } = &self.connections;
+        if *count > 0 {
+            let each: Vec<_> = named.iter().map(|it| format!("{} to {}", it.program, it.address)).collect();
+            let perhaps = if self.no_proxy.hosts.is_empty() { "" } else { ", or is led by --no-proxy" };
+            let it = if *count == 1 { "it does" } else { "they do" };
+            let had = plural(*count, "connection");
+            warnings.push(format!(
+                "the command had {had} of its own ({}): {it} not come by the proxy, so nothing was decided or \
+                 recorded there. The program follows no variable{perhaps}: see courtesy doctor",
+                each.join(", ")
+            ));
+        }
+        warnings
     }
 
     /// What the command was told to go to directly: who does not see it would take it for crawled.
@@ -110,6 +138,8 @@ impl Summary {
             "reasons": reasons,
             "robots_txt": counts.copies,
             "failed": counts.failed,
+            "warning": (!self.warnings().is_empty()).then(|| self.warnings().join(" · ")),
+            "own_connections": self.connections,
             "no_proxy": self.no_proxy.variable(),
             "proxy_loopback": self.no_proxy.proxy_loopback,
             "records": { "written": audit.written, "lost": audit.lost, "file": records },
@@ -131,6 +161,7 @@ fn plural(count: u64, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connections::Named;
     use super::*;
     use crate::audit::Health;
     use crate::proxy::Counts;
@@ -139,7 +170,14 @@ mod tests {
         let audit = Health { written: counts.denied_in_all(), ..Health::default() };
         let account = Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
         let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
-        Summary { run: "1".into(), flags: " --state-dir /state".into(), code: 0, no_proxy, account }
+        Summary {
+            run: "1".into(),
+            flags: " --state-dir /state".into(),
+            code: 0,
+            no_proxy,
+            connections: OwnConnections::default(),
+            account,
+        }
     }
 
     #[test]
@@ -168,6 +206,27 @@ mod tests {
         let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
         assert_eq!(summary(one).text(), "courtesy: 1 request to 1 origin · 1 forwarded\n");
         assert!(summary(Counts::default()).text().contains("courtesy doctor"));
+    }
+
+    #[test]
+    fn connections_of_the_commands_own_are_a_warning() {
+        let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
+        let mut summary = summary(one);
+        assert_eq!(summary.json()["warning"], Value::Null);
+        let named = ["93.184.216.34:443", "[2001:db8::1]:80"]
+            .map(|address| Named { program: "httrack".into(), address: address.parse().unwrap() });
+        summary.connections = OwnConnections { count: 7, named: named.into() };
+        let text = summary.text();
+        let expected = "warning: the command had 7 connections of its own (httrack to 93.184.216.34:443, httrack \
+                        to [2001:db8::1]:80): they do not come by the proxy";
+        assert!(text.contains(expected), "{text}");
+        assert!(summary.json()["warning"].as_str().unwrap().starts_with("the command had 7 connections"));
+        assert_eq!(summary.json()["own_connections"]["named"][1]["address"], "[2001:db8::1]:80");
+        summary.account.counts = Counts::default();
+        summary.connections.count = 1;
+        assert!(
+            summary.text().contains("see courtesy doctor\n          the command had 1 connection of its own")
+        );
     }
 
     #[test]

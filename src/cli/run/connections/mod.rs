@@ -1,0 +1,98 @@
+//! Looks, while the command runs, which TCP connections its processes have that do not lead to the
+//! proxy. Best effort: what lives shorter than the time between two looks is not seen, and neither is a
+//! process that has left the command's tree.
+
+mod table;
+mod tree;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::clock::monotonic;
+use crate::limits::{OWN_CONNECTIONS_NAMED_MAX, SOCKETS_KNOWN_MAX};
+
+/// The first look; each further one after twice as long, up to [`INTERVAL_MAX`].
+const INTERVAL_FIRST: Duration = Duration::from_millis(20);
+const INTERVAL_MAX: Duration = Duration::from_millis(250);
+
+/// How long is waited for each unit of time that a look took: at most a fiftieth of a processor goes
+/// into them.
+const REST: u32 = 50;
+
+/// Connections of the command's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OwnConnections {
+    pub count: u64,
+    /// The first few of them, each program and address once.
+    pub named: Vec<Named>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Named {
+    pub program: String,
+    pub address: SocketAddr,
+}
+
+/// Follows the processes of one command.
+#[derive(Debug)]
+pub struct Watch {
+    root: u32,
+    /// The connections that were judged, by the inode of their socket.
+    known: HashSet<u64>,
+    pub found: OwnConnections,
+    interval: Duration,
+    cost: Duration,
+}
+
+impl Watch {
+    /// The command's first process is `root`.
+    pub fn new(root: u32) -> Self {
+        let (known, found) = <(HashSet<_>, OwnConnections)>::default();
+        Self { root, known, found, interval: INTERVAL_FIRST, cost: Duration::ZERO }
+    }
+
+    /// Until it is time for another look.
+    pub async fn rest(&self) {
+        sleep(self.interval.max(self.cost * REST)).await;
+    }
+
+    /// Looks once.
+    pub fn look(&mut self) {
+        let begun = monotonic();
+        self.interval = (self.interval * 2).min(INTERVAL_MAX);
+        if self.known.len() > SOCKETS_KNOWN_MAX {
+            self.known.clear();
+        }
+        let mut sockets = tree::sockets(self.root);
+        sockets.retain(|inode, _| !self.known.contains(inode));
+        if !sockets.is_empty() {
+            for connection in table::connections(self.root) {
+                if let Some(process) = sockets.get(&connection.inode) {
+                    self.known.insert(connection.inode);
+                    if connection.is_own() {
+                        self.note(tree::program(*process), connection.peer);
+                    }
+                }
+            }
+        }
+        self.cost = begun.elapsed();
+    }
+
+    fn note(&mut self, program: String, address: SocketAddr) {
+        self.found.count += 1;
+        let named = Named { program, address };
+        if self.found.named.len() < OWN_CONNECTIONS_NAMED_MAX && !self.found.named.contains(&named) {
+            warn!(
+                program = named.program,
+                address = %named.address,
+                "the command has a connection of its own, which does not come by the proxy"
+            );
+            self.found.named.push(named);
+        }
+    }
+}
