@@ -33,3 +33,13 @@ fn java_http_client() {
     let answers = run.four_by(run.client(client), "Java-http-client/");
     assert_eq!(answers[2].version, "2");
 }
+
+/// What `new URL(…).openStream()` and jsoup are made of.
+#[test]
+fn java_http_url_connection() {
+    let java = apt("java", "default-jdk-headless");
+    let site = Site::start();
+    let run = Run::of(&site);
+    let client = [java, program("UrlConnection.java")].into_iter().chain(site.four());
+    run.four_by(run.client(client), "Java/");
+}

@@ -51,7 +51,7 @@ fn git_without_trust() {
 }
 
 #[test]
-fn aria2() {
+fn aria2_without_trust() {
     apt("aria2c", "aria2");
     let site = Site::start();
     let aria2 = "aria2c --quiet --allow-overwrite=true --max-tries=1";
@@ -61,7 +61,7 @@ fn aria2() {
 }
 
 #[test]
-fn lynx() {
+fn lynx_without_trust() {
     apt("lynx", "lynx");
     let site = Site::start();
     let lynx = ["lynx", "-dump"];
@@ -70,7 +70,7 @@ fn lynx() {
 }
 
 #[test]
-fn pycurl() {
+fn pycurl_without_trust() {
     let script = "import os, sys, pycurl\n\
                   curl = pycurl.Curl()\n\
                   curl.setopt(pycurl.URL, sys.argv[2])\n\

@@ -4,12 +4,18 @@
 
 mod support;
 
-mod chromium;
+mod around;
+mod browsers;
 mod compiled;
 mod curl;
 mod git;
 mod gnutls;
 mod node;
+mod perl;
+mod php;
 mod python;
+mod ruby;
 mod strict;
 mod table;
+mod terminal;
+mod warning;

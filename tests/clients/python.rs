@@ -1,6 +1,6 @@
 //! Clients of Python.
 
-use crate::support::{Run, Site, program, python};
+use crate::support::{Run, Site, apt, program, python};
 
 #[test]
 fn urllib() {
@@ -25,6 +25,37 @@ fn requests() {
 fn httpx() {
     let site = Site::start();
     Run::of(&site).four([python("httpx"), program("fetch_httpx.py")], "python-httpx/");
+}
+
+#[test]
+fn httplib2() {
+    let site = Site::start();
+    Run::of(&site).four([python("httplib2"), program("fetch_httplib2.py")], "Python-httplib2/");
+}
+
+/// It reads robots.txt, too, where it is left to; here the proxy is to be asked.
+#[test]
+fn mechanize() {
+    let site = Site::start();
+    Run::of(&site).four([python("mechanize"), program("fetch_mechanize.py")], "Python-urllib/");
+}
+
+/// As it comes it follows nothing; it is given the proxy.
+#[test]
+fn urllib3_proxy_manager() {
+    let site = Site::start();
+    Run::of(&site).four([python("urllib3"), program("fetch_urllib3.py")], "python-urllib3/");
+}
+
+/// Debian's, over a libcurl with GnuTLS, which takes its authorities from no variable: it is told them.
+#[test]
+fn pycurl() {
+    let python = apt("/usr/bin/python3", "python3-pycurl");
+    let site = Site::start();
+    let run = Run::of(&site);
+    let client = [python.clone(), program("fetch_pycurl.py")];
+    run.four_by(run.client(client.into_iter().chain(site.four())), "PycURL/");
+    run.assert_refuses(&format!("{python} {} --as-it-comes", program("fetch_pycurl.py")));
 }
 
 /// It follows the variables when a session says `trust_env=True`.

@@ -11,5 +11,5 @@ mod site;
 pub use answer::answers;
 pub use inside::inside;
 pub use programs::{apt, node, program, python, with_modules};
-pub use run::{DISTRUST, MAYBE_DISTRUST, Run, assert_denied, end};
-pub use site::{Site, WELCOME};
+pub use run::{DISTRUST, Ended, MAYBE_DISTRUST, Run, assert_denied, end};
+pub use site::{SECRET, Site, WELCOME};

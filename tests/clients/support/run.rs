@@ -12,19 +12,23 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::answer::{Answer, answers};
-use super::site::{Seen, Site, WELCOME};
+use super::site::{SECRET, Seen, Site, WELCOME};
 
 /// Only a client that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(75);
 
 /// The variables by which clients trust the proxy.
-const TRUST: [&str; 6] = [
+const TRUST: [&str; 10] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
     "NODE_EXTRA_CA_CERTS",
     "WGETRC",
     "GIT_SSL_CAINFO",
+    "HTTPLIB2_CA_CERTS",
+    "MOJO_CA_FILE",
+    "NPM_CONFIG_CAFILE",
+    "PERL_LWP_SSL_CA_FILE",
 ];
 
 /// What the proxy says of a client that refuses its certificate by an alert, and of one that leaves.
@@ -147,33 +151,71 @@ impl<'a> Run<'a> {
         ended
     }
 
+    /// The same with a program that prints pages and no more: `command`, in words of a shell, asks for one
+    /// URL. Whether it prints the page of a refusal is its own affair.
+    #[track_caller]
+    pub fn pages(&self, command: &str, user_agent: &str) -> Ended {
+        let script = format!("for url; do {command} \"$url\"; done");
+        let client = ["sh", "-c", &script, "sh"].map(str::to_owned);
+        let ended = self.client(client.clone().into_iter().chain(self.site.four()));
+        assert_eq!(ended.stdout.matches(WELCOME).count(), 2, "{ended:#?}");
+        assert!(!ended.stdout.contains(SECRET), "{ended:#?}");
+        self.assert_four(&ended, user_agent);
+        ended
+    }
+
+    /// The client, led here but told of no authority, refuses the proxy's certificate.
+    #[track_caller]
+    pub fn assert_refuses(&self, command: &str) {
+        let seen = self.site.seen();
+        let without = TRUST.iter().flat_map(|name| ["-u", name]).map(str::to_owned);
+        let script = format!("{command} \"$0\"");
+        let client = ["sh".to_owned(), "-c".into(), script, self.site.url("https", "/page")];
+        let ended = self.client(["env".to_owned()].into_iter().chain(without).chain(client));
+        assert!(!ended.stdout.contains(WELCOME), "{ended:#?}");
+        assert_eq!(
+            self.summary()["requests"],
+            0,
+            "a client that distrusts the proxy asks for nothing: {ended:#?}"
+        );
+        assert_eq!(self.site.seen(), seen);
+    }
+
     /// What a client that asked for [`Site::four`] got, what the site saw and what the records say,
     /// held against robots.txt.
     #[track_caller]
     pub fn four_by(&self, ended: Ended, user_agent: &str) -> Vec<Answer> {
-        let urls = self.site.four();
         let answers = answers(&ended.stdout);
         let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
         assert_eq!(statuses, [200, 403, 200, 403], "{ended:#?}");
-
-        let summary = self.summary();
-        let numbers = ["requests", "forwarded", "denied", "failed"].map(|name| summary[name].clone());
-        assert_eq!(numbers, [4, 2, 2, 0], "{summary} {ended:#?}");
-
-        let records = self.records();
-        assert_eq!(records.len(), 2, "{records:#?}");
-        for (index, (answer, url)) in answers.iter().zip(&urls).enumerate() {
+        let records = self.assert_four(&ended, user_agent);
+        for (index, answer) in answers.iter().enumerate() {
             if answer.status == 200 {
                 assert!(answer.body.contains(WELCOME), "{answer:#?}");
                 assert_eq!(answer.record, "");
             } else {
-                assert_denied(&records[index / 2], url, user_agent);
                 assert_eq!(answer.record, records[index / 2]["id"], "the record that the client was told");
                 assert!(answer.body.contains("Disallow: /private/"), "{answer:#?}");
             }
         }
-        assert_polite(&self.site.seen());
         answers
+    }
+
+    /// Two pages were fetched and two denied, each with its record; these are returned.
+    #[track_caller]
+    fn assert_four(&self, ended: &Ended, user_agent: &str) -> Vec<Value> {
+        let summary = self.summary();
+        let numbers = ["requests", "forwarded", "denied", "failed"].map(|name| summary[name].clone());
+        assert_eq!(numbers, [4, 2, 2, 0], "{summary} {ended:#?}");
+        assert_eq!(summary["warning"], Value::Null, "{summary}");
+        let records = self.records();
+        assert_eq!(records.len(), 2, "{records:#?}");
+        let [_, by_http, _, by_https] = self.site.four();
+        for (record, url) in records.iter().zip([by_http, by_https]) {
+            assert_denied(record, &url, user_agent);
+        }
+        assert_polite(&self.site.seen());
+        records
     }
 }
 

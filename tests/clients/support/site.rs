@@ -18,6 +18,9 @@ use tempfile::TempDir;
 /// What the page says that is allowed.
 pub const WELCOME: &str = "You are welcome here.";
 
+/// What the page says that is not.
+pub const SECRET: &str = "Nobody sees this.";
+
 /// Line 3 is the one that refuses.
 const ROBOTS_TXT: &str = "# This file is obeyed.\nUser-agent: *\nDisallow: /private/\n";
 
@@ -51,22 +54,27 @@ struct Shared {
 
 impl Site {
     pub fn start() -> Self {
-        Self::at(Ipv4Addr::LOCALHOST, HOSTS[0])
+        Self::at(Ipv4Addr::LOCALHOST, HOSTS[0], [0, 0])
     }
 
     /// A site that is not on loopback, by its name.
     pub fn elsewhere() -> Self {
-        Self::at(Ipv4Addr::UNSPECIFIED, HOSTS[2])
+        Self::at(Ipv4Addr::UNSPECIFIED, HOSTS[2], [0, 0])
     }
 
-    fn at(ip: Ipv4Addr, host: &'static str) -> Self {
+    /// The same at the ports of HTTP and HTTPS, which a network of the test's own has free.
+    pub fn at_the_usual_ports() -> Self {
+        Self::at(Ipv4Addr::UNSPECIFIED, HOSTS[2], [80, 443])
+    }
+
+    fn at(ip: Ipv4Addr, host: &'static str, ports: [u16; 2]) -> Self {
         let directory = TempDir::new().expect("a directory");
         let tls = Arc::new(tls(&directory.path().join("root.pem")));
         let page = format!("<!doctype html><title>a page</title><p>{WELCOME}</p>\n");
         let files = [
             ("/robots.txt", ROBOTS_TXT.to_owned()),
             ("/page", page),
-            ("/private/page", "<p>Nobody sees this.</p>\n".to_owned()),
+            ("/private/page", format!("<p>{SECRET}</p>\n")),
         ];
         let files = files.into_iter().map(|(path, content)| (path.to_owned(), content.into_bytes()));
         let shared = Arc::new(Shared {
@@ -74,8 +82,9 @@ impl Site {
             seen: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
-        let http = listen(ip, Arc::clone(&shared), |shared, stream| shared.answer("http", stream));
-        let https = listen(ip, Arc::clone(&shared), move |shared, stream| {
+        let http =
+            listen((ip, ports[0]), Arc::clone(&shared), |shared, stream| shared.answer("http", stream));
+        let https = listen((ip, ports[1]), Arc::clone(&shared), move |shared, stream| {
             let connection = ServerConnection::new(Arc::clone(&tls)).expect("sound settings");
             shared.answer("https", StreamOwned::new(connection, stream));
         });
@@ -101,8 +110,10 @@ impl Site {
     }
 
     fn url_of(&self, host: &str, scheme: &str, path: &str) -> String {
-        let address = if scheme == "https" { self.https } else { self.http };
-        format!("{scheme}://{host}:{}{path}", address.port())
+        match (scheme, self.http.port(), self.https.port()) {
+            ("http", 80, _) | ("https", _, 443) => format!("{scheme}://{host}{path}"),
+            ("http", port, _) | (_, _, port) => format!("{scheme}://{host}:{port}{path}"),
+        }
     }
 
     /// What every client asks for: by HTTP and HTTPS, a page and a page that is disallowed.
@@ -126,6 +137,11 @@ impl Site {
         }
     }
 
+    /// Serves this text at `path`.
+    pub fn publish_text(&self, path: &str, text: &str) {
+        self.shared.files.lock().expect("no test holds it").insert(path.to_owned(), text.into());
+    }
+
     /// What has reached it so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().expect("no test holds it").clone()
@@ -143,11 +159,11 @@ impl Drop for Site {
 }
 
 fn listen(
-    ip: Ipv4Addr,
+    address: (Ipv4Addr, u16),
     shared: Arc<Shared>,
     answer: impl Fn(&Shared, TcpStream) + Send + Sync + 'static,
 ) -> SocketAddr {
-    let listener = TcpListener::bind((ip, 0)).expect("a free port");
+    let listener = TcpListener::bind(address).expect("a free port");
     let address = listener.local_addr().expect("its address");
     let answer = Arc::new(answer);
     std::thread::spawn(move || {
