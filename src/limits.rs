@@ -332,7 +332,7 @@ pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
 pub const NOTICES_WAITING_MAX: usize = 128;
 
-/// Changes of settings that have a notice each in an hour; those beyond are told together.
+/// Changes of settings that have a notice each in an hour; those beyond share one.
 pub const SETTINGS_NOTICES_MAX: usize = 30;
 
 /// The time in which that is counted.

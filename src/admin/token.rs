@@ -25,7 +25,7 @@ pub struct Secret {
     tag: [u8; 32],
 }
 
-/// Of this process: a tag tells nothing to others.
+/// Random for each process, so that a tag reveals nothing elsewhere.
 static KEYED: LazyLock<Hmac<Sha256>> = LazyLock::new(|| {
     let mut key = [0; 32];
     provider().secure_random.fill(&mut key).expect("the system has random numbers");

@@ -1,5 +1,5 @@
 //! What the log says of itself: lines of the same chain that are no decision. Members in
-//! alphabetical order, as in a record. None has a `reason`: by that member records are told from notices.
+//! alphabetical order, as in a record. None has a `reason`: only records have that member.
 //!
 //! To add a kind, write its struct below, with the members that all have (`event`, `node`, `prev`, `seq`,
 //! `time`), and give it a row in [`notices!`].
@@ -198,7 +198,7 @@ pub enum How {
 pub struct SettingsChanged {
     /// In alphabetical order of their keys.
     pub changes: Vec<Change>,
-    /// Settings that name a file whose content is another, which is not told.
+    /// Settings that name a file whose content has changed; the content is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<String>,
     /// Of all settings in effect from now on: the SHA-256, in hexadecimal, of one JSON object in canonical form
@@ -207,7 +207,7 @@ pub struct SettingsChanged {
     pub event: SettingsEvent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
-    /// How many changes before this one are told by it, because there were too many for a notice each.
+    /// How many changes before the last share this notice, because there were too many for a notice each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<u64>,
     pub prev: String,

@@ -79,7 +79,7 @@ pub(super) struct Bells {
     /// The settings are others.
     pub changed: Notify,
     /// A notice is to be written.
-    pub said: Notify,
+    pub notice: Notify,
     /// What waits is to be written, and then nothing more.
     pub end: Notify,
 }
@@ -169,7 +169,7 @@ impl Scribe {
             biased;
             () = bells.hang_up.notified() => Woken::HangUp,
             () = bells.changed.notified() => Woken::Changed,
-            () = bells.said.notified() => Woken::Jobs,
+            () = bells.notice.notified() => Woken::Jobs,
             kept = self.exhibits.done() => Woken::Evidence(kept),
             count = jobs.recv_many(batch, RECORDS_WAITING_MAX), if has_room && !is_ending => match count {
                 0 => Woken::End,
@@ -245,7 +245,7 @@ impl Scribe {
     /// The lines, behind those that the writer itself has to say.
     fn write(&mut self, lines: Vec<Content>) {
         let ready = self.check_file();
-        self.found.extend(self.work.take_said(self.found.len()));
+        self.found.extend(self.work.take_notices(self.found.len()));
         let mut page = Page::after(&self.head, self.recorded, self.config.load().node.clone());
         let loss = self.status.loss();
         let gap = loss.clone().map(|loss| loss.gap(self.clock.wall()));

@@ -62,7 +62,7 @@ impl Scribe {
 
     /// The last words: what was written is on the disk, whatever the setting.
     pub(super) fn finish(&mut self) {
-        self.found.extend(self.work.take_last());
+        self.found.extend(self.work.take_last_notices());
         if !self.found.is_empty() || self.status.has(Trouble::Records) {
             // What is lost is still to be said where it is missing.
             self.commit(&mut Vec::new(), &[]);

@@ -47,9 +47,9 @@ struct Held {
     /// Records that wait for their evidence.
     waiting: Vec<Waiting>,
     /// Notices that wait to be written, before any record, however long that takes.
-    said: Vec<Notice>,
+    notices: Vec<Notice>,
     /// Those that are to be written last.
-    last: Vec<Notice>,
+    last_notices: Vec<Notice>,
 }
 
 /// Who is told how it went with a line.
@@ -164,31 +164,31 @@ impl Work {
     }
 
     /// Is written as soon as it can be. False: too many wait already.
-    pub fn say(&self, notice: Notice) -> bool {
+    pub fn queue_notice(&self, notice: Notice) -> bool {
         let mut held = self.held();
-        let has_room = held.said.len() < NOTICES_WAITING_MAX;
+        let has_room = held.notices.len() < NOTICES_WAITING_MAX;
         if has_room {
-            held.said.push(notice);
+            held.notices.push(notice);
         }
         has_room
     }
 
     /// Is written when all else is.
-    pub fn say_last(&self, notice: Notice) {
-        self.held().last.push(notice);
+    pub fn queue_last_notice(&self, notice: Notice) {
+        self.held().last_notices.push(notice);
     }
 
     /// What is to be written as soon as it can be, where fewer than are allowed to wait do so at the writer's.
-    pub fn take_said(&self, waiting: usize) -> Vec<Notice> {
+    pub fn take_notices(&self, waiting: usize) -> Vec<Notice> {
         let mut held = self.held();
-        if waiting < NOTICES_WAITING_MAX { mem::take(&mut held.said) } else { Vec::new() }
+        if waiting < NOTICES_WAITING_MAX { mem::take(&mut held.notices) } else { Vec::new() }
     }
 
     /// What is to be written at the end, in its order.
-    pub fn take_last(&self) -> Vec<Notice> {
+    pub fn take_last_notices(&self) -> Vec<Notice> {
         let mut held = self.held();
-        let mut notices = mem::take(&mut held.said);
-        notices.append(&mut held.last);
+        let mut notices = mem::take(&mut held.notices);
+        notices.append(&mut held.last_notices);
         notices
     }
 

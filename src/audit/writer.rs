@@ -188,15 +188,15 @@ impl Writer {
 
     /// Has a line written that is no record, before the records that are written from now on; it waits until it
     /// can be. False: it is not, since too many wait already.
-    pub fn say(&self, notice: Notice) -> bool {
-        let is_taken = self.work.say(notice);
-        self.bells.said.notify_one();
+    pub fn queue_notice(&self, notice: Notice) -> bool {
+        let is_taken = self.work.queue_notice(notice);
+        self.bells.notice.notify_one();
         is_taken
     }
 
     /// Has a line written that is no record when the writer is closed, behind all others.
-    pub fn say_last(&self, notice: Notice) {
-        self.work.say_last(notice);
+    pub fn queue_last_notice(&self, notice: Notice) {
+        self.work.queue_last_notice(notice);
     }
 
     /// Whether nothing may be served now: records cannot be written, and the setting says to stop.

@@ -1,5 +1,5 @@
 //! The settings as the log of denials names them: all of them by one digest, and each that changes by its old
-//! and its new value. No secret is told: those are in files that settings only name, and what a URL has before
+//! and its new value. No secret is in it: those are in files that settings only name, and what a URL has before
 //! its host is left out.
 
 use std::collections::BTreeMap;

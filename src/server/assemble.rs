@@ -40,7 +40,7 @@ pub struct Assembly {
     pub(super) token: Arc<Token>,
     pub(super) decisions: Arc<Decisions>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Tells the log of the proxy itself.
+    /// Writes the notices of the proxy itself.
     pub lifecycle: Arc<Lifecycle>,
     /// What is in effect.
     pub(super) settings: Arc<ArcSwap<Settings>>,

@@ -1,6 +1,6 @@
-//! What the log says of the proxy itself: that it was started, by which settings, that these are others, that it
-//! was stopped. A file of settings that changes all the time does not fill the log: beyond so many an hour,
-//! changes are told together.
+//! What the log says of the proxy itself: that it was started, with which settings, that these have changed,
+//! that it was stopped. A configuration file that changes all the time does not fill the log: beyond so many an
+//! hour, changes share one notice.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +21,12 @@ use crate::policy::profile;
 pub struct Lifecycle {
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
-    told: Mutex<Told>,
+    logged: Mutex<Logged>,
 }
 
-/// What the log says of the settings.
+/// The settings as the log has them.
 #[derive(Debug)]
-struct Told {
+struct Logged {
     settings: Settings,
     /// When each of the last notices was written.
     recent: VecDeque<Instant>,
@@ -46,14 +46,14 @@ struct Waiting {
 impl Lifecycle {
     /// Of a proxy that is to be started with these settings.
     pub fn new(audit: Arc<Writer>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        let told = Told { settings, recent: VecDeque::new(), waiting: None };
-        Self { audit, clock, told: Mutex::new(told) }
+        let logged = Logged { settings, recent: VecDeque::new(), waiting: None };
+        Self { audit, clock, logged: Mutex::new(logged) }
     }
 
     /// The proxy begins to serve: to be called before it takes the first request.
     pub fn started(&self, how: How) {
-        let digest = self.told().settings.digest();
-        self.say(Notice::Started(Started {
+        let digest = self.logged().settings.digest();
+        self.queue(Notice::Started(Started {
             digest,
             event: StartedEvent::It,
             how,
@@ -68,26 +68,26 @@ impl Lifecycle {
 
     /// The proxy goes on by `settings`; `contents` are those that name a file which has another content.
     pub fn changed(&self, who: Who, settings: Settings, contents: &[&'static str]) {
-        let mut told = self.told();
-        let is_other = told.latest() != &settings || !contents.is_empty();
+        let mut logged = self.logged();
+        let is_other = logged.latest() != &settings || !contents.is_empty();
         if !is_other {
             return;
         }
-        let former = told.waiting.take();
+        let former = logged.waiting.take();
         let (mut all, count) = former.map_or_else(Default::default, |it| (it.contents, it.count));
         all.extend(contents);
-        told.waiting = Some(Waiting { settings, contents: all, who, count: count + 1 });
-        self.tell(&mut told, monotonic());
+        logged.waiting = Some(Waiting { settings, contents: all, who, count: count + 1 });
+        self.write_waiting(&mut logged, monotonic());
     }
 
-    /// Tells what was too much to be told at once, where that is over.
-    pub fn tell_omitted(&self) {
-        self.tell(&mut self.told(), monotonic());
+    /// Writes the changes that were too many for a notice each, once there is room again.
+    pub fn write_omitted(&self) {
+        self.write_waiting(&mut self.logged(), monotonic());
     }
 
     /// The proxy has ended: to be called when nothing is served any more. It is the last line of the log.
     pub fn stopped(&self, why: &str) {
-        self.audit.say_last(Notice::Stopped(Stopped {
+        self.audit.queue_last_notice(Notice::Stopped(Stopped {
             event: StoppedEvent::It,
             node: None,
             prev: String::new(),
@@ -97,15 +97,15 @@ impl Lifecycle {
         }));
     }
 
-    fn tell(&self, told: &mut Told, now: Instant) {
-        told.recent.retain(|time| now.duration_since(*time) < SETTINGS_NOTICES_TIME);
-        if told.recent.len() >= SETTINGS_NOTICES_MAX {
+    fn write_waiting(&self, logged: &mut Logged, now: Instant) {
+        logged.recent.retain(|time| now.duration_since(*time) < SETTINGS_NOTICES_TIME);
+        if logged.recent.len() >= SETTINGS_NOTICES_MAX {
             return;
         }
-        let Some(Waiting { settings, contents, who, count }) = told.waiting.take() else { return };
-        told.recent.push_back(now);
-        self.say(Notice::SettingsChanged(SettingsChanged {
-            changes: told.settings.changes(&settings),
+        let Some(Waiting { settings, contents, who, count }) = logged.waiting.take() else { return };
+        logged.recent.push_back(now);
+        self.queue(Notice::SettingsChanged(SettingsChanged {
+            changes: logged.settings.changes(&settings),
             contents: contents.into_iter().map(str::to_owned).collect(),
             digest: settings.digest(),
             event: SettingsEvent::It,
@@ -116,23 +116,23 @@ impl Lifecycle {
             time: self.clock.wall(),
             who,
         }));
-        told.settings = settings;
+        logged.settings = settings;
     }
 
-    fn say(&self, notice: Notice) {
+    fn queue(&self, notice: Notice) {
         let word = notice.word();
-        if !self.audit.say(notice) {
+        if !self.audit.queue_notice(notice) {
             warn!("the notice {word} is missing from the denial log, which cannot be written");
         }
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn logged(&self) -> std::sync::MutexGuard<'_, Logged> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Told {
-    /// Those in effect, told or not.
+impl Logged {
+    /// Those in effect, whether there is a notice of them or not.
     fn latest(&self) -> &Settings {
         self.waiting.as_ref().map_or(&self.settings, |waiting| &waiting.settings)
     }
@@ -186,7 +186,7 @@ mod tests {
         }
         lifecycle.changed(Who::Hup, settings(Mode::Observe), &["clients.users_file"]);
         let later = monotonic() + SETTINGS_NOTICES_TIME;
-        lifecycle.tell(&mut lifecycle.told(), later);
+        lifecycle.write_waiting(&mut lifecycle.logged(), later);
         audit.close().unwrap();
         let notices = notices(dir.path());
         assert_eq!(notices.len(), SETTINGS_NOTICES_MAX + 1);
@@ -205,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (lifecycle, audit) = lifecycle(dir.path());
         lifecycle.changed(Who::Hup, Settings::default(), &[]);
-        lifecycle.tell_omitted();
+        lifecycle.write_omitted();
         audit.close().unwrap();
         assert_eq!(notices(dir.path()), []);
     }

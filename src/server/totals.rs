@@ -56,7 +56,7 @@ impl Totals {
         Ok(Self { end, thread: Some(thread) })
     }
 
-    /// Tells the last, which are written behind all records.
+    /// Queues the last, which are written behind all records.
     pub fn end(&mut self) {
         self.end.cancel();
         if let Some(thread) = self.thread.take() {
@@ -71,17 +71,17 @@ async fn tell(account: &Account, mut told: Told, end: CancellationToken, interva
             () = sleep(interval) => told = told.tell(account),
             () = end.cancelled() => break,
         }
-        account.lifecycle.tell_omitted();
+        account.lifecycle.write_omitted();
     }
-    account.lifecycle.tell_omitted();
-    account.audit.say_last(told.until_now(account).0);
+    account.lifecycle.write_omitted();
+    account.audit.queue_last_notice(told.until_now(account).0);
 }
 
 impl Told {
     /// Tells what there was since the last time. What cannot be told is told with the next.
     fn tell(self, account: &Account) -> Self {
         let (notice, next) = self.until_now(account);
-        if account.audit.say(notice) {
+        if account.audit.queue_notice(notice) {
             return next;
         }
         warn!("the totals since {} wait: denial records cannot be written", audit::print_time(self.until));
@@ -118,7 +118,7 @@ mod tests {
 
     /// Hours without a request, each of them short.
     #[test]
-    fn hours_in_which_nothing_is_decided_are_told_too_and_so_is_the_last() {
+    fn hours_in_which_nothing_is_decided_have_totals_and_so_has_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = ManualClock::starting_at(Moment::from_millis(1_795_176_000_123));
         let audit = Arc::new(Writer::open(Config::new(dir.path().to_owned()), Arc::clone(&clock)).unwrap());

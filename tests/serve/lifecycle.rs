@@ -66,7 +66,7 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
     fs::write(&file, format!("[audit]\nnode = \"crawler-3\"\n[robots]\nmode = \"observe\"\n{secret}"))
         .unwrap();
     served.signal("HUP");
-    until("the settings are told", || events(&lines(dir.path())).contains(&"settings"));
+    until("there is a notice of the settings", || events(&lines(dir.path())).contains(&"settings"));
     assert_eq!(served.get(&site.url("/private/b")), 200);
     // What is refused is no change, and neither is what stays the same.
     fs::write(&file, "[robots]\nmode = \"obsrve\"\n").unwrap();
@@ -78,7 +78,7 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
     assert!(adding.wait().unwrap().success());
     let with_users = format!("[audit]\nnode = \"crawler-4\"\n[clients]\nusers_file = {users:?}\n");
     fs::write(&file, &with_users).unwrap();
-    until("the watched file is told", || {
+    until("there is a notice of the watched file", || {
         events(&lines(dir.path())).iter().filter(|event| **event == "settings").count() == 2
     });
     served.terminate();
@@ -124,7 +124,7 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
 }
 
 #[test]
-fn a_proxy_that_was_killed_is_told_from_one_that_was_stopped() {
+fn a_proxy_that_was_killed_shows_in_the_log() {
     let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
     let killed = Served::start(dir.path(), &[]);
     assert_eq!(killed.get(&site.url("/private/a")), 403);
@@ -142,7 +142,7 @@ fn a_proxy_that_was_killed_is_told_from_one_that_was_stopped() {
 
 /// The log cannot be written: it is tried again, and the first line is still how the proxy was started.
 #[test]
-fn how_the_proxy_was_started_is_told_when_the_log_can_be_written() {
+fn how_the_proxy_was_started_is_written_as_soon_as_the_log_can_be() {
     let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
     fs::create_dir(dir.path().join("audit")).unwrap();
     let file = dir.path().join("audit/denials.jsonl");

@@ -166,7 +166,7 @@ fn totals_count_the_records_between_them_over_files_and_anew_in_each_process() {
     block_on(writer.note(totals())).unwrap();
     block_on(writer.note(totals())).unwrap();
     write_all(&writer, &[Exempted, Tunnelled, Tunnelled]);
-    writer.say_last(totals());
+    writer.queue_last_notice(totals());
     drop(writer);
     let expected = [[2, 0, 0, 1], [0; 4], [0, 1, 2, 0]];
     assert_eq!(recorded(dir.path()), expected);
@@ -184,13 +184,13 @@ fn totals_count_the_records_between_them_over_files_and_anew_in_each_process() {
 fn records_that_are_lost_are_not_counted_and_notices_wait_until_they_can_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let writer = failure::full_disk(dir.path(), |_| {});
-    assert!(writer.say(stopped("first")));
+    assert!(writer.queue_notice(stopped("first")));
     block_on(writer.write(minimal(), Vec::new())).unwrap_err();
-    writer.say(totals());
+    writer.queue_notice(totals());
     failure::make_room(dir.path(), &writer);
     until("it heals", || writer.health().failing.is_none());
     write(&writer);
-    writer.say(totals());
+    writer.queue_notice(totals());
     drop(writer);
     let words: Vec<_> = chain(dir.path())
         .iter()
@@ -209,7 +209,7 @@ fn so_many_notices_wait_and_no_more() {
     let writer = failure::full_disk(dir.path(), |_| {});
     // Those that the writer has taken are apart from those that wait for it.
     let most = 3 * crate::limits::NOTICES_WAITING_MAX;
-    let taken = (0..10 * most).filter(|_| writer.say(totals())).count();
+    let taken = (0..10 * most).filter(|_| writer.queue_notice(totals())).count();
     assert!(taken < most, "{taken}");
 }
 
@@ -217,10 +217,10 @@ fn so_many_notices_wait_and_no_more() {
 fn what_is_to_be_last_is_last() {
     let dir = tempfile::tempdir().unwrap();
     let writer = open(dir.path()).unwrap();
-    writer.say_last(totals());
-    writer.say_last(stopped("SIGTERM"));
+    writer.queue_last_notice(totals());
+    writer.queue_last_notice(stopped("SIGTERM"));
     write(&writer);
-    writer.say(stopped("said"));
+    writer.queue_notice(stopped("said"));
     drop(writer);
     let whys: Vec<_> = chain(dir.path())
         .into_iter()
