@@ -6,6 +6,7 @@ mod blocks;
 mod brief;
 pub mod filter;
 mod listing;
+mod neighbours;
 mod piece;
 pub mod replay;
 pub mod report;
@@ -13,5 +14,6 @@ mod scan;
 pub mod verify;
 
 pub use filter::{Filter, Sieve};
+pub use neighbours::{Beside, Standing};
 pub use piece::{Block, Extent, Line, Log, Piece, Rest, ScanError};
 pub use scan::Scan;

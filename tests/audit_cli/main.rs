@@ -6,6 +6,7 @@ mod merge;
 mod query;
 mod show;
 mod support;
+mod tampering;
 mod warc;
 #[path = "../evidence/warcio.rs"]
 mod warcio;

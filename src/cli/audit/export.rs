@@ -31,7 +31,10 @@ compute has an apostrophe before it. WARC has the evidence that the records name
 robots.txt once, answers and file; if FILE ends in .gz, each record of it is compressed by itself. A
 file is made so that only you can read it.
 
-Exit codes: 0 done · 1 evidence is missing or was changed; the rest is written · 2 usage · 69 there
+A record that was changed after being written, so that its text is not what its hash was made of, is left
+out in every format, and said on standard error.
+
+Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is written · 2 usage · 69 there
 is no log · 74 a part of it could not be read, or the output could not be written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
@@ -77,7 +80,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     match written {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
         Err(failure) => Err(failure),
-        Ok(exit) => Ok(match search.conclude() {
+        Ok(exit) => Ok(match search.conclude("left out") {
             Exit::Done => exit,
             unreadable => unreadable,
         }),
@@ -100,7 +103,10 @@ fn write(
 
 fn write_records(form: Form, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
     let mut printer = Printer::new(form, output, false, false)?;
-    let _ = search.run(&mut |hit| Ok(printer.print(hit.line)?))?;
+    let _ = search.run(&mut |hit| match hit.is_changed {
+        true => Ok(Taken::Good),
+        false => Ok(printer.print(hit)?),
+    })?;
     printer.flush()?;
     Ok(Exit::Done)
 }
@@ -117,6 +123,7 @@ fn write_evidence(
     };
     let mut archive = Archive::new(dirs, output, packing, &info)?;
     let _ = search.run(&mut |hit| match record(hit.line) {
+        _ if hit.is_changed => Ok(Taken::Good),
         Some((record, _)) => {
             archive.add(hit.log, &record)?;
             Ok(Taken::Good)

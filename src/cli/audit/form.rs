@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::ValueEnum;
 
 use super::search::Taken;
+use super::sources::Hit;
 use super::{sheet, table};
 use crate::audit::{Content, Record, split};
 use crate::text;
@@ -52,7 +53,9 @@ impl<W: Write> Printer<W> {
         })
     }
 
-    pub fn print(&mut self, line: &[u8]) -> io::Result<Taken> {
+    /// A line that was changed is marked in the table and left out of CSV, which has no hash to check;
+    /// JSON Lines are what is in the log.
+    pub fn print(&mut self, Hit { line, is_changed, .. }: Hit<'_>) -> io::Result<Taken> {
         match self {
             Self::Json { output, is_terminal: false } => {
                 output.write_all(line)?;
@@ -63,10 +66,15 @@ impl<W: Write> Printer<W> {
                 writeln!(output, "{}", text::shown(&line, text::escape_json))?;
             }
             Self::Table { layout, output } => match content(line) {
-                Some((Content::Record(record), _)) => output.write_all(layout.row(&record).as_bytes())?,
-                Some((Content::Notice(notice), _)) => output.write_all(layout.notice(&notice).as_bytes())?,
+                Some((Content::Record(record), _)) => {
+                    output.write_all(layout.row(&record, is_changed).as_bytes())?;
+                }
+                Some((Content::Notice(notice), _)) => {
+                    output.write_all(layout.notice(&notice, is_changed).as_bytes())?;
+                }
                 None => return Ok(Taken::Damaged),
             },
+            Self::Csv(_) if is_changed => {}
             Self::Csv(sheet) => match content(line) {
                 Some((Content::Record(record), hash)) => {
                     sheet.write_record(sheet::row(&record, hash)).map_err(told)?;
@@ -78,6 +86,15 @@ impl<W: Write> Printer<W> {
             },
         }
         Ok(Taken::Good)
+    }
+
+    /// What has been done with changed lines, for [`super::search::Search::conclude`].
+    pub const fn changed_are(&self) -> &'static str {
+        match self {
+            Self::Table { .. } => "marked with ! in the table",
+            Self::Json { .. } => "printed as in the log",
+            Self::Csv(_) => "left out",
+        }
     }
 
     pub fn flush(&mut self) -> io::Result<()> {

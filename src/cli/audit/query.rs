@@ -12,6 +12,7 @@ use super::form::{Form, Printer};
 use super::is_broken_pipe;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
+use super::sources::Hit;
 use crate::cli::exit::{Exit, Failure};
 use crate::limits::{FOLLOW_INTERVAL, QUERY_TAIL_MAX};
 
@@ -32,8 +33,12 @@ The table's first column is what `courtesy audit show` takes. Times are UTC. JSO
 lines of the log, hashes included. In CSV a cell that a spreadsheet would compute has an apostrophe
 before it.
 
-Exit codes: 0 done, whether or not there was any · 2 usage · 69 there is no log · 74 a part of it
-could not be read")]
+The hash of each record that matches is made again. One that was changed after being written is marked
+with ! before its number in the table, printed as it is in JSON, left out of CSV, and counted on standard
+error. Whether lines were removed or exchanged is for courtesy audit verify to say.
+
+Exit codes: 0 done, whether or not there was any · 1 a record that matches was changed · 2 usage · 69
+there is no log · 74 a part of it could not be read")]
 pub struct QueryArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -62,32 +67,33 @@ pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let mut search = Search::new(logs, args.filters.filter())?.with_notices();
     match print(args, &mut search, with_nodes) {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
-        outcome => outcome.map(|()| search.conclude()),
+        outcome => outcome.map(|changed_are| search.conclude(changed_are)),
     }
 }
 
 /// `with_nodes`: the table tells which proxy wrote each line.
-fn print(args: &QueryArgs, search: &mut Search, with_nodes: bool) -> Result<(), Failure> {
+/// Gives what was done with changed lines.
+fn print(args: &QueryArgs, search: &mut Search, with_nodes: bool) -> Result<&'static str, Failure> {
     let is_terminal = io::stdout().is_terminal();
     let output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let printer =
         Printer::new(args.format.unwrap_or_else(Form::for_stdout), output, is_terminal, with_nodes)?;
     let mut counter = Counter { printer, left: args.limit.unwrap_or(u64::MAX) };
     let mut goes_on = match args.tail {
-        None => counter.left > 0 && search.run(&mut |hit| counter.print(hit.line))?.is_continue(),
+        None => counter.left > 0 && search.run(&mut |hit| counter.print(hit))?.is_continue(),
         Some(count) => {
-            for line in last(count, search)? {
-                counter.print(&line)?;
+            for (line, log) in last(count, search)? {
+                counter.print(Hit::new(&line, log))?;
             }
             true
         }
     };
     counter.printer.flush()?;
     while args.follow && goes_on && is_read() {
-        goes_on = search.run(&mut |hit| counter.print(hit.line))?.is_continue();
+        goes_on = search.run(&mut |hit| counter.print(hit))?.is_continue();
         counter.printer.flush()?;
     }
-    Ok(())
+    Ok(counter.printer.changed_are())
 }
 
 /// Prints as many records as are wanted.
@@ -97,8 +103,8 @@ struct Counter<W: Write> {
 }
 
 impl<W: Write> Counter<W> {
-    fn print(&mut self, line: &[u8]) -> Result<Taken, Failure> {
-        let taken = self.printer.print(line)?;
+    fn print(&mut self, hit: Hit<'_>) -> Result<Taken, Failure> {
+        let taken = self.printer.print(hit)?;
         if taken == Taken::Good {
             self.left -= 1;
         }
@@ -106,16 +112,17 @@ impl<W: Write> Counter<W> {
     }
 }
 
-/// The last lines that match.
-fn last(count: u32, search: &mut Search) -> Result<VecDeque<Vec<u8>>, Failure> {
+/// The last lines that match, each with the log that has it.
+fn last(count: u32, search: &mut Search) -> Result<VecDeque<(Vec<u8>, usize)>, Failure> {
     let mut lines = VecDeque::new();
     let _ = search.run(&mut |hit| {
         // The one that falls out is written over: no more is ever asked of the allocator.
-        let mut kept =
-            if lines.len() < count as usize { Vec::new() } else { lines.pop_front().unwrap_or_default() };
+        let is_full = lines.len() == count as usize;
+        let (mut kept, _): (Vec<u8>, _) =
+            if is_full { lines.pop_front().unwrap_or_default() } else { Default::default() };
         kept.clear();
         kept.extend_from_slice(hit.line);
-        lines.push_back(kept);
+        lines.push_back((kept, hit.log));
         lines.truncate(count as usize);
         Ok(Taken::Good)
     })?;

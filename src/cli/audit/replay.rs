@@ -28,7 +28,7 @@ Examples:
   courtesy audit replay --run last --format json | jq 'select(.outcome == \"differs\")'
 
 Exit codes: 0 as recorded (with --profile: also where it differs) · 1 an answer differs, or evidence
-is missing or was changed · 74 a part of the log could not be read")]
+or a record is missing or was changed · 74 a part of the log could not be read")]
 pub struct ReplayArgs {
     /// Read these files alone [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -72,6 +72,9 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     let mut search = Search::new(logs, args.filters.filter())?;
     // It reads to the end, whatever is found.
     let _ = search.run(&mut |hit| {
+        if hit.is_changed {
+            return Ok(Taken::Good);
+        }
         let Ok(Content::Record(record)) = Content::parse(hit.line) else { return Ok(Taken::Damaged) };
         let outcome = replay.again_of(hit.log, &record);
         count.add(&record, &outcome);
@@ -90,7 +93,8 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     }
     output.flush()?;
     let differs = args.profile.is_none() && count.differing() > 0;
-    Ok(if differs || count.no_evidence > 0 { Exit::No } else { search.conclude() })
+    let read = search.conclude("not decided again");
+    Ok(if differs || count.no_evidence > 0 { Exit::No } else { read })
 }
 
 fn is_broken_pipe(failure: &Failure) -> bool {

@@ -43,7 +43,11 @@ Examples:
 Counts are of records. How many requests were decided in all, allowed ones too, is what the proxy
 notes in its log from time to time. All times are UTC.
 
-Exit codes: 0 written · 1 written, and --verify found faults · 74 a part of the log cannot be read")]
+The hash of each line is made again. A line that was changed after being written is not counted, and said
+in the heading. Whether lines were removed or exchanged is for courtesy audit verify to say.
+
+Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage · 69 there is no log · 74 a
+part of it could not be read, or the output could not be written")]
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), 2026-11-20, 2026-11-20T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when::since)]
@@ -121,7 +125,8 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         verified,
     });
     write(args, &report)?;
-    Ok(exit)
+    let is_changed = report.missing.changed_lines > 0;
+    Ok(if is_changed && exit == Exit::Done { Exit::No } else { exit })
 }
 
 /// Verifies each log for itself, the evidence too, against the published heads that are given.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::progress::Progress;
 use super::sources::{Hit, Source, extent, merge};
 use super::when;
-use crate::audit::{Content, Notice, print_time, split};
+use crate::audit::{Content, Notice, checked_hash, print_time, split};
 use crate::cli::exit::{Exit, Failure};
 use crate::review::{Block, Filter, Log, Piece, ScanError, Sieve};
 
@@ -34,6 +34,9 @@ pub struct Judge {
     pub progress: Progress,
     pub lines: u64,
     damaged: u64,
+    /// Lines handed out whose text is not what their hash was made of, and what the first calls itself.
+    changed: u64,
+    first_changed: Option<String>,
     /// Whether notices that are asked for are handed out, too.
     with_notices: bool,
     unreadable: bool,
@@ -51,6 +54,8 @@ impl Search {
             progress: Progress::new(),
             lines: 0,
             damaged: 0,
+            changed: 0,
+            first_changed: None,
             with_notices: false,
             unreadable: false,
         };
@@ -77,14 +82,27 @@ impl Search {
         Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
-    /// Says what was found damaged. Done, unless a part of the log could not be read.
-    pub fn conclude(self) -> Exit {
-        let Judge { damaged, unreadable, .. } = self.judge;
+    /// Says what was found damaged or changed; `changed_are`: what was done with changed lines, as
+    /// "left out". A part of the log that could not be read makes it [`Exit::InputOutput`], a changed
+    /// line [`Exit::No`].
+    pub fn conclude(self, changed_are: &str) -> Exit {
+        let Judge { damaged, changed, first_changed, unreadable, .. } = self.judge;
         if damaged > 0 {
             let are = if damaged == 1 { "line is" } else { "lines are" };
             eprintln!("warning: {damaged} {are} damaged and left out; see courtesy audit verify");
         }
-        if unreadable { Exit::InputOutput } else { Exit::Done }
+        if let Some(first) = first_changed {
+            let lines = if changed == 1 { "1 line was" } else { &format!("{changed} lines were") };
+            eprintln!(
+                "warning: {lines} changed after being written ({changed_are}): the text is not what the hash \
+                 was made of; the first is {first}; see courtesy audit verify"
+            );
+        }
+        match (unreadable, changed) {
+            (true, _) => Exit::InputOutput,
+            (false, 0) => Exit::Done,
+            (false, _) => Exit::No,
+        }
     }
 }
 
@@ -99,7 +117,7 @@ fn alone(
         let Some(next) = judge.block(source.next()) else { return Ok(true) };
         let Some(block) = next else { continue };
         for line in block.lines().map(|line| line.octets) {
-            if judge.admits(line) && !judge.hand(Hit { line, log: 0 }, take)? {
+            if judge.admits(line) && !judge.hand(Hit::new(line, 0), take)? {
                 return Ok(false);
             }
         }
@@ -139,11 +157,12 @@ impl Judge {
         }
         match Content::parse(line) {
             Ok(Content::Notice(notice)) if self.with_notices && self.sieve.admits_notice(&notice) => true,
-            Ok(content) => {
-                look_at_notice(&content, &self.sieve);
+            Ok(Content::Notice(notice)) if checked_hash(line).is_ok() => {
+                note_lost(&notice, &self.sieve);
                 false
             }
-            Err(_) => {
+            // A record in another spelling than the log's, too: filters do not see what it says.
+            Ok(_) | Err(_) => {
                 self.damaged += 1;
                 false
             }
@@ -157,15 +176,24 @@ impl Judge {
         take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
     ) -> Result<bool, Failure> {
         self.progress.clear();
+        if hit.is_changed {
+            self.changed += 1;
+            self.first_changed.get_or_insert_with(|| named(hit.line));
+        }
         let taken = take(hit)?;
         self.damaged += u64::from(taken == Taken::Damaged);
         Ok(taken != Taken::Enough)
     }
 }
 
+/// What a line calls itself.
+fn named(line: &[u8]) -> String {
+    Content::parse(line).map_or_else(|_| "no record any more".into(), |it| format!("number {}", it.seq()))
+}
+
 /// Records that could not be written are missing from every answer.
-fn look_at_notice(content: &Content, sieve: &Sieve) {
-    if let Content::Notice(Notice::Gap(gap)) = content
+fn note_lost(notice: &Notice, sieve: &Sieve) {
+    if let Notice::Gap(gap) = notice
         && sieve.covers(gap.since, gap.time)
     {
         let [since, time] = [gap.since, gap.time].map(print_time);

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::search::Judge;
+use crate::audit::checked_hash;
 use crate::cli::exit::Failure;
 use crate::review::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
 
@@ -14,6 +15,14 @@ pub struct Hit<'a> {
     pub line: &'a [u8],
     /// Which of the logs has it, counted from 0.
     pub log: usize,
+    /// Its text is not what its hash was made of: it is not what was written.
+    pub is_changed: bool,
+}
+
+impl<'a> Hit<'a> {
+    pub fn new(line: &'a [u8], log: usize) -> Self {
+        Self { line, log, is_changed: checked_hash(line).is_err() }
+    }
 }
 
 /// One log.
@@ -73,7 +82,7 @@ pub fn merge(
     while let Some(Reverse((_, log))) = turns.pop() {
         let Some(source) = sources.get_mut(log) else { continue };
         let Some(line) = source.found.pop_front() else { continue };
-        if !take(judge, Hit { line: &line, log })? {
+        if !take(judge, Hit::new(&line, log))? {
             return Ok(false);
         }
         turns.extend(source.fill(judge).map(|order| Reverse((order, log))));

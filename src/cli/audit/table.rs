@@ -58,26 +58,27 @@ impl Layout {
         format!("{}\n", self.paint.faint(format!("{node}{}", row.join("  ").trim_end())))
     }
 
-    /// With its line end.
-    pub fn row(&self, record: &Record) -> String {
+    /// With its line end. Before the number of a record that was changed stands `!`.
+    pub fn row(&self, record: &Record, is_changed: bool) -> String {
         let time = print_time(record.time).replace('T', " ");
         let time = &time[self.time_from..TIME_OCTETS];
         let agent = record.agent.as_deref().unwrap_or("-");
-        let seq = record.seq.to_string();
+        let seq = marked(record.seq, is_changed);
         let [seq, time, agent, why, url] = self.columns(&seq, time, agent, &why(record), &record.url);
+        let seq = if is_changed { self.paint.bad(seq) } else { self.paint.faint(seq) };
         let why = match record.event {
             Event::Denied => self.paint.bad(why),
             Event::WouldDeny => self.paint.doubtful(why),
             Event::Exempted | Event::Tunnelled => self.paint.good(why),
         };
         let node = self.node_cell(record.node.as_ref());
-        format!("{node}{}  {}  {agent}  {why}  {url}\n", self.paint.faint(seq), self.paint.faint(time))
+        format!("{node}{seq}  {}  {agent}  {why}  {url}\n", self.paint.faint(time))
     }
 
     /// The same of what the log says of itself.
-    pub fn notice(&self, notice: &Notice) -> String {
+    pub fn notice(&self, notice: &Notice, is_changed: bool) -> String {
         let time = print_time(notice.time()).replace('T', " ");
-        let (seq, time) = (notice.seq().to_string(), &time[self.time_from..TIME_OCTETS]);
+        let (seq, time) = (marked(notice.seq(), is_changed), &time[self.time_from..TIME_OCTETS]);
         let row = self.columns(&seq, time, "-", notice.word(), &words(notice));
         format!("{}{}\n", self.node_cell(notice.node()), self.paint.faint(row.join("  ")))
     }
@@ -109,6 +110,10 @@ impl Layout {
             None => format!("{:<width$}", printable(text)),
         }
     }
+}
+
+fn marked(seq: u64, is_changed: bool) -> String {
+    format!("{}{seq}", if is_changed { "!" } else { "" })
 }
 
 /// `2026-11-20 12:00:00`.

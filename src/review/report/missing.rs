@@ -20,6 +20,7 @@ pub struct Losses {
     /// Of the logs before this one: lines removed, and lines that are not there.
     pruned_before: u64,
     absent_before: u64,
+    pub changed: u64,
 }
 
 /// What a report says of it.
@@ -41,6 +42,8 @@ pub struct Missing {
     pub absent_lines: u64,
     /// Lines that are none of this log's.
     pub unreadable_lines: u64,
+    /// Lines whose text is not what their hash was made of. Nothing that they say is counted.
+    pub changed_lines: u64,
 }
 
 /// Records that could not be written.
@@ -99,6 +102,7 @@ impl Losses {
             pruned_up_to: self.pruned_before.saturating_add(self.pruned_up_to),
             absent_lines: self.absent_before.saturating_add(log.absent(self.pruned_up_to, from_start)),
             unreadable_lines: self.unreadable,
+            changed_lines: self.changed,
         }
     }
 }
@@ -111,5 +115,6 @@ impl Missing {
             && self.pruned_up_to == 0
             && self.absent_lines == 0
             && self.unreadable_lines == 0
+            && self.changed_lines == 0
     }
 }

@@ -20,7 +20,9 @@ use serde::Serializer;
 
 use super::brief::Brief;
 use super::filter::{Filter, Sieve};
-use crate::audit::{Content, Event, Notice, Record, checked_seq, parse_time, print_time, split};
+use crate::audit::{
+    Content, Event, LineError, Notice, Record, checked_hash, checked_seq, parse_time, print_time,
+};
 use crate::limits::REPORT_EXEMPTIONS_MAX;
 use crate::moment::Moment;
 use missing::Losses;
@@ -100,7 +102,11 @@ impl Survey {
 
     /// Takes in a line, without its end.
     pub fn read(&mut self, line: &[u8]) {
-        let Some((_, hash)) = split(line) else { return self.damaged() };
+        let hash = match checked_hash(line) {
+            Ok(hash) => hash,
+            Err(LineError::Changed) => return self.changed(),
+            Err(_) => return self.damaged(),
+        };
         let is_admitted = self.sieve.admits(line);
         // Of most lines of a long log nothing but their place is asked for.
         if !is_admitted && let Some((seq, time)) = place(line) {
@@ -128,6 +134,12 @@ impl Survey {
     /// Takes in what should be a line and is none.
     pub fn damaged(&mut self) {
         self.losses.unreadable += 1;
+    }
+
+    /// Takes in a line that is not what was written: it is there, and nothing that it says counts.
+    fn changed(&mut self) {
+        self.losses.changed += 1;
+        self.log.lines += 1;
     }
 
     fn record(&mut self, record: &Record) {

@@ -5,7 +5,7 @@ mod chart;
 
 use std::fmt::Write as _;
 
-use super::sections::{Kind, Line, Section, Table, facts, sections};
+use super::sections::{Kind, Line, Section, Table, facts, sections, warning};
 use super::words::{instances, minute, number, period, subject, verification};
 use crate::review::report::{NamedLog, Report};
 use crate::text::Html;
@@ -43,7 +43,11 @@ fn heading(page: &mut String, report: &Report) {
     if !report.period.origins.is_empty() {
         let _ = write!(page, "<br>of <code>{}</code>", Html(&report.period.origins.join(", ")));
     }
-    page.push_str("</p>\n<dl class=\"facts\">\n");
+    page.push_str("</p>\n");
+    if let Some(warning) = warning(&report.missing) {
+        let _ = writeln!(page, "<p class=\"urgent\">Warning: {}</p>", Html(&warning));
+    }
+    page.push_str("<dl class=\"facts\">\n");
     for (name, value) in facts(report) {
         let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", Html(&name), Html(&value));
     }

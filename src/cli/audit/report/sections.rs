@@ -14,6 +14,7 @@ mod whole;
 use ranked::{Ranked, forwarded, forwarded_by_agent};
 pub use ranked::{column, shown};
 pub use table::{Column, Kind, Line, Table};
+pub use whole::warning;
 use whole::{decided, missing};
 
 /// A part of the report under one heading.

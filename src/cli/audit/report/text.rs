@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::table::{columns, fit, printable};
-use super::sections::{Column, Kind, Line, Section, Table, facts, sections};
+use super::sections::{Column, Kind, Line, Section, Table, facts, sections, warning};
 use super::words::{instances, minute, number, period, subject, verification};
 use crate::cli::paint::Paint;
 use crate::review::report::{Bucket, Events, NamedLog, OverTime, Report};
@@ -49,6 +49,9 @@ fn heading(text: &mut String, report: &Report, paint: Paint) {
     for NamedLog { dir, log } in &report.logs {
         let head = log.head.as_ref().map(|head| format!(" up to line {} {}", number(head.seq), head.hash));
         let _ = writeln!(text, "log {}{}", printable(dir), head.unwrap_or_else(|| ", without a line".into()));
+    }
+    if let Some(warning) = warning(&report.missing) {
+        let _ = writeln!(text, "{}", paint.bad(format_args!("WARNING: {warning}")));
     }
     if let Some(instances) = instances(report) {
         write_folded(text, &printable(&format!("written {instances}")), |line| line);

@@ -1,6 +1,7 @@
 //! `courtesy audit show`: one record for people, with the robots.txt it rests on and how that came.
 
 mod capture;
+mod chain;
 mod file;
 mod words;
 
@@ -12,13 +13,14 @@ use serde_json::{Value, json};
 use super::form::{self, record};
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
+use super::sources::Hit;
 use super::table::Layout;
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
 use crate::evidence::{Found, Kind, Shelf};
-use crate::review::Filter;
+use crate::review::{Filter, Log, Standing};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -31,7 +33,10 @@ Examples:
 The robots.txt and how it came are read from the evidence beside the log and checked against the
 digests in the record; what is missing or does not match is said.
 
-Exit codes: 0 shown · 1 there is no such record · 2 several begin so: they are listed · 69 there is
+The hash of the record is made again, and the lines before and after it must be chained to it; where that
+does not hold, it is said first.
+
+Exit codes: 0 shown · 1 there is no such record, or it does not hold in its chain · 2 several begin so: they are listed · 69 there is
 no log · 74 a part of it could not be read")]
 pub struct ShowArgs {
     /// The identifier in the refusal, or its beginning; or the record's number in the log
@@ -56,32 +61,36 @@ const ID_OCTETS: usize = 26;
 
 pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
-    let shelves: Vec<_> = logs.iter().map(|log| Shelf::of(&log.dir())).collect();
     // A number is of one log, and other logs may have it, too.
     let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_OCTETS;
     let with_nodes = logs.len() > 1;
-    let mut search = Search::new(logs, args.filter())?;
+    let mut search = Search::new(logs.clone(), args.filter())?;
     let mut lines: Vec<(Vec<u8>, usize)> = Vec::new();
     let _ = search.run(&mut |hit| {
         lines.push((hit.line.to_vec(), hit.log));
         let enough = is_whole || lines.len() == LISTED_MAX;
         Ok(if enough { Taken::Enough } else { Taken::Good })
     })?;
-    let exit = search.conclude();
+    let exit = search.conclude("shown as it is");
     match lines.as_slice() {
         [] if exit != Exit::Done => Ok(exit),
         [] => {
             eprintln!("there is no record {} in the log", args.id);
             Ok(Exit::No)
         }
-        [(line, log)] => show(args, line, &shelves[*log]).map(|()| exit),
+        [(line, log)] => {
+            let holds = show(args, line, logs[*log].clone())?;
+            Ok(if holds || exit != Exit::Done { exit } else { Exit::No })
+        }
         several => {
             let more = if several.len() == LISTED_MAX { "at least " } else { "" };
             eprintln!("{more}{} records begin with {}:", several.len(), args.id);
             let layout = Layout::new(false);
             let layout = if with_nodes { layout.with_nodes() } else { layout };
-            let rows = several.iter().filter_map(|(line, _)| record(line));
-            let rows = rows.map(|(record, _)| format!("{}  {}", record.id, layout.row(&record)));
+            let rows = several.iter().filter_map(|(line, log)| {
+                let (record, _) = record(line)?;
+                Some(format!("{}  {}", record.id, layout.row(&record, Hit::new(line, *log).is_changed)))
+            });
             eprint!("{}", rows.collect::<String>());
             Ok(Exit::Usage)
         }
@@ -102,19 +111,22 @@ impl ShowArgs {
     }
 }
 
-fn show(args: &ShowArgs, line: &[u8], shelf: &Shelf) -> Result<(), Failure> {
+/// Whether it holds.
+fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
     let Some((record, hash)) = form::record(line) else {
         return Err(Failure {
             exit: Exit::InputOutput,
             error: anyhow::anyhow!("the record {} is damaged; see courtesy audit verify", args.id),
         });
     };
-    let evidence = Evidence::read(&record, shelf)?;
+    let evidence = Evidence::read(&record, &Shelf::of(&log.dir()))?;
+    let standing = Standing::of(line, log)?;
     print(match args.format {
-        Form::Json => format!("{:#}\n", evidence.json(line)),
+        Form::Json => format!("{:#}\n", evidence.json(line, standing.as_ref())),
         Form::Text => {
             let paint = Paint::for_stdout();
-            let mut text = words::of(&record, hash, paint);
+            let mut text = chain::warnings(standing.as_ref(), paint);
+            text.push_str(&words::of(&record, hash, standing.as_ref(), paint));
             text.push_str(
                 &evidence
                     .file
@@ -137,7 +149,8 @@ fn show(args: &ShowArgs, line: &[u8], shelf: &Shelf) -> Result<(), Failure> {
             );
             text
         }
-    })
+    })?;
+    Ok(standing.is_none_or(|standing| standing.holds()))
 }
 
 /// What the record names; none where it names nothing.
@@ -158,7 +171,7 @@ impl Evidence {
         })
     }
 
-    fn json(&self, line: &[u8]) -> Value {
+    fn json(&self, line: &[u8], standing: Option<&Standing>) -> Value {
         let value = |octets: &[u8]| serde_json::from_slice::<Value>(octets).unwrap_or_default();
         let parsed = |found: &Option<Found>| match found {
             Some(Found::Content(octets)) => value(octets),
@@ -170,6 +183,7 @@ impl Evidence {
         };
         json!({
             "record": value(line),
+            "chain": standing.map(chain::json),
             "file": file,
             "capture": parsed(&self.capture),
             "failed_capture": parsed(&self.failed_capture),

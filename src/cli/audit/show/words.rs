@@ -3,12 +3,14 @@
 use crate::audit::{AgentSource, Event, Reason, Record, Robots, RobotsStatus, mended, print_time};
 use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
+use crate::review::Standing;
 
 /// The headline, why, and the fields; each line with its end.
-pub fn of(record: &Record, hash: &str, paint: Paint) -> String {
+pub fn of(record: &Record, hash: &str, standing: Option<&Standing>, paint: Paint) -> String {
     let mut text = headline(record, paint);
     text.push_str(&format!("  {}\n\n", printable(&why(record))));
-    for (name, value) in fields(record, hash) {
+    let chain = standing.map(|standing| ("chain", super::chain::words(standing).to_owned()));
+    for (name, value) in fields(record, hash).into_iter().chain(chain) {
         text.push_str(&format!("  {}  {}\n", paint.faint(format!("{name:<10}")), printable(&value)));
     }
     text

@@ -69,6 +69,10 @@ pub fn missing(missing: &Missing) -> Section {
         missing.unreadable_lines,
         format!("{} cannot be read: see courtesy audit verify.", plural(missing.unreadable_lines, "line")),
     );
+    say(
+        missing.changed_lines,
+        format!("{} changed after being written, and not counted.", were(missing.changed_lines)),
+    );
     let is_urgent = !notes.is_empty();
     if notes.is_empty() {
         notes.push("Nothing, as far as the log tells.".into());
@@ -80,6 +84,19 @@ pub fn missing(missing: &Missing) -> Section {
     let columns =
         [("From", Kind::Word), ("To", Kind::Word), ("Records lost", Kind::Number), ("Why", Kind::Text)];
     Section { title: "What is missing", notes, is_urgent, table: Table::of(columns, gaps), foot: None }
+}
+
+/// What makes the whole doubtful, said before all else.
+pub fn warning(missing: &Missing) -> Option<String> {
+    let changed = missing.changed_lines;
+    let counted = if changed == 1 { "it is not counted" } else { "they are not counted" };
+    (changed > 0).then(|| {
+        format!("{} changed after being written: {counted}. See courtesy audit verify.", were(changed))
+    })
+}
+
+fn were(lines: u64) -> String {
+    format!("{} {}", plural(lines, "line"), if lines == 1 { "was" } else { "were" })
 }
 
 fn are(lines: u64) -> String {

@@ -1,0 +1,165 @@
+//! A log that was tampered with, as the commands that read it say so. docs/tampering.md names these tests.
+
+use std::fs;
+use std::path::Path;
+
+use courtesy::text::sha256_hex;
+use serde_json::Value;
+
+use crate::support::{Log, audit, ended, record, succeeds};
+
+/// Another text in place of `from` in a line of a file, counted from 1; the hash stays.
+fn forge(file: &Path, line: usize, from: &str, to: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    assert!(lines[line - 1].contains(from), "{}", lines[line - 1]);
+    lines[line - 1] = lines[line - 1].replace(from, to);
+    fs::write(file, lines.join("\n") + "\n").unwrap();
+}
+
+/// The same, and the hash of that line is made anew, as it is easy to do.
+fn forge_with_its_hash(file: &Path, line: usize, from: &str, to: &str) {
+    forge(file, line, from, to);
+    let text = fs::read_to_string(file).unwrap();
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    let (canonical, _) = lines[line - 1].rsplit_once(",\"hash\":\"").unwrap();
+    let hash = sha256_hex(format!("{canonical}}}").as_bytes());
+    lines[line - 1] = format!("{canonical},\"hash\":\"{hash}\"}}");
+    fs::write(file, lines.join("\n") + "\n").unwrap();
+}
+
+/// Five records, of which the third now says another path.
+fn forged() -> Log {
+    let mut log = Log::new();
+    log.write((1..=5).map(record));
+    forge(&log.active(), 3, "/private/3", "/public/33");
+    log
+}
+
+const WARNING: &str = "warning: 1 line was changed after being written";
+
+#[test]
+fn show_says_first_that_a_record_was_changed() {
+    let log = forged();
+    let (code, shown, said) = ended(&mut audit(log.dir.path(), &["show", "3"]));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(shown.starts_with("WARNING: do not rely on this record"), "{shown}");
+    assert!(shown.contains("its text is not what its hash was made of"), "{shown}");
+    assert!(said.starts_with(WARNING) && said.contains("the first is number 3;"), "{said}");
+    let (code, shown, _) = ended(&mut audit(log.dir.path(), &["show", "3", "--format", "json"]));
+    let chain = serde_json::from_str::<Value>(&shown).unwrap()["chain"].clone();
+    assert_eq!((code, &chain["holds"], &chain["hash_holds"]), (Some(1), &false.into(), &false.into()));
+    assert_eq!((&chain["before"], &chain["after"]), (&"fits".into(), &"fits".into()));
+    // Its neighbours are what they were.
+    for id in ["2", "4"] {
+        let shown = succeeds(&mut audit(log.dir.path(), &["show", id]));
+        assert!(shown.starts_with("denied") || shown.starts_with("would be denied"), "{shown}");
+        assert!(shown.contains("the hash holds, and the lines before and after fit it"), "{shown}");
+    }
+}
+
+#[test]
+fn show_says_that_a_record_with_a_hash_made_anew_does_not_fit_the_next_line() {
+    let mut log = Log::new();
+    log.write((1..=5).map(record));
+    forge_with_its_hash(&log.active(), 3, "/private/3", "/public/33");
+    for (id, words, before, after) in [
+        ("3", "the line after it was chained to another line", "fits", "differs"),
+        ("4", "the line before it is not the one it was chained to", "differs", "fits"),
+    ] {
+        let (code, shown, said) = ended(&mut audit(log.dir.path(), &["show", id]));
+        assert_eq!((code, said.as_str()), (Some(1), ""), "{shown}");
+        assert!(shown.starts_with("WARNING: ") && shown.contains(words), "{shown}");
+        let (_, shown, _) = ended(&mut audit(log.dir.path(), &["show", id, "--format", "json"]));
+        let chain = serde_json::from_str::<Value>(&shown).unwrap()["chain"].clone();
+        assert_eq!((&chain["hash_holds"], &chain["holds"]), (&true.into(), &false.into()));
+        assert_eq!((&chain["before"], &chain["after"]), (&before.into(), &after.into()));
+    }
+    assert!(succeeds(&mut audit(log.dir.path(), &["show", "5"])).contains("it is the last line"));
+}
+
+#[test]
+fn show_looks_at_the_neighbours_in_other_files_too() {
+    let mut log = Log::new();
+    for from in [1, 3, 5] {
+        log.write((from..from + 2).map(record));
+        log.rotate();
+    }
+    assert!(succeeds(&mut audit(log.dir.path(), &["show", "3"])).contains("before and after fit it"));
+    fs::remove_file(log.dir.path().join("denials-000000000003.jsonl")).unwrap();
+    let (code, shown, _) = ended(&mut audit(log.dir.path(), &["show", "5"]));
+    assert_eq!(code, Some(1));
+    assert!(shown.contains("the line before it is not the one it was chained to"), "{shown}");
+}
+
+#[test]
+fn query_marks_counts_and_leaves_out_of_csv_what_was_changed() {
+    let log = forged();
+    let in_log = fs::read_to_string(log.active()).unwrap();
+    let query = |format: &str| ended(&mut audit(log.dir.path(), &["query", "--format", format]));
+    let (code, table, said) = query("table");
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with(WARNING) && said.contains("marked with ! in the table"), "{said}");
+    let marked: Vec<_> = table.lines().filter(|line| line.contains('!')).collect();
+    assert_eq!(marked.len(), 1, "{table}");
+    assert!(marked[0].trim_start().starts_with("!3 ") && marked[0].contains("/public/33"), "{table}");
+    let (code, lines, said) = query("json");
+    assert_eq!((code, lines), (Some(1), in_log));
+    assert!(said.contains("printed as in the log"), "{said}");
+    let (code, sheet, said) = query("csv");
+    assert_eq!((code, sheet.lines().count()), (Some(1), 5));
+    assert!(!sheet.contains("/public/33") && said.contains("left out"), "{said}");
+    let tail = ["query", "--tail", "4", "--format", "table"];
+    assert!(ended(&mut audit(log.dir.path(), &tail)).1.contains("!3 "));
+    // What is not asked for is not looked at.
+    succeeds(&mut audit(log.dir.path(), &["query", "--url", "*/private/4"]));
+}
+
+#[test]
+fn a_record_in_another_spelling_does_not_hide_from_query() {
+    let mut log = Log::new();
+    log.write((1..=3).map(record));
+    forge(&log.active(), 2, "{\"agent\":", "{ \"agent\":");
+    let (_, lines, said) = ended(&mut audit(log.dir.path(), &["query"]));
+    assert_eq!(lines.lines().count(), 2);
+    assert!(said.contains("1 line is damaged and left out"), "{said}");
+}
+
+#[test]
+fn export_leaves_out_what_was_changed() {
+    let log = forged();
+    for format in ["jsonl", "csv", "warc"] {
+        let (code, written, said) = ended(&mut audit(log.dir.path(), &["export", "--format", format]));
+        assert_eq!(code, Some(1), "{said}");
+        assert!(!written.contains("/public/33"), "{written}");
+        assert!(said.starts_with(WARNING) && said.contains("left out"), "{said}");
+    }
+    let (_, lines, _) = ended(&mut audit(log.dir.path(), &["export"]));
+    assert_eq!(lines.lines().count(), 4);
+}
+
+#[test]
+fn report_does_not_count_what_was_changed_and_says_so_in_its_heading() {
+    let log = forged();
+    let report = |format: &str| ended(&mut audit(log.dir.path(), &["report", "--format", format]));
+    let (code, text, _) = report("text");
+    assert_eq!(code, Some(1));
+    let heading: String = text.lines().take(4).collect();
+    assert!(heading.contains("WARNING: 1 line was changed after being written: it is not counted"), "{text}");
+    let (code, page, _) = report("html");
+    let heading = page.split("<main>").next().unwrap();
+    assert!(heading.contains("Warning: 1 line was changed"), "{heading}");
+    assert_eq!(code, Some(1));
+    let (code, json, _) = report("json");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &json["missing"]["changed_lines"]), (Some(1), &1.into()));
+    assert_eq!((&json["records"]["all"], &json["missing"]["absent_lines"]), (&4.into(), &0.into()));
+}
+
+#[test]
+fn replay_does_not_decide_again_what_was_changed() {
+    let log = forged();
+    let (code, text, said) = ended(&mut audit(log.dir.path(), &["replay"]));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(!text.contains("/public/33") && said.contains("not decided again"), "{text}{said}");
+}
