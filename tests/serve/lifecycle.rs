@@ -121,6 +121,10 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
     ));
     assert!(queried.stdout.contains("started") && queried.stdout.contains("SIGTERM"), "{queried:?}");
     assert_eq!(queried.stdout.lines().count(), 3, "{queried:?}");
+    let shown = end(&mut courtesy(dir.path(), &["audit", "show", "1"]));
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let said = format!("courtesy {}, serve; profiles", env!("CARGO_PKG_VERSION"));
+    assert!(shown.stdout.starts_with("started  ") && shown.stdout.contains(&said), "{shown:?}");
 }
 
 #[test]

@@ -11,11 +11,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::form::{self, record};
+use super::notices;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use super::sources::Hit;
-use super::table::Layout;
-use crate::audit::Record;
+use super::table::{Layout, printable};
+use crate::audit::{Content, Event, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
@@ -39,7 +40,7 @@ does not hold, it is said first.
 Exit codes: 0 shown · 1 there is no such record, or it does not hold in its chain · 2 several begin so: they are listed · 69 there is
 no log · 74 a part of it could not be read")]
 pub struct ShowArgs {
-    /// The identifier in the refusal, or its beginning; or the record's number in the log
+    /// The identifier in the refusal, or its beginning; or the number of a record or a notice in the log
     #[arg(value_name = "ID")]
     id: String,
     /// Show the whole robots.txt
@@ -64,7 +65,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
     // A number is of one log, and other logs may have it, too.
     let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_OCTETS;
     let with_nodes = logs.len() > 1;
-    let mut search = Search::new(logs.clone(), args.filter())?;
+    let mut search = Search::new(logs.clone(), args.filter())?.with_notices();
     let mut lines: Vec<(Vec<u8>, usize)> = Vec::new();
     let _ = search.run(&mut |hit| {
         lines.push((hit.line.to_vec(), hit.log));
@@ -105,14 +106,42 @@ impl ShowArgs {
 
     fn filter(&self) -> Filter {
         match self.seq() {
-            Some(seq) => Filter { seqs: vec![seq], ..Filter::default() },
+            // A notice is found by its number, too, where its word is asked for.
+            Some(seq) => Filter { seqs: vec![seq], events: event_words(), ..Filter::default() },
             None => Filter { ids: vec![self.id.to_ascii_uppercase()], ..Filter::default() },
         }
     }
 }
 
+/// A line that is no record, and whether it holds.
+fn show_notice(args: &ShowArgs, notice: &Notice, line: &[u8], log: Log) -> Result<bool, Failure> {
+    let standing = Standing::of(line, log)?;
+    print(match args.format {
+        Form::Json => {
+            let notice: Value = serde_json::from_slice(line).unwrap_or_default();
+            format!("{:#}\n", json!({ "notice": notice, "chain": standing.as_ref().map(chain::json) }))
+        }
+        Form::Text => {
+            let warnings = chain::warnings(standing.as_ref(), Paint::for_stdout());
+            let (word, time, text) = (notice.word(), print_time(notice.time()), notices::words(notice));
+            format!("{warnings}{word}  {time}\n  {}\n", printable(&text))
+        }
+    })?;
+    Ok(standing.is_none_or(|standing| standing.holds()))
+}
+
+/// The `event` of every kind of line.
+fn event_words() -> Vec<String> {
+    let records = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
+    let notices = Notice::WORDS.iter().map(|word| (*word).to_owned());
+    records.into_iter().map(Event::word).chain(notices).collect()
+}
+
 /// Whether it holds.
 fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
+    if let Ok(Content::Notice(notice)) = Content::parse(line) {
+        return show_notice(args, &notice, line, log);
+    }
     let Some((record, hash)) = form::record(line) else {
         return Err(Failure {
             exit: Exit::InputOutput,
