@@ -494,6 +494,18 @@ pub const PACKED_AT_ONCE: usize = 4;
 /// Distinct origins that the summary of one run counts.
 pub const ORIGINS_COUNTED_MAX: usize = 100_000;
 
+/// How long the records of a run are kept, unless `--keep` says how many are.
+pub const RUN_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A younger run is never removed: it may be about to open its log.
+pub const RUN_AGE_MIN: Duration = Duration::from_secs(60);
+
+/// Old runs that the start of another removes at most.
+pub const RUNS_REMOVED_AT_ONCE: usize = 100;
+
+/// How long `courtesy env` waits for the proxy to take a connection before it says that none listens.
+pub const PROXY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Connections of a command's own, each program and address once, that the summary of its run names.
 pub const OWN_CONNECTIONS_NAMED_MAX: usize = 5;
 

@@ -274,3 +274,42 @@ fn what_is_wrong_with_a_ca_has_its_exit_code() {
     let said = fails(&mut state.courtesy(&["show", "--ca-cert", &certificate, "--ca-key", &other_key]), 78);
     assert!(said.contains("do not belong together"), "{said}");
 }
+
+/// Profiles of Firefox in each place that has had them: what the help says, done by a shell.
+#[test]
+fn the_help_for_firefox_finds_every_profile() {
+    let home = tempfile::tempdir().unwrap();
+    let places = [
+        ".mozilla",
+        ".config/mozilla",
+        "snap/firefox/common/.mozilla",
+        ".var/app/org.mozilla.firefox/.mozilla",
+    ];
+    let certutil = |arguments: &[&str]| {
+        let output = std::process::Command::new("certutil").args(arguments).output();
+        output.expect("certutil, of libnss3-tools: tests/run installs it")
+    };
+    let profiles = places.map(|place| home.path().join(place).join("firefox/a b.default"));
+    for profile in &profiles {
+        std::fs::create_dir_all(profile).unwrap();
+        let made = certutil(&["-N", "--empty-password", "-d", &format!("sql:{}", profile.display())]);
+        assert!(made.status.success(), "{made:?}");
+    }
+    let state = home.path().join("state");
+    let mut help = std::process::Command::new(env!("CARGO_BIN_EXE_courtesy"));
+    let help =
+        help.args(["ca", "install-help", "firefox"]).env("COURTESY__STATE_DIR", &state).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    // What follows is about other clients.
+    let help = help.split("\nMost of these").next().unwrap();
+    let script: String =
+        help.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| format!("{line}\n")).collect();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-ec", &script]).env("HOME", home.path()).env_remove("XDG_CONFIG_HOME");
+    let ran = shell.output().unwrap();
+    assert!(ran.status.success(), "{script} {ran:?}");
+    for profile in &profiles {
+        let list = certutil(&["-L", "-d", &format!("sql:{}", profile.display())]);
+        assert!(String::from_utf8_lossy(&list.stdout).contains("courtesy"), "{} {list:?}", profile.display());
+    }
+}

@@ -107,7 +107,38 @@ fn a_courtesy_that_serves_is_known() {
 
 #[test]
 fn a_client_that_cannot_be_tried_is_named_with_those_that_can() {
-    let output = Command::new(env!("CARGO_BIN_EXE_courtesy")).args(["doctor", "lynx"]).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_courtesy")).args(["doctor", "netscape"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("curl, wget, "), "{output:?}");
+}
+
+/// Perl and PHP follow by variables of their own; links follows none, which is no fault of the machine.
+#[test]
+fn clients_that_follow_and_clients_that_do_not_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = configuration(dir.path(), free_address());
+    let (code, findings) = doctor(dir.path(), &["--config", &file, "perl", "php", "links", "aria2"]);
+    assert_eq!(code, Some(0), "{findings:#?}");
+    let follows = "goes through the proxy by http and https, and is denied what is disallowed";
+    for client in ["perl lwp", "perl mojo", "php streams", "php curl"] {
+        assert_eq!(finding(&findings, client), ("well".into(), follows.into()));
+    }
+    let around = "goes around the proxy: it does not follow the variables, as is known of it";
+    assert_eq!(finding(&findings, "links"), ("known".into(), around.into()));
+    let links = findings.iter().find(|finding| finding["subject"] == "links").unwrap();
+    assert!(links["remedy"].as_str().unwrap().starts_with("-http-proxy "), "{links}");
+    let (state, said) = finding(&findings, "aria2");
+    assert!(state == "known" && said.starts_with("does not reach the site by https: "), "{said}");
+}
+
+/// Without trust in its database Chromium fails, and writes its log: of that, the number of the error is said.
+#[test]
+fn no_raw_line_of_chromiums_log_is_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = configuration(dir.path(), free_address());
+    let (code, findings) = doctor(dir.path(), &["--config", &file, "chromium"]);
+    let (state, said) = finding(&findings, "chromium");
+    assert_eq!((code, &*state), (Some(1), "bad"), "{said}");
+    let reason = said.strip_prefix("does not reach the site by https: ").unwrap_or_else(|| panic!("{said}"));
+    assert!(!reason.contains(['[', ']']) && !reason.contains(".cc("), "{reason}");
 }

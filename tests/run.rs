@@ -215,24 +215,101 @@ fn the_refusal_of_loopback_under_run_names_the_right_flags() {
 #[test]
 fn env_says_the_same_to_each_reader() {
     let dir = tempfile::tempdir().unwrap();
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = proxy.local_addr().unwrap().to_string();
     let env = |arguments: &[&str]| {
-        let arguments = [&["env", "--listen", "127.0.0.1:4000"], arguments].concat();
+        let arguments = [&["env", "--listen", &address], arguments].concat();
         let ended = end(&mut courtesy(dir.path(), &arguments));
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
         ended.stdout
     };
-    assert!(env(&[]).starts_with("export http_proxy='http://127.0.0.1:4000';\n"));
-    assert!(env(&["--shell", "fish"]).starts_with("set -gx http_proxy 'http://127.0.0.1:4000';\n"));
+    assert!(env(&[]).starts_with(&format!("export http_proxy='http://{address}';\n")));
+    assert!(env(&["--shell", "fish"]).starts_with(&format!("set -gx http_proxy 'http://{address}';\n")));
     let docker = env(&["--shell", "docker"]);
     assert!(docker.starts_with("--network host "), "{docker}");
-    assert!(docker.contains("--env 'http_proxy=http://127.0.0.1:4000' "), "{docker}");
+    assert!(docker.contains(&format!("--env 'http_proxy=http://{address}' ")), "{docker}");
     let json: Vec<Value> = serde_json::from_str(&env(&["--shell", "json", "--no-proxy", "a.b"])).unwrap();
     assert_eq!(json.len(), env(&["--no-proxy", "a.b"]).lines().count());
     let of = |name: &str| json.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone();
     assert_eq!(
         [of("HTTPS_PROXY"), of("no_proxy")],
-        ["http://127.0.0.1:4000", "localhost,.localhost,127.0.0.1,127.0.0.0/8,a.b"]
+        [format!("http://{address}"), "localhost,.localhost,127.0.0.1,127.0.0.0/8,a.b".to_owned()]
     );
+}
+
+/// A shell and python-dotenv read the same values as those of JSON.
+#[test]
+fn env_writes_a_file_that_readers_of_dotenv_understand() {
+    let dir = tempfile::Builder::new().prefix("a $b ").tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let env =
+        |shell: &str| end(&mut courtesy(dir.path(), &["env", "--listen", &address, "--shell", shell])).stdout;
+    let json: Vec<Value> = serde_json::from_str(&env("json")).unwrap();
+    let file = dir.path().join(".env");
+    std::fs::write(&file, env("dotenv")).unwrap();
+    let script = "set -a; . \"$0\"; for name; do eval \"printf '%s\\0' \\\"\\$$name\\\"\"; done";
+    let names: Vec<&str> = json.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+    let read = Command::new("sh").args(["-c", script]).arg(&file).args(&names).output().unwrap().stdout;
+    let values: Vec<&str> = json.iter().map(|variable| variable["value"].as_str().unwrap()).collect();
+    assert_eq!(String::from_utf8(read).unwrap().split_terminator('\0').collect::<Vec<_>>(), values);
+
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-python/bin/python");
+    let script = "import dotenv, json, sys; print(json.dumps(dotenv.dotenv_values(sys.argv[1])))";
+    let read = Command::new(python).args(["-c", script]).arg(&file).output().unwrap();
+    let read: Value =
+        serde_json::from_slice(&read.stdout).unwrap_or_else(|_| panic!("{read:?}; tests/setup-python.sh"));
+    for (name, value) in names.iter().zip(&values) {
+        assert_eq!(read[name], *value, "{name}");
+    }
+}
+
+/// Standard output is for `eval`, and has nothing of it.
+#[test]
+fn env_notes_that_no_proxy_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let ended = end(&mut courtesy(dir.path(), &["env", "--listen", &free]));
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.starts_with(&format!("note: no proxy listens at {free} (")), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("export ") && !ended.stdout.contains("note"), "{}", ended.stdout);
+}
+
+/// Runs of old go, one that is still going and what is no run stay.
+#[test]
+fn old_runs_are_removed_and_one_that_is_going_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    // Of 2024, and of January 2025.
+    let (older, going, younger) =
+        ("01HK0000000000000000000000", "01HM0000000000000000000000", "01JG0000000000000000000000");
+    for id in [older, going, younger, "notes"] {
+        std::fs::create_dir_all(runs.join(id).join("audit")).unwrap();
+        std::fs::write(runs.join(id).join("audit/lock"), "").unwrap();
+    }
+    let lock = std::fs::File::open(runs.join(going).join("audit/lock")).unwrap();
+    lock.lock().unwrap();
+    let names = || {
+        let mut names: Vec<_> = std::fs::read_dir(&runs)
+            .unwrap()
+            .map(|it| it.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let last = |keep: &[&str]| {
+        let arguments = [&["run", "--summary", "json"], keep, &["true"]].concat();
+        let ended = end(&mut courtesy(dir.path(), &arguments));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        serde_json::from_str::<Value>(&ended.stderr).unwrap()["run"].as_str().unwrap().to_owned()
+    };
+    let first = last(&["--keep", "3"]);
+    assert_eq!(names(), [going, younger, &first, "notes"]);
+    let second = last(&[]);
+    assert_eq!(names(), [going, &first, &second, "notes"]);
+    drop(lock);
+    let third = last(&[]);
+    assert_eq!(names(), [&*first, &second, &third, "notes"]);
 }
 
 #[test]

@@ -107,7 +107,16 @@ certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n courtesy -i {file}
     Client {
         names: &["firefox"],
         help: "\
-certutil -d sql:\"$(ls -d ~/.mozilla/firefox/*.default-release | head -n 1)\" -A -t C,, -n courtesy -i {file}
+# Each profile, wherever it is (the home directory, XDG, snap, flatpak); certutil is of libnss3-tools
+for profiles in ~/.mozilla \"${XDG_CONFIG_HOME:-$HOME/.config}/mozilla\" \\
+    ~/snap/firefox/common/.mozilla ~/.var/app/org.mozilla.firefox/.mozilla \\
+    ~/.var/app/org.mozilla.firefox/config/mozilla; do
+  for database in \"$profiles\"/firefox/*/cert9.db; do
+    if [ -f \"$database\" ]; then
+      certutil -d sql:\"${database%/cert9.db}\" -A -t C,, -n courtesy -i {file}
+    fi
+  done
+done
 # or: Settings, Certificates, Authorities, Import",
     },
     Client {

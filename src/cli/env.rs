@@ -1,6 +1,6 @@
 //! `courtesy env`: the variables that send clients through a proxy that is served elsewhere.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -13,12 +13,14 @@ use super::output;
 use super::users::password;
 use crate::clients::check_name;
 use crate::config::Settings;
+use crate::limits::PROXY_LOOK_TIMEOUT;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   eval \"$(courtesy env)\"; scrapy crawl news
   courtesy env --shell fish | source
+  courtesy env --shell dotenv > .env
   eval \"docker run $(courtesy env --shell docker) IMAGE\"
   courtesy env --shell json | jq -r '.[] | [.name, .who] | @tsv'
 
@@ -56,6 +58,8 @@ enum Reader {
     Fish,
     /// A list of {name, value, who}, where `who` says who honours it
     Json,
+    /// Lines KEY="value" for compose, systemd (EnvironmentFile=), dotenv libraries and `set -a; . FILE`
+    Dotenv,
     /// Arguments of `docker run`
     Docker,
 }
@@ -67,15 +71,27 @@ pub fn run(args: &EnvArgs) -> Result<Exit, Failure> {
     let proxy = *listener
         .ok_or_else(|| anyhow!("the port is chosen when the proxy starts: name it with --listen"))
         .or_exit(Exit::Usage)?;
+    if let Some(note) = silence(clients::reachable(proxy)) {
+        eprintln!("{note}");
+    }
     let mut way = clients::way(proxy, args.no_proxy.list(), &settings)?;
     way.credentials = credentials(args, &settings)?;
     output::print(match args.shell {
         Reader::Bash => print::posix(&way),
         Reader::Fish => print::fish(&way),
         Reader::Json => print::json(&way),
+        Reader::Dotenv => print::dotenv(&way),
         Reader::Docker => print::docker(&way),
     })?;
     Ok(Exit::Done)
+}
+
+/// What to say where nothing listens at the proxy's address. Standard output is for `eval`.
+fn silence(proxy: SocketAddr) -> Option<String> {
+    let error = TcpStream::connect_timeout(&proxy, PROXY_LOOK_TIMEOUT).err()?;
+    Some(format!(
+        "note: no proxy listens at {proxy} ({error}): start it with courtesy serve, or name it with --listen"
+    ))
 }
 
 fn credentials(args: &EnvArgs, settings: &Settings) -> Result<Option<String>, Failure> {

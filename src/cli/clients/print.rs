@@ -42,6 +42,26 @@ pub fn docker(way: &Way) -> String {
     words.join(" ") + "\n"
 }
 
+/// For files of variables: compose, systemd, dotenv libraries and shells read them, each with rules of its
+/// own. `docker run --env-file` is no such reader: it takes quotes for part of the value.
+pub fn dotenv(way: &Way) -> String {
+    let line = |variable: &super::Variable| format!("{}={}\n", variable.name, dotenv_quoted(&variable.value));
+    variables(way).iter().map(line).collect()
+}
+
+/// Double quotes where nothing in them is special to any reader, else single quotes, which all of them
+/// take by the letter; where neither will do, as a shell and systemd have it.
+fn dotenv_quoted(text: &str) -> String {
+    if !text.contains(['"', '\\', '$', '`']) {
+        return format!("\"{text}\"");
+    }
+    if !text.contains(['\'', '\\']) {
+        return format!("'{text}'");
+    }
+    let escape = |it: char| if "\"\\$`".contains(it) { format!("\\{it}") } else { it.to_string() };
+    format!("\"{}\"", text.chars().map(escape).collect::<String>())
+}
+
 /// Within single quotes nothing is special to a POSIX shell, except their end.
 fn posix_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
@@ -82,6 +102,14 @@ mod tests {
         fn a_posix_shell_reads_back_what_was_quoted(text in "[^\0]{0,40}", plain in "[ '\"$`\\\\;&\n]{0,8}") {
             let text = text + &plain;
             let script = format!("export X={};\nprintf %s \"$X\"", posix_quoted(&text));
+            let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
+            prop_assert_eq!(String::from_utf8_lossy(&output.stdout), text);
+        }
+
+        #[test]
+        fn a_shell_reads_back_a_file_of_variables(text in "[^\0]{0,40}", plain in "[ '\"$`\\\\;&\n]{0,8}") {
+            let text = text + &plain;
+            let script = format!("set -a\nX={}\nprintf %s \"$X\"", dotenv_quoted(&text));
             let output = Command::new("sh").arg("-c").arg(script).output().unwrap();
             prop_assert_eq!(String::from_utf8_lossy(&output.stdout), text);
         }

@@ -12,7 +12,7 @@ use super::super::clients::{self, Variable};
 use super::super::exit::Failure;
 use super::super::no_proxy::NoProxy;
 use super::super::programs;
-use super::clients::{CLIENTS, Client, JAVA, JAVA_FILE, SCRATCH};
+use super::clients::{CLIENTS, Client, FILES, SCRATCH};
 use super::finding::Finding;
 use super::site::DISALLOWED;
 use super::trial::Trial;
@@ -25,7 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// One finding for each client that could be there, and whose name begins with one of `names`, if
 /// there are any.
 pub fn try_all(trial: &Trial, settings: &Settings, names: &[String]) -> Result<Vec<Finding>, Failure> {
-    std::fs::write(trial.scratch.0.join(JAVA_FILE), JAVA)?;
+    for (name, program) in FILES {
+        std::fs::write(trial.scratch.0.join(name), program)?;
+    }
     // The site is on loopback.
     let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
     let way = clients::way(trial.proxy.address, no_proxy, settings)?;
@@ -77,20 +79,27 @@ impl Attempt<'_> {
         // How it takes a 403 is its own affair.
         let _ = self.fetch(program, &self.trial.site.url(scheme, &disallowed)).await;
         let around = self.trial.site.visit(&disallowed).is_some();
-        around.then(|| Finding::bad(name, "goes around the proxy when it is denied", remedy))
+        around.then(|| self.fault("goes around the proxy when it is denied".into(), remedy))
     }
 
     fn did_not_come(&self, scheme: Scheme, path: &str, outcome: Result<Output, String>) -> Finding {
-        let Client { name, remedy, trust, .. } = *self.client;
+        let Client { remedy, trust, .. } = *self.client;
         if self.trial.site.visit(path).is_some() {
-            return Finding::bad(name, "goes around the proxy: it does not follow the variables", remedy);
+            return self.fault("goes around the proxy: it does not follow the variables".into(), remedy);
         }
         let said = match outcome {
-            Ok(output) => last_line(&output.stderr),
+            Ok(output) => reason(&output.stderr),
             Err(error) => error,
         };
         let remedy = if scheme == Scheme::Https { trust } else { remedy };
-        Finding::bad(name, format!("does not reach the site by {}: {said}", scheme.as_str()), remedy)
+        self.fault(format!("does not reach the site by {}: {said}", scheme.as_str()), remedy)
+    }
+
+    fn fault(&self, said: String, remedy: &str) -> Finding {
+        match self.client.is_known {
+            true => Finding::known(self.client.name, said + ", as is known of it", remedy),
+            false => Finding::bad(self.client.name, said, remedy),
+        }
     }
 
     async fn fetch(&self, program: &Path, url: &str) -> Result<Output, String> {
@@ -110,8 +119,43 @@ impl Attempt<'_> {
     }
 }
 
-/// Where programs say what went wrong.
-fn last_line(stderr: &[u8]) -> String {
+/// What a program says at last of what went wrong. Browsers write their own log there, and the complaints of
+/// the script that starts them: of those, no more is said than the number of the error.
+fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing").trim().to_owned()
+    let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let number = |line: &str| Some(line.split("net_error ").nth(1)?.split_whitespace().next()?.to_owned());
+    if let Some(number) = lines().filter(|line| is_log(line)).find_map(number) {
+        return format!("network error {number}");
+    }
+    lines().find(|line| !is_log(line)).unwrap_or("it gives no reason").to_owned()
+}
+
+/// Whether this is a line of Chromium's log: `[4026:4026:1123/215733.1:ERROR:file.cc(878)] …`.
+fn is_log(line: &str) -> bool {
+    let within = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    within.is_some_and(|(place, _)| {
+        place.split(':').count() > 2 && place.starts_with(|it: char| it.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_a_browsers_log_is_a_reason() {
+        let log = "[4026:4035:1123/215733.104:ERROR:dbus/bus.cc(408)] Failed to connect to the bus: none\n\
+                   [4051:4056:1123/215733.311:ERROR:net/socket/ssl_client_socket_impl.cc(878)] handshake failed; \
+                   returned -1, SSL error code 1, net_error -202\n";
+        assert_eq!(reason(log.as_bytes()), "network error -202");
+        assert_eq!(
+            reason(format!("{log}chromium: 9: [: unexpected operator\n").as_bytes()),
+            "network error -202"
+        );
+        let first = log.lines().next().unwrap();
+        assert_eq!(reason(first.as_bytes()), "it gives no reason");
+        assert_eq!(reason(format!("{first}\ncurl: (60) SSL\n\n").as_bytes()), "curl: (60) SSL");
+        assert_eq!((reason(b""), reason(b"[warn] no")), ("it gives no reason".into(), "[warn] no".into()));
+    }
 }

@@ -9,6 +9,8 @@ use serde::Serialize;
 pub enum State {
     Well,
     Bad,
+    /// It does not, which is known, and no fault of this machine.
+    Known,
     /// It could not be tried.
     Untried,
 }
@@ -32,6 +34,10 @@ impl Finding {
         Self { state: State::Bad, remedy: Some(remedy.into()), ..Self::well(subject, detail) }
     }
 
+    pub fn known(subject: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Known, ..Self::bad(subject, detail, remedy) }
+    }
+
     pub fn untried(subject: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { state: State::Untried, ..Self::well(subject, detail) }
     }
@@ -42,6 +48,7 @@ impl fmt::Display for Finding {
         let mark = match self.state {
             State::Well => '✓',
             State::Bad => '✗',
+            State::Known => '!',
             State::Untried => '–',
         };
         let detail = self.detail.trim_end().replace('\n', "\n    ");

@@ -3,12 +3,14 @@
 
 mod child;
 mod connections;
+mod old;
 mod summary;
 
 use std::fs::DirBuilder;
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use clap::Args;
 use tracing::warn;
@@ -46,8 +48,9 @@ driver of a browser, are not a crawl. --proxy-loopback sends it to the proxy, to
 with --allow-private: both are needed to test a site on this machine.
 
 Each run keeps its records in runs/ID/audit under the state directory, whatever audit.dir says, so
-that it works beside `courtesy serve`. Nothing removes them; those older than thirty days go with
-  find ~/.local/state/courtesy/runs -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -r {} +")]
+that it works beside `courtesy serve`. Runs older than thirty days are removed when another begins;
+with --keep N, all but the last N are, however old. One that is still going, or began within the
+last minute, stays.")]
 pub struct RunArgs {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -60,6 +63,9 @@ pub struct RunArgs {
     summary_file: Option<PathBuf>,
     #[command(flatten)]
     no_proxy: NoProxyFlags,
+    /// Keep the records of the last N runs, this one among them [default: those of thirty days]
+    #[arg(long, value_name = "N")]
+    keep: Option<usize>,
     /// Say each decision as it is made; otherwise, only warnings are said
     #[arg(long, short)]
     verbose: bool,
@@ -83,15 +89,29 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     settings.limits.drain_timeout = settings.limits.drain_timeout.min(LEFT_BEHIND_MAX);
     settings.under_run = true;
     let id = audit::new_id(now);
-    let proxy = PrivateProxy::start(settings.clone(), &run_dir(&settings, &id)?)?;
+    let records = run_dir(&settings, &id)?;
+    let old = remove_old(&settings, &id, args.keep);
+    let proxy = PrivateProxy::start(settings.clone(), &records)?;
     let way = clients::way(proxy.address, args.no_proxy.list(), &settings)?;
     let ended = child::run(&args.command, &clients::variables(&way), &resources);
     let account = proxy.stop();
+    if let Some(old) = old {
+        // It has its bound, and has had the time of the command for it. If it has panicked, that was said.
+        let _ = old.join();
+    }
     // Without a command there is nothing to sum up.
     let (code, connections) = ended?;
     let (flags, no_proxy) = (args.config.state.again(), args.no_proxy.list());
     say(&Summary { run: id, flags, code, no_proxy, connections, account }, args)?;
     Ok(Exit::Command(code))
+}
+
+/// Beside the command, which does not wait for it.
+fn remove_old(settings: &Settings, id: &str, keep: Option<usize>) -> Option<JoinHandle<()>> {
+    let (runs, id) = (settings.state_dir.join("runs"), id.to_owned());
+    let remove = move || old::remove(&runs, &id, keep, SystemClock.wall());
+    let thread = std::thread::Builder::new().name("old runs".into()).spawn(remove);
+    thread.map_err(|error| warn!("old runs are not removed: {error}")).ok()
 }
 
 /// A directory of its own: the records of one run are together, and no lock is shared.

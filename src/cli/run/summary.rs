@@ -92,6 +92,13 @@ impl Summary {
                     .to_owned(),
             );
         }
+        if self.account.counts.distrusting > 0 {
+            let hosts = plural(self.account.counts.distrusting, "host");
+            warnings.push(format!(
+                "by HTTPS the program left {hosts} unread: it does not trust courtesy's certificate authority, \
+                 and takes those it trusts from a setting of its own: see courtesy ca install-help"
+            ));
+        }
         let OwnConnections { count, named } = &self.connections;
         if *count > 0 {
             let each: Vec<_> = named.iter().map(|it| format!("{} to {}", it.program, it.address)).collect();

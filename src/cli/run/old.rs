@@ -1,0 +1,109 @@
+//! Runs of the past are removed when another begins, so that their records do not fill the disk.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tracing::warn;
+use ulid::Ulid;
+
+use crate::audit::is_written;
+use crate::limits::{RUN_AGE_MIN, RUN_KEPT_FOR, RUNS_REMOVED_AT_ONCE};
+use crate::moment::Moment;
+
+/// What a run's directory is called while it is removed: one that was not removed to its end is found
+/// again by that.
+const GOING: &str = ".going-";
+
+/// Removes runs in `runs` beside the one that begins, `own`: all but the last `keep` of them, its own
+/// counted; without a number, those older than thirty days. One that is still going stays, and so
+/// does what is no run. What cannot be removed is a warning.
+pub fn remove(runs: &Path, own: &str, keep: Option<usize>, now: Moment) {
+    let names = match names(runs) {
+        Ok(names) => names,
+        Err(error) => return warn!(file = %runs.display(), "old runs cannot be looked for: {error}"),
+    };
+    let wanted = unwanted(names, own, keep, now);
+    for name in wanted.iter().take(RUNS_REMOVED_AT_ONCE) {
+        let dir = runs.join(name);
+        if let Err(error) = remove_one(runs, name) {
+            warn!(file = %dir.display(), "an old run cannot be removed: {error}");
+        }
+    }
+}
+
+/// The names of directories, links not followed.
+fn names(runs: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(runs)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    Ok(names)
+}
+
+/// Which of these are to go, oldest first: the identifiers sort by time.
+fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Moment) -> Vec<String> {
+    let (going, mut runs): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(GOING));
+    runs.retain(|name| name != own && begun(name).is_some());
+    runs.sort_unstable();
+    let is_older = |name: &str, than: Duration| begun(name).is_some_and(|begun| now.since(begun) > than);
+    let kept = keep.map_or(0, |keep| keep.saturating_sub(1).min(runs.len()));
+    runs.truncate(runs.len() - kept);
+    let age = if keep.is_some() { RUN_AGE_MIN } else { RUN_KEPT_FOR };
+    runs.retain(|name| is_older(name, age));
+    going.into_iter().chain(runs).collect()
+}
+
+/// When a run began, by its identifier; `None` of what is none.
+fn begun(name: &str) -> Option<Moment> {
+    let id = Ulid::from_string(name).ok().filter(|id| id.to_string() == name)?;
+    let since_epoch = id.datetime().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Moment::from_millis(u64::try_from(since_epoch.as_millis()).ok()?))
+}
+
+/// Renamed first: nothing that reads runs finds half of one.
+fn remove_one(runs: &Path, name: &str) -> io::Result<()> {
+    let dir = runs.join(name);
+    if name.starts_with(GOING) {
+        return fs::remove_dir_all(dir);
+    }
+    if is_written(&dir.join("audit")) {
+        return Ok(());
+    }
+    let going = runs.join(format!("{GOING}{name}"));
+    fs::rename(dir, &going)?;
+    fs::remove_dir_all(going)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::new_id;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn id(days_ago: u64) -> String {
+        new_id(Moment::from_millis(NOW - days_ago * 24 * 3600 * 1000))
+    }
+
+    #[test]
+    fn without_a_number_what_is_older_than_thirty_days_goes() {
+        let (own, old, young) = (id(0), id(31), id(29));
+        let names = vec![own.clone(), young, old.clone(), "notes".into(), format!("{GOING}x")];
+        assert_eq!(unwanted(names, &own, None, Moment::from_millis(NOW)), [format!("{GOING}x"), old]);
+    }
+
+    #[test]
+    fn with_a_number_the_last_ones_stay_and_none_that_has_just_begun_goes() {
+        let (own, now) = (id(0), Moment::from_millis(NOW));
+        let ids = [id(400), id(3), id(2), id(1), id(0), own.clone()];
+        let of = |keep| unwanted(ids.to_vec(), &own, Some(keep), now);
+        assert_eq!(of(3), ids[..3]);
+        assert_eq!([of(1), of(0)], [ids[..4].to_vec(), ids[..4].to_vec()]);
+        assert!(of(6).is_empty() && of(usize::MAX).is_empty());
+    }
+}
