@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Watched;
 use super::routes::{Answer, Asked, told};
-use crate::ca::print_date;
+use crate::ca::CURE;
 
 #[derive(Serialize)]
 struct Readiness {
@@ -77,20 +77,16 @@ fn is_verbose(uri: &Uri) -> bool {
 /// Each part, what trouble with it makes of the whole, and the trouble where there is some.
 fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 5] {
     let draining = watched.draining.load(Ordering::Relaxed);
-    let certificate = watched.leaves.authority().certificate().clone();
-    let expired = certificate.is_expired(watched.clock.wall());
     let stopping = || "the proxy has been told to stop, and takes no more requests".to_owned();
     let in_memory = |error| format!("what is known of origins is kept in memory only: {error}");
     let former = |error| format!("the settings in effect are those before: {error}");
-    let no_https = || {
-        let end = print_date(certificate.not_after());
-        format!("the CA has expired on {end}, and nothing can be intercepted: see `courtesy ca rotate`")
-    };
+    let no_https =
+        |invalidity| format!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}");
     [
         ("server", Status::NotReady, draining.then(stopping)),
         ("audit", Status::NotReady, watched.audit.health().failing),
         ("store", Status::Degraded, watched.store.health().failing.map(in_memory)),
         ("config", Status::Degraded, watched.reloads.failing().map(former)),
-        ("ca", Status::Degraded, expired.then(no_https)),
+        ("ca", Status::Degraded, watched.leaves.invalidity().map(no_https)),
     ]
 }

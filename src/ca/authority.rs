@@ -1,5 +1,5 @@
-//! A CA that has been read and found fit to sign: key and certificate belong together, it is a CA,
-//! and it has not expired. Ours is made when there is none; nothing but a rotation replaces it.
+//! A CA that has been read and found fit to sign: key and certificate belong together, and it is a CA.
+//! Whether it is valid now is asked at each use, since it may expire while the proxy runs. Ours is made when there is none; nothing but a rotation replaces it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED2
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::certificate::{Certificate, print_date};
+use super::certificate::Certificate;
 use super::error::{CaError, MintError};
 use super::leaf;
 use super::root::Root;
@@ -61,18 +61,15 @@ impl Authority {
         }
     }
 
-    /// Whether [`Self::open`] would find a CA, or could make ours; nothing is made or changed.
+    /// The CA that [`Self::open`] would find, or nothing where it could make ours; nothing is made or changed.
     ///
     /// # Errors
     ///
     /// What would keep it from being opened, as far as it can be known before.
-    pub fn check(source: &Source, now: Moment) -> Result<(), CaError> {
+    pub fn check(source: &Source, now: Moment) -> Result<Option<Self>, CaError> {
         match source {
-            Source::Own(dir) => match Storage::look(dir)? {
-                Some(storage) => Self::stored(&storage, now).map(drop),
-                None => Ok(()),
-            },
-            others => Self::open(others, now).map(drop),
+            Source::Own(dir) => Storage::look(dir)?.map(|storage| Self::stored(&storage, now)).transpose(),
+            others => Self::open(others, now).map(Some),
         }
     }
 
@@ -155,11 +152,6 @@ impl Authority {
             return Err(CaError::Mismatch { certificate: file.to_owned(), key: key_file.to_owned() });
         }
         certificate.check_may_sign().map_err(|reason| CaError::unusable(file, reason))?;
-        if certificate.is_expired(now) {
-            let date = print_date(certificate.not_after());
-            let subject = certificate.subject().to_owned();
-            return Err(CaError::Expired { file: file.to_owned(), subject, date });
-        }
         let issuer = Issuer::from_ca_cert_der(certificate.der(), key)
             .map_err(|error| CaError::unusable(file, error))?;
         let behind = found.filter(|certificate| !certificate.is_expired(now)).collect();

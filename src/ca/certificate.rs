@@ -59,6 +59,20 @@ impl Certificate {
         now > self.not_after
     }
 
+    /// Why it does not hold at this moment; `None` while it does. What it signs would be refused by every
+    /// client (RFC 5280 §6.1.3).
+    pub fn invalidity(&self, now: Moment) -> Option<String> {
+        let said =
+            |what: &str, date| Some(format!("the CA \"{}\" {what} {}", self.subject, print_date(date)));
+        if self.is_expired(now) {
+            said("expired on", self.not_after)
+        } else if now < self.not_before {
+            said("is not valid before", self.not_before)
+        } else {
+            None
+        }
+    }
+
     /// Whole days until it expires; zero on the last day and after it.
     pub fn days_left(&self, now: Moment) -> u64 {
         now.until(self.not_after).as_secs() * 1000 / DAY_MILLIS

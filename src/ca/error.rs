@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// What to do about a CA that has expired.
+pub const CURE: &str = "`courtesy ca rotate` makes another, and one of your own is replaced in its files";
+
 /// Why a CA cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
@@ -14,9 +17,6 @@ pub enum CaError {
     Unusable { file: PathBuf, reason: String },
     #[error("{} and {} do not belong together: the certificate has another key", certificate.display(), key.display())]
     Mismatch { certificate: PathBuf, key: PathBuf },
-    #[error("{}: the CA \"{subject}\" expired on {date}; `courtesy ca rotate` makes another, \
-         unless it is a CA of your own", file.display())]
-    Expired { file: PathBuf, subject: String, date: String },
     #[error("{}: this CA is yours and is not changed from here; put another in its place and reload", file.display())]
     NotOurs { file: PathBuf },
     #[error("the CA cannot sign: {0}")]
@@ -26,8 +26,9 @@ pub enum CaError {
 /// Why a certificate could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    #[error("the CA \"{0}\" has expired; run: courtesy ca rotate")]
-    Expired(String),
+    /// The CA has expired or is not valid yet, as the text says.
+    #[error("{0}; {CURE}")]
+    Invalid(String),
     #[error("the certificate cannot be made: {0}")]
     Certificate(#[from] rcgen::Error),
     #[error("the certificate cannot be served: {0}")]

@@ -85,8 +85,10 @@ impl Mint {
     }
 }
 
-/// A leaf that nobody is shown.
+/// A leaf that nobody is shown, of a moment at which the CA is valid.
 pub(super) fn probe(authority: &Authority, now: Moment) -> Result<CertificateDer<'static>, MintError> {
+    let ca = authority.certificate();
+    let now = now.max(ca.not_before()).min(ca.not_after());
     let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     sign(authority, &provider(), &key, &Host::Name("courtesy.invalid".into()), now)
 }
@@ -99,8 +101,8 @@ fn sign(
     now: Moment,
 ) -> Result<CertificateDer<'static>, MintError> {
     let ca = authority.certificate();
-    if ca.is_expired(now) {
-        return Err(MintError::Expired(ca.subject().to_owned()));
+    if let Some(invalidity) = ca.invalidity(now) {
+        return Err(MintError::Invalid(invalidity));
     }
     let mut params = leaf_params(provider, host, now)?;
     params.not_before = params.not_before.max(date(ca.not_before()));

@@ -3,7 +3,7 @@
 //! thirds through its life, another CA signs, or too many others have been asked for since.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
@@ -11,7 +11,7 @@ use rustls::ServerConfig;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::authority::{Authority, Source};
-use super::error::{CaError, MintError};
+use super::error::{CURE, CaError, MintError};
 use super::leaf::{Leaf, Mint};
 use crate::clock::Clock;
 use crate::limits::LEAVES_MINTED_AT_ONCE_MAX;
@@ -26,6 +26,8 @@ pub struct Leaves {
     turns: Semaphore,
     shelf: Mutex<Shelf>,
     counters: Counters,
+    /// Whether the log has that the CA is not valid.
+    is_refusal_said: AtomicBool,
 }
 
 /// What the leaves count.
@@ -68,6 +70,7 @@ impl Leaves {
             turns: Semaphore::new(LEAVES_MINTED_AT_ONCE_MAX),
             shelf: Mutex::new(Shelf { source, authority, places: LruCache::sparse(entries_max) }),
             counters: Counters::default(),
+            is_refusal_said: AtomicBool::default(),
         })
     }
 
@@ -82,6 +85,22 @@ impl Leaves {
     /// The CA that signs now.
     pub fn authority(&self) -> Arc<Authority> {
         Arc::clone(&self.shelf().authority)
+    }
+
+    /// Why nothing can be intercepted now; `None` where the CA is valid.
+    pub fn invalidity(&self) -> Option<String> {
+        self.authority().certificate().invalidity(self.clock.wall())
+    }
+
+    /// As [`Self::invalidity`], for a client that asks to be intercepted. The log has the first of them, and
+    /// again after the CA has been valid.
+    pub fn refusal(&self) -> Option<String> {
+        let invalidity = self.invalidity();
+        let was_said = self.is_refusal_said.swap(invalidity.is_some(), Ordering::Relaxed);
+        if let Some(invalidity) = invalidity.as_ref().filter(|_| !was_said) {
+            tracing::warn!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}");
+        }
+        invalidity
     }
 
     /// Reads the CA again, as after a rotation, and says whether it is another one. When it cannot

@@ -18,6 +18,6 @@ mod trust;
 
 pub use authority::{Authority, Source};
 pub use certificate::{Certificate, pem, print_date};
-pub use error::{CaError, MintError};
+pub use error::{CURE, CaError, MintError};
 pub use leaves::{Leaves, Stats};
 pub use trust::{CLIENTS, Client};

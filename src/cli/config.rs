@@ -9,6 +9,7 @@ use super::environment;
 use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output::{Form, print};
+use crate::ca::CURE;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{DEFAULT_FILE, Examined, Loaded, Settings};
 use crate::moment::Moment;
@@ -77,15 +78,15 @@ pub fn run(args: ConfigArgs) -> Result<Exit, Failure> {
 
 fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
     let now = SystemClock.wall();
-    let not_ready = match &examined.loaded {
-        Some(loaded) if !settings_only => not_ready(&loaded.settings, &examined, now),
-        _ => None,
+    let prepared = match &examined.loaded {
+        Some(loaded) if !settings_only => try_prepare(&loaded.settings, &examined, now),
+        _ => Ok(None),
     };
-    let loaded = match (examined.sound(), not_ready) {
-        (Ok(loaded), None) => loaded,
-        (Ok(_), Some(errors)) => return Err(errors.into()),
-        (Err(refusal), None) => return Err(refusal.into()),
-        (Err(refusal), Some(errors)) => {
+    let (loaded, invalidity) = match (examined.sound(), prepared) {
+        (Ok(loaded), Ok(invalidity)) => (loaded, invalidity),
+        (Ok(_), Err(errors)) => return Err(errors.into()),
+        (Err(refusal), Ok(_)) => return Err(refusal.into()),
+        (Err(refusal), Err(errors)) => {
             let mut failure = Failure::from(refusal);
             // Each on a line of its own, as those of the settings are.
             let errors: String = errors.lines().map(|line| format!("\n  {line}")).collect();
@@ -97,18 +98,23 @@ fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
         Some(file) => file.display().to_string(),
         None => "no file, only defaults and environment".into(),
     };
-    let notices = loaded.settings.notices(now);
+    let mut notices = loaded.notices(now);
+    notices.extend(invalidity.map(|it| format!("HTTPS will not be intercepted: {it}; {CURE}")));
     let notices: String = notices.iter().map(|notice| format!("note: {notice}\n")).collect();
     print(format!("{notices}{what}: ok\n"))
 }
 
-/// What `serve` would find wrong with the files that the settings name. Of settings that are wrong
-/// themselves, nothing is said again.
-fn not_ready(settings: &Settings, examined: &Examined, now: Moment) -> Option<SetupErrors> {
+/// What `serve` would find wrong with the files that the settings name or, where it would start, why its CA
+/// is not valid. Of settings that are wrong themselves, nothing is said again.
+fn try_prepare(settings: &Settings, examined: &Examined, now: Moment) -> Result<Option<String>, SetupErrors> {
     let ca = settings.ca(environment::credentials_directory().as_deref());
-    let SetupErrors(mut errors) = prepare(settings, &ca, now).err()?;
-    errors.retain(|error| !examined.is_mended(error.settings()));
-    (!errors.is_empty()).then_some(SetupErrors(errors))
+    match prepare(settings, &ca, now) {
+        Ok(prepared) => Ok(prepared.ca_invalidity().map(str::to_owned)),
+        Err(SetupErrors(mut errors)) => {
+            errors.retain(|error| !examined.is_mended(error.settings()));
+            if errors.is_empty() { Ok(None) } else { Err(SetupErrors(errors)) }
+        }
+    }
 }
 
 fn show(loaded: &Loaded, format: Form) -> Result<(), Failure> {

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::admin::TokenError;
 use crate::admin::control::ControlError;
+use crate::admin::{self, TokenError};
 use crate::audit::OpenError;
 use crate::ca::CaError;
 use crate::clients::UsersError;
 use crate::config::Refusal;
 use crate::egress::RootsError;
 use crate::review::ScanError;
-use crate::server::{SetupError, SetupErrors};
+use crate::server::{self, SetupError, SetupErrors};
 use crate::store::disk;
 
 /// The exit codes, all of them.
@@ -41,6 +41,27 @@ pub enum Exit {
 pub struct Failure {
     pub exit: Exit,
     pub error: anyhow::Error,
+}
+
+impl Failure {
+    /// What to do where this user may not read or write a file, or listen at a port.
+    pub fn remedy(&self) -> Option<String> {
+        let denied = std::io::Error::from(rustix::io::Errno::ACCESS).to_string();
+        if self.exit != Exit::Permission || !format!("{:#}", self.error).contains(&denied) {
+            return None;
+        }
+        let is_socket = self.error.is::<server::BindError>() || self.error.is::<admin::BindError>();
+        Some(if is_socket {
+            "ports below 1024 are for root: choose another, have systemd hand the socket over (Sockets=), or give \
+             the service AmbientCapabilities=CAP_NET_BIND_SERVICE"
+                .into()
+        } else {
+            let user = rustix::process::geteuid().as_raw();
+            format!(
+                "user {user} may not do that: run it as the user of the proxy, or change the owner or mode"
+            )
+        })
+    }
 }
 
 /// Gives an error its exit code.
@@ -86,7 +107,9 @@ impl From<Exit> for ExitCode {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self { exit: Exit::Configuration, error: refusal.into() }
+        let is_denied = refusal.0.iter().any(|complaint| complaint.is_denied);
+        let exit = if is_denied { Exit::Permission } else { Exit::Configuration };
+        Self { exit, error: refusal.into() }
     }
 }
 
@@ -146,10 +169,9 @@ impl From<&CaError> for Exit {
             CaError::Exposed { .. } => Self::Permission,
             CaError::Io { source, .. } => Self::of_io(source),
             CaError::Mint(_) => Self::InputOutput,
-            CaError::Unusable { .. }
-            | CaError::Mismatch { .. }
-            | CaError::Expired { .. }
-            | CaError::NotOurs { .. } => Self::Configuration,
+            CaError::Unusable { .. } | CaError::Mismatch { .. } | CaError::NotOurs { .. } => {
+                Self::Configuration
+            }
         }
     }
 }
@@ -208,7 +230,7 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         let exit = match error.kind() {
             std::io::ErrorKind::AddrInUse => Exit::Unavailable,
-            _ => Exit::InputOutput,
+            _ => Exit::of_io(&error),
         };
         Self { exit, error: error.into() }
     }

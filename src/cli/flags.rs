@@ -9,7 +9,8 @@ use clap::Args;
 use super::environment;
 use super::output::quoted;
 use crate::config::{
-    AdminAddress, Change, Examined, Loaded, Override, Refusal, Whereabouts, examine, load, whereabouts,
+    AdminAddress, Change, Examined, Loaded, Override, Refusal, Whereabouts, examine, load, parse_proxy,
+    whereabouts,
 };
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
@@ -57,8 +58,8 @@ pub struct ConfigFlags {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Serving")]
 pub struct ServeFlags {
-    /// Listen on ADDR instead of listen.proxy, as in 127.0.0.1:3128 (may be repeated; port 0: any)
-    #[arg(long, value_name = "ADDR")]
+    /// Listen on ADDR instead of listen.proxy, as in 127.0.0.1:3128 or 3128 (may be repeated; port 0: any)
+    #[arg(long, value_name = "ADDR", value_parser = parse_proxy)]
     pub listen: Vec<SocketAddr>,
     /// Tell health and metrics at ADDR instead of listen.admin (port 0: any), or "off"
     #[arg(long, value_name = "ADDR|off")]

@@ -15,7 +15,7 @@ use super::flags::StateFlags;
 use super::http;
 use super::output::print;
 use crate::admin::{RunFile, read_token, run_file};
-use crate::config::{AdminAddress, Whereabouts};
+use crate::config::{AdminAddress, Whereabouts, parse_admin};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -28,15 +28,15 @@ Asks at --admin, else at the address that the running proxy has written to serve
 directory, else at listen.admin. The settings need not be right for that: while the configuration
 file is wrong, the proxy serves by the former settings, and is \"degraded\", which ends with 0. The
 token of admin.token_file is sent where there is one; without it only the status is shown, not the
-reasons. --live needs no token. Ends with 0 when the proxy is ready, also when it says what is not as
-it should be; with 1 when it is not ready, and prints why; with 69 when nothing answers; with 78 when
-the proxy has no admin listener (listen.admin is \"off\").")]
+reasons. --live needs no token. Ends with 0 when the proxy is ready, also when it says what is not
+as it should be; with 1 when it is not ready, and prints why; with 69 when nothing answers; with 78
+when the proxy has no admin listener (listen.admin is \"off\").")]
 pub struct HealthArgs {
     /// Ask only whether the process lives
     #[arg(long)]
     live: bool,
     /// Ask at ADDR, whatever the running proxy and the settings say
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
     admin: Option<SocketAddr>,
     #[command(flatten)]
     config: StateFlags,

@@ -90,6 +90,9 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             eprintln!("error: {:#}", failure.error);
+            if let Some(remedy) = failure.remedy() {
+                eprintln!("note: {remedy}");
+            }
             failure.exit.into()
         }
     }

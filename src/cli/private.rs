@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::environment;
 use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, How, Writer};
+use crate::ca::CURE;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::proxy::{Counts, Tally};
@@ -48,6 +49,10 @@ impl PrivateProxy {
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let mut assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
         assembly.tally = Arc::new(Tally::of_origins());
+        // A command of its own would only see each CONNECT fail.
+        if let Some(invalidity) = assembly.leaves.invalidity() {
+            return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);
+        }
         assembly.lifecycle.started(How::Run);
         let server = Server::start(listeners, &assembly)?;
         Ok(Self {

@@ -12,6 +12,8 @@ pub struct Complaint {
     pub problem: String,
     /// What to do, where that can be guessed.
     pub hint: Option<String>,
+    /// The file may not be read.
+    pub is_denied: bool,
 }
 
 /// Everything that was found wrong; never empty.
@@ -20,7 +22,13 @@ pub struct Refusal(pub Vec<Complaint>);
 
 impl Complaint {
     pub fn new(key: impl Into<String>, place: Option<&str>, problem: impl Into<String>) -> Self {
-        Self { key: key.into(), place: place.map(Into::into), problem: problem.into(), hint: None }
+        Self {
+            key: key.into(),
+            place: place.map(Into::into),
+            problem: problem.into(),
+            hint: None,
+            is_denied: false,
+        }
     }
 
     pub fn with_hint(self, hint: Option<String>) -> Self {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::address::{ADMIN_PORT, PROXY_PORT};
 use super::settings::{Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls};
 use super::values::{AdminAddress, FetchAs, Retain, RetainSize, Via};
 use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync};
@@ -15,13 +16,16 @@ const MIB: u64 = 1 << 20;
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 3128))], admin: AdminAddress::default() }
+        Self {
+            proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PROXY_PORT))],
+            admin: AdminAddress::default(),
+        }
     }
 }
 
 impl Default for AdminAddress {
     fn default() -> Self {
-        Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 3129)))
+        Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT)))
     }
 }
 

@@ -145,6 +145,17 @@ fn settings(merged: &mut Value, shape: &Shape, complaints: &mut Vec<Complaint>) 
     None
 }
 
+impl Loaded {
+    /// The texts of a list as they were written, and where.
+    pub(super) fn texts(&self, key: &str) -> Vec<(String, Option<String>)> {
+        let Some(Value { kind: ValueKind::Array(items), .. }) = path(&self.merged, key).pop() else {
+            return Vec::new();
+        };
+        let text = |item: &Value| Some((item.clone().into_string().ok()?, item.origin().map(str::to_owned)));
+        items.iter().filter_map(text).collect()
+    }
+}
+
 impl Settings {
     pub(super) fn from_merged(merged: &Value) -> Result<Self, Refusal> {
         merged.clone().try_deserialize().map_err(|error| Refusal(vec![explain(error, merged)]))
@@ -163,7 +174,9 @@ fn read_file(
             Ok((None, FileLayer::default()))
         }
         Err(error) => {
-            Err(Complaint::new("", by.as_deref(), format!("cannot read {}: {error}", path.display())))
+            let problem = format!("cannot read {}: {error}", path.display());
+            let is_denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+            Err(Complaint { is_denied, ..Complaint::new("", by.as_deref(), problem) })
         }
     }
 }

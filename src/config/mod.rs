@@ -2,6 +2,7 @@
 //! and the command line. The only module that knows the file format. Built on the config crate,
 //! which merges; what is added here is a place for every value and a remedy in every complaint.
 
+mod address;
 mod cgroup;
 mod complain;
 mod convert;
@@ -26,6 +27,7 @@ mod units;
 mod values;
 mod words;
 
+pub use address::{parse_admin, parse_proxy};
 pub use complain::{Complaint, Refusal, nearest};
 pub use layers::{Change, Override};
 pub use lenient::{Whereabouts, whereabouts};

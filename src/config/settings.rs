@@ -56,6 +56,7 @@ pub struct Settings {
 #[serde(default, deny_unknown_fields)]
 pub struct Listen {
     /// Where clients connect.
+    #[serde(with = "units::listen")]
     pub proxy: Vec<SocketAddr>,
     /// Where health and metrics are told.
     pub admin: AdminAddress,

@@ -4,12 +4,16 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use super::complain::Complaint;
+use super::load::Loaded;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
 use crate::limits::LOOKUPS_MAX;
 use crate::moment::Moment;
 use crate::policy::exemption::Paths;
+use crate::policy::profile::Access;
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
@@ -35,6 +39,9 @@ const WAITING_MAX: usize = 1 << 20;
 
 /// Some of the costliest requests, and several of the usual ones from each of a few clients.
 pub const BODY_MEMORY_MIN: u64 = 8 << 20;
+
+/// An outage that is shorter is one that any site has: a day.
+const OUTAGE_SHORT: Duration = Duration::from_hours(24);
 
 /// Complains of every impossible value; `place` says where a setting was set.
 pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
@@ -240,15 +247,56 @@ impl Settings {
     /// What is no error and should be said at start all the same.
     pub fn notices(&self, now: Moment) -> Vec<String> {
         let expired = self.exemptions.iter().filter(|exemption| exemption.until <= now);
-        expired
-            .map(|exemption| {
-                format!(
-                    "the exemption for {} by {} ended at {} and no longer applies",
-                    print_origin_pattern(&exemption.origin),
-                    exemption.by,
-                    print_date(&exemption.until)
-                )
-            })
-            .collect()
+        let expired = expired.map(|exemption| {
+            format!(
+                "the exemption for {} by {} ended at {} and no longer applies",
+                print_origin_pattern(&exemption.origin),
+                exemption.by,
+                print_date(&exemption.until)
+            )
+        });
+        expired.chain(self.short_outage()).collect()
     }
+
+    /// RFC 9309 §2.3.1.4: what is unreachable may be taken for missing after a reasonably long period, such
+    /// as thirty days.
+    fn short_outage(&self) -> Option<String> {
+        let set = self.outage.after_time.filter(|time| *time < OUTAGE_SHORT)?;
+        let allows = self.profile(self.robots.profile).outage.after == Access::Allow;
+        allows.then(|| {
+            let set = print_duration(&set);
+            format!(
+                "outage.after_time is {set}: a site whose robots.txt cannot be had for so long is crawled as if \
+                 it had none; RFC 9309 §2.3.1.4 names 30 days"
+            )
+        })
+    }
+}
+
+impl Loaded {
+    /// As [`Settings::notices`], with what is seen in the settings as they were written only.
+    pub fn notices(&self, now: Moment) -> Vec<String> {
+        let mut notices = self.settings.notices(now);
+        for key in ["clients.allow", "egress.allow", "egress.deny"] {
+            let texts = self.texts(key);
+            let wider = texts.iter().filter_map(|(text, place)| Some((text, with_host_bits(text)?, place)));
+            notices.extend(wider.map(|(text, block, place)| {
+                let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+                format!(
+                    "{place}{key}: \"{text}\" stands for the whole block {block}; write that, or one address"
+                )
+            }));
+        }
+        notices
+    }
+}
+
+/// The block that a text stands for, where it names an address within it.
+fn with_host_bits(text: &str) -> Option<IpNet> {
+    // Of `[fd00::1/64]:443` and `10.0.0.5/8:443` the part before the port.
+    let block = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(block, _)| block);
+    let (address, length) = block.split_once('/')?;
+    let length = length.split(':').next()?;
+    let block: IpNet = format!("{address}/{length}").parse().ok()?;
+    (block.trunc() != block).then(|| block.trunc())
 }

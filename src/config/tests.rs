@@ -520,3 +520,49 @@ fn what_is_shown_is_a_file_that_comes_to_the_same() {
     let shown: String = load(file).effective().iter().map(|setting| format!("{setting}\n")).collect();
     assert_eq!(values(load(&shown)), values(load(file)), "{shown}");
 }
+
+#[test]
+fn what_is_probably_not_meant_is_noted() {
+    let notices = |file: &str| {
+        let loaded = Case { file, variables: &[], flags: vec![] }.load().unwrap();
+        let all = loaded.notices(Moment::from_millis(0)).join("\n");
+        all.split_once("courtesy.toml").map_or(all.clone(), |(_, rest)| rest.to_owned())
+    };
+    for (file, expected) in [
+        (
+            "clients.allow = [\"10.0.0.5/8\"]",
+            ":1: clients.allow: \"10.0.0.5/8\" stands for the whole block 10.0.0.0/8; ",
+        ),
+        (
+            "egress.allow = [\"10.0.0.5/8:443\"]",
+            ":1: egress.allow: \"10.0.0.5/8:443\" stands for the whole block 10.0.0.0/8; ",
+        ),
+        (
+            "egress.deny = [\"[fd00::1/64]:443\"]",
+            ":1: egress.deny: \"[fd00::1/64]:443\" stands for the whole block fd00::/64; ",
+        ),
+        ("outage.after_time = \"5m\"", "outage.after_time is 5m: "),
+    ] {
+        assert!(notices(file).starts_with(expected), "{file}: {}", notices(file));
+    }
+    for file in [
+        "clients.allow = [\"10.0.0.0/8\", \"192.0.2.7\", \"::1\"]",
+        "egress.allow = [\"192.0.2.7:8080\", \"[fd00::/64]:443\", \"192.0.2.7/32\"]",
+        "outage.after_time = \"10d\"",
+        "[outage]\nafter_time = \"5m\"\nafter = \"disallow\"",
+    ] {
+        assert_eq!(notices(file), "", "{file}");
+    }
+}
+
+#[test]
+fn an_address_to_listen_on_may_be_shortened() {
+    let settings = from_file("[listen]\nproxy = [\"localhost:3128\", \"::1\"]\nadmin = \"4129\"");
+    let addresses: Vec<_> = settings.listen.proxy.iter().map(ToString::to_string).collect();
+    assert_eq!(addresses, ["127.0.0.1:3128", "[::1]:3128"]);
+    assert_eq!(settings.listen.admin.to_string(), "127.0.0.1:4129");
+    assert_eq!(
+        complaint("[listen]\nproxy = [\"127.0.0.1\", \"proxy.example:3128\"]"),
+        "courtesy.toml:2: listen.proxy[1]: \"proxy.example:3128\" is no address to listen on; write \"127.0.0.1:3128\""
+    );
+}

@@ -1,11 +1,13 @@
 //! Values as people write them, for `#[serde(with = "units::…")]`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::StatusCode;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
+use super::address::parse_proxy;
 use super::spelling::{
     parse_block, parse_date, parse_duration, parse_host, parse_origin, parse_origin_pattern, parse_size,
     parse_status, print_date, print_duration, print_origin_pattern, print_size,
@@ -42,6 +44,30 @@ unit! {
     origin: Origin = parse_origin, ToString::to_string;
     /// An origin, or `*.example.com` for all hosts below that name.
     origin_pattern: OriginPattern = parse_origin_pattern, print_origin_pattern;
+}
+
+/// A list of addresses to listen on.
+pub mod listen {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(addresses: &[SocketAddr], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(addresses)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+        /// Read one by one, so that a complaint names which it is.
+        struct Address(SocketAddr);
+
+        impl<'de> Deserialize<'de> for Address {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                parse_proxy(&text).map(Self).map_err(de::Error::custom)
+            }
+        }
+
+        let addresses = Vec::<Address>::deserialize(deserializer)?;
+        Ok(addresses.into_iter().map(|address| address.0).collect())
+    }
 }
 
 /// A list of address blocks; one address is a block of one.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::address::parse_admin;
 use super::spelling::{parse_duration, parse_size, print_duration, print_size};
 use crate::agent::Token;
 use crate::egress::Endpoints;
@@ -187,9 +188,7 @@ impl FromStr for AdminAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self::Off),
-            _ => text.parse().map(Self::At).map_err(|_| {
-                format!("\"{text}\" is no address with a port; write \"127.0.0.1:3129\", or \"off\"")
-            }),
+            _ => parse_admin(text).map(Self::At).map_err(|problem| format!("{problem}, or \"off\"")),
         }
     }
 }

@@ -276,6 +276,12 @@ impl Proxy {
         let ask = Ask { client, method: &head.method, user_agent, account };
         match self.https.connect(&head, &channel.scope)? {
             Connect::Intercept(origin) => {
+                // What is spoken at port 80 is plain HTTP, as of WebSockets, and needs no certificate.
+                if origin.port() != 80
+                    && let Some(invalidity) = self.leaves.refusal()
+                {
+                    return count(self.tally.asked(&origin), Err(Refusal::ca_not_valid(&invalidity).into()));
+                }
                 let since = clock::monotonic();
                 if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
                     // What is asked inside counts for itself; without an inside, this was the request.

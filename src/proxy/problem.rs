@@ -25,6 +25,7 @@ pub enum Problem {
     OriginTimeout,
     Busy,
     AuditUnavailable,
+    CaNotValid,
 }
 
 /// One row of the table.
@@ -37,7 +38,7 @@ pub struct Row {
 }
 
 impl Problem {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
@@ -55,6 +56,7 @@ impl Problem {
         Self::OriginTimeout,
         Self::Busy,
         Self::AuditUnavailable,
+        Self::CaNotValid,
     ];
 
     pub const fn row(self) -> Row {
@@ -160,6 +162,12 @@ impl Problem {
                 "Records cannot be written",
                 "The audit log cannot be written at the moment, and audit.on_failure is set to \"stop\".",
                 "Come back when Retry-After says; what is wrong with the disk is in the proxy's log.",
+            ),
+            Self::CaNotValid => (
+                "ca-not-valid",
+                "The proxy's CA is not valid",
+                "The certificate authority that signs for the proxy has expired or is not valid yet, so HTTPS cannot be intercepted.",
+                "Have the operator run `courtesy ca rotate`, or replace https.ca_cert; clients then have to trust the new CA.",
             ),
         };
         Row { name, title, meaning, remedy }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::problem::Problem;
+use crate::ca::CURE;
 use crate::clients::TurnedAway;
 use crate::egress;
 use crate::limits::AUDIT_RETRY_INTERVAL;
@@ -76,6 +77,17 @@ impl Refusal {
             "the audit log cannot be written, and nothing is served without it (audit.on_failure)",
         );
         Self { retry_after: Some(AUDIT_RETRY_INTERVAL), ..refusal }
+    }
+
+    /// HTTPS that cannot be intercepted, because the CA has expired or is not valid yet. Before the 200:
+    /// behind it the client would see a failed handshake and no reason.
+    pub fn ca_not_valid(invalidity: &str) -> Self {
+        Self::new(
+            Problem::CaNotValid,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "proxy_configuration_error",
+            format!("HTTPS cannot be intercepted: {invalidity}; {CURE}"),
+        )
     }
 
     /// An exchange with the origin that failed: the origin's doing, but for a request body that did

@@ -67,7 +67,7 @@ pub fn assemble(
 /// first start.
 pub fn put_together(
     settings: &Settings,
-    Prepared { tls, clients, secret }: Prepared,
+    Prepared { tls, clients, secret, .. }: Prepared,
     own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,

@@ -41,7 +41,7 @@ impl Server {
         let (assembly, mut found) = (&self.assembly, Vec::new());
         let prepared = prepare::read(&settings, &mut found);
         let ca = ca.and_then(|source| Some((note(assembly.leaves.read(&source), &mut found)?, source)));
-        let Prepared { tls, clients, secret } = finish(prepared, found)?;
+        let Prepared { tls, clients, secret, .. } = finish(prepared, found)?;
         let terms = assembly.terms(&settings, tls);
         assembly.audit.change(settings.audit())?;
 

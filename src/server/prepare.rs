@@ -19,6 +19,14 @@ pub struct Prepared {
     pub(super) clients: Clients,
     /// By what the operator is known to the admin listener.
     pub(super) secret: Option<Secret>,
+    ca_invalidity: Option<String>,
+}
+
+impl Prepared {
+    /// Why nothing could be intercepted: the CA has expired or is not valid yet.
+    pub fn ca_invalidity(&self) -> Option<&str> {
+        self.ca_invalidity.as_deref()
+    }
 }
 
 /// Why the settings cannot become a proxy.
@@ -53,8 +61,9 @@ pub fn prepare(settings: &Settings, ca: &ca::Source, now: Moment) -> Result<Prep
     let mut found = Vec::new();
     let prepared = read(settings, &mut found);
     note(audit::check(&settings.audit()), &mut found);
-    note(Authority::check(ca, now), &mut found);
-    finish(prepared, found)
+    let authority = note(Authority::check(ca, now), &mut found).flatten();
+    let ca_invalidity = authority.and_then(|authority| authority.certificate().invalidity(now));
+    finish(prepared.map(|prepared| Prepared { ca_invalidity, ..prepared }), found)
 }
 
 /// Reads what can be read anew while the proxy runs; the faults go to `found`.
@@ -62,7 +71,7 @@ pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<P
     let tls = tls(settings, found);
     let clients = note(settings.clients(), found);
     let secret = note(settings.admin.token_file.as_deref().map(Secret::read).transpose(), found);
-    Some(Prepared { tls: tls?, clients: clients?, secret: secret? })
+    Some(Prepared { tls: tls?, clients: clients?, secret: secret?, ca_invalidity: None })
 }
 
 /// How origins are verified.

@@ -4,11 +4,13 @@
 mod admin;
 mod check;
 mod descriptors;
+mod expired;
 mod health;
 mod lifecycle;
 mod logs;
 mod manager;
 mod metrics;
+mod permissions;
 mod probes;
 mod reload;
 mod sockets;

@@ -212,4 +212,6 @@ fn certificates(sheet: &mut Sheet, watched: &Watched) {
     let help = "When the certificate of the CA that signs ends, in seconds since 1970";
     let end = watched.leaves.authority().certificate().not_after();
     sheet.date("courtesy_ca_expiry_timestamp", help, end);
+    let help = "Whether the CA is valid now; while it is not, nothing is intercepted";
+    sheet.gauge("courtesy_ca_valid", help, u64::from(watched.leaves.invalidity().is_none()));
 }

@@ -74,11 +74,17 @@ fn what_is_printed_of_a_ca_has_no_key_in_it() {
 }
 
 #[test]
-fn an_expired_ca_is_refused_and_can_be_rotated() {
+fn an_expired_ca_is_read_says_so_and_can_be_rotated() {
     let place = Place::new();
     let first = place.open().unwrap();
     place.clock.advance(731 * DAY);
-    refused(&place, &place.source(), "expired on 2028-11-19; `courtesy ca rotate` makes another");
+    let expired = place.open().unwrap();
+    let said = expired.certificate().invalidity(place.now()).unwrap();
+    assert!(said.ends_with("expired on 2028-11-19"), "{said}");
+    let early = Moment::from_millis(expired.certificate().not_before().millis() - 1);
+    let said = expired.certificate().invalidity(early).unwrap();
+    assert!(said.ends_with("is not valid before 2026-11-19"), "{said}");
+    assert_eq!(first.certificate().invalidity(first.certificate().not_after()), None);
     let second = place.rotate();
     assert_ne!(second.certificate(), first.certificate());
     assert!(second.previous().is_empty(), "nobody needs to trust what has expired");

@@ -57,7 +57,7 @@ async fn f16_a_leaf_begins_an_hour_ago_and_ends_in_a_week_or_with_the_ca() {
     assert_eq!(life(&leaf).1, DAY, "not past the CA");
     place.clock.advance(2 * DAY);
     let said = leaves.server_config(&host("b.example")).await.unwrap_err();
-    assert!(matches!(said, MintError::Expired(_)), "{said}");
+    assert!(matches!(said, MintError::Invalid(_)), "{said}");
 }
 
 #[tokio::test]
@@ -242,4 +242,20 @@ async fn a_session_is_resumed_with_its_own_host_only() {
     place.clock.advance(6 * DAY);
     assert!(resumed(&other, &other).await);
     assert_eq!(leaves.stats().minted, 3);
+}
+
+/// While the proxy runs, too: the moment is that of the question.
+#[tokio::test]
+async fn a_ca_that_expires_while_it_is_in_use_says_so_until_it_is_rotated() {
+    let place = Place::new();
+    let leaves = place.leaves(8);
+    assert_eq!((leaves.invalidity(), leaves.refusal()), (None, None));
+    place.clock.advance(731 * DAY);
+    for said in [leaves.invalidity(), leaves.refusal(), leaves.refusal()] {
+        assert!(said.unwrap().ends_with("expired on 2028-11-19"));
+    }
+    place.rotate();
+    assert!(leaves.reload().unwrap());
+    assert_eq!(leaves.refusal(), None);
+    assert!(leaves.server_config(&host("a.example")).await.is_ok());
 }

@@ -1,6 +1,7 @@
 //! Which log is meant: that of the settings, of a run, of a directory, or single files.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -48,6 +49,7 @@ impl PlaceFlags {
             return Err(anyhow::anyhow!("{} logs are too many at once: at most {LOGS_MAX}", dirs.len()))
                 .or_exit(Exit::Usage);
         }
+        dirs.iter().try_for_each(|dir| check_readable(dir))?;
         if let Some(dir) = dirs.iter().find(|dir| !is_there(dir)) {
             let dir = dir.display();
             return Err(anyhow::anyhow!(
@@ -66,6 +68,17 @@ fn each_once(dirs: &[PathBuf]) -> Vec<PathBuf> {
     dirs.iter().filter(is_new).cloned().collect()
 }
 
+/// Before anything is said of what is in it: "nothing" is not what this user may not see.
+fn check_readable(dir: &Path) -> Result<(), Failure> {
+    match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let what = format!("{} cannot be read", dir.display());
+            Err(anyhow::Error::new(error).context(what)).or_exit(Exit::Permission)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether anything in `dir` says that there is a log, or was: that nothing is wrong with nothing is
 /// for nobody to hear who took the wrong directory.
 fn is_log(dir: &Path) -> bool {
@@ -76,6 +89,7 @@ fn is_log(dir: &Path) -> bool {
 
 /// The log of a run. The names of their directories sort by time.
 fn of_run(runs: &Path, wanted: &str) -> Result<PathBuf, Failure> {
+    check_readable(runs)?;
     let mut ids = ids(runs);
     let found = match wanted {
         "last" => ids.pop().into_iter().collect(),

@@ -176,8 +176,9 @@ fn read(log: Log, since: Option<Moment>, survey: &mut Survey) -> Result<Exit, Fa
             Ok(None) => return Ok(exit),
             Err(error) => {
                 progress.clear();
-                eprintln!("warning: {:#}", anyhow::Error::from(error));
-                exit = Exit::InputOutput;
+                let failure = Failure::from(error);
+                eprintln!("warning: {:#}", failure.error);
+                exit = failure.exit;
             }
         }
     }

@@ -39,7 +39,8 @@ pub struct Judge {
     first_changed: Option<String>,
     /// Whether notices that are asked for are handed out, too.
     with_notices: bool,
-    unreadable: bool,
+    /// How it ends where a part could not be read.
+    unreadable: Option<Exit>,
 }
 
 impl Search {
@@ -57,7 +58,7 @@ impl Search {
             changed: 0,
             first_changed: None,
             with_notices: false,
-            unreadable: false,
+            unreadable: None,
         };
         Ok(Self { sources, judge })
     }
@@ -83,8 +84,8 @@ impl Search {
     }
 
     /// Says what was found damaged or changed; `changed_are`: what was done with changed lines, as
-    /// "left out". A part of the log that could not be read makes it [`Exit::InputOutput`], a changed
-    /// line [`Exit::No`].
+    /// "left out". A part of the log that could not be read makes it [`Exit::InputOutput`] or, where
+    /// this user may not read it, [`Exit::Permission`], a changed line [`Exit::No`].
     pub fn conclude(self, changed_are: &str) -> Exit {
         let Judge { damaged, changed, first_changed, unreadable, .. } = self.judge;
         if damaged > 0 {
@@ -99,9 +100,9 @@ impl Search {
             );
         }
         match (unreadable, changed) {
-            (true, _) => Exit::InputOutput,
-            (false, 0) => Exit::Done,
-            (false, _) => Exit::No,
+            (Some(exit), _) => exit,
+            (None, 0) => Exit::Done,
+            (None, _) => Exit::No,
         }
     }
 }
@@ -137,8 +138,9 @@ impl Judge {
             Ok(None) => None,
             Err(error) => {
                 self.progress.clear();
-                eprintln!("warning: {:#}", anyhow::Error::from(error));
-                self.unreadable = true;
+                let failure = Failure::from(error);
+                eprintln!("warning: {:#}", failure.error);
+                self.unreadable.get_or_insert(failure.exit);
                 Some(None)
             }
         }

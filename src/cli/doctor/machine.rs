@@ -25,7 +25,7 @@ pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
                 Some(file) => format!("{} holds", file.display()),
                 None => "no file, the defaults hold".into(),
             };
-            for notice in loaded.settings.notices(SystemClock.wall()) {
+            for notice in loaded.notices(SystemClock.wall()) {
                 said.push_str(&format!("\nnote: {notice}"));
             }
             (Some(loaded.settings), Finding::well("configuration", said))

@@ -6,6 +6,7 @@ mod signals;
 mod sockets;
 mod watch;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -73,12 +74,13 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let overrides = sockets.overrides();
     let loaded = args.load(&overrides)?;
     let in_effect = loaded.effective();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let notices = loaded.notices(clock.wall());
     let Loaded { settings, file, .. } = loaded;
     let level = logging::init(&settings.log);
     panics::watch();
     Resources::claim();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    for notice in settings.notices(clock.wall()) {
+    for notice in notices {
         warn!("{notice}");
     }
     let ca = reload::ca(&settings);
@@ -111,6 +113,8 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         .inspect_err(|error| assembly.lifecycle.stopped(&format!("it could not be served: {error}")))?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
+    // The log has it from the start, if it is so.
+    let _ = assembly.leaves.refusal();
     let watchdog = runtime.spawn(manager::watchdog(server.pulse()));
     manager::ready();
     let (clock, assembly, waiting) = (&*clock, &assembly, Vec::new());
@@ -133,14 +137,25 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 /// Binds what was not handed over.
 fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Listener>), Failure> {
     let listeners = match sockets.proxy.is_empty() {
-        true => Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?,
+        true => {
+            Listeners::bind(&settings.listen.proxy).map_err(|error| not_bound(error.source.kind(), error))?
+        }
         false => Listeners::handed_over(sockets.proxy)?,
     };
     let admin = match sockets.admin {
         Some(socket) => Some(Listener::handed_over(socket)?),
-        None => settings.listen.admin.address().map(Listener::bind).transpose().or_exit(Exit::Unavailable)?,
+        None => {
+            let bound = settings.listen.admin.address().map(Listener::bind).transpose();
+            bound.map_err(|error| not_bound(error.source.kind(), error))?
+        }
     };
     Ok((listeners, admin))
+}
+
+/// An address in use is not there; one that this user may not have is a matter of permission.
+fn not_bound(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Failure {
+    let exit = if kind == ErrorKind::PermissionDenied { Exit::Permission } else { Exit::Unavailable };
+    Failure { exit, error: error.into() }
 }
 
 /// Reads the settings again whenever that is asked for, or a file has changed; returns the name of the

@@ -53,6 +53,7 @@ impl Reloader<'_> {
     fn try_reload(&mut self, why: Why) -> Result<(), Failure> {
         let loaded = self.args.load(&self.overrides)?;
         let in_effect = loaded.effective();
+        let notices = loaded.notices(self.clock.wall());
         let Loaded { mut settings, file, .. } = loaded;
         file.as_deref().map_or(Ok(()), refuse_empty)?;
         let running = self.assembly.settings();
@@ -62,7 +63,7 @@ impl Reloader<'_> {
         // Whether they can be used or not: what is wrong will be mended in these files.
         self.watch.follow(files(&settings, file, &ca));
         let changed = running.differences(&settings);
-        for notice in settings.notices(self.clock.wall()) {
+        for notice in notices {
             warn!("{notice}");
         }
         let level = settings.log.level;
