@@ -7,6 +7,7 @@ mod canonical;
 mod chain;
 pub(super) mod evidence;
 mod fault;
+mod heads;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{
-    Content, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written, read_head, segment,
-    split,
+    Content, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written, segment, split,
 };
 use crate::limits::VERIFY_READINGS_MAX;
 use crate::moment::Moment;
@@ -26,6 +26,7 @@ use canonical::is_canonical;
 use chain::{Chain, Link};
 use evidence::{Checked, OTHER_GZIP, is_of_our_gzip};
 pub use fault::{At, Fault, Faults, Problem};
+pub use heads::{HeadState, HeldHead, NotedHead};
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub struct Findings {
     pub unfinished: Option<usize>,
     /// The last line; none in an empty log.
     pub head: Option<Head>,
+    /// The published heads that were given, in that order.
+    pub published: Vec<HeldHead>,
+    /// The head that the proxy notes beside the log.
+    pub noted: NotedHead,
 }
 
 /// What the log says of itself.
@@ -89,24 +94,21 @@ pub fn verify(
 /// Reads it once: what was found, and whether it begins later now than it did.
 fn read(
     log: Log,
-    mut published: Vec<Head>,
+    published: Vec<Head>,
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<(Findings, bool), ScanError> {
     let dir = log.dir();
     // Before the lines are read: it is never ahead of them.
-    if let Log::Dir(dir) = &log
-        && let Ok(Some((noted, _))) = read_head(dir)
-        && !published.contains(&noted)
-    {
-        published.push(noted);
-    }
+    let (noted, unread) =
+        heads::noted(&log).map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
     let mut reader = Reader {
-        chain: Chain::new(published),
+        chain: Chain::new(published, noted.clone()),
         evidence: with_evidence.then(|| Checked::new(&dir)),
         file: None,
-        findings: Findings::default(),
+        findings: Findings { noted: unread, ..Findings::default() },
         is_running: false,
+        is_noted: noted.is_some(),
     };
     let mut scan = Scan::new(log)?;
     let first_seq = scan.first_seq();
@@ -145,6 +147,8 @@ struct Reader {
     findings: Findings,
     /// The log has said that the proxy was started, and not that it was stopped.
     is_running: bool,
+    /// The last of the heads is the one that the proxy notes beside the log.
+    is_noted: bool,
 }
 
 /// What every line has, whatever its kind.
@@ -153,6 +157,14 @@ struct AnyLine {
     id: Option<String>,
     prev: String,
     seq: u64,
+}
+
+impl Findings {
+    /// The last line that is under a published head.
+    pub fn published_up_to(&self) -> Option<&Head> {
+        let found = self.published.iter().filter(|held| held.state == HeadState::Found);
+        found.map(|held| &held.head).max_by_key(|head| head.seq)
+    }
 }
 
 impl Reader {
@@ -280,7 +292,12 @@ impl Reader {
 
     fn end(self) -> Findings {
         let mut findings = self.findings;
-        let head = self.chain.end(&mut findings.faults);
+        let is_noted = self.is_noted;
+        let (head, mut held) = self.chain.end(&mut findings.faults);
+        if let Some(noted) = is_noted.then(|| held.pop()).flatten() {
+            findings.noted = NotedHead::Read(noted);
+        }
+        findings.published = held;
         findings.head = Some(head).filter(|head| head.seq > 0);
         findings.evidence = self.evidence.map(|evidence| evidence.count());
         findings

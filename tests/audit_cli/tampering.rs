@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use courtesy::audit::HEAD_NAME;
 use courtesy::text::sha256_hex;
 use serde_json::Value;
 
@@ -162,4 +163,105 @@ fn replay_does_not_decide_again_what_was_changed() {
     let (code, text, said) = ended(&mut audit(log.dir.path(), &["replay"]));
     assert_eq!(code, Some(1), "{said}");
     assert!(!text.contains("/public/33") && said.contains("not decided again"), "{text}{said}");
+}
+
+fn verified(log: &Log, more: &[&str]) -> (Option<i32>, String, Value) {
+    let text = ended(&mut audit(log.dir.path(), &[&["verify"], more].concat()));
+    let json = ended(&mut audit(log.dir.path(), &[&["verify", "--format", "json"], more].concat()));
+    assert_eq!(text.0, json.0, "{text:?}");
+    (text.0, text.1, serde_json::from_str(&json.1).unwrap())
+}
+
+fn hash_of(line: &str) -> String {
+    line.rsplit_once(",\"hash\":\"").unwrap().1[..64].to_owned()
+}
+
+#[test]
+fn a_log_without_a_published_head_holds_in_itself_alone() {
+    let mut log = Log::new();
+    let lines = log.write((1..=5).map(record));
+    let (code, text, json) = verified(&log, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.starts_with("The log holds in itself; no published head was given. 5 records in 1 file"),
+        "{text}"
+    );
+    assert!(
+        text.contains("whether lines were cut off at the end") && text.contains("There is no head.json"),
+        "{text}"
+    );
+    assert_eq!((&json["published"]["up_to"], &json["noted_head"]["file"]), (&Value::Null, &"missing".into()));
+    // The one beside the log is not published, and its place is said.
+    for (seq, place) in [(5, "the last one"), (4, "the last but one"), (2, "3 lines before the last one")] {
+        let head = format!(
+            "{{\"hash\":\"{}\",\"seq\":{seq},\"time\":\"2026-11-20T12:00:00.000000Z\"}}\n",
+            hash_of(&lines[seq - 1])
+        );
+        fs::write(log.dir.path().join(HEAD_NAME), head).unwrap();
+        let (code, text, json) = verified(&log, &[]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(text.starts_with("The log holds in itself; no published head was given."), "{text}");
+        assert!(text.contains(&format!("notes line {seq}, {place}. It is not published")), "{text}");
+        assert_eq!(
+            (&json["noted_head"]["seq"], &json["noted_head"]["state"]),
+            (&seq.into(), &"found".into())
+        );
+        assert_eq!(json["published"]["heads"], Value::Array(Vec::new()));
+    }
+    fs::write(log.dir.path().join(HEAD_NAME), "{}").unwrap();
+    let (code, text, json) = verified(&log, &[]);
+    assert_eq!((code, &json["noted_head"]["file"]), (Some(0), &"unreadable".into()));
+    assert!(text.contains("head.json beside the log cannot be read: "), "{text}");
+}
+
+#[test]
+fn a_published_head_tells_up_to_where_the_log_holds_and_what_comes_after() {
+    let mut log = Log::new();
+    let lines = log.write((1..=5).map(record));
+    let heads: Vec<_> = (1..=5).map(|seq| format!("{seq}:{}", hash_of(&lines[seq - 1]))).collect();
+    for (head, up_to, after, words) in [
+        (&heads[2], 3, 2, "found. The 2 lines after it are under no published head yet."),
+        (&heads[3], 4, 1, "found. The line after it is under no published head yet."),
+        (&heads[4], 5, 0, "found. It is that of the last line."),
+    ] {
+        let (code, text, json) = verified(&log, &["--head", head]);
+        assert_eq!(code, Some(0), "{text}");
+        let verdict = format!("The log holds, up to line {up_to} under a published head. 5 records");
+        assert!(text.starts_with(&verdict), "{text}");
+        assert!(text.contains(&format!("Published head {head}: {words}")), "{text}");
+        assert_eq!(
+            (&json["published"]["up_to"], &json["published"]["lines_after"]),
+            (&up_to.into(), &after.into())
+        );
+    }
+    let (code, text, json) = verified(&log, &["--head", &heads[0], "--head", &heads[3]]);
+    assert_eq!((code, &json["published"]["up_to"]), (Some(0), &4.into()));
+    assert!(text.contains("Published heads: 2 found."), "{text}");
+}
+
+#[test]
+fn an_end_that_was_cut_off_or_another_history_shows_against_published_heads() {
+    let mut log = Log::new();
+    let lines = log.write((1..=5).map(record));
+    let heads: Vec<_> = (1..=5).map(|seq| format!("{seq}:{}", hash_of(&lines[seq - 1]))).collect();
+    fs::write(log.active(), lines[..3].join("\n") + "\n").unwrap();
+    let (code, text, json) = verified(&log, &["--head", &heads[1], "--head", &heads[4]]);
+    assert_eq!(code, Some(1));
+    assert!(text.starts_with("cut off: the log ends with line 3, and line 5 was published\n"), "{text}");
+    assert!(text.contains("Published heads: 1 found, 1 of a line after the last."), "{text}");
+    assert_eq!(json["published"]["heads"][1]["state"], "cut_off");
+    assert_eq!(
+        (&json["published"]["up_to"], &json["published"]["heads"][0]["state"]),
+        (&2.into(), &"found".into())
+    );
+    // Written anew from the third line on: it holds in itself.
+    let mut anew = Log::new();
+    anew.write([record(1), record(2), record(9), record(10), record(11)]);
+    assert_eq!(verified(&anew, &[]).0, Some(0));
+    let (code, text, json) = verified(&anew, &["--head", &heads[1], "--head", &heads[4]]);
+    assert_eq!((code, &json["published"]["heads"][1]["state"]), (Some(1), &"other".into()));
+    assert!(
+        text.starts_with("another history: line 5 does not have the hash that was published\n"),
+        "{text}"
+    );
 }

@@ -1,5 +1,7 @@
 //! `courtesy audit verify`: does the log hold?
 
+mod published;
+
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -18,17 +20,24 @@ use crate::review::verify::{Findings, Notices, verify};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A chain alone cannot show that its end was cut off. Publish where it stands, and check against that:
+A chain alone shows neither that its end was cut off nor that all of it was written anew. Publish where it
+stands, where nobody who can change the log can change that, and check against it:
   courtesy audit head >> heads.txt
   courtesy audit verify --head heads.txt
+
+Without --head a log holds in itself, at most. With it, it is said up to which line a published head was
+found, and how many lines come after it. head.json beside the log, which the proxy writes, is checked, too,
+but is no published head.
 
 Examples:
   courtesy audit verify
   courtesy audit verify --run last
   courtesy audit verify --head 1234:9f86d081…
   courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
+  courtesy audit verify --head heads.txt --format json | jq .published
 
-Exit codes: 0 the log holds · 1 it does not: the first fault is printed first")]
+Exit codes: 0 the log holds, under a published head or in itself · 1 it does not: the first fault is
+printed first · 69 there is no log")]
 pub struct VerifyArgs {
     /// Check these files alone, as the log they are together [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -151,11 +160,7 @@ fn text(findings: &Findings) -> String {
     if faults.count > faults.described.len() as u64 {
         text.push_str(&format!("… and {} more\n", faults.count - faults.described.len() as u64));
     }
-    let holds = match faults.count {
-        0 => "The log holds".to_owned(),
-        1 => "The log does not hold: one fault".to_owned(),
-        count => format!("The log does not hold: {count} faults, the first of them above all"),
-    };
+    let holds = published::verdict(findings);
     let files = plural(findings.files, "file");
     text.push_str(&format!("{holds}. {} in {files}", plural(findings.records, "record")));
     if let Some((from, to)) = findings.times {
@@ -172,6 +177,7 @@ fn text(findings: &Findings) -> String {
     if let Some(Head { hash, seq }) = &findings.head {
         text.push_str(&format!("\nThe last line is {seq}:{hash}"));
     }
+    text.push_str(&published::lines(findings));
     text + "\n"
 }
 
@@ -223,6 +229,12 @@ fn object(findings: &Findings) -> Value {
         "notices": findings.notices,
         "unfinished": findings.unfinished,
         "head": findings.head,
+        "noted_head": findings.noted,
+        "published": {
+            "heads": findings.published,
+            "lines_after": published::lines_after(findings),
+            "up_to": findings.published_up_to().map(|head| head.seq),
+        },
     })
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{At, Fault, Faults, Problem};
+use super::heads::{HeadState, HeldHead};
 use crate::audit::Head;
 use crate::limits::HOLES_REMEMBERED_MAX;
 
@@ -34,7 +35,8 @@ pub(super) struct Chain {
     holes: Vec<(u64, u64)>,
     /// A file could not be read: what is missing next was in it.
     is_excused: bool,
-    published: Vec<Published>,
+    /// Published heads, then perhaps the one that the proxy notes beside the log.
+    heads: Vec<Known>,
 }
 
 /// See [`Chain::early`].
@@ -58,9 +60,11 @@ struct Start {
     is_accounted: bool,
 }
 
+/// A head that the log is held against.
 #[derive(Debug)]
-struct Published {
+struct Known {
     head: Head,
+    is_published: bool,
     state: Seen,
 }
 
@@ -72,7 +76,9 @@ enum Seen {
 }
 
 impl Chain {
-    pub(super) fn new(published: Vec<Head>) -> Self {
+    /// `noted`: the head that the proxy notes beside the log.
+    pub(super) fn new(published: Vec<Head>, noted: Option<Head>) -> Self {
+        let known = |is_published| move |head| Known { head, is_published, state: Seen::NotYet };
         Self {
             start: None,
             seq: 0,
@@ -81,7 +87,11 @@ impl Chain {
             early: None,
             holes: Vec::new(),
             is_excused: false,
-            published: published.into_iter().map(|head| Published { head, state: Seen::NotYet }).collect(),
+            heads: published
+                .into_iter()
+                .map(known(true))
+                .chain(noted.into_iter().map(known(false)))
+                .collect(),
         }
     }
 
@@ -147,8 +157,9 @@ impl Chain {
         }
     }
 
-    /// The last line, and what is wrong with the whole.
-    pub(super) fn end(mut self, faults: &mut Faults) -> Head {
+    /// The last line, and the heads in the order in which they were given; what is wrong with the whole
+    /// goes to `faults`.
+    pub(super) fn end(mut self, faults: &mut Faults) -> (Head, Vec<HeldHead>) {
         match self.early.take() {
             Some(early) if early.is_passed => {
                 faults.push(early.link.fault(Problem::Inserted { after: early.after }));
@@ -168,26 +179,37 @@ impl Chain {
         }
         let last = self.seq;
         let before = self.start.as_ref().map_or(0, |start| start.seq);
-        for Published { head, state } in &self.published {
-            let problem = match state {
-                Seen::Yes => continue,
-                Seen::Other => Problem::HeadOther { seq: head.seq },
-                Seen::NotYet if head.seq > last => Problem::HeadCutOff { seq: head.seq, last },
-                // Removed with its line, which the chain accounts for, or else that is a fault itself.
-                Seen::NotYet if head.seq < before => continue,
-                Seen::NotYet => Problem::HeadOther { seq: head.seq },
+        let state = |known: &Known| match known.state {
+            Seen::Yes => HeadState::Found,
+            Seen::Other => HeadState::Other,
+            Seen::NotYet if known.head.seq > last => HeadState::CutOff,
+            // Removed with its line, which the chain accounts for, or else that is a fault itself.
+            Seen::NotYet if known.head.seq < before => HeadState::Removed,
+            Seen::NotYet => HeadState::Other,
+        };
+        let is_said = |known: &Known| {
+            !known.is_published && self.heads.iter().any(|it| it.is_published && it.head == known.head)
+        };
+        for known in self.heads.iter().filter(|known| !is_said(known)) {
+            let (seq, is_published) = (known.head.seq, known.is_published);
+            let problem = match state(known) {
+                HeadState::Found | HeadState::Removed => continue,
+                HeadState::Other => Problem::HeadOther { seq, is_published },
+                HeadState::CutOff => Problem::HeadCutOff { seq, last, is_published },
             };
             faults.push(Fault { at: None, seq: None, id: None, problem });
         }
-        Head { hash: self.hashes.pop().unwrap_or_default(), seq: last }
+        let held = self.heads.iter().map(|known| HeldHead { head: known.head.clone(), state: state(known) });
+        let held = held.collect();
+        (Head { hash: self.hashes.pop().unwrap_or_default(), seq: last }, held)
     }
 
     fn begin(&mut self, link: &Link) {
         let seq = link.seq.saturating_sub(self.doubtful).max(1);
         let prev = (self.doubtful == 0).then(|| link.prev.clone());
         // A head that was published just before retention removed its line.
-        for published in self.published.iter_mut().filter(|published| published.head.seq == seq - 1) {
-            published.state = prev.as_ref().map_or(Seen::NotYet, |prev| seen(*prev == published.head.hash));
+        for known in self.heads.iter_mut().filter(|known| known.head.seq == seq - 1) {
+            known.state = prev.as_ref().map_or(Seen::NotYet, |prev| seen(*prev == known.head.hash));
         }
         self.start =
             Some(Start { at: link.at.clone(), seq, prev: prev.clone(), is_accounted: self.is_excused });
@@ -242,7 +264,7 @@ impl Chain {
     }
 
     fn compare(&mut self, link: &Link) {
-        for Published { head, state } in self.published.iter_mut().filter(|it| it.head.seq == link.seq) {
+        for Known { head, state, .. } in self.heads.iter_mut().filter(|it| it.head.seq == link.seq) {
             // The line may be there twice: one of them is the right one, and the other a fault.
             if *state != Seen::Yes {
                 *state = seen(link.hash == head.hash);

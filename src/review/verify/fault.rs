@@ -62,12 +62,15 @@ pub enum Problem {
     Torn {
         octets: usize,
     },
+    /// Not published: noted in `head.json`.
     HeadCutOff {
         seq: u64,
         last: u64,
+        is_published: bool,
     },
     HeadOther {
         seq: u64,
+        is_published: bool,
     },
     NoEvidence {
         path: String,
@@ -163,19 +166,21 @@ impl fmt::Display for Problem {
             Self::Repeated => f.write_str("inserted: there is a line of this number before it"),
             Self::Inserted { after } => write!(f, "inserted: what follows it goes on from line {after}"),
             Self::Torn { octets } => write!(f, "torn: {octets} octets are no whole line"),
-            Self::HeadCutOff { seq, last } => {
+            Self::HeadCutOff { seq, last, is_published } => {
                 write!(
                     f,
-                    "cut off: {}, and line {seq} is known to have been written",
+                    "cut off: {}, and line {seq} {}",
                     if *last == 0 {
                         "the log has no line".into()
                     } else {
                         format!("the log ends with line {last}")
-                    }
+                    },
+                    if *is_published { "was published" } else { "is noted in head.json" }
                 )
             }
-            Self::HeadOther { seq } => {
-                write!(f, "another history: line {seq} does not have the hash that was published")
+            Self::HeadOther { seq, is_published } => {
+                let known = if *is_published { "was published" } else { "is noted in head.json" };
+                write!(f, "another history: line {seq} does not have the hash that {known}")
             }
             Self::NoEvidence { path } => write!(f, "its evidence is missing: {path}"),
             Self::ChangedEvidence { path, why } => write!(f, "its evidence was changed: {path}: {why}"),

@@ -315,13 +315,13 @@ fn an_end_that_was_cut_off_shows_against_the_head_that_the_proxy_noted() {
     }
     noted(Head { seq: 14, ..keep.head(12) });
     let faults = keep.verify_against(Vec::new()).faults;
-    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 14, last: 12 });
+    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 14, last: 12, is_published: false });
     // Where the whole log is gone, too.
     for name in [FIRST, SECOND, ACTIVE] {
         fs::remove_file(keep.path(name)).unwrap();
     }
     let faults = keep.verify_against(Vec::new()).faults;
-    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 14, last: 0 });
+    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 14, last: 0, is_published: false });
 }
 
 #[test]
@@ -331,9 +331,12 @@ fn an_end_that_was_cut_off_shows_only_against_a_published_head() {
     assert_eq!(keep.faults().count, 0);
     assert_eq!(keep.verify_against(vec![keep.head(9)]).faults.count, 0);
     let faults = keep.verify_against(vec![keep.head(12)]).faults;
-    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 12, last: 9 });
+    assert_eq!(faults.described[0].problem, Problem::HeadCutOff { seq: 12, last: 9, is_published: true });
     let other = Head { hash: "ab".repeat(32), seq: 3 };
-    assert_eq!(keep.verify_against(vec![other]).faults.described[0].problem, Problem::HeadOther { seq: 3 });
+    assert_eq!(
+        keep.verify_against(vec![other]).faults.described[0].problem,
+        Problem::HeadOther { seq: 3, is_published: true }
+    );
 }
 
 #[test]
