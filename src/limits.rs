@@ -711,3 +711,6 @@ pub const DISTRUST_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a client that has made requests is known for one that trusts the proxy's certificates.
 pub const TRUST_REMEMBERED: Duration = Duration::from_mins(10);
+
+/// Clients of which it is remembered that the log has named them for a protocol that is not spoken here.
+pub const FOREIGN_NAMED_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");

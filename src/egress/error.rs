@@ -3,7 +3,9 @@
 /// The kind of trouble. Each is one proxy error type of RFC 9209 §2.3 ([`Failure::proxy_error`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// The name does not exist, or the resolver failed.
+    /// The name does not exist.
+    NameNotFound,
+    /// The name has no address, or the resolver failed.
     Dns,
     DnsTimeout,
     /// The destination is this proxy itself.
@@ -83,7 +85,7 @@ impl Failure {
     /// Which of them it is.
     pub const fn place(self) -> usize {
         match self {
-            Self::Dns => 0,
+            Self::NameNotFound | Self::Dns => 0,
             Self::DnsTimeout => 1,
             Self::Loop => 2,
             Self::AddressProhibited => 3,
@@ -101,6 +103,15 @@ impl Failure {
             Self::Incomplete => 15,
             Self::ResponseTimeout => 16,
             Self::Exhausted => 17,
+        }
+    }
+
+    /// The proxy error type with the parameters that are its own: a name that does not exist is told from a resolver
+    /// that failed by its `rcode` (RFC 9209 §2.3.2).
+    pub const fn proxy_error_parameters(self) -> &'static str {
+        match self {
+            Self::NameNotFound => "dns_error; rcode=\"NXDOMAIN\"",
+            other => other.proxy_error(),
         }
     }
 

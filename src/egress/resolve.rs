@@ -225,7 +225,11 @@ fn lock(names: &Mutex<Names>) -> MutexGuard<'_, Names> {
 
 fn answer(name: &str, found: io::Result<Vec<IpAddr>>) -> Answer {
     let mut addresses = found.map_err(|error| {
-        let failure = if shortage::look_up_is_exhausted(&error) { Failure::Exhausted } else { Failure::Dns };
+        let failure = match () {
+            () if shortage::look_up_is_exhausted(&error) => Failure::Exhausted,
+            () if says_not_found(&error) => Failure::NameNotFound,
+            () => Failure::Dns,
+        };
         Error::new(failure, format!("cannot resolve {name}: {error}"))
     })?;
     addresses.truncate(DNS_ADDRESSES_MAX);
@@ -234,6 +238,13 @@ fn answer(name: &str, found: io::Result<Vec<IpAddr>>) -> Answer {
         return Err(Error::new(Failure::Dns, format!("{name} has no address")));
     }
     Ok(addresses)
+}
+
+/// Whether it is `EAI_NONAME` of getaddrinfo(3), of which the standard library keeps the words alone: those of glibc
+/// and of musl. Another resolver's failure is one of the kind [`Failure::Dns`].
+fn says_not_found(error: &io::Error) -> bool {
+    let words = error.to_string();
+    ["Name or service not known", "Name does not resolve"].iter().any(|not_found| words.ends_with(not_found))
 }
 
 /// A dot at the end asks for the absolute name: it skips the resolver's search list, and a public name

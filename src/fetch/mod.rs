@@ -253,7 +253,10 @@ fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
         Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
             NetworkFailure::RedirectRefused
         }
-        Failure::Dns | Failure::DnsTimeout => NetworkFailure::Dns,
+        Failure::NameNotFound if hops == 0 => NetworkFailure::NameNotFound,
+        // Where a redirect leads is another host.
+        Failure::NameNotFound | Failure::Dns => NetworkFailure::Dns,
+        Failure::DnsTimeout => NetworkFailure::DnsTimeout,
         Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
         Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
         // Its request has no body that could be incomplete.

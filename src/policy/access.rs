@@ -116,7 +116,11 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkFailure {
+    /// The host's name does not exist.
+    NameNotFound,
+    /// It has no address, or the resolver failed.
     Dns,
+    DnsTimeout,
     Connection,
     Tls,
     Timeout,
@@ -204,6 +208,14 @@ impl Cause {
         matches!(self, Self::Status { code: 404 | 410, .. })
     }
 
+    /// How it failed, where no answer came.
+    pub const fn failure(&self) -> Option<NetworkFailure> {
+        match self {
+            Self::Failed { failure, .. } => Some(*failure),
+            _ => None,
+        }
+    }
+
     /// The status code of the answer, where there was one.
     pub const fn status(&self) -> Option<u16> {
         match self {
@@ -237,8 +249,10 @@ impl fmt::Display for Cause {
 
 impl NetworkFailure {
     /// All there are.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
+        Self::NameNotFound,
         Self::Dns,
+        Self::DnsTimeout,
         Self::Connection,
         Self::Tls,
         Self::Timeout,
@@ -250,7 +264,9 @@ impl NetworkFailure {
 
     pub const fn word(self) -> &'static str {
         match self {
+            Self::NameNotFound => "name_not_found",
             Self::Dns => "dns_error",
+            Self::DnsTimeout => "dns_timeout",
             Self::Connection => "connection_failed",
             Self::Tls => "tls_error",
             Self::Timeout => "timeout",
@@ -265,7 +281,9 @@ impl NetworkFailure {
 impl fmt::Display for NetworkFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::NameNotFound => "the host's name does not exist",
             Self::Dns => "the host's name could not be resolved",
+            Self::DnsTimeout => "the host's name was not resolved in time",
             Self::Connection => "no connection to the server could be made",
             Self::Tls => "no trusted TLS connection to the server could be made",
             Self::Timeout => "the file did not come in time",

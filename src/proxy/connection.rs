@@ -97,7 +97,14 @@ where
         debug!(%client, "a connection ended: {error}");
     }
     // Behind an answer that did not get out whole nothing more is said.
-    let last = control.take_refusal().filter(|_| ended.is_ok()).map(|refusal| raw_refusal(&refusal));
+    let refusal = control.take_refusal().filter(|_| ended.is_ok());
+    if let Some(foreign) = refusal.as_ref().and_then(|refusal| refusal.foreign) {
+        channel.proxy.load().tally.foreign.say(&channel.client, foreign);
+    }
+    let last = refusal.map(|refusal| match refusal.foreign {
+        Some(foreign) => foreign.refusal().to_vec(),
+        None => raw_refusal(&refusal),
+    });
     let is_shut = wire.is_shut();
     let mut stream = wire.into_inner();
     if let Some(answer) = &last {

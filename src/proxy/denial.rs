@@ -51,6 +51,11 @@ impl Denial {
                     "{robots_url} cannot be had ({cause}), so nothing of {origin} may be fetched for now."
                 )
             }
+            (Problem::HostNotFound, _) => {
+                format!(
+                    "There is no {origin} ({cause}), and without its robots.txt nothing of it may be fetched."
+                )
+            }
             (Problem::RobotsAccessDenied, _) => {
                 format!(
                     "{origin} does not give out its robots.txt ({cause}), so nothing of it may be fetched."

@@ -10,10 +10,10 @@ use super::statements::{Statement, Statements};
 use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
 use crate::clock::Clock;
-use crate::egress;
+use crate::egress::{self, Failure};
 use crate::moment::Moment;
 use crate::origin::Origin;
-use crate::policy::access::Snapshot;
+use crate::policy::access::{NetworkFailure, Snapshot};
 use crate::policy::decision::{Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
 use crate::store::{Known, Undecided};
@@ -61,7 +61,9 @@ impl Draft<'_> {
             record: self.record(reason),
             is_recorded: false,
             problem,
-            status: self.rules.status(&self.agent, problem == Problem::RobotsUnreachable),
+            status: self
+                .rules
+                .status(&self.agent, matches!(problem, Problem::RobotsUnreachable | Problem::HostNotFound)),
             proxy_error: "http_request_denied",
             cause: None,
             retry_after: None,
@@ -100,14 +102,24 @@ impl Draft<'_> {
     /// The denial that follows from the robots.txt, or from its absence.
     pub(super) fn by_policy(&self, known: &Known, decision: &Decision<'_>) -> Denial {
         let reason = Reason::of(&decision.basis);
+        let absence = decision.basis.absence();
+        let failure = absence.and_then(|absence| absence.cause.failure());
         let problem = match reason {
             Reason::RobotsAccessDenied => Problem::RobotsAccessDenied,
+            Reason::RobotsUnreachable if failure == Some(NetworkFailure::NameNotFound) => {
+                Problem::HostNotFound
+            }
             Reason::RobotsUnreachable => Problem::RobotsUnreachable,
             Reason::Undecided => Problem::Undecided,
             _ => Problem::Disallowed,
         };
-        let absence = decision.basis.absence();
         let mut denial = self.denial(reason, problem);
+        denial.proxy_error = match failure {
+            Some(NetworkFailure::NameNotFound) => Failure::NameNotFound.proxy_error_parameters(),
+            Some(NetworkFailure::Dns) => Failure::Dns.proxy_error_parameters(),
+            Some(NetworkFailure::DnsTimeout) => Failure::DnsTimeout.proxy_error_parameters(),
+            _ => denial.proxy_error,
+        };
         denial.cause = absence.map(|absence| absence.cause.to_string());
         denial.retry_after =
             absence.filter(|absence| absence.defers()).map(|absence| self.now().until(absence.next_try));

@@ -20,6 +20,7 @@ mod end;
 mod engine;
 mod fields;
 mod footprint;
+mod foreign;
 mod form;
 mod forward;
 mod framing;

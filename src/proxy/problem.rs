@@ -11,6 +11,7 @@ pub enum Problem {
     Disallowed,
     RobotsUnreachable,
     RobotsAccessDenied,
+    HostNotFound,
     OriginRefused,
     Undecided,
     AgentRequired,
@@ -42,6 +43,7 @@ impl Problem {
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
+        Self::HostNotFound,
         Self::OriginRefused,
         Self::Undecided,
         Self::AgentRequired,
@@ -78,6 +80,12 @@ impl Problem {
                 "robots.txt is kept from us",
                 "The site answers 401 or 403 for its robots.txt, and the profile in use takes that as a closed door.",
                 "Ask the site, or choose a profile that follows RFC 9309 §2.3.1.3.",
+            ),
+            Self::HostNotFound => (
+                "host-not-found",
+                "Host not found",
+                "The host's name does not exist, so nothing can be fetched from it, its robots.txt neither.",
+                "Leave the host out: no rule refuses it. If it should exist, look at its name and at the DNS server that this machine asks.",
             ),
             Self::OriginRefused => (
                 "origin-refused",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use super::foreign::Foreign;
 use super::problem::Problem;
 use crate::ca::CURE;
 use crate::clients::TurnedAway;
@@ -18,6 +19,8 @@ pub struct Refusal {
     pub(super) proxy_error: &'static str,
     pub(super) detail: String,
     pub(super) retry_after: Option<Duration>,
+    /// What the client speaks instead of HTTP.
+    pub(super) foreign: Option<Foreign>,
 }
 
 impl Refusal {
@@ -27,13 +30,18 @@ impl Refusal {
         proxy_error: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None }
+        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None, foreign: None }
     }
 
     /// The client's mistake. The connection is closed after it: whoever sends one malformed request
     /// may mean something else by what follows (RFC 9112 §2.2).
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(Problem::BadRequest, StatusCode::BAD_REQUEST, "http_request_error", detail)
+    }
+
+    /// As [`Self::bad_request`], of what is another protocol.
+    pub fn foreign(foreign: Foreign) -> Self {
+        Self { foreign: Some(foreign), ..Self::bad_request(foreign.detail()) }
     }
 
     /// As [`Self::bad_request`], with the status that names the part: 408, 414, 431.
@@ -103,6 +111,10 @@ impl Refusal {
             }
             Failure::ConnectionLimit | Failure::Exhausted => {
                 Self { proxy_error, ..Self::busy(error.detail.clone()) }
+            }
+            Failure::NameNotFound => {
+                let proxy_error = error.failure.proxy_error_parameters();
+                Self::new(Problem::HostNotFound, StatusCode::BAD_GATEWAY, proxy_error, error.detail.clone())
             }
             Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
                 Problem::OriginTimeout,

@@ -10,6 +10,7 @@ use http::header::{
     PROXY_AUTHENTICATE, RETRY_AFTER,
 };
 use http::{Response, StatusCode};
+use hyper::ext::ReasonPhrase;
 
 use super::body::Body;
 use super::document::Document;
@@ -47,9 +48,8 @@ pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
 pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
     let response = refused(refusal, &Asked::UNREADABLE);
     let status = response.status();
-    let mut octets =
-        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default())
-            .into_bytes();
+    let title = refusal.problem.row().title;
+    let mut octets = format!("HTTP/1.1 {} {title}\r\n", status.as_u16()).into_bytes();
     for (name, value) in response.headers() {
         octets.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
@@ -153,6 +153,8 @@ fn problem(
     let content = if asked.only_head { Bytes::new() } else { Bytes::from(content) };
     let mut response = Response::new(Body::own(content));
     *response.status_mut() = status;
+    // Most clients print nothing else of an error. HTTP/2 has none (RFC 9113 §8.3.2).
+    response.extensions_mut().insert(ReasonPhrase::from_static(title.as_bytes()));
     insert(&mut response, CONTENT_TYPE, content_type);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
     response

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::foreign::Named;
 use super::inside::Inside;
 use crate::audit::Reason;
 use crate::clock;
@@ -28,6 +29,8 @@ pub struct Tally {
     origins: Option<Mutex<HashSet<Origin>>>,
     /// What runs inside a CONNECT.
     pub inside: Inside,
+    /// Clients that have been named because they do not speak HTTP.
+    pub(super) foreign: Named,
 }
 
 /// What is counted of all requests.

@@ -39,7 +39,7 @@ pub(super) struct Counters {
 
 /// How a fetch can end: the words of the audit record, a status by its class, and two that leave no
 /// finding: nobody was asked (`refused`), or the fetch broke off (`aborted`).
-const RESULTS: [&str; 18] = [
+const RESULTS: [&str; 20] = [
     "successful",
     "not_modified",
     "status_4xx",
@@ -48,7 +48,9 @@ const RESULTS: [&str; 18] = [
     "too_many_redirects",
     "redirect_loop",
     "redirect_without_location",
+    "name_not_found",
     "dns_error",
+    "dns_timeout",
     "connection_failed",
     "tls_error",
     "timeout",
@@ -128,7 +130,7 @@ mod tests {
         };
         drop(counters.begin());
         let counted: u64 = counters.results().iter().map(|(_, count)| count).sum();
-        assert_eq!(counted, 8 + 4 + 3 + 1 + 1);
+        assert_eq!(counted, NetworkFailure::ALL.len() as u64 + 4 + 3 + 1 + 1);
         for (result, expected) in [("status_other", 2), ("status_4xx", 1), ("aborted", 1), ("refused", 0)] {
             assert!(counters.results().contains(&(result, expected)), "{result}");
         }

@@ -89,3 +89,27 @@ fn f11_whatever_a_name_server_says_is_bounded() {
         assert_eq!(nobody, []);
     });
 }
+
+/// A crawler tells a host that does not exist from one that is refused, and both from a resolver that fails: where
+/// rules are enforced, and where they are not.
+#[test]
+fn f11_a_host_that_does_not_exist_is_told_from_a_refusal() {
+    inside("resolver::f11_a_host_that_does_not_exist_is_told_from_a_refusal", || {
+        let _names = Names::start();
+        let everywhere = Everywhere::start();
+        for (settings, refused) in [("", 403), (OBSERVE, 502)] {
+            let proxy = Proxy::start(settings, everywhere.ca());
+            let get = |word: &str| proxy.get(&format!("http://{}/", name(&[word], &[])));
+            let nowhere = get("nowhere");
+            nowhere.assert_error(refused, "dns_error; rcode=\"NXDOMAIN\"");
+            assert_eq!(nowhere.json()["type"], "http://courtesy.internal/problems/host-not-found");
+            assert!(nowhere.head.0.starts_with(&format!("HTTP/1.1 {refused} Host not found\r\n")));
+            let failing = get("servfail");
+            failing.assert_error(refused, "dns_error");
+            assert!(!failing.field("proxy-status").unwrap_or_default().contains("rcode"));
+            assert_ne!(failing.json()["type"], nowhere.json()["type"]);
+        }
+        let proxy = Proxy::start("", everywhere.ca());
+        proxy.get(&format!("http://{}/", name(&["silent"], &[]))).assert_error(403, "dns_timeout");
+    });
+}

@@ -29,6 +29,7 @@ mod mint;
 mod per_agent;
 mod policy;
 mod raw_octets;
+mod refusals;
 mod reload;
 mod resting;
 mod sni;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -217,4 +218,26 @@ fn message_of(literal: &str) -> String {
         words.push_str(if place % 2 == 0 { part } else { "…" });
     }
     words
+}
+
+/// Given https:// or socks5:// for the proxy's address: one line, however often it tries.
+#[test]
+fn a_client_that_speaks_no_http_is_named_once_with_what_to_write() {
+    for (sent, remedy) in [
+        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], "write http:// instead of https://"),
+        (b"\x05\x01\x00", "write http:// instead of socks4:// or socks5://"),
+    ] {
+        let dir = state_dir();
+        let served = Served::start(dir.path(), &[]);
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(served.proxy).unwrap();
+            stream.write_all(sent).unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        }
+        let said = served.said.clone() + &served.terminate();
+        let lines: Vec<_> =
+            said.lines().filter(|line| line.contains("a client does not speak HTTP")).collect();
+        let [line] = lines[..] else { panic!("{said}") };
+        assert!(line.contains(remedy) && line.contains("client=127.0.0.1"), "{line}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::super::foreign::Foreign;
 use super::super::octets::{HOST, PATH, TOKEN, is};
 use super::super::refusal::Refusal;
 use super::{encoded, quoted, target_too_long};
@@ -25,11 +26,8 @@ pub struct RequestLine {
 /// Reads a request line, without its line end. With `strict_target`, a target is refused where it would have to be
 /// percent-encoded.
 pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Refusal> {
-    if is_tls(line) {
-        return Err(Refusal::bad_request(
-            "this is a TLS handshake, but the proxy is spoken to in plain HTTP: write http:// instead of \
-             https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128)",
-        ));
+    if let Some(foreign) = Foreign::by(line) {
+        return Err(Refusal::foreign(foreign));
     }
     let fault = |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
     let mut parts = line.split(|octet| *octet == b' ');
@@ -97,11 +95,6 @@ fn is_plain_url(target: &[u8]) -> bool {
         && digits.len() <= 5
         && path.first() == Some(&b'/')
         && path.iter().all(|octet| is(*octet, PATH))
-}
-
-/// A TLS record of a handshake (RFC 8446 §5.1).
-fn is_tls(octets: &[u8]) -> bool {
-    octets.starts_with(&[0x16, 0x03])
 }
 
 fn is_token(octets: &[u8]) -> bool {

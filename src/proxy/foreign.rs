@@ -1,0 +1,94 @@
+//! Protocols that clients speak to the proxy's port although it speaks HTTP: a wrong scheme in the address that they were
+//! given for it. They cannot read an answer in HTTP, so they get one of their own, and the log says what to write.
+
+use std::sync::{Mutex, PoisonError};
+
+use lru::LruCache;
+use tracing::warn;
+
+use crate::clients::{Client, Key};
+use crate::limits::FOREIGN_NAMED_MAX;
+
+/// What is spoken instead of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    Tls,
+    Socks4,
+    Socks5,
+}
+
+/// The latest clients that have been named for it.
+#[derive(Debug)]
+pub struct Named(Mutex<LruCache<Key, ()>>);
+
+impl Foreign {
+    /// By the first octets: a TLS record of a handshake (RFC 8446 §5.1), or a version of SOCKS (RFC 1928 §3).
+    pub fn by(octets: &[u8]) -> Option<Self> {
+        match octets {
+            [0x16] | [0x16, 0x03, ..] => Some(Self::Tls),
+            [4, ..] => Some(Self::Socks4),
+            [5, ..] => Some(Self::Socks5),
+            _ => None,
+        }
+    }
+
+    /// What to write, and what was written.
+    pub const fn detail(self) -> &'static str {
+        match self {
+            Self::Tls => {
+                "this is a TLS handshake, but the proxy is spoken to in plain HTTP: write http:// instead of \
+                 https:// for the proxy's own address (as in HTTPS_PROXY=http://127.0.0.1:3128)"
+            }
+            Self::Socks4 | Self::Socks5 => {
+                "this is SOCKS, but the proxy is spoken to in HTTP: write http:// instead of socks4:// or socks5:// \
+                 for the proxy's own address (as in ALL_PROXY=http://127.0.0.1:3128)"
+            }
+        }
+    }
+
+    /// That it is not spoken here, in its own octets: a fatal alert `protocol_version` (RFC 8446 §6.2), "request
+    /// rejected" of SOCKS4, "no acceptable methods" (RFC 1928 §3).
+    pub const fn refusal(self) -> &'static [u8] {
+        match self {
+            Self::Tls => &[0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46],
+            Self::Socks4 => &[0, 0x5b, 0, 0, 0, 0, 0, 0],
+            Self::Socks5 => &[5, 0xff],
+        }
+    }
+}
+
+impl Default for Named {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::sparse(FOREIGN_NAMED_MAX)))
+    }
+}
+
+impl Named {
+    /// Says in the log what `client` has spoken, once.
+    pub fn say(&self, client: &Client, foreign: Foreign) {
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).put(client.key(), ());
+        if before.is_none() {
+            warn!(client = %client.address, "a client does not speak HTTP: {}", foreign.detail());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_octets_tell_what_is_spoken() {
+        for (octets, expected) in [
+            (&b"\x16\x03\x01"[..], Some(Foreign::Tls)),
+            (b"\x16", Some(Foreign::Tls)),
+            (b"\x16G", None),
+            (b"\x04\x01\x00\x50", Some(Foreign::Socks4)),
+            (b"\x05\x01\x00", Some(Foreign::Socks5)),
+            (b"GET / HTTP/1.1", None),
+            (b"", None),
+        ] {
+            assert_eq!(Foreign::by(octets), expected, "{octets:?}");
+        }
+    }
+}
