@@ -39,7 +39,7 @@ pub struct Row {
 }
 
 impl Problem {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Disallowed,
         Self::RobotsUnreachable,
         Self::RobotsAccessDenied,
