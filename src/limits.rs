@@ -673,6 +673,33 @@ pub const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(60);
 /// After so long without a failed attempt, those before are forgotten.
 pub const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 
+/// Notices of changes of one origin's robots.txt in a day. A file with a date in a rule, or one that fails every other
+/// time, has no more; then one tells how many were left out.
+pub const CHANGES_OF_ORIGIN_MAX: u32 = 24;
+
+/// The same in all in an hour, and octets of evidence that they may bring.
+pub const CHANGES_MAX: u64 = 1000;
+pub const CHANGES_EVIDENCE_OCTETS_MAX: u64 = 256 << 20;
+
+/// Origins whose notices are counted apart.
+pub const CHANGED_ORIGINS_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
+
+/// Changes that wait to be compared and written, and octets of the files that they hold.
+pub const CHANGES_WAITING_MAX: usize = 2048;
+pub const CHANGES_WAITING_OCTETS_MAX: usize = 64 << 20;
+
+/// How long what waits has at the end of the process.
+pub const CHANGES_WAIT: Duration = Duration::from_secs(2);
+
+/// Paths that a notice names.
+pub const CHANGE_EXAMPLES_MAX: usize = 5;
+
+/// Agents at origins of which it is remembered what they were told last: 64 octets and their names.
+pub const TOLD_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not zero");
+
+/// Octets of files that are kept for agents that are told others than the rest.
+pub const TOLD_OCTETS_MAX: usize = 16 << 20;
+
 /// Origins of which a sample of the allowed requests is kept in memory, to measure changes of their robots.txt by. In
 /// all they take no more than 32 MiB.
 pub const SAMPLE_ORIGINS_MAX: usize = 4096;

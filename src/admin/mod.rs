@@ -39,6 +39,7 @@ use crate::limits::ADMIN_DEADLINE;
 use crate::moment::Moment;
 use crate::proxy::{Decisions, Tally};
 use crate::store::Store;
+use crate::watch::Watch;
 
 /// The parts of the proxy that are looked at.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub struct Watched {
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
     pub decisions: Arc<Decisions>,
+    pub watch: Arc<Watch>,
     pub egress: Arc<egress::Shared>,
     pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,

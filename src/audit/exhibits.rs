@@ -213,12 +213,15 @@ impl Exhibits {
     }
 }
 
-/// What of a record names its evidence: members of its `robots`.
+/// What of a line names its evidence: members of a record's `robots`, and of a notice's `from` and `to`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Naming<'a> {
-    capture: Option<&'a str>,
-    failed_capture: Option<&'a str>,
-    sha256: Option<&'a str>,
+    /// How the file came.
+    pub capture: Option<&'a str>,
+    /// How the last attempt failed.
+    pub failed_capture: Option<&'a str>,
+    /// The file.
+    pub sha256: Option<&'a str>,
 }
 
 impl<'a> Naming<'a> {
@@ -232,13 +235,18 @@ impl<'a> Naming<'a> {
 }
 
 impl Record {
-    /// The evidence that it can be checked against.
-    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
-        self.robots.iter().flat_map(|robots| {
+    /// What names its evidence.
+    pub fn naming(&self) -> Option<Naming<'_>> {
+        self.robots.as_ref().map(|robots| {
             let Robots { capture, failed_capture, sha256, .. } = &**robots;
             let [capture, failed_capture, sha256] =
                 [capture, failed_capture, sha256].map(|digest| digest.as_deref());
-            Naming { capture, failed_capture, sha256 }.exhibits()
+            Naming { capture, failed_capture, sha256 }
         })
+    }
+
+    /// The evidence that it can be checked against.
+    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
+        self.naming().into_iter().flat_map(Naming::exhibits)
     }
 }

@@ -6,6 +6,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::exhibits::ExhibitName;
 use super::node::Node;
 use super::notice::Notice;
 use super::record::Record;
@@ -91,6 +92,14 @@ impl Content {
             Self::Notice(serde_json::from_slice(&[canonical, b"}"].concat()).map_err(said)?)
         };
         checked_seq(content.seq()).map(|_| content)
+    }
+
+    /// The evidence that it can be checked against.
+    pub fn exhibits(&self) -> Vec<ExhibitName> {
+        match self {
+            Self::Record(record) => record.exhibits().collect(),
+            Self::Notice(notice) => notice.exhibits().collect(),
+        }
     }
 
     pub fn seq(&self) -> u64 {

@@ -2,6 +2,7 @@
 //! line in the file for each before the answer goes out. Decides nothing and knows no HTTP; it is
 //! told what happened.
 
+mod changed;
 mod config;
 mod evidence_writer;
 mod exhibits;
@@ -30,8 +31,9 @@ mod words;
 mod work;
 mod writer;
 
+pub use changed::{Changed, ChangesOmitted, Omission, SampledRequests, Side, Touched};
 pub use config::{Config, OnFailure, Sync};
-pub use exhibits::ExhibitName;
+pub use exhibits::{ExhibitName, Naming};
 pub use grounds::Grounds;
 pub use head::{HEAD_NAME, read_head};
 pub use health::Health;
@@ -39,8 +41,9 @@ pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
 pub use node::Node;
 pub use notice::{
-    Change, Gap, GapEvent, How, Notice, Pruned, PrunedEvent, Recorded, SettingsChanged, SettingsEvent,
-    Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals, TotalsEvent, Who,
+    Change, ChangedEvent, ChangesOmittedEvent, Gap, GapEvent, How, Notice, Pruned, PrunedEvent, Recorded,
+    SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals,
+    TotalsEvent, Who,
 };
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
 pub use segment::FILE_NAME;

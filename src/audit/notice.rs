@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::changed::{Changed, ChangesOmitted};
 use super::node::Node;
 use super::words::Event;
 use crate::moment::Moment;
@@ -71,6 +72,8 @@ notices! {
     Started = "started" as StartedEvent;
     SettingsChanged = "settings" as SettingsEvent;
     Stopped = "stopped" as StoppedEvent;
+    Changed = "changed" as ChangedEvent;
+    ChangesOmitted = "changes_omitted" as ChangesOmittedEvent;
 }
 
 /// Records could not be written, and are lost.

@@ -24,7 +24,7 @@ pub(super) struct Page {
     pub records: u64,
     /// Records since the last `totals`, these lines included.
     pub recorded: Recorded,
-    /// The evidence that the records name.
+    /// The evidence that they name.
     pub names: Vec<ExhibitName>,
     /// Of each line, in their order.
     pub places: Vec<Written>,
@@ -51,7 +51,6 @@ impl Page {
         self.records += 1;
         self.recorded.add(record.event);
         self.id.get_or_insert_with(|| record.id.clone());
-        self.names.extend(record.exhibits());
         self.push(Content::Record(record));
     }
 
@@ -60,6 +59,7 @@ impl Page {
         if let Content::Notice(Notice::Totals(totals)) = &mut content {
             totals.recorded = Some(std::mem::take(&mut self.recorded));
         }
+        self.names.extend(content.exhibits());
         let time = content.time();
         self.head.push(content, &mut self.lines);
         self.first.get_or_insert(First { seq: self.head.seq, time });

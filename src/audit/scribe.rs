@@ -212,25 +212,28 @@ impl Scribe {
         self.check_place_now_and_then();
         self.work.take_jobs(batch);
         let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
-        let mut take = |content, done, is_record| {
+        let mut take = |content, done| {
+            unanswered
+                .push(Unanswered { done: Some(done), is_record: matches!(content, Content::Record(_)) });
             lines.push(content);
-            unanswered.push(Unanswered { done, is_record });
         };
         for waiting in self.work.take_ready(settled) {
-            take(Content::Record(waiting.record), Some(waiting.done), true);
+            take(waiting.content, waiting.done);
         }
         for job in batch.drain(..) {
-            match job {
-                Job::Write { record, exhibits, done } => {
-                    let missing = self.exhibits.require(exhibits);
-                    if missing.is_empty() {
-                        take(Content::Record(record), Some(done), true);
-                    } else {
-                        self.work.wait_for_evidence(Waiting { record, done, missing });
-                    }
+            let (content, exhibits, done) = match job {
+                Job::Write { record, exhibits, done } => (Content::Record(record), exhibits, done),
+                Job::Note { notice, exhibits, done } => (Content::Notice(*notice), exhibits, done),
+                Job::Forget { names, files, done } => {
+                    forgets.push((names, files, done));
+                    continue;
                 }
-                Job::Note { notice, done } => take(Content::Notice(notice), Some(done), false),
-                Job::Forget { names, files, done } => forgets.push((names, files, done)),
+            };
+            let missing = self.exhibits.require(exhibits);
+            if missing.is_empty() {
+                take(content, done);
+            } else {
+                self.work.wait_for_evidence(Waiting { content, done, missing });
             }
         }
         self.exhibits.start();

@@ -181,9 +181,7 @@ fn read_through(journal: &Journal) -> io::Result<(Option<First>, HashSet<Exhibit
         // A line that is damaged is for who verifies to find.
         let Ok(content) = content else { continue };
         first.get_or_insert(First { seq: content.seq().saturating_sub(number), time: content.time() });
-        if let Content::Record(record) = &content {
-            in_use.extend(record.exhibits());
-        }
+        in_use.extend(content.exhibits());
     }
     Ok((first, in_use))
 }

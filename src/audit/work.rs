@@ -11,8 +11,8 @@ use tokio::sync::{Notify, mpsc};
 use super::config::Current;
 use super::exhibits::ExhibitName;
 use super::health::{Status, Trouble};
+use super::line::Content;
 use super::notice::Notice;
-use super::record::Record;
 use super::segment::FILE_NAME;
 use super::writer::{Done, ForgetError, Job, WriteError, Written};
 use crate::clock::{Clock, monotonic};
@@ -44,7 +44,7 @@ struct Held {
     jobs: Vec<Job>,
     /// Of the lines that are being written, in their order.
     unanswered: Vec<Unanswered>,
-    /// Records that wait for their evidence.
+    /// Lines that wait for their evidence.
     waiting: Vec<Waiting>,
     /// Notices that wait to be written, before any record, however long that takes.
     notices: Vec<Notice>,
@@ -60,10 +60,10 @@ pub(super) struct Unanswered {
     pub is_record: bool,
 }
 
-/// A record that is to be written once its evidence is kept.
+/// A line that is to be written once its evidence is kept.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub record: Box<Record>,
+    pub content: Content,
     pub done: Done,
     /// What is not kept yet.
     pub missing: Vec<ExhibitName>,
@@ -197,17 +197,17 @@ impl Work {
         self.held().waiting.push(waiting);
     }
 
-    /// How many records wait for their evidence.
+    /// How many lines wait for their evidence.
     pub fn waiting(&self) -> usize {
         self.held().waiting.len()
     }
 
     /// What they name, and so must not be removed.
     pub fn names_of_waiting(&self) -> Vec<ExhibitName> {
-        self.held().waiting.iter().flat_map(|waiting| waiting.record.exhibits()).collect()
+        self.held().waiting.iter().flat_map(|waiting| waiting.content.exhibits()).collect()
     }
 
-    /// The records that wait for nothing else, now that it has been seen to `settled`.
+    /// Those that wait for nothing else, now that it has been seen to `settled`.
     pub fn take_ready(&self, settled: &[ExhibitName]) -> Vec<Waiting> {
         let mut held = self.held();
         for waiting in &mut held.waiting {
@@ -227,7 +227,7 @@ impl Work {
         self.status.update(|health| health.errors += 1);
         let path = self.config.load().dir.join(FILE_NAME);
         self.status.begin(Trouble::Records, &format!("to {}: {}", path.display(), self.why()), None);
-        let waiting = waiting.into_iter().map(|it| Unanswered { done: Some(it.done), is_record: true });
+        let waiting = waiting.into_iter().map(Waiting::unanswered);
         self.refuse(unanswered.into_iter().chain(waiting));
         jobs.into_iter().for_each(|job| self.refuse_job(job));
     }
@@ -261,6 +261,12 @@ impl Work {
 
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn unanswered(self) -> Unanswered {
+        Unanswered { is_record: matches!(self.content, Content::Record(_)), done: Some(self.done) }
     }
 }
 

@@ -113,7 +113,7 @@ pub enum ForgetError {
 #[derive(Debug)]
 pub(super) enum Job {
     Write { record: Box<Record>, exhibits: Vec<Exhibit>, done: Done },
-    Note { notice: Notice, done: Done },
+    Note { notice: Box<Notice>, exhibits: Vec<Exhibit>, done: Done },
     Forget { names: Vec<ExhibitName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
 }
 
@@ -182,7 +182,13 @@ impl Writer {
 
     /// Writes a line that is no record.
     pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
-        let ask = |done| Job::Note { notice, done };
+        self.note_with(notice, Vec::new()).await
+    }
+
+    /// The same, and before it what `exhibits` holds that is not kept yet.
+    pub async fn note_with(&self, notice: Notice, exhibits: Vec<Exhibit>) -> Result<Written, WriteError> {
+        let notice = Box::new(notice);
+        let ask = |done| Job::Note { notice, exhibits, done };
         answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
     }
 
@@ -277,7 +283,8 @@ impl Desk {
 
     /// Writes a line that is no record.
     pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
-        let ask = |done| Job::Note { notice, done };
+        let (notice, exhibits) = (Box::new(notice), Vec::new());
+        let ask = |done| Job::Note { notice, exhibits, done };
         answer(self.queue.upgrade().as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
     }
 

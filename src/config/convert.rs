@@ -2,11 +2,12 @@
 
 use super::settings::Settings;
 use super::words::{
-    Access, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Spellings, Sync,
+    Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Spellings,
+    Sync,
 };
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
-use crate::{audit, egress, proxy, robots};
+use crate::{audit, egress, proxy, robots, watch};
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
@@ -91,6 +92,7 @@ same! {
     Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
     HttpsMode = proxy::HttpsMode { Intercept = Intercept, Classify = Classify }
     Mixed = proxy::Mixed { Refuse = Refuse, Tunnel = Tunnel }
+    Changes = watch::Changes { Meaning = Meaning, All = All, Off = Off }
     Sync = audit::Sync { Each = Each, Batch = Batch, None = None }
     OnFailure = audit::OnFailure { Deny = Deny, Stop = Stop }
     Roots = egress::Roots { System = System, Bundled = Bundled }

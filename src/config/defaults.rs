@@ -6,9 +6,13 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::address::{ADMIN_PORT, PROXY_PORT};
-use super::settings::{Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls};
+use super::settings::{
+    Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls, Watch,
+};
 use super::values::{AdminAddress, FetchAs, Retain, RetainSize, Via};
-use super::words::{HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync};
+use super::words::{
+    Changes, HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync,
+};
 use crate::proxy::Protocol;
 
 const KIB: u64 = 1 << 10;
@@ -124,6 +128,12 @@ impl Default for Audit {
             redact_query: false,
             node: None,
         }
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { changes: Changes::Meaning }
     }
 }
 

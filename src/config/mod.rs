@@ -41,8 +41,8 @@ pub use settings::{
 pub use show::Effective;
 pub use values::{AdminAddress, ContactUrl, FetchAs, Via};
 pub use words::{
-    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
-    Spellings,
+    Access, Changes, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy,
+    ProfileName, Roots, Spellings,
 };
 
 /// The commented file: every setting with its default and a sentence.

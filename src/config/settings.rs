@@ -14,8 +14,8 @@ use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
 use super::values::{AdminAddress, ContactUrl, FetchAs, NodeName, Retain, RetainSize, Via};
 use super::words::{
-    Access, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
-    Spellings, Sync,
+    Access, Changes, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy,
+    ProfileName, Roots, Spellings, Sync,
 };
 use crate::egress::Endpoints;
 use crate::origin::{Host, HostPattern};
@@ -44,6 +44,7 @@ pub struct Settings {
     pub egress: Egress,
     pub audit: Audit,
     pub store: Store,
+    pub watch: Watch,
     pub limits: Limits,
     pub log: Log,
     /// Whether the proxy is that of one command, `courtesy run`, whose flags the remedies then name. Not a
@@ -266,6 +267,14 @@ pub struct Audit {
     pub redact_query: bool,
     /// What this proxy is called in its lines; absent: as its host.
     pub node: Option<NodeName>,
+}
+
+/// Changes of robots.txt files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Watch {
+    /// Which of them have a notice in the log of denials.
+    pub changes: Changes,
 }
 
 /// What is known of origins, kept over restarts.

@@ -56,6 +56,16 @@ macro_rules! words {
 }
 
 words! {
+    /// Which changes of a robots.txt have a notice.
+    Changes {
+        /// Those that mean something.
+        Meaning = "meaning",
+        /// Those of the text alone, too.
+        All = "all",
+        /// None.
+        Off = "off",
+    }
+
     /// When records are brought to the disk itself.
     Sync {
         /// Before the answer.

@@ -39,6 +39,11 @@ impl FetchIdentity {
         Self(text.into())
     }
 
+    /// The product token of the agent that it is of, as far as it tells.
+    pub fn agent(&self) -> Option<&str> {
+        self.0.strip_suffix(PRODUCT)?.strip_suffix(' ')
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

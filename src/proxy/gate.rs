@@ -29,6 +29,7 @@ use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
 use crate::store::{Known, Store, Undecided};
+use crate::watch::Watch;
 
 /// The right to send one request. It owns the target it was granted for, and nothing but the gate
 /// can make one: what was checked is what is sent.
@@ -106,6 +107,8 @@ pub struct Gate {
     pub clock: Arc<dyn Clock>,
     pub decisions: Arc<Decisions>,
     pub statements: Statements,
+    /// Samples what is allowed.
+    pub watch: Arc<Watch>,
 }
 
 impl Gate {
@@ -124,6 +127,10 @@ impl Gate {
             Verdict::Allow => {
                 self.decisions.allowed(&decision.basis, true);
                 ask.account.allowed(&decision, &known, now);
+                if decision.basis != Basis::RobotsTxtItself {
+                    let (path, token) = (target.judged_path(), draft.agent.token);
+                    self.watch.allowed(&target.origin, path, token, known.profile(), || ask.client.key());
+                }
             }
             Verdict::Disallow => {
                 heap::pinned(|| self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;

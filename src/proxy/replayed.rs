@@ -29,6 +29,7 @@ use crate::policy::profile::Profile;
 use crate::review::replay::{Answer, Outcome, Replay};
 use crate::store::{self, Store};
 use crate::text::hex;
+use crate::watch::{Changes, Watch};
 
 const START: Moment = Moment::from_millis(1_795_176_000_123);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -143,6 +144,7 @@ impl Site {
             clock: Arc::clone(&clock) as _,
             decisions: Arc::default(),
             statements: Statements::default(),
+            watch: Watch::new(Changes::Off, false),
         };
         let origin = Origin::from_authority(Scheme::Http, "example.com").unwrap();
         Self { gate, clock, script, dir, origin }

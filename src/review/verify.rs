@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{
-    Content, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written, segment, split,
+    Content, Head, LineError, Naming, Notice, Record, checked_hash, checked_seq, is_written, segment, split,
 };
 use crate::limits::VERIFY_READINGS_MAX;
 use crate::moment::Moment;
@@ -68,6 +68,8 @@ pub struct Notices {
     pub stopped: u64,
     /// How often it was started again without that.
     pub not_stopped: u64,
+    /// Of changes of robots.txt files.
+    pub changed: u64,
     /// Lines of a kind that this version does not know.
     pub unknown: u64,
 }
@@ -223,20 +225,31 @@ impl Reader {
         self.findings.times = Some((first, time));
         match content {
             Content::Record(record) => self.record(record, at),
-            Content::Notice(notice) => self.notice(notice),
+            Content::Notice(notice) => self.notice(notice, at),
         }
     }
 
     fn record(&mut self, record: &Record, at: &At) {
         self.findings.records += 1;
-        let (Some(evidence), Some(robots)) = (&mut self.evidence, &record.robots) else { return };
-        for problem in evidence.check(robots) {
-            let (at, id) = (Some(at.clone()), Some(record.id.clone()));
-            self.findings.faults.push(Fault { at, seq: Some(record.seq), id, problem });
+        self.evidence(record.naming(), at, record.seq, Some(&record.id));
+    }
+
+    fn evidence<'a>(
+        &mut self,
+        namings: impl IntoIterator<Item = Naming<'a>>,
+        at: &At,
+        seq: u64,
+        id: Option<&String>,
+    ) {
+        let Some(evidence) = &mut self.evidence else { return };
+        for problem in namings.into_iter().flat_map(|naming| evidence.check(&naming)) {
+            let (at, id) = (Some(at.clone()), id.cloned());
+            self.findings.faults.push(Fault { at, seq: Some(seq), id, problem });
         }
     }
 
-    fn notice(&mut self, notice: &Notice) {
+    fn notice(&mut self, notice: &Notice, at: &At) {
+        self.evidence(notice.namings(), at, notice.seq(), None);
         let notices = &mut self.findings.notices;
         match notice {
             Notice::Gap(gap) => {
@@ -258,6 +271,7 @@ impl Reader {
                 notices.stopped += 1;
                 self.is_running = false;
             }
+            Notice::Changed(_) | Notice::ChangesOmitted(_) => notices.changed += 1,
         }
     }
 

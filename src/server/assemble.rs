@@ -23,6 +23,7 @@ use crate::moment::Moment;
 use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
 use crate::store::Store;
 use crate::store::disk::Disk;
+use crate::watch::Watch;
 
 /// Everything that the workers share, for as long as the process lives.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct Assembly {
     /// Who may look at the admin listener.
     pub(super) token: Arc<Token>,
     pub(super) decisions: Arc<Decisions>,
+    /// Follows changes of robots.txt files.
+    pub(super) watch: Arc<Watch>,
     pub(super) clock: Arc<dyn Clock>,
     /// Writes the notices of the proxy itself.
     pub lifecycle: Arc<Lifecycle>,
@@ -80,6 +83,8 @@ pub fn put_together(
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
+    let watch = Watch::new(settings.watch.changes.into(), settings.audit.redact_query);
+    store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
@@ -92,6 +97,7 @@ pub fn put_together(
         reloads: Arc::default(),
         token: Arc::new(token),
         decisions: Arc::default(),
+        watch,
         clock,
         lifecycle: Arc::new(lifecycle),
         settings: Arc::new(ArcSwap::from_pointee(settings.clone())),
@@ -109,6 +115,7 @@ impl Assembly {
             audit: Arc::clone(&self.audit),
             tally: Arc::clone(&self.tally),
             decisions: Arc::clone(&self.decisions),
+            watch: Arc::clone(&self.watch),
             egress: Arc::clone(&self.egress),
             leaves: Arc::clone(&self.leaves),
             reloads: Arc::clone(&self.reloads),
@@ -136,6 +143,7 @@ impl Assembly {
             clock: Arc::clone(&self.clock),
             decisions: Arc::clone(&self.decisions),
             statements: Statements::default(),
+            watch: Arc::clone(&self.watch),
         })
     }
 

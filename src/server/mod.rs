@@ -31,6 +31,7 @@ use worker::Worker;
 use crate::halt::Halt;
 use crate::limits::ACCEPTORS_MAX;
 use crate::listener;
+use crate::watch::Watching;
 
 /// Sockets that are bound, but not served yet. Their addresses are known: port 0 became a number. Those
 /// that this process has bound take no connection before the proxy serves: a client is refused by the
@@ -96,6 +97,7 @@ pub struct Server {
     stop: Halt,
     workers: Vec<Worker>,
     pulse: Pulse,
+    watching: Watching,
     totals: Totals,
     /// How many clients there are descriptors for.
     places: usize,
@@ -119,6 +121,7 @@ impl Server {
             .map(|number| Worker::start(number, assembly, &gate, stop.clone(), connections.clone()));
         let (workers, posts): (Vec<_>, Vec<_>) = started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let pulse = Pulse::of(workers.iter().map(Worker::named));
+        let watching = Watching::start(&assembly.watch, &assembly.audit, &assembly.clock)?;
         let (totals, assembly) = (Totals::start(assembly)?, assembly.clone());
         let mut acceptor = Acceptor {
             door: Arc::clone(&assembly.door),
@@ -134,7 +137,7 @@ impl Server {
             worker.accept(acceptor.clone(), listeners);
             acceptor.workers.rotate_left(1);
         }
-        Ok(Self { addresses, stop, workers, pulse, totals, places, assembly })
+        Ok(Self { addresses, stop, workers, pulse, watching, totals, places, assembly })
     }
 
     /// Where it listens.
@@ -158,6 +161,8 @@ impl Server {
         for worker in &mut self.workers {
             worker.join();
         }
+        // Nothing more is fetched: what has changed comes into the log before the last totals.
+        self.watching.end();
         self.totals.end();
         self.assembly.tally.inside.name_rest(self.assembly.settings().under_run);
         // Nobody learns anything any more: what is still to be written has its last chance.

@@ -322,6 +322,11 @@ enum Bearing {
 }
 
 impl<'a> View<'a> {
+    /// One for each profile.
+    pub(super) const fn states(&self) -> &'a States {
+        self.states
+    }
+
     pub(super) fn state(&self, profile: &Arc<Profile>) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
         find(self.states, profile)
     }

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::entry::Entry;
 use super::fetches::{Fetches, GiveUp, Id, Interest, Ticket};
 use super::flights::FlightKey;
+use super::landing::Before;
 use super::question::{Question, jitter};
 use super::{Shelf, Store, Undecided};
 use crate::clients::{Key, Permit};
@@ -77,6 +78,7 @@ impl Flight {
             },
         };
         // Until it lands: what has been fetched and waits for its room is in no other bound.
+        let client = ask.client.clone();
         let lesson = match self.ticket.place(&ask.progress).await {
             Ok(give_up) => self.fetch(ask, profile, previous, give_up).await,
             Err(undecided) => Err(undecided),
@@ -85,11 +87,15 @@ impl Flight {
             Ok(lesson) => lesson,
             Err(undecided) => return self.land(Err(undecided)),
         };
-        let _room = store.make_room(&lesson.entry).await;
+        let room = store.make_room(&lesson.entry).await;
         // As long as the room is held, no other flight lands.
-        let entry = lesson.on_top_of(store.newest(&self.key.origin));
-        store.keep(&self.key.origin, &entry);
-        self.land(Ok(entry));
+        let (origin, newest) = (self.key.origin.clone(), store.newest(&self.key.origin));
+        let before = lesson.before(newest.as_ref(), client);
+        let entry = lesson.on_top_of(newest);
+        store.keep(&origin, &entry);
+        self.land(Ok(Arc::clone(&entry)));
+        drop(room);
+        store.tell_landing(&origin, before, &entry);
     }
 
     async fn fetch(
@@ -167,6 +173,17 @@ impl Lesson {
         let fetched = store.parsed.shared(fetched);
         let entry = Arc::new(Self::entry(&store, known.as_deref(), &profile, &identity, fetched.clone()));
         Self { store, known, profile, identity, fetched, entry }
+    }
+
+    /// What it follows, where `newest` is known by now.
+    fn before(&self, newest: Option<&Arc<Entry>>, client: Key) -> Before {
+        Before {
+            identity: self.identity.clone(),
+            client,
+            profile: Arc::clone(&self.profile),
+            at: self.fetched.at,
+            entry: newest.or(self.known.as_ref()).cloned(),
+        }
     }
 
     /// The same, should something else be known of the origin by now: its file has been read already.

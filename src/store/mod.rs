@@ -19,6 +19,7 @@ mod flight;
 mod flights;
 mod knowledge;
 mod known;
+mod landing;
 mod pack;
 mod packing;
 mod parsed;
@@ -31,7 +32,7 @@ mod upkeep;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -53,6 +54,7 @@ use fetches::Fetches;
 use flights::Flights;
 pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge, OfAgent};
 pub use known::{Known, Mark, Undecided};
+pub use landing::{Follower, Landing, Step};
 use pack::Packer;
 use parsed::Parsed;
 pub use parsed::as_far_as_known;
@@ -123,6 +125,7 @@ pub struct Store {
     counters: Counters,
     /// Of what becomes known.
     subscribers: Subscribers,
+    follower: OnceLock<Arc<dyn Follower>>,
 }
 
 /// What other settings change.
@@ -164,6 +167,7 @@ impl Store {
             profiles: Mutex::default(),
             counters: Counters::default(),
             subscribers: Subscribers::default(),
+            follower: OnceLock::new(),
             terms: ArcSwap::from_pointee(Terms { config, fetcher }),
             clock,
         })

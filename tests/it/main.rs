@@ -10,6 +10,7 @@ mod admin;
 mod agents;
 mod audit;
 mod bodies;
+mod changes;
 mod classify;
 mod clients;
 mod connect;

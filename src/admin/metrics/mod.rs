@@ -136,6 +136,12 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     sheet.counters("courtesy_robots_fetches", help, "result", watched.store.results());
     let help = "Fetches of a robots.txt under way, or waiting for their turn";
     sheet.gauge("courtesy_robots_fetches_under_way", help, stats.flights as u64);
+    let help = "Changes of robots.txt files of origins in use, by what they mean to the profile in force";
+    let changes = watched.watch.counts().map(|(kind, count)| (kind.word(), count));
+    sheet.counters("courtesy_robots_changes", help, "kind", changes);
+    let help = "Such changes without a notice in the log of denials, because there were too many or it could not be \
+                written";
+    sheet.counter("courtesy_robots_changes_omitted", help, watched.watch.omitted());
     sheet.gauge("courtesy_cache_entries", "Origins known in memory", stats.entries as u64);
     let help = "Origins in memory that are packed, those that were not asked about for longest";
     sheet.gauge("courtesy_cache_packed_entries", help, stats.packed as u64);

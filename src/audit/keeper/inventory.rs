@@ -75,10 +75,14 @@ impl fmt::Display for Inventory {
 #[derive(Deserialize)]
 pub(super) struct Told<'a> {
     #[serde(borrow)]
+    from: Option<Naming<'a>>,
+    #[serde(borrow)]
     robots: Option<Naming<'a>>,
     seq: u64,
     #[serde(with = "crate::audit::time")]
     time: Moment,
+    #[serde(borrow)]
+    to: Option<Naming<'a>>,
 }
 
 impl<'a> Told<'a> {
@@ -89,7 +93,7 @@ impl<'a> Told<'a> {
 
     /// The evidence that it names.
     pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> + use<'a> {
-        self.robots.into_iter().flat_map(Naming::exhibits)
+        [self.from, self.robots, self.to].into_iter().flatten().flat_map(Naming::exhibits)
     }
 }
 

@@ -1,3 +1,4 @@
+mod changed;
 mod failure;
 mod files;
 mod keeper;

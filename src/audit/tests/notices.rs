@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::policy::change::Kind;
 
 /// A notice of each kind, and its line up to the hash.
 fn table() -> Vec<(Notice, &'static str)> {
@@ -67,6 +68,14 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""event":"gap","lost":2,"node":"n",PREV,"seq":7,"since":TIME,"time":TIME,"why":"full""#,
         ),
         (
+            Notice::Changed(changed()),
+            r#""added":1,"agent_asked":"Bot","event":"changed","from":{"cut":false,"sha256":"ab","since":TIME,"state":"rules"},"kind":"gone","node":"n","origin":"o",PREV,"removed":2,"sampled":{"examples":["/a"],"now_denied":1,"seen":2},"seq":7,"time":TIME,"to":{"capture":"cd","cause":"404","cut":false,"failed_capture":"ef","state":"unavailable","status":404,"url_reached":"u"},"touched":[{"agents":["*"],"kind":"gone","profile":"p"}]"#,
+        ),
+        (
+            Notice::ChangesOmitted(omitted()),
+            r#""event":"changes_omitted","node":"n","omitted":3,"origin":"o",PREV,"seq":7,"since":TIME,"time":TIME,"why":"total_limit""#,
+        ),
+        (
             Notice::Torn(torn),
             r#""event":"torn","node":"n","octets":3,PREV,"seq":7,"sha256":"ab","time":TIME"#,
         ),
@@ -95,6 +104,62 @@ fn table() -> Vec<(Notice, &'static str)> {
             r#""event":"stopped","node":"n",PREV,"seq":7,"time":TIME,"why":"SIGTERM""#,
         ),
     ]
+}
+
+fn changed() -> Changed {
+    let from = Side {
+        capture: None,
+        cause: None,
+        cut: false,
+        failed_capture: None,
+        sha256: Some("ab".into()),
+        since: Some(NOON),
+        state: RobotsStatus::Rules,
+        status: None,
+        url_reached: None,
+    };
+    let to = Side {
+        capture: Some("cd".into()),
+        cause: Some("404".into()),
+        cut: false,
+        failed_capture: Some("ef".into()),
+        sha256: None,
+        since: None,
+        state: RobotsStatus::Unavailable,
+        status: Some(404),
+        url_reached: Some("u".into()),
+    };
+    let kind = Kind::Gone;
+    Changed {
+        added: 1,
+        agent_asked: "Bot".into(),
+        event: ChangedEvent::It,
+        from: from.into(),
+        kind,
+        node: Some(Node::from("n")),
+        origin: "o".into(),
+        prev: String::new(),
+        removed: 2,
+        sampled: SampledRequests { examples: vec!["/a".into()], now_denied: 1, seen: 2 },
+        seq: 0,
+        time: NOON,
+        to: to.into(),
+        touched: vec![Touched { agents: vec!["*".into()], kind, profile: "p".into() }],
+    }
+}
+
+fn omitted() -> ChangesOmitted {
+    ChangesOmitted {
+        event: ChangesOmittedEvent::It,
+        node: Some(Node::from("n")),
+        omitted: 3,
+        origin: Some("o".into()),
+        prev: String::new(),
+        seq: 0,
+        since: NOON,
+        time: NOON,
+        why: Omission::TotalLimit,
+    }
 }
 
 fn totals() -> Notice {

@@ -1,6 +1,8 @@
 //! What the log says of itself, in words: one line for each notice.
 
-use crate::audit::{Notice, Recorded, SettingsChanged, Started, Totals, Who, print_time};
+use crate::audit::{
+    Changed, ChangesOmitted, Notice, Omission, Recorded, SettingsChanged, Started, Totals, Who, print_time,
+};
 use crate::cli::audit::sheet::word;
 
 /// Octets of a digest that people compare.
@@ -21,7 +23,35 @@ pub fn words(notice: &Notice) -> String {
         Notice::Started(started) => of_start(started),
         Notice::SettingsChanged(changed) => of_settings(changed),
         Notice::Stopped(stopped) => stopped.why.clone(),
+        Notice::Changed(changed) => of_change(changed),
+        Notice::ChangesOmitted(omitted) => of_omission(omitted),
     }
+}
+
+fn of_change(changed: &Changed) -> String {
+    let Changed { origin, kind, added, removed, sampled, touched, .. } = changed;
+    let mut agents: Vec<_> = touched.iter().flat_map(|touched| &touched.agents).map(String::as_str).collect();
+    agents.sort_unstable();
+    agents.dedup();
+    let agents = if agents.is_empty() { String::new() } else { format!(" for {}", agents.join(", ")) };
+    let (kind, seen, denied) = (kind.word(), sampled.seen, sampled.now_denied);
+    let examples = if denied == 0 { String::new() } else { format!(": {}", sampled.examples.join(", ")) };
+    format!(
+        "robots.txt of {origin}: {kind}{agents}; {added} lines added, {removed} removed; of {seen} sampled requests \
+         that were allowed {denied} are now denied{examples}"
+    )
+}
+
+fn of_omission(omitted: &ChangesOmitted) -> String {
+    let why = match omitted.why {
+        Omission::OriginLimit => "it had as many lines as an origin may have in a day",
+        Omission::TotalLimit => "there were as many lines as there may be in an hour",
+        Omission::Overload => "too many came at a time",
+        Omission::Unwritten => "they could not be written",
+    };
+    let of = omitted.origin.as_ref().map(|origin| format!(" of {origin}")).unwrap_or_default();
+    let (count, since) = (omitted.omitted, print_time(omitted.since));
+    format!("{count} changes of robots.txt files{of} since {since} have no line of their own: {why}")
 }
 
 fn of_totals(totals: &Totals) -> String {

@@ -183,8 +183,19 @@ fn text(findings: &Findings) -> String {
 
 /// What the log says of itself, as sentences.
 fn notices(notices: &Notices) -> String {
-    let Notices { gaps, lost, torn, pruned, totals, started, settings, stopped, not_stopped, unknown } =
-        *notices;
+    let Notices {
+        gaps,
+        lost,
+        torn,
+        pruned,
+        totals,
+        started,
+        settings,
+        stopped,
+        not_stopped,
+        changed,
+        unknown,
+    } = *notices;
     let sentences = [
         (
             gaps,
@@ -206,6 +217,7 @@ fn notices(notices: &Notices) -> String {
             format!("It was started again without having been stopped cleanly ({}).", times(not_stopped)),
         ),
         (settings, format!("Its settings were changed ({}).", times(settings))),
+        (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
         (unknown, format!("{} of a kind that this version does not know.", plural(unknown, "line"))),
     ];
     sentences

@@ -172,6 +172,7 @@ impl Survey {
             }
             Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) => {}
             Notice::Started(_) | Notice::SettingsChanged(_) | Notice::Stopped(_) => {}
+            Notice::Changed(_) | Notice::ChangesOmitted(_) => {}
         }
     }
 }

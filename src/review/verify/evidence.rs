@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::fault::Problem;
-use crate::audit::Robots;
+use crate::audit::Naming;
 use crate::evidence::{CaptureRecord, Found, Kind, Shelf};
 use crate::text::digest;
 
@@ -29,18 +29,17 @@ impl Checked {
         self.files.len() + self.captures.len()
     }
 
-    /// What is wrong with the evidence of a record that has not been said of another one.
-    pub(super) fn check(&mut self, robots: &Robots) -> Vec<Problem> {
+    /// What is wrong with the evidence of a line that has not been said of another one.
+    pub(super) fn check(&mut self, robots: &Naming<'_>) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if let Some(name) = &robots.sha256 {
+        if let Some(name) = robots.sha256 {
             self.file(name).into_iter().for_each(|problem| problems.push(problem));
         }
-        for name in robots.capture.iter().chain(&robots.failed_capture) {
+        for name in robots.capture.into_iter().chain(robots.failed_capture) {
             self.capture(name).into_iter().for_each(|problem| problems.push(problem));
         }
-        let brought =
-            robots.capture.as_deref().and_then(digest).and_then(|name| *self.captures.get(&name)?);
-        if let (Some(brought), Some(file)) = (brought, robots.sha256.as_deref().and_then(digest))
+        let brought = robots.capture.and_then(digest).and_then(|name| *self.captures.get(&name)?);
+        if let (Some(brought), Some(file)) = (brought, robots.sha256.and_then(digest))
             && brought != file
         {
             let why = "the capture tells of another file".into();

@@ -1,0 +1,149 @@
+//! What the log says of changes of robots.txt files. They are no decisions; what each allowed and denied is in the
+//! records.
+
+use serde::{Deserialize, Serialize};
+
+use super::exhibits::{ExhibitName, Naming};
+use super::node::Node;
+use super::notice::{ChangedEvent, ChangesOmittedEvent, Notice};
+use super::words::RobotsStatus;
+use crate::moment::Moment;
+use crate::policy::change::Kind;
+
+/// A fetch has brought another file, or another state, for an origin in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changed {
+    /// Lines of the file that the one before has not.
+    pub added: u64,
+    /// As whom it was asked for. What is compared was told to the same agent.
+    pub agent_asked: String,
+    pub event: ChangedEvent,
+    pub from: Box<Side>,
+    /// As the profile in force understands both.
+    pub kind: Kind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    pub origin: String,
+    pub prev: String,
+    /// Lines of the file before that this one has not.
+    pub removed: u64,
+    pub sampled: SampledRequests,
+    pub seq: u64,
+    #[serde(with = "super::time")]
+    pub time: Moment,
+    pub to: Box<Side>,
+    /// By profile; those under which nothing changed are left out.
+    pub touched: Vec<Touched>,
+}
+
+/// The robots.txt before or after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// SHA-256 of how the file came, in hexadecimal; names a piece of evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<String>,
+    /// Why there is no file, or no newer one, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// The file is longer than the size limit; the rest was not downloaded.
+    pub cut: bool,
+    /// SHA-256 of how the attempt without a file went; names a piece of evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_capture: Option<String>,
+    /// SHA-256 of the file, in hexadecimal; names a piece of evidence. Where none can be had, of the last copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// When this file was first fetched or, without one, since when there has been none.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::time::option")]
+    pub since: Option<Moment>,
+    pub state: RobotsStatus,
+    /// Of the answer; none where none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Where redirects led to the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_reached: Option<String>,
+}
+
+/// What the change does to a sample of the requests that were allowed before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampledRequests {
+    /// Paths of some that are now denied.
+    pub examples: Vec<String>,
+    pub now_denied: u64,
+    /// How many there are in the sample.
+    pub seen: u64,
+}
+
+/// Whom it concerns under one profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Touched {
+    /// Whose rules or records are others; `*` is everybody whom the file does not name.
+    pub agents: Vec<String>,
+    pub kind: Kind,
+    pub profile: String,
+}
+
+/// Changes that have no notice of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangesOmitted {
+    pub event: ChangesOmittedEvent,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// How many.
+    pub omitted: u64,
+    /// Where all are of one origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    pub prev: String,
+    pub seq: u64,
+    /// Since when they are counted.
+    #[serde(with = "super::time")]
+    pub since: Moment,
+    #[serde(with = "super::time")]
+    pub time: Moment,
+    pub why: Omission,
+}
+
+/// Why changes have no notice of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Omission {
+    /// Their origin had as many notices in a day as it may have.
+    OriginLimit,
+    /// There were as many in an hour as there may be in all.
+    TotalLimit,
+    /// More came at a time than could be compared.
+    Overload,
+    /// The notices could not be written.
+    Unwritten,
+}
+
+impl Side {
+    fn naming(&self) -> Naming<'_> {
+        let [capture, failed_capture, sha256] =
+            [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
+        Naming { capture, failed_capture, sha256 }
+    }
+}
+
+impl Notice {
+    /// What names its evidence.
+    pub fn namings(&self) -> impl Iterator<Item = Naming<'_>> {
+        let sides = match self {
+            Self::Changed(changed) => [Some(&*changed.from), Some(&*changed.to)],
+            _ => [None, None],
+        };
+        sides.into_iter().flatten().map(Side::naming)
+    }
+
+    /// The evidence that it can be checked against.
+    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
+        self.namings().flat_map(Naming::exhibits)
+    }
+}
