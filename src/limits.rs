@@ -329,6 +329,24 @@ pub const LISTINGS_MAX: usize = 100;
 /// How often the log is told how many decisions there were.
 pub const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
+/// How often the log of the process sums up the decisions that had no line of their own.
+pub const DECISION_SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Lines that the log of the process has for single decisions in that time.
+pub const DECISION_LINES_MAX: usize = 60;
+
+/// Of those, lines for requests of one client.
+pub const DECISION_LINES_OF_CLIENT_MAX: usize = 10;
+
+/// Origins with an agent and an event that are known to have had a line: eight octets each.
+pub const DECISION_LINES_SEEN_MAX: usize = 16_384;
+
+/// Origins that are counted apart for a summary of decisions.
+pub const DECISION_ORIGINS_COUNTED_MAX: usize = 64;
+
+/// Origins that a summary of decisions names.
+pub const DECISION_ORIGINS_NAMED: usize = 5;
+
 /// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
 pub const NOTICES_WAITING_MAX: usize = 128;
 

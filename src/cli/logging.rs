@@ -1,6 +1,6 @@
 //! Log lines, to standard error. Colour is for terminals only, and not where NO_COLOR is set.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -10,7 +10,7 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use super::environment;
 use crate::config::{Log, LogFormat, LogLevel};
-use crate::proxy::ACCESS;
+use crate::proxy::{ACCESS, EACH_DECISION};
 
 /// The level of the process's log, which can be changed.
 pub struct Level(reload::Handle<Targets, Registry>);
@@ -34,20 +34,69 @@ fn targets(level: LogLevel) -> Targets {
         LogLevel::Trace => (LevelFilter::TRACE, LevelFilter::INFO),
     };
     let ours = Targets::new().with_target("courtesy", level).with_target(ACCESS, access);
+    let ours = ours.with_target(EACH_DECISION, access);
     ours.with_default(level.min(LevelFilter::WARN))
 }
 
 /// Starts logging for the whole process; a second call changes nothing, and has no say either.
 pub fn init(log: &Log) -> Option<Level> {
-    let (targets, handle) = reload::Layer::new(targets(log.level));
-    let lines = match log.format {
+    begin(log.format, targets(log.level))
+}
+
+/// The same, with a line for each decision that is recorded.
+pub fn init_with_decisions(log: &Log) -> Option<Level> {
+    begin(log.format, targets(log.level).with_target(EACH_DECISION, LevelFilter::INFO))
+}
+
+fn begin(format: LogFormat, targets: Targets) -> Option<Level> {
+    let (targets, handle) = reload::Layer::new(targets);
+    let lines = match format {
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(stderr).boxed(),
         LogFormat::Text => {
             let colour = stderr().is_terminal() && !environment::is_set("NO_COLOR");
-            fmt::layer().with_ansi(colour).with_target(false).with_writer(stderr).boxed()
+            fmt::layer().with_ansi(colour).with_target(false).with_writer(|| OneLine(stderr())).boxed()
         }
     };
     // A failure means that somebody has started logging before us, as tests do.
     let begun = tracing_subscriber::registry().with(lines.with_filter(targets)).try_init();
     begun.is_ok().then_some(Level(handle))
+}
+
+/// Writes each event as one line, so that a journal has one entry of it: the lines of a longer message, such as
+/// all faults of a configuration, are joined by ` | `.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    /// Takes a whole event, which is how they come.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = event.trim_ascii_end();
+        if !text.contains(&b'\n') {
+            return self.0.write_all(event).map(|()| event.len());
+        }
+        let lines = text.split(|octet| *octet == b'\n').map(<[u8]>::trim_ascii);
+        let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        self.0.write_all(&[&lines.join(&b" | "[..]), &b"\n"[..]].concat()).map(|()| event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_it_says() {
+        for (event, expected) in [
+            ("a b\n", "a b\n"),
+            ("cannot be used\n  a:3: x\n  a:4: y\n", "cannot be used | a:3: x | a:4: y\n"),
+            ("a\r\n\n  |\nb\n", "a | | | b\n"),
+        ] {
+            let mut written = Vec::new();
+            OneLine(&mut written).write_all(event.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(written).unwrap(), expected);
+        }
+    }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::decision_log::DecisionLog;
 use crate::audit::{Event, Reason};
 use crate::egress::Failure;
 use crate::numbers::Numbers;
@@ -16,6 +17,8 @@ pub struct Decisions {
     table: Numbers<{ OUTCOMES.len() * BASES.len() * SIGHTS }>,
     failures: Numbers<{ Failure::PROXY_ERRORS.len() }>,
     closed_ports: AtomicU64,
+    /// What of them the log of the process says.
+    pub log: DecisionLog,
 }
 
 /// What became of a request, in a word, and the bases on which that can be.

@@ -1,7 +1,7 @@
 //! What becomes of a no at the gate: an exemption or a mode may let the request go all the same, and
 //! whatever it comes to is recorded first.
 
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::connect::Mixed;
 use super::denial::Denial;
@@ -60,7 +60,7 @@ impl Gate {
             }
             // It is denied, and the one record of this request is lost already.
             denial.record.event = Event::Denied;
-            say(&denial.record);
+            self.decisions.log.say(&denial.record);
             self.count_denied(&denial);
             return Err(self.refused(denial));
         } else if self.is_observed(draft) {
@@ -110,7 +110,7 @@ impl Gate {
     /// says loudly that records are lost, and counts them.
     pub(super) async fn record(&self, denial: &mut Denial) -> bool {
         let record = &denial.record;
-        say(record);
+        self.decisions.log.say(record);
         let written = self.audit.write(record.clone(), denial.exhibits.clone()).await;
         if let Err(error) = &written {
             debug!(record = record.id, "{error}");
@@ -118,15 +118,6 @@ impl Gate {
         denial.is_recorded = written.is_ok();
         denial.is_recorded
     }
-}
-
-/// In the log of the process. The query is where secrets are: it stands in the record alone.
-fn say(record: &Record) {
-    let url = record.url.split('?').next().unwrap_or_default();
-    info!(
-        client = %record.client.address, user = record.client.name, event = record.event.word(), reason = record.reason.word(), url, agent = record.agent,
-        line = record.rule.as_ref().map(|rule| rule.line), record = record.id, "robots.txt decision"
-    );
 }
 
 fn exempted(record: Record, exemption: &Exemption) -> Record {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -14,7 +14,7 @@ use super::assemble::Assembly;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
 use crate::clock::Clock;
-use crate::limits::TOTALS_INTERVAL;
+use crate::limits::{DECISION_SUMMARY_INTERVAL, TOTALS_INTERVAL};
 use crate::moment::Moment;
 use crate::proxy::{DecisionCounts, Decisions};
 
@@ -51,7 +51,11 @@ impl Totals {
         let end = CancellationToken::new();
         let ended = end.clone();
         let told = Told { counts: account.decisions.counts(), until: account.clock.wall() };
-        let run = move || runtime.block_on(tell(&account, told, ended, TOTALS_INTERVAL));
+        let run = move || {
+            runtime.block_on(async {
+                tokio::join!(tell(&account, told, ended.clone(), TOTALS_INTERVAL), sum_up(&account, ended));
+            });
+        };
         let thread = std::thread::Builder::new().name("totals".into()).spawn(run)?;
         Ok(Self { end, thread: Some(thread) })
     }
@@ -75,6 +79,17 @@ async fn tell(account: &Account, mut told: Told, end: CancellationToken, interva
     }
     account.lifecycle.write_omitted();
     account.audit.queue_last_notice(told.until_now(account).0);
+}
+
+/// Has the decisions summed up that had no line of the process's log, every minute and at the end.
+async fn sum_up(account: &Account, end: CancellationToken) {
+    loop {
+        let is_last = timeout(DECISION_SUMMARY_INTERVAL, end.cancelled()).await.is_ok();
+        account.decisions.log.say_summary();
+        if is_last {
+            return;
+        }
+    }
 }
 
 impl Told {

@@ -119,6 +119,50 @@ fn without_being_asked_for_no_request_has_a_line() {
     assert!(lines.iter().any(|line| line["message"] == "robots.txt decision"), "{lines:#?}");
 }
 
+/// The lines for decisions that a process writes at this level which denies twelve requests: what each was
+/// about, and how many the summary counts.
+fn decisions(level: &str) -> (Vec<String>, Option<Value>) {
+    let (dir, config) = (state_dir(), state_dir());
+    let config = config.path().join("courtesy.toml");
+    fs::write(&config, format!("[log]\nformat = \"json\"\nlevel = \"{level}\"\n")).unwrap();
+    let sites = [(); 2].map(|()| Site::start("User-agent: *\nDisallow: /private/\n"));
+    let served = Served::start(dir.path(), &["--config", config.to_str().unwrap()]);
+    for number in 0..6 {
+        for site in &sites {
+            assert_eq!(served.get(&site.url(&format!("/private/{number}"))), 403);
+        }
+    }
+    let said = served.terminate();
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of =
+        |message: &str| lines.iter().filter(|line| line["message"] == message).cloned().collect::<Vec<_>>();
+    let single =
+        of("robots.txt decision").iter().map(|line| line["url"].as_str().unwrap().to_owned()).collect();
+    let mut sums = of("robots.txt decisions without a line of their own");
+    assert!(sums.len() <= 1, "{sums:#?}");
+    if let (Some(sum), [one, other]) = (sums.first(), &sites) {
+        for origin in [&one.origin, &other.origin] {
+            assert!(sum["origins"].as_str().unwrap().contains(&format!("{origin} 5")), "{sum}");
+        }
+    }
+    (single, sums.pop())
+}
+
+#[test]
+fn the_first_denial_of_each_origin_has_a_line_and_the_others_are_counted() {
+    let (single, sum) = decisions("info");
+    assert_eq!(single.len(), 2, "{single:?}");
+    assert!(single.iter().all(|url| url.ends_with("/private/0")), "{single:?}");
+    let sum = sum.expect("a summary");
+    assert_eq!((&sum["denied"], &sum["exempted"], &sum["level"]), (&10.into(), &0.into(), &"INFO".into()));
+}
+
+#[test]
+fn with_the_access_log_each_denial_has_a_line() {
+    let (single, sum) = decisions("access");
+    assert_eq!((single.len(), sum), (12, None));
+}
+
 /// A call that logs: its level, the names of its fields, its message with … for what differs.
 type Call = (String, Vec<String>, String);
 

@@ -25,7 +25,7 @@ fn f22_settings_that_cannot_be_used_change_nothing_and_are_said_with_file_and_li
     assert_eq!(served.get(&site.url("/private/")), 403);
     assert_eq!((served.metric(RELOADS), served.metric(FAILURES)), (0.0, 0.0));
 
-    fs::write(&file, "[robots]\nmode = \"obsrve\"\n").unwrap();
+    fs::write(&file, "[robots]\nmode = \"obsrve\"\nmax_sze = \"1MiB\"\n").unwrap();
     served.signal("HUP");
     served.wait_for(FAILURES, 1.0);
     assert_eq!(served.get(&site.url("/private/")), 403, "the former settings stay");
@@ -45,7 +45,10 @@ fn f22_settings_that_cannot_be_used_change_nothing_and_are_said_with_file_and_li
     assert!(served.ask_admin("/readyz").contains("\"status\":\"ready\""));
     assert_eq!(served.metric(FAILURES), 1.0, "what was refused is not tried again and again");
     let said = served.terminate();
-    assert!(said.contains("SIGHUP: the settings stay as they were: ") && said.contains(&complaint), "{said}");
+    let refusal = said.lines().find(|line| line.contains("SIGHUP: the settings stay as they were: "));
+    let refusal = refusal.unwrap_or_else(|| panic!("{said}"));
+    let other = format!(" | {}:3: robots.max_sze", file.display());
+    assert!(refusal.contains(&complaint) && refusal.contains(&other), "all faults in one line: {said}");
     assert!(said.contains("a file has changed: from now on other settings hold: robots.mode\n"), "{said}");
 }
 

@@ -79,7 +79,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         // The terminal is the command's.
         settings.log.level = LogLevel::Warn;
     }
-    logging::init(&settings.log);
+    match args.verbose {
+        true => logging::init_with_decisions(&settings.log),
+        false => logging::init(&settings.log),
+    };
     panics::watch();
     let resources = Resources::claim();
     let now = SystemClock.wall();
