@@ -2,6 +2,7 @@
 //! units, `_total` on what only grows. No label names an origin, an agent or a path: there is no end
 //! of them. `docs/metrics.md` has them all.
 
+mod process;
 mod sheet;
 
 use http::StatusCode;
@@ -41,6 +42,7 @@ fn process(sheet: &mut Sheet, watched: &Watched) {
     // The name that every Prometheus client gives it.
     let help = "When the process began, in seconds since 1970";
     sheet.date("process_start_time", help, watched.started);
+    process::tell(sheet);
     let help = "Panics; each has cost a connection, or less";
     sheet.counter("courtesy_panics", help, panics::count());
 }

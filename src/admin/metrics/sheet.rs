@@ -43,6 +43,11 @@ impl Sheet {
         self.0.register_with_unit(name, help, Unit::Bytes, ConstCounter::new(value));
     }
 
+    /// Seconds. Its name gets `_seconds_total` at the end.
+    pub fn seconds_counter(&mut self, name: &str, help: &str, value: f64) {
+        self.0.register_with_unit(name, help, Unit::Seconds, ConstCounter::new(value));
+    }
+
     /// One counter for each value of a label, those that are zero too: an alert sees the first step.
     pub fn counters<L: Into<String>>(
         &mut self,
