@@ -1,6 +1,10 @@
 """The metadata and the scripts of the packages; packaging/try installs one."""
 
-from support import ROOT, Case, cargo, read
+import pathlib
+import shutil
+import subprocess
+
+from support import ROOT, Case, cargo, read, tool
 
 
 class Packages(Case):
@@ -22,3 +26,33 @@ class Packages(Case):
         ignored = "SC1091,SC2154,SC2015"
         self.succeed("shellcheck", "-e", ignored, *(ROOT / "packaging" / it for it in shells.split()))
         self.succeed("shellcheck", "-s", "sh", *(ROOT / "packaging/rpm" / it for it in ["post", "preun", "postun"]))
+
+    def test_what_an_installer_says_is_no_part_of_a_file_name(self):
+        """On a machine without mmdebstrap, packaging/try installs it within a substitution of its output."""
+        bin_directory, scripts = self.directory / "bin", self.directory / "packaging/try"
+        bin_directory.mkdir()
+        scripts.mkdir(parents=True)
+        shutil.copy(ROOT / "packaging/try/common", scripts)
+        for name in ["bash", "cat", "chmod", "cut", "dirname", "mkdir", "mv", "sha256sum"]:
+            (bin_directory / name).symlink_to(tool(name))
+        fakes = {
+            "id": "echo 0",
+            "apt-get": f"""
+                echo "apt-get says much"
+                [ "$1" = install ] || exit 0
+                echo '#!/bin/bash
+                echo "mmdebstrap says much"
+                echo tar >"${{@: -1}}"' >{bin_directory}/mmdebstrap
+                chmod +x {bin_directory}/mmdebstrap""",
+        }
+        for name, script in fakes.items():
+            (bin_directory / name).write_text(f"#!/bin/bash\n{script}\n")
+            (bin_directory / name).chmod(0o755)
+        done = subprocess.run(
+            [tool("bash"), "-c", f'. {scripts}/common; tar=$(base small gcc); printf %s "$tar"'],
+            env={"PATH": str(bin_directory)}, capture_output=True, text=True,
+        )
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stdout, rf"\A{self.directory}/target/try/small-[0-9a-f]{{8}}\.tar\Z")
+        self.assertEqual(pathlib.Path(done.stdout).read_text(), "tar\n")
+        self.assertIn("installing mmdebstrap", done.stderr)
