@@ -125,6 +125,34 @@ fn completions_are_made_for_every_shell() {
     }
 }
 
+/// As a person has them who sources the script and presses the tabulator.
+#[test]
+fn bash_completes_the_words_that_a_flag_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("courtesy.bash");
+    std::fs::write(&script, succeeds(&mut courtesy(&["completions", "bash"]))).unwrap();
+    let completed = |words: &[&str]| {
+        let typed = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                     _courtesy courtesy \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-c", typed, "bash", script.to_str().unwrap(), "courtesy"]).args(words);
+        succeeds(&mut bash).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let reasons = completed(&["audit", "query", "--reason", ""]);
+    assert!(reasons.contains(&"disallow_rule".into()) && reasons.len() >= 9, "{reasons:?}");
+    assert_eq!(completed(&["audit", "query", "--reason", "robots_u"]), ["robots_unreachable"]);
+    for word in ["denied", "would_deny", "exempted", "tunnelled", "totals", "started"] {
+        assert!(completed(&["audit", "query", "--event", ""]).contains(&word.into()), "{word}");
+    }
+    for command in [&["audit", "query"][..], &["audit", "replay"], &["audit", "export"], &["check"]] {
+        let profiles = completed(&[command, &["--profile", ""]].concat());
+        assert!(
+            profiles.contains(&"rfc9309".into()) && profiles.contains(&"google".into()),
+            "{command:?}: {profiles:?}"
+        );
+    }
+}
+
 #[test]
 fn the_manual_is_one_page_or_one_for_each_subcommand() {
     assert!(succeeds(&mut courtesy(&["man"])).contains(".TH courtesy 1"));

@@ -15,6 +15,7 @@ pub mod exit;
 pub mod flags;
 mod health;
 mod http;
+pub mod known_words;
 pub mod logging;
 mod man;
 mod no_proxy;

@@ -22,8 +22,8 @@ macro_rules! markers {
     )+};
 }
 
-// Other objects within a record have a `reason`, a `line` and a `url`, too: those markers say which
-// is meant by more of what stands around it.
+// Other objects within a record have a `reason`, a `line`, a `sha256` and a `url`, too: those markers say which
+// is meant by more of what stands around it, or are looked for behind another.
 markers! {
     CLIENT = ",\"client\":{\"address\":";
     EVENT = ",\"event\":";
@@ -33,7 +33,13 @@ markers! {
     REASON = "},\"reason\":";
     RULE = ",\"rule\":{\"directive\":";
     TIME = ",\"time\":";
-    URL = "Z\",\"url\":";
+    URL = ",\"url\":";
+    TRACE = ",\"trace_id\":";
+    EXEMPTION = ",\"exemption\":{\"by\":";
+    PROFILE = ",\"profile\":{\"name\":";
+    VERSION = "},\"version\":";
+    ROBOTS = ",\"robots\":{";
+    SHA256 = ",\"sha256\":";
     NAME = ",\"name\":";
     LINE = ",\"line\":";
     PATTERN = ",\"pattern\":";
@@ -65,6 +71,28 @@ impl<'a> Brief<'a> {
 
     pub fn event(&self) -> Option<Cow<'a, str>> {
         text(self.after(&EVENT)?)
+    }
+
+    pub fn exempted_by(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&EXEMPTION)?)
+    }
+
+    pub fn profile_name(&self) -> Option<Cow<'a, str>> {
+        text(self.after(&PROFILE)?)
+    }
+
+    /// It stands behind the settings, which are an object.
+    pub fn profile_version(&self) -> Option<u32> {
+        number(after(self.after(&PROFILE)?, &VERSION)?)
+    }
+
+    /// Of the robots.txt. Settings of the profile, which may have any name, stand before the reason.
+    pub fn sha256(&self) -> Option<Cow<'a, str>> {
+        text(after(after(self.after(&REASON)?, &ROBOTS)?, &SHA256)?)
+    }
+
+    pub fn trace_id(&self) -> Option<Cow<'a, str>> {
+        text(after(self.after(&TIME)?, &TRACE)?)
     }
 
     pub fn id(&self) -> Option<Cow<'a, str>> {

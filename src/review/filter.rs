@@ -34,6 +34,13 @@ pub struct Filter {
     pub urls: Vec<Glob>,
     /// Names of the proxies that wrote them (`audit.node`), in any case.
     pub nodes: Vec<Glob>,
+    /// The beginnings of digests of the robots.txt that decided, in lower case.
+    pub sha256s: Vec<String>,
+    /// The beginnings of trace ids, in lower case.
+    pub traces: Vec<String>,
+    pub profiles: Vec<Profile>,
+    /// Who allowed what was exempted, in any case.
+    pub exempted_by: Vec<Glob>,
 }
 
 /// An origin, or the hosts of origins.
@@ -67,6 +74,13 @@ pub enum Rule {
 pub enum Client {
     Block(IpNet),
     Name(String),
+}
+
+/// A dialect of robots.txt, in one version or in any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub name: String,
+    pub version: Option<u32>,
 }
 
 /// A [`Filter`] made ready for many lines.
@@ -158,9 +172,13 @@ impl Sieve {
     pub fn admits_notice(&self, notice: &Notice) -> bool {
         let Filter { since: _, until: _, events, nodes, seqs, .. } = &self.filter;
         let Filter { origins, agents, reasons, rules, clients, ids, urls, .. } = &self.filter;
-        let is_of_records =
-            !(origins.is_empty() && agents.is_empty() && reasons.is_empty() && rules.is_empty())
-                || !(clients.is_empty() && ids.is_empty() && urls.is_empty());
+        let Filter { sha256s, traces, profiles, exempted_by, .. } = &self.filter;
+        let is_of_records = !(origins.is_empty()
+            && agents.is_empty()
+            && reasons.is_empty()
+            && rules.is_empty())
+            || !(clients.is_empty() && ids.is_empty() && urls.is_empty())
+            || !(sha256s.is_empty() && traces.is_empty() && profiles.is_empty() && exempted_by.is_empty());
         events.iter().any(|event| event == notice.word())
             && !is_of_records
             && self.covers(notice.time(), notice.time())
@@ -186,17 +204,22 @@ impl Sieve {
     fn admits_brief(&self, brief: &Brief<'_>) -> bool {
         let Filter { origins, agents, events, reasons, rules, clients, ids, seqs, urls, nodes, .. } =
             &self.filter;
+        let Filter { sha256s, traces, profiles, exempted_by, .. } = &self.filter;
         // The cheapest first: what stands early in a line is found sooner.
         any(agents, || brief.agent(), |glob, agent| glob.matches(agent.as_bytes()))
             && any(events, || brief.event(), |event, found| *event == **found)
             && any(clients, || Some(brief), |client, brief| client.is(brief))
+            && any(exempted_by, || brief.exempted_by(), |glob, by| glob.matches(by.as_bytes()))
             && any(ids, || brief.id(), |start, id| id.starts_with(start.as_str()))
             && any(nodes, || brief.node(), |glob, node| glob.matches(node.as_bytes()))
             && any(origins, || brief.origin(), |place, origin| place.covers(origin))
+            && any(profiles, || Some(brief), |profile, brief| profile.is(brief))
             && any(reasons, || brief.reason(), |reason, found| *reason == **found)
             && any(rules, || Some(brief), |rule, brief| rule.is(brief))
+            && any(sha256s, || brief.sha256(), |start, sha256| sha256.starts_with(start.as_str()))
             && any(seqs, || brief.seq(), |seq, found| seq == found)
             && self.is_in_time(brief)
+            && any(traces, || brief.trace_id(), |start, trace| trace.starts_with(start.as_str()))
             && any(urls, || brief.url(), |glob, url| glob.matches(url.as_bytes()))
     }
 
@@ -217,6 +240,13 @@ impl Rule {
             Self::Line(line) => brief.rule_line() == Some(*line),
             Self::Pattern(pattern) => brief.rule_pattern().is_some_and(|found| found == *pattern),
         }
+    }
+}
+
+impl Profile {
+    fn is(&self, brief: &Brief<'_>) -> bool {
+        brief.profile_name().is_some_and(|name| name == *self.name)
+            && self.version.is_none_or(|version| brief.profile_version() == Some(version))
     }
 }
 

@@ -47,13 +47,36 @@ fn a_table_says_when_to_whom_why_and_what() {
     let mut log = Log::new();
     log.write([record(1), record(4)]);
     assert_eq!(
-        succeeds(&mut audit(log.dir.path(), &["query", "--format", "table"])),
+        succeeds(&mut audit(log.dir.path(), &["query", "--format", "table", "--wide"])),
         "     SEQ  TIME (UTC)           AGENT             WHY                           URL\n       \
          1  2026-11-20 12:01:00  Wget              12: disallow: /private/       \
          https://www1.example.com/private/1\n       \
          2  2026-11-20 12:04:00  ExampleBot        would_deny, 12: disallow: /private/  \
          https://www1.example.com/private/4\n"
     );
+}
+
+#[test]
+fn a_table_through_a_pipe_is_as_wide_as_a_screen() {
+    let mut log = Log::new();
+    let long = Record {
+        url: format!("https://www1.example.com/private/{}", "日本/long/".repeat(40)),
+        ..record(1)
+    };
+    log.write([long.clone(), record(2)]);
+    let table = |columns: &str, arguments: &[&str]| {
+        let arguments = [&["query", "--format", "table"], arguments].concat();
+        succeeds(audit(log.dir.path(), &arguments).env("COLUMNS", columns))
+    };
+    let width =
+        |line: &str| line.chars().map(|it| if it.is_ascii() || it == '…' { 1 } else { 2 }).sum::<usize>();
+    for (columns, expected) in [("", 100), ("100", 100), ("72", 72), ("200", 200), ("3", 60), ("wide", 100)] {
+        let table = table(columns, &[]);
+        let widest = table.lines().map(width).max().unwrap();
+        assert!(widest <= expected && widest + 1 >= expected, "COLUMNS={columns}: {widest}\n{table}");
+        assert!(table.lines().nth(1).unwrap().ends_with('…'), "what is cut says so: {table}");
+    }
+    assert!(table("72", &["--wide"]).contains(&long.url));
 }
 
 #[test]
@@ -67,7 +90,7 @@ fn nothing_in_a_table_moves_a_cursor() {
         read_as: Vec::new(),
     };
     log.write([Record { rule: Some(rule), agent: Some("a\r\n\u{7f}".into()), ..record(1) }]);
-    for arguments in [&["query", "--format", "table"][..], &["show", "1"]] {
+    for arguments in [&["query", "--format", "table", "--wide"][..], &["show", "1"]] {
         let table = succeeds(&mut audit(log.dir.path(), arguments));
         assert!(!table.contains(['\u{1b}', '\u{202e}', '\u{9b}', '\r', '\u{7f}']), "{table:?}");
         assert!(table.contains("/\\x1B[2J\\xE2\\x80\\xAE\\xC2\\x9B"), "{table}");

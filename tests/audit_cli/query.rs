@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use courtesy::audit::{self, Client, Event, Gap, GapEvent, Notice, Reason, Record, Rule, Writer};
+use courtesy::audit::{
+    self, Client, Event, Exemption, Gap, GapEvent, Notice, Profile, Reason, Record, Rule, Writer,
+};
 use courtesy::clock::{Clock, ManualClock};
 use courtesy::moment::Moment;
 
@@ -28,7 +30,21 @@ fn each_filter_finds_its_records() {
     let unreachable = Record { reason: Reason::RobotsUnreachable, rule: None, ..record(5) };
     let named = Client { address: "2001:db8::7".parse().unwrap(), name: Some("crawler-7".into()) };
     let named = Record { client: named, rule: rule("/a*b$"), ..record(6) };
-    log.write([record(1), record(2), record(3), exempted, unreachable, named]);
+    let exemption = Exemption { by: "Legal".into(), reason: "r".into(), ticket: None, until: Moment::LAST };
+    let exempted = Record { exemption: Some(exemption), ..exempted };
+    let of_file = |record: Record, sha256: &str| {
+        let mut robots = record.robots.clone().unwrap();
+        robots.sha256 = Some(sha256.into());
+        Record { robots: Some(robots), ..record }
+    };
+    let of_profile = |record: Record, version| {
+        let profile = Profile { name: "google".into(), version, ..record.profile };
+        Record { profile, ..record }
+    };
+    let traced = Record { trace_id: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()), ..record(2) };
+    let second = of_file(traced, &"ab12".repeat(16));
+    let third = of_profile(of_file(record(3), &"cd".repeat(32)), 2);
+    log.write([record(1), second, third, exempted, unreachable, of_profile(named, 1)]);
     for (arguments, expected) in [
         (&["--agent", "wget"][..], &[1, 3, 5][..]),
         (&["--agent", "Example*"], &[2, 4, 6]),
@@ -55,6 +71,17 @@ fn each_filter_finds_its_records() {
         (&["--tail", "2"], &[5, 6]),
         (&["--agent", "wget", "--tail", "2"], &[3, 5]),
         (&["--limit", "0"], &[]),
+        (&["--sha256", "AB12"], &[2]),
+        (&["--sha256", &"cd".repeat(32), "--sha256", "ab"], &[2, 3]),
+        (&["--trace", "4bf92f3577b34da6a3ce929d0e0e4736"], &[2]),
+        (&["--trace", "4BF9", "--url", "*/private/2"], &[2]),
+        (&["--profile", "google"], &[3, 6]),
+        (&["--profile", "google@2"], &[3]),
+        (&["--profile", "google@2", "--profile", "rfc9309@1"], &[1, 2, 3, 4, 5]),
+        (&["--exempted-by", "legal"], &[4]),
+        (&["--exempted-by", "*dep*"], &[]),
+        (&["--since", "2026-11-20 12:05", "--until", "2026-11-20T12:06"], &[5]),
+        (&["--since", "yesterday"], &[]),
     ] {
         assert_eq!(found(&log, arguments), expected, "{arguments:?}");
     }
@@ -179,7 +206,7 @@ fn what_cannot_be_meant_is_refused_with_what_can() {
         (&["--reason", "disalow_rule"][..], "did you mean disallow_rule?"),
         (&["--reason", "foo"], "robots_unreachable"),
         (&["--event", "deny"], "would_deny"),
-        (&["--since", "yesterday"], "\"2h\""),
+        (&["--since", "tomorrow"], "\"2h\""),
         (&["--origin", "exa mple"], "not a valid host name"),
         (&["--client", "10.0.0.0/99"], "10.0.0.0/8"),
         (&["--origin", "https://example.com/private/"], "write https://example.com;"),

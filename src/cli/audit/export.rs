@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::filters::FilterFlags;
+use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer, record};
 use super::is_broken_pipe;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
+use super::table::Layout;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::create_private;
 use crate::clock::{Clock, SystemClock};
@@ -49,6 +50,8 @@ pub struct ExportArgs {
     #[command(flatten)]
     filters: FilterFlags,
     #[command(flatten)]
+    profile: ProfileFlag,
+    #[command(flatten)]
     place: PlaceFlags,
 }
 
@@ -64,7 +67,7 @@ enum Format {
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
-    let mut search = Search::new(logs, args.filters.filter())?;
+    let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?;
     if args.format() != Format::Warc {
         search = search.with_notices();
     }
@@ -102,7 +105,7 @@ fn write(
 }
 
 fn write_records(form: Form, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
-    let mut printer = Printer::new(form, output, false, false)?;
+    let mut printer = Printer::new(form, output, false, Layout::wide())?;
     let _ = search.run(&mut |hit| match hit.is_changed {
         true => Ok(Taken::Good),
         false => Ok(printer.print(hit)?),

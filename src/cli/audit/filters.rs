@@ -8,20 +8,21 @@ use serde::forward_to_deserialize_any;
 
 use super::when;
 use crate::audit::{Event, Notice, Reason};
-use crate::config::nearest;
+use crate::cli::known_words::KnownWords;
+use crate::config::{ProfileName, nearest};
 use crate::glob::Glob;
 use crate::moment::Moment;
 use crate::review::Filter;
-use crate::review::filter::{Client, Place, Rule};
+use crate::review::filter::{Client, Place, Profile, Rule};
 
 /// Each may be given several times: any of the values will do. Of different flags, all must hold.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which records")]
 pub struct FilterFlags {
-    /// From then on: 2h, 7d (ago), 2026-11-20, 2026-11-20T12:00:00Z
+    /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
     #[arg(long, value_name = "TIME", value_parser = when::since)]
     since: Option<Moment>,
-    /// Until then; of a day, to its end
+    /// Until then; of a day, to its end (today and yesterday, too)
     #[arg(long, value_name = "TIME", value_parser = when::until)]
     until: Option<Moment>,
     /// An origin (https://example.com), a host (example.com, example.com:8080), or hosts (*.example.com)
@@ -30,11 +31,11 @@ pub struct FilterFlags {
     /// A product token, in any case; * stands for anything
     #[arg(long, value_name = "AGENT", value_parser = glob)]
     agent: Vec<Glob>,
-    /// A reason, as disallow_rule or robots_unreachable
-    #[arg(long, value_name = "REASON", value_parser = word::<Reason>)]
+    /// A reason
+    #[arg(long, value_name = "REASON", value_parser = KnownWords::new(&[words::<Reason>()], word::<Reason>))]
     reason: Vec<String>,
-    /// denied, would_deny, exempted or tunnelled; or what the log says of itself, as started, settings or totals
-    #[arg(long, value_name = "EVENT", value_parser = event)]
+    /// What was done, or what the log says of itself (gap and the words after it)
+    #[arg(long, value_name = "EVENT", value_parser = KnownWords::new(&[words::<Event>(), Notice::WORDS], event))]
     event: Vec<String>,
     /// A rule, by its line number or by its pattern as written
     #[arg(long, value_name = "RULE", value_parser = rule)]
@@ -48,12 +49,35 @@ pub struct FilterFlags {
     /// A whole URL, in any case; * stands for anything
     #[arg(long, value_name = "PATTERN", value_parser = glob)]
     url: Vec<Glob>,
+    /// The SHA-256 of the robots.txt that decided, or its beginning
+    #[arg(long, value_name = "SHA256", value_parser = digits)]
+    sha256: Vec<String>,
+    /// A trace id, or its beginning
+    #[arg(long, value_name = "TRACE", value_parser = digits)]
+    trace: Vec<String>,
+    /// Who allowed an exempted request (by in the settings), in any case; * stands for anything
+    #[arg(long, value_name = "NAME", value_parser = glob)]
+    exempted_by: Vec<Glob>,
     /// The proxy that wrote it (audit.node), in any case; * stands for anything
     #[arg(long, value_name = "NODE", value_parser = glob)]
     node: Vec<Glob>,
 }
 
+/// Apart from the others, as `courtesy audit replay` has another flag of this name.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which records")]
+pub struct ProfileFlag {
+    /// The profile that decided, by its name or as NAME@VERSION
+    #[arg(long, value_name = "PROFILE", value_parser = KnownWords::new(&[ProfileName::WORDS], profile))]
+    pub profile: Vec<Profile>,
+}
+
 impl FilterFlags {
+    /// With what the flag of its own says.
+    pub fn filter_with(&self, profile: &ProfileFlag) -> Filter {
+        Filter { profiles: profile.profile.clone(), ..self.filter() }
+    }
+
     pub fn filter(&self) -> Filter {
         Filter {
             since: self.since,
@@ -68,6 +92,10 @@ impl FilterFlags {
             seqs: Vec::new(),
             urls: self.url.clone(),
             nodes: self.node.clone(),
+            sha256s: self.sha256.clone(),
+            traces: self.trace.clone(),
+            profiles: Vec::new(),
+            exempted_by: self.exempted_by.clone(),
         }
     }
 }
@@ -128,6 +156,24 @@ fn glob(text: &str) -> Result<Glob, String> {
         "" => Err("it is empty; * stands for anything".into()),
         _ => Ok(Glob::new(text)),
     }
+}
+
+/// Hexadecimal, as records have it.
+fn digits(text: &str) -> Result<String, String> {
+    match text.is_empty() || !text.bytes().all(|octet| octet.is_ascii_hexdigit()) {
+        true => Err("it is hexadecimal: digits and a to f".into()),
+        false => Ok(text.to_ascii_lowercase()),
+    }
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    let (name, version) = match text.split_once('@') {
+        None => (text, None),
+        Some((name, version)) => {
+            (name, Some(version.parse().map_err(|_| "write a version as rfc9309@1".to_owned())?))
+        }
+    };
+    one_of(name, ProfileName::WORDS).map(|name| Profile { name, version })
 }
 
 fn rule(text: &str) -> Result<Rule, String> {

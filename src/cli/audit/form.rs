@@ -34,13 +34,10 @@ impl Form {
 }
 
 impl<W: Write> Printer<W> {
-    /// `is_terminal`: the output goes to one.
-    /// `with_nodes`: the table has a column for the proxy that wrote a line.
-    pub fn new(form: Form, mut output: W, is_terminal: bool, with_nodes: bool) -> io::Result<Self> {
+    /// `is_terminal`: the output goes to one; `layout`: of a table.
+    pub fn new(form: Form, mut output: W, is_terminal: bool, layout: table::Layout) -> io::Result<Self> {
         Ok(match form {
             Form::Table => {
-                let layout = table::Layout::new(is_terminal);
-                let layout = if with_nodes { layout.with_nodes() } else { layout };
                 output.write_all(layout.heading().as_bytes())?;
                 Self::Table { layout, output }
             }

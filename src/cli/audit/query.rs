@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::filters::FilterFlags;
+use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer};
 use super::is_broken_pipe;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use super::sources::Hit;
+use super::table::Layout;
 use crate::cli::exit::{Exit, Failure};
 use crate::limits::{FOLLOW_INTERVAL, QUERY_TAIL_MAX};
 
@@ -24,6 +25,7 @@ Examples:
   courtesy audit query --since 2h --origin '*.example.com'
   courtesy audit query --run last --reason disallow_rule --rule /private/
   courtesy audit query -f --agent ExampleBot
+  courtesy audit query --since yesterday --exempted-by legal --format table | less
   courtesy audit query --event started --event settings --event stopped     what the log says of the proxy
   courtesy audit query --dir /logs/crawler-1 --dir /logs/crawler-2 --node 'crawler-*'   several, by time
   courtesy audit query --since 2026-11-01 --until 2026-11-30 --format csv > november.csv
@@ -45,9 +47,14 @@ pub struct QueryArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     filters: FilterFlags,
+    #[command(flatten)]
+    profile: ProfileFlag,
     /// [default: table on a terminal, else json]
     #[arg(long, value_enum)]
     format: Option<Form>,
+    /// Cut nothing in a table; otherwise it is as wide as the terminal, or elsewhere as COLUMNS says [default: 100]
+    #[arg(long)]
+    wide: bool,
     /// Stop after N records
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "tail")]
     limit: Option<u64>,
@@ -64,7 +71,7 @@ pub struct QueryArgs {
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     let logs = if args.follow { args.place.logs_to_come(&args.files) } else { args.place.logs(&args.files) }?;
     let with_nodes = logs.len() > 1;
-    let mut search = Search::new(logs, args.filters.filter())?.with_notices();
+    let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?.with_notices();
     match print(args, &mut search, with_nodes) {
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
         outcome => outcome.map(|changed_are| search.conclude(changed_are)),
@@ -76,8 +83,10 @@ pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
 fn print(args: &QueryArgs, search: &mut Search, with_nodes: bool) -> Result<&'static str, Failure> {
     let is_terminal = io::stdout().is_terminal();
     let output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
-    let printer =
-        Printer::new(args.format.unwrap_or_else(Form::for_stdout), output, is_terminal, with_nodes)?;
+    let layout = if args.wide { Layout::wide() } else { Layout::of_output(is_terminal) };
+    let layout = if with_nodes { layout.with_nodes() } else { layout };
+    let form = args.format.unwrap_or_else(Form::for_stdout);
+    let printer = Printer::new(form, output, is_terminal, layout)?;
     let mut counter = Counter { printer, left: args.limit.unwrap_or(u64::MAX) };
     let mut goes_on = match args.tail {
         None => counter.left > 0 && search.run(&mut |hit| counter.print(hit))?.is_continue(),

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::known_words::KnownWords;
 use crate::cli::output::Form;
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
@@ -34,7 +36,7 @@ pub struct ReplayArgs {
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// Decide under this profile instead of the one that each record names
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KnownWords::new(&[ProfileName::WORDS], ProfileName::from_str))]
     profile: Option<ProfileName>,
     /// Print no more than N of the records that come out otherwise [default: all]
     #[arg(long, value_name = "N")]

@@ -49,10 +49,10 @@ in the heading. Whether lines were removed or exchanged is for courtesy audit ve
 Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage · 69 there is no log · 74 a
 part of it could not be read, or the output could not be written")]
 pub struct ReportArgs {
-    /// From then on: 2h, 7d (ago), 2026-11-20, 2026-11-20T12:00:00Z
+    /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
     #[arg(long, value_name = "TIME", value_parser = when::since)]
     since: Option<Moment>,
-    /// Until then; of a day, to its end
+    /// Until then; of a day, to its end (today and yesterday, too)
     #[arg(long, value_name = "TIME", value_parser = when::until)]
     until: Option<Moment>,
     /// Only an origin (https://example.com), a host (example.com), or hosts (*.example.com); may be

@@ -5,10 +5,13 @@ use rustix::termios::tcgetwinsize;
 use super::notices::words;
 use super::sheet::word;
 use crate::audit::{Event, Node, Notice, Reason, Record, print_time};
+use crate::cli::environment;
 use crate::cli::paint::Paint;
 use crate::text;
 
 const WIDTH_MIN: usize = 60;
+/// Where it is not known how wide the reader's screen is.
+const WIDTH: usize = 100;
 const GAP: usize = 2;
 const NODE: usize = 16;
 const URL_MIN: usize = 10;
@@ -28,13 +31,18 @@ pub struct Layout {
 }
 
 impl Layout {
-    pub fn new(is_terminal: bool) -> Self {
-        let paint = Paint::for_stdout();
+    /// As wide as the terminal; elsewhere as COLUMNS says, or [`WIDTH`].
+    pub fn of_output(is_terminal: bool) -> Self {
         let size = is_terminal.then(|| tcgetwinsize(std::io::stdout()).ok()).flatten();
-        match size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0) {
-            Some(columns) => Self::of_width(columns.max(WIDTH_MIN), paint),
-            None => Self { node: None, seq: 8, time_from: 0, agent: 16, why: 28, url: None, paint },
-        }
+        let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        let set = || environment::variable("COLUMNS")?.parse().ok();
+        Self::of_width(columns.or_else(set).unwrap_or(WIDTH).max(WIDTH_MIN), Paint::for_stdout())
+    }
+
+    /// Nothing is cut: rows are as long as what stands in them.
+    pub fn wide() -> Self {
+        let paint = Paint::for_stdout();
+        Self { node: None, seq: 8, time_from: 0, agent: 16, why: 28, url: None, paint }
     }
 
     fn of_width(columns: usize, paint: Paint) -> Self {

@@ -1,4 +1,4 @@
-//! Moments as people write them: a length of time before now, a day, or RFC 3339.
+//! Moments as people write them: a length of time before now, a day, or a time as it is printed or as RFC 3339 has it.
 
 use std::time::Duration;
 
@@ -48,17 +48,34 @@ fn parse(text: &str, within_day: Duration, now: Moment) -> Result<Moment, String
         let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         return Ok(Moment::from_millis(now.millis().saturating_sub(millis)));
     }
-    let day = || {
-        let day = Date::parse(text, format_description!("[year]-[month]-[day]")).ok()?;
-        let seconds = day.midnight().assume_utc().unix_timestamp();
-        let start = Moment::from_millis(u64::try_from(seconds).ok()?.saturating_mul(1000));
-        Some(start.plus(within_day))
+    let today = now.millis() - now.millis() % DAY_MILLIS;
+    let start_of_day = match text {
+        "today" => Some(Moment::from_millis(today)),
+        "yesterday" => Some(Moment::from_millis(today.saturating_sub(DAY_MILLIS))),
+        _ => day(text),
     };
-    day().or_else(|| parse_time(text)).ok_or_else(|| {
-        "write how long ago (\"2h\", \"7d\"), a day (\"2026-11-20\") or a moment \
-         (\"2026-11-20T12:00:00Z\")"
+    let end_of_day = start_of_day.map(|day| day.plus(within_day));
+    end_of_day.or_else(|| moment(text)).ok_or_else(|| {
+        "write how long ago (\"2h\", \"7d\"), a day (\"2026-11-20\", \"yesterday\", \"today\") or a moment \
+         (\"2026-11-20 12:44\", in UTC, or \"2026-11-20T12:00:00+01:00\")"
             .to_owned()
     })
+}
+
+/// The beginning of a day.
+fn day(text: &str) -> Option<Moment> {
+    let day = Date::parse(text, format_description!("[year]-[month]-[day]")).ok()?;
+    let seconds = day.midnight().assume_utc().unix_timestamp();
+    Some(Moment::from_millis(u64::try_from(seconds).ok()?.saturating_mul(1000)))
+}
+
+/// RFC 3339, and the same as times are printed: with a blank, without seconds, without a zone, which is UTC then.
+fn moment(text: &str) -> Option<Moment> {
+    let (day, rest) = text.split_once(['T', 't', ' '])?;
+    let (time, zone) = rest.split_at(rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len()));
+    let seconds = if time.len() == "12:44".len() { ":00" } else { "" };
+    let zone = if zone.is_empty() { "Z" } else { zone };
+    parse_time(&format!("{day}T{time}{seconds}{zone}"))
 }
 
 #[cfg(test)]
@@ -77,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_written_in_three_ways() {
+    fn a_moment_is_written_in_several_ways() {
         let noon = parse_time("2026-11-20T12:00:00Z").unwrap();
         for (text, within_day, expected) in [
             ("2h", Duration::ZERO, "2026-11-20T10:00:00Z"),
@@ -85,11 +102,24 @@ mod tests {
             ("2026-11-20", Duration::ZERO, "2026-11-20T00:00:00Z"),
             ("2026-11-20", DAY, "2026-11-21T00:00:00Z"),
             ("2026-11-20T13:00:00.5+02:00", DAY, "2026-11-20T11:00:00.5Z"),
+            ("today", Duration::ZERO, "2026-11-20T00:00:00Z"),
+            ("today", DAY, "2026-11-21T00:00:00Z"),
+            ("yesterday", Duration::ZERO, "2026-11-19T00:00:00Z"),
+            ("yesterday", DAY, "2026-11-20T00:00:00Z"),
+            ("2026-11-23 12:44", Duration::ZERO, "2026-11-23T12:44:00Z"),
+            ("2026-11-23 12:44", DAY, "2026-11-23T12:44:00Z"),
+            ("2026-11-23T12:44", Duration::ZERO, "2026-11-23T12:44:00Z"),
+            ("2026-11-23 12:44:05", Duration::ZERO, "2026-11-23T12:44:05Z"),
+            ("2026-11-23 12:44+02:00", Duration::ZERO, "2026-11-23T10:44:00Z"),
+            ("2026-11-23 12:44:05.5Z", Duration::ZERO, "2026-11-23T12:44:05.5Z"),
+            ("2026-11-23 12:44-00:30", Duration::ZERO, "2026-11-23T13:14:00Z"),
             ("9999y", Duration::ZERO, "1970-01-01T00:00:00Z"),
         ] {
             assert_eq!(parse(text, within_day, noon), Ok(parse_time(expected).unwrap()), "{text}");
         }
-        for text in ["yesterday", "2026-13-01", "12:00", ""] {
+        for text in
+            ["tomorrow", "2026-13-01", "12:00", "", "2026-11-23 24:44", "2026-11-23 1:44", "2026-11-23 "]
+        {
             assert!(parse(text, DAY, noon).unwrap_err().contains("7d"), "{text}");
         }
     }

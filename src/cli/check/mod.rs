@@ -17,11 +17,13 @@ use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, CommandFactory};
 
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
+use crate::cli::known_words::KnownWords;
 use crate::config::{ProfileName, Settings};
 use agent::Agent;
 use online::Online;
@@ -49,7 +51,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// Read robots.txt in this dialect instead of robots.profile
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = KnownWords::new(&[ProfileName::WORDS], ProfileName::from_str))]
     profile: Option<ProfileName>,
     /// Ask this file (- for standard input) instead of fetching; URLs may be just paths then
     #[arg(long, value_name = "FILE", requires = "urls")]

@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Client, Filter, Place, Rule, Sieve};
+use super::{Client, Filter, Place, Profile as WantedProfile, Rule, Sieve};
 use crate::audit::{
     AgentSource, Client as AuditClient, Content, Event, Exemption, Group, Head, Profile, Reason, Record,
-    Rule as AuditRule,
+    Robots, Rule as AuditRule,
 };
 use crate::glob::Glob;
 use crate::moment::Moment;
@@ -61,6 +61,8 @@ prop_compose! {
         (millis, url, user_agent) in (0u64..100, nasty(), proptest::option::of(nasty())),
         (settings, node) in
             (proptest::collection::btree_map(nasty(), nasty(), 0..3), proptest::option::of(nasty())),
+        (robots, trace, version) in
+            (proptest::option::of(proptest::option::of(select(&HEX[..]))), proptest::option::of(select(&HEX[..])), 1u32..3),
     ) -> Record {
         let until = Moment::from_millis(millis * 7);
         Record {
@@ -76,19 +78,32 @@ prop_compose! {
             origin: origin.into(),
             path_seen: true,
             prev: String::new(),
-            profile: Profile { name: "rfc9309".into(), settings, version: 1 },
+            profile: Profile { name: "rfc9309".into(), settings, version },
             reason,
-            robots: None,
+            robots: robots.map(|sha256| robots_of(sha256).into()),
             rule: rule.map(|(pattern, line)| AuditRule { directive: "disallow".into(), line, pattern, read_as: Vec::new() }),
             seq: 0,
             sni: None,
             time: Moment::from_millis(millis),
-            trace_id: None,
+            trace_id: trace.map(str::to_owned),
             url_as_received: None,
             url,
             user_agent,
         }
     }
+}
+
+/// Digests, or trace ids, and the beginnings of some.
+const HEX: [&str; 5] = ["00ff", "00", "0", "a1b2c3", "a1"];
+
+/// With texts in it that look like other members.
+fn robots_of(sha256: Option<&str>) -> Robots {
+    serde_json::from_value(serde_json::json!({
+        "capture": "a1", "cause": NASTY[7], "confirmed_at": null, "cut": false, "failed_capture": null,
+        "failures": null, "fetched_at": null, "next_try": null, "result": null, "sha256": sha256, "since": null,
+        "site_up": null, "state": "rules", "status": null, "tried": null, "url": "http://a/", "url_reached": null,
+    }))
+    .unwrap()
 }
 
 /// Most kinds without a condition, so that others decide.
@@ -114,6 +129,11 @@ prop_compose! {
         ids in some(nasty()),
         urls in some(nasty()),
         nodes in some(nasty()),
+            (sha256s, traces, exempted_by) in (some(select(&HEX[..])), some(select(&HEX[..])), some(nasty())),
+        profiles in some(
+            (select(&["rfc9309", "google"][..]), proptest::option::of(1u32..3))
+                .prop_map(|(name, version)| WantedProfile { name: name.into(), version })
+        ),
     ) -> Filter {
         Filter {
             since: since.map(Moment::from_millis),
@@ -127,6 +147,10 @@ prop_compose! {
             ids,
             seqs: Vec::new(),
             urls: urls.iter().map(|text| Glob::new(text)).collect(),
+            sha256s: sha256s.into_iter().map(str::to_owned).collect(),
+            traces: traces.into_iter().map(str::to_owned).collect(),
+            profiles,
+            exempted_by: exempted_by.iter().map(|text| Glob::new(text)).collect(),
             nodes: nodes.iter().map(|text| Glob::new(text)).collect(),
         }
     }
@@ -164,6 +188,20 @@ fn obviously_admits(filter: &Filter, record: &Record) -> bool {
         })
         && any(&filter.ids, |start| record.id.starts_with(start.as_str()))
         && any(&filter.urls, |glob| glob.matches(record.url.as_bytes()))
+        && any(&filter.sha256s, |start| {
+            let sha256 = record.robots.as_ref().and_then(|robots| robots.sha256.clone());
+            sha256.is_some_and(|sha256| sha256.starts_with(start.as_str()))
+        })
+        && any(&filter.traces, |start| {
+            record.trace_id.as_ref().is_some_and(|trace| trace.starts_with(start.as_str()))
+        })
+        && any(&filter.profiles, |profile| {
+            profile.name == record.profile.name
+                && profile.version.is_none_or(|version| version == record.profile.version)
+        })
+        && any(&filter.exempted_by, |glob| {
+            record.exemption.as_ref().is_some_and(|exemption| glob.matches(exemption.by.as_bytes()))
+        })
         && any(&filter.nodes, |glob| {
             record.node.as_ref().is_some_and(|node| glob.matches(node.as_str().as_bytes()))
         })

@@ -86,7 +86,7 @@ pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
         several => {
             let more = if several.len() == LISTED_MAX { "at least " } else { "" };
             eprintln!("{more}{} records begin with {}:", several.len(), args.id);
-            let layout = Layout::new(false);
+            let layout = Layout::wide();
             let layout = if with_nodes { layout.with_nodes() } else { layout };
             let rows = several.iter().filter_map(|(line, log)| {
                 let (record, _) = record(line)?;
