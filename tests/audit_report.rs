@@ -274,7 +274,7 @@ fn refused_and_forwarded_requests_are_counted_apart() {
     }
     assert_eq!(
         json["writers"],
-        json!({ "nodes": ["crawl-1.internal", "crawl-2.internal"], "unnamed_lines": 0 })
+        json!({ "nodes": ["crawl-1.internal", "crawl-2.internal"], "unnamed_lines": 0, "versions": [] })
     );
     let text = String::from_utf8(report(dir.path(), &[]).stdout).unwrap();
     assert!(
