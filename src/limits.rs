@@ -600,7 +600,11 @@ pub const REPLAY_CACHE_OCTETS: usize = 64 << 20;
 /// How often a log is verified whose beginning retention removes meanwhile, before its faults are told.
 pub const VERIFY_READINGS_MAX: u32 = 3;
 
-/// Faults of a log that are described; the others are counted.
+/// How far the time of a line may be before that of the line before it and mean nothing: lines wait for the disk,
+/// and so do not stand quite in the order of their times.
+pub const VERIFY_TIME_SLACK: Duration = Duration::from_secs(60);
+
+/// Faults of a log that are described, and notes; the others are counted.
 pub const FAULTS_DESCRIBED_MAX: usize = 20;
 
 /// Captures that an archive of evidence is known to have; of more, one may be in it again.

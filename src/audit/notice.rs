@@ -257,7 +257,8 @@ pub struct Stopped {
 }
 
 impl Recorded {
-    pub(super) const fn add(&mut self, event: Event) {
+    /// Counts one more.
+    pub const fn add(&mut self, event: Event) {
         let count = match event {
             Event::Denied => &mut self.denied,
             Event::WouldDeny => &mut self.would_deny,
@@ -265,5 +266,15 @@ impl Recorded {
             Event::Tunnelled => &mut self.tunnelled,
         };
         *count += 1;
+    }
+
+    /// How many of one event.
+    pub const fn of(&self, event: Event) -> u64 {
+        match event {
+            Event::Denied => self.denied,
+            Event::WouldDeny => self.would_deny,
+            Event::Exempted => self.exempted,
+            Event::Tunnelled => self.tunnelled,
+        }
     }
 }

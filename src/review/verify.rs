@@ -8,8 +8,11 @@ mod chain;
 pub(super) mod evidence;
 mod fault;
 mod heads;
+mod note;
+mod recorded;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,14 +27,19 @@ use crate::moment::Moment;
 use crate::review::{Extent, Line, Log, Piece, Rest, Scan, ScanError};
 use canonical::is_canonical;
 use chain::{Chain, Link};
-use evidence::{Checked, OTHER_GZIP, is_of_our_gzip};
+use evidence::{Checked, is_of_our_gzip};
 pub use fault::{At, Fault, Faults, Problem};
 pub use heads::{HeadState, HeldHead, NotedHead};
+pub use note::{Note, Notes, Unusual};
+use recorded::Counted;
+use times::Times;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     pub faults: Faults,
+    /// What is unusual, and no fault.
+    pub notes: Notes,
     pub files: u64,
     pub lines: u64,
     pub records: u64,
@@ -106,6 +114,8 @@ fn read(
         heads::noted(&log).map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
     let mut reader = Reader {
         chain: Chain::new(published, noted.clone()),
+        counted: Counted::default(),
+        times: Times::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),
         file: None,
         findings: Findings { noted: unread, ..Findings::default() },
@@ -144,6 +154,8 @@ fn read(
 
 struct Reader {
     chain: Chain,
+    counted: Counted,
+    times: Times,
     evidence: Option<Checked>,
     file: Option<Arc<Path>>,
     findings: Findings,
@@ -181,7 +193,7 @@ impl Reader {
         let is_compressed_here =
             segment::named_seq(file).is_some() && file.extension().is_some_and(|it| it == "gz");
         if is_compressed_here && !is_of_our_gzip(file) {
-            self.fault(At { file: Arc::clone(&entered), line: None }, Problem::Unreadable(OTHER_GZIP.into()));
+            self.note(At { file: Arc::clone(&entered), line: None }, None, Unusual::OtherGzip);
         }
         entered
     }
@@ -207,10 +219,14 @@ impl Reader {
             self.findings.faults.push(link.fault(Problem::NotCanonical));
         }
         let (at, seq) = (link.at.clone(), link.seq);
+        let totals = self.counted.line(seq, content.as_ref().ok());
+        let totals = totals.map(|problem| link.fault(problem));
         self.chain.link(link, &mut self.findings.faults);
+        totals.into_iter().for_each(|fault| self.findings.faults.push(fault));
         match content {
             Ok(content) => self.content(&content, &at),
             Err(_) if has_reason(line.octets) => {
+                self.counted.doubt();
                 let problem =
                     Problem::Line(LineError::NoRecord("its members are not those of a record".into()));
                 self.findings.faults.push(Fault { at: Some(at), seq: Some(seq), id: None, problem });
@@ -223,6 +239,7 @@ impl Reader {
         let time = content.time();
         let (first, _) = *self.findings.times.get_or_insert((time, time));
         self.findings.times = Some((first, time));
+        self.times.line(at, content.seq(), time);
         match content {
             Content::Record(record) => self.record(record, at),
             Content::Notice(notice) => self.notice(notice, at),
@@ -245,6 +262,10 @@ impl Reader {
         for problem in namings.into_iter().flat_map(|naming| evidence.check(&naming)) {
             let (at, id) = (Some(at.clone()), id.cloned());
             self.findings.faults.push(Fault { at, seq: Some(seq), id, problem });
+        }
+        for path in evidence.take_of_other_gzip() {
+            let what = Unusual::EvidenceOfOtherGzip { path };
+            self.findings.notes.push(Note { at: at.clone(), seq: Some(seq), what });
         }
     }
 
@@ -283,6 +304,7 @@ impl Reader {
             vec![written.to_owned(), crate::text::sha256_hex(&text)]
         });
         self.chain.doubt(hashes);
+        self.counted.doubt();
         let any: Option<AnyLine> = serde_json::from_slice(line).ok();
         let (seq, id) = any.map_or((None, None), |any| (Some(any.seq), any.id));
         self.findings.faults.push(Fault { at: Some(at), seq, id, problem: Problem::Line(error) });
@@ -291,11 +313,13 @@ impl Reader {
     fn torn(&mut self, rest: &Rest<'_>) {
         let file = self.enter(rest.file);
         self.chain.doubt(Vec::new());
+        self.counted.doubt();
         self.fault(At::line(&file, rest.number), Problem::Torn { octets: rest.octets.len() });
     }
 
     fn unreadable(&mut self, error: &ScanError) {
         self.chain.excuse();
+        self.counted.doubt();
         let at = At { file: error.path.as_path().into(), line: None };
         self.fault(at, Problem::Unreadable(error.source.to_string()));
     }
@@ -304,8 +328,13 @@ impl Reader {
         self.findings.faults.push(Fault { at: Some(at), seq: None, id: None, problem });
     }
 
+    fn note(&mut self, at: At, seq: Option<u64>, what: Unusual) {
+        self.findings.notes.push(Note { at, seq, what });
+    }
+
     fn end(self) -> Findings {
         let mut findings = self.findings;
+        self.times.end().into_iter().for_each(|note| findings.notes.push(note));
         let is_noted = self.is_noted;
         let (head, mut held) = self.chain.end(&mut findings.faults);
         if let Some(noted) = is_noted.then(|| held.pop()).flatten() {

@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use courtesy::audit::HEAD_NAME;
+use courtesy::audit::{
+    HEAD_NAME, How, Notice, Record, Recorded, Started, StartedEvent, Stopped, StoppedEvent, Totals,
+    TotalsEvent,
+};
+use courtesy::moment::Moment;
 use courtesy::text::sha256_hex;
 use serde_json::Value;
 
-use crate::support::{Log, audit, ended, record, succeeds};
+use crate::support::{Log, NOON, audit, ended, record, succeeds};
 
 /// Another text in place of `from` in a line of a file, counted from 1; the hash stays.
 fn forge(file: &Path, line: usize, from: &str, to: &str) {
@@ -264,4 +268,141 @@ fn an_end_that_was_cut_off_or_another_history_shows_against_published_heads() {
         text.starts_with("another history: line 5 does not have the hash that was published\n"),
         "{text}"
     );
+}
+
+/// The log holds; what is noted, one for each line of text.
+#[track_caller]
+fn noted(log: &Log) -> Vec<String> {
+    let (code, text, json) = verified(log, &[]);
+    assert_eq!((code, &json["holds"]), (Some(0), &true.into()), "{text}");
+    let said: Vec<_> =
+        text.lines().filter_map(|line| line.strip_prefix("Note: ")).map(str::to_owned).collect();
+    assert_eq!(json["note_count"], said.len(), "{text}");
+    for (note, said) in json["notes"].as_array().unwrap().iter().zip(&said) {
+        assert!(said.ends_with(note["note"].as_str().unwrap()), "{note}: {said}");
+        assert!(said.starts_with(note["file"].as_str().unwrap()), "{note}: {said}");
+    }
+    said
+}
+
+#[test]
+fn a_segment_that_another_gzip_packed_is_a_note_and_no_fault() {
+    let mut log = Log::new();
+    log.write((1..=3).map(record));
+    let closed = log.rotate();
+    log.write([record(4)]);
+    // As an operator would: with a name and a time in its head.
+    assert!(std::process::Command::new("gzip").arg(&closed).status().unwrap().success());
+    let said = noted(&log);
+    assert!(
+        said.len() == 1 && said[0].contains("denials-000000000001.jsonl.gz: compressed by another"),
+        "{said:?}"
+    );
+    // Other lines in it are a fault.
+    let packed = closed.with_added_extension("gz");
+    assert!(std::process::Command::new("gunzip").arg(&packed).status().unwrap().success());
+    forge(&closed, 2, "/private/2", "/public/22");
+    assert!(std::process::Command::new("gzip").arg(&closed).status().unwrap().success());
+    assert_eq!(verified(&log, &[]).0, Some(1));
+}
+
+fn totals(denied: u64, would_deny: u64) -> Notice {
+    Notice::Totals(Totals {
+        allowed: 9,
+        by_host: 0,
+        by_path: 9,
+        denied,
+        event: TotalsEvent::It,
+        node: None,
+        prev: String::new(),
+        recorded: Some(Recorded { denied, exempted: 0, tunnelled: 0, would_deny }),
+        seq: 0,
+        since: Moment::from_millis(NOON),
+        time: Moment::from_millis(NOON),
+    })
+}
+
+fn started() -> Notice {
+    Notice::Started(Started {
+        digest: "ab".repeat(32),
+        event: StartedEvent::It,
+        how: How::Serve,
+        node: None,
+        prev: String::new(),
+        profile_version: 1,
+        seq: 0,
+        time: Moment::from_millis(NOON),
+        version: "0.1.0".into(),
+    })
+}
+
+fn stopped() -> Notice {
+    let (event, node, prev, time) = (StoppedEvent::It, None, String::new(), Moment::from_millis(NOON));
+    Notice::Stopped(Stopped { event, node, prev, seq: 0, time, why: "SIGTERM".into() })
+}
+
+/// Records of one time, so that nothing else is unusual: 1 to 3 are denied, each fourth would be.
+fn at_noon(n: u64) -> Record {
+    Record { time: Moment::from_millis(NOON), ..record(n) }
+}
+
+#[test]
+fn totals_that_contradict_the_records_show_that_a_chain_was_made_anew_without_some() {
+    // All of it was written anew: the record 2 is gone, and each hash is right.
+    let mut log = Log::new();
+    log.note(started());
+    log.write([1, 3, 4].map(at_noon));
+    log.rotate();
+    log.note(totals(3, 1));
+    log.write([5, 6].map(at_noon));
+    log.note(totals(2, 0));
+    let (code, text, json) = verified(&log, &[]);
+    assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
+    let said = "denials.jsonl:1: number 5: its totals are not those of the records before it: 3 denied where there are 2\n";
+    assert!(text.lines().next().unwrap().ends_with(said.trim_end()), "{text}");
+    assert_eq!(json["faults"][0]["seq"], 5);
+}
+
+#[test]
+fn totals_are_held_only_against_records_that_are_all_known() {
+    // Killed after two records, and started again twice.
+    let mut log = Log::new();
+    log.write([1, 2].map(at_noon));
+    log.note(totals(9, 9));
+    log.write([1, 2].map(at_noon));
+    log.note(started());
+    log.write([3, 4].map(at_noon));
+    log.rotate();
+    log.write([5].map(at_noon));
+    log.note(totals(2, 1));
+    log.note(stopped());
+    // Of a process whose start could not be noted.
+    log.write([6].map(at_noon));
+    log.note(totals(5, 0));
+    log.note(started());
+    log.note(totals(0, 0));
+    assert_eq!(noted(&log), Vec::<String>::new());
+    // A line that is missing or damaged is one fault, and not another one of the totals after it.
+    let whole = fs::read_to_string(log.active()).unwrap();
+    let lines: Vec<_> = whole.lines().collect();
+    fs::write(log.active(), lines[1..].join("\n") + "\n").unwrap();
+    assert_eq!(verified(&log, &[]).2["fault_count"], 1);
+    fs::write(log.active(), whole).unwrap();
+    forge(&log.active(), 1, "/private/5", "/public/55");
+    assert_eq!(verified(&log, &[]).2["fault_count"], 1);
+}
+
+#[test]
+fn a_time_that_runs_backwards_is_noted_with_both_lines() {
+    let mut log = Log::new();
+    // Records are a minute apart: a step of one is what waiting for the disk explains.
+    log.write([2, 1, 10].map(record));
+    log.rotate();
+    log.write([3, 9, 4].map(record));
+    let said = noted(&log);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("denials.jsonl:1: number 4: its time 2026-11-20T12:03:00"), "{said:?}");
+    assert!(said[0].contains("is earlier than 2026-11-20T12:10:00"), "{said:?}");
+    assert!(said[0].contains("denials-000000000001.jsonl:3: a clock was set back"), "{said:?}");
+    assert!(said[0].ends_with("; 2 times in the whole log"), "{said:?}");
 }

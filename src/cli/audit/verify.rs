@@ -16,7 +16,7 @@ use crate::cli::output::{Form, print};
 use crate::files;
 use crate::limits::NAMED_LIST_OCTETS_MAX;
 use crate::review::Log;
-use crate::review::verify::{Findings, Notices, verify};
+use crate::review::verify::{Findings, Notes, Notices, verify};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -174,11 +174,21 @@ fn text(findings: &Findings) -> String {
     if let Some(octets) = findings.unfinished {
         text.push_str(&format!(" {octets} octets at the end are being written."));
     }
+    text.push_str(&notes(&findings.notes));
     if let Some(Head { hash, seq }) = &findings.head {
         text.push_str(&format!("\nThe last line is {seq}:{hash}"));
     }
     text.push_str(&published::lines(findings));
     text + "\n"
+}
+
+/// What is unusual, a line each.
+fn notes(notes: &Notes) -> String {
+    let mut text: String = notes.described.iter().map(|note| format!("\nNote: {note}")).collect();
+    if notes.count > notes.described.len() as u64 {
+        text.push_str(&format!("\n… and {} more notes", notes.count - notes.described.len() as u64));
+    }
+    text
 }
 
 /// What the log says of itself, as sentences.
@@ -232,6 +242,8 @@ fn object(findings: &Findings) -> Value {
         "holds": findings.faults.count == 0,
         "fault_count": findings.faults.count,
         "faults": findings.faults.described,
+        "note_count": findings.notes.count,
+        "notes": findings.notes.described,
         "files": findings.files,
         "lines": findings.lines,
         "records": findings.records,

@@ -17,11 +17,23 @@ pub(super) struct Checked {
     files: HashSet<Digest>,
     /// With the file that each brought; none where it brought none, or has a fault.
     captures: HashMap<Digest, Option<Digest>>,
+    /// Files that another program has compressed, since they were last asked for.
+    of_other_gzip: Vec<String>,
 }
 
 impl Checked {
     pub(super) fn new(audit_dir: &Path) -> Self {
-        Self { shelf: Shelf::of(audit_dir), files: HashSet::new(), captures: HashMap::new() }
+        Self {
+            shelf: Shelf::of(audit_dir),
+            files: HashSet::new(),
+            captures: HashMap::new(),
+            of_other_gzip: Vec::new(),
+        }
+    }
+
+    /// The files that another program has compressed, among those that were read since this was last called.
+    pub(super) fn take_of_other_gzip(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.of_other_gzip)
     }
 
     /// How many pieces there were.
@@ -53,7 +65,9 @@ impl Checked {
         if !self.files.insert(digest) {
             return None;
         }
-        read(&self.shelf, Kind::File, name).err()
+        let content = read(&self.shelf, Kind::File, name);
+        self.look_at_gzip(Kind::File, name, content.is_ok());
+        content.err()
     }
 
     fn capture(&mut self, name: &str) -> Option<Problem> {
@@ -62,9 +76,17 @@ impl Checked {
             return None;
         }
         let capture = read_capture(&self.shelf, name);
+        self.look_at_gzip(Kind::Capture, name, capture.is_ok());
         let brought = capture.as_ref().ok().and_then(|capture| digest(&capture.body.as_ref()?.sha256));
         self.captures.insert(key, brought);
         capture.err()
+    }
+
+    fn look_at_gzip(&mut self, kind: Kind, name: &str, is_whole: bool) {
+        let path = self.shelf.path(kind, name);
+        if is_whole && !is_of_our_gzip(&path) {
+            self.of_other_gzip.push(path.display().to_string());
+        }
     }
 }
 
@@ -80,8 +102,7 @@ pub(in crate::review) fn read(shelf: &Shelf, kind: Kind, name: &str) -> Result<V
     let path = shelf.path(kind, name);
     let shown = path.display().to_string();
     match shelf.get(kind, name) {
-        Ok(Found::Content(content)) if is_of_our_gzip(&path) => Ok(content),
-        Ok(Found::Content(_)) => Err(Problem::ChangedEvidence { path: shown, why: OTHER_GZIP.into() }),
+        Ok(Found::Content(content)) => Ok(content),
         Ok(Found::Missing) => Err(Problem::NoEvidence { path: shown }),
         Ok(Found::Damaged(why)) => Err(Problem::ChangedEvidence { path: shown, why }),
         Err(error) => Err(Problem::ChangedEvidence { path: shown, why: error.to_string() }),
@@ -93,11 +114,8 @@ pub(in crate::review) fn no_name(name: &str) -> Problem {
     Problem::OtherEvidence { why }
 }
 
-/// Why [`is_of_our_gzip`] says no.
-pub(super) const OTHER_GZIP: &str = "the head of its gzip file is not the one that was written";
-
 /// Whether a compressed file begins as ours do (RFC 1952 §2.3): no flags, no time, no system. Those
-/// octets are under no checksum.
+/// octets are under no checksum, and say nothing of the content.
 pub(super) fn is_of_our_gzip(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 10];

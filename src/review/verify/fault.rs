@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::audit::LineError;
+use super::recorded::difference;
+use crate::audit::{LineError, Recorded};
 use crate::limits::FAULTS_DESCRIBED_MAX;
 
 /// Where a line is: what to look at, whatever the line says of itself.
@@ -62,6 +63,11 @@ pub enum Problem {
     Torn {
         octets: usize,
     },
+    /// Totals that are not those of the records before them.
+    OtherTotals {
+        said: Recorded,
+        counted: Recorded,
+    },
     /// Not published: noted in `head.json`.
     HeadCutOff {
         seq: u64,
@@ -116,14 +122,21 @@ fn in_words<S: Serializer>(problem: &Problem, serializer: S) -> Result<S::Ok, S:
     serializer.collect_str(problem)
 }
 
+/// `FILE:12`, or `FILE`.
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file.display()),
+            None => self.file.display().fmt(f),
+        }
+    }
+}
+
 /// `FILE:12: number 12 (01J9…): it was changed: …`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(At { file, line }) = &self.at {
-            match line {
-                Some(line) => write!(f, "{}:{line}: ", file.display())?,
-                None => write!(f, "{}: ", file.display())?,
-            }
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
         }
         match (&self.seq, &self.id) {
             (Some(seq), Some(id)) => write!(f, "number {seq} ({}): ", crate::text::text(id.as_bytes(), 64))?,
@@ -166,6 +179,10 @@ impl fmt::Display for Problem {
             Self::Repeated => f.write_str("inserted: there is a line of this number before it"),
             Self::Inserted { after } => write!(f, "inserted: what follows it goes on from line {after}"),
             Self::Torn { octets } => write!(f, "torn: {octets} octets are no whole line"),
+            Self::OtherTotals { said, counted } => {
+                let difference = difference(said, counted);
+                write!(f, "its totals are not those of the records before it: {difference}")
+            }
             Self::HeadCutOff { seq, last, is_published } => {
                 write!(
                     f,
