@@ -35,6 +35,10 @@ pub struct Answer {
     pub head_cut: bool,
     /// The address that answered, where it is known.
     pub peer: Option<IpAddr>,
+    /// The request as it was sent: its line and fields as HTTP/1.1 has them, each line with its CRLF. Captures of
+    /// earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     pub status: u16,
     pub url: String,
 }

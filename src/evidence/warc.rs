@@ -1,12 +1,14 @@
 //! Captures as a web archive: WARC 1.1 (ISO 28500:2017), which any tool for archives reads.
 //!
+//! Each answer is preceded by the request that it came to, where the capture has it.
+//!
 //! Two things are not as they were on the wire, and say so. A file is kept decoded, so the fields
 //! that tell of codings and length stand under `X-Archive-Orig-…`. And HTTP/2 is written as HTTP/1.1
 //! is, since the format knows no other, with `WARC-Protocol: h2`.
 
 use std::io::{self, Write};
 
-use super::warc_head::http_head;
+use super::warc_head::{http_head, octets};
 use super::warc_record::{Id, Record, date};
 use super::{Answer, CaptureRecord, Failure};
 use crate::moment::Moment;
@@ -55,12 +57,16 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// One attempt to fetch a robots.txt: a `response` for each answer, and why it failed, if it
+    /// One attempt to fetch a robots.txt: a `request` and a `response` for each answer, and why it failed, if it
     /// did, as `metadata`. `body` is the file that `capture.body` names, where it is at hand. Who
     /// has one capture twice writes it once.
     pub fn write_capture(&mut self, capture: &CaptureRecord, body: Option<&[u8]>) -> io::Result<()> {
         let attempt = Attempt { capture, sha256: text::hex(&capture.seal().sha256), info: self.info };
         for (index, answer) in capture.answers.iter().enumerate() {
+            if let Some(request) = &answer.request {
+                let (record, block) = attempt.request(index, answer, request);
+                record.write(&mut self.out, self.packing, &block)?;
+            }
             let is_last = index + 1 == capture.answers.len();
             let file = if is_last && capture.body.is_some() { body } else { None };
             let (record, block) = attempt.response(index, answer, file);
@@ -88,14 +94,19 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
+    /// What was sent for `answer`. It names the answer's record, as WARC 1.1 §6.4 has it.
+    fn request(&self, index: usize, answer: &Answer, request: &str) -> (Record, Vec<u8>) {
+        let id = Id::of(&["request", &self.sha256, &index.to_string()]);
+        let mut record = self.begin("request", id, &answer.url);
+        record.id("WARC-Concurrent-To", self.id(index));
+        note_peer(&mut record, answer);
+        record.field("Content-Type", "application/http;msgtype=request");
+        (record, [octets(request), b"\r\n".to_vec()].concat())
+    }
+
     fn response(&self, index: usize, answer: &Answer, file: Option<&[u8]>) -> (Record, Vec<u8>) {
         let mut record = self.record("response", index, &answer.url);
-        if let Some(peer) = answer.peer {
-            record.field("WARC-IP-Address", &peer.to_string());
-        }
-        if answer.head.starts_with("HTTP/2") {
-            record.field("WARC-Protocol", "h2");
-        }
+        note_peer(&mut record, answer);
         if let Some(reason) = self.truncated(answer, file) {
             record.field("WARC-Truncated", reason);
         }
@@ -130,14 +141,33 @@ impl Attempt<'_> {
 
     /// The `index`th record of the attempt. All but the first name that one.
     fn record(&self, kind: &str, index: usize, url: &str) -> Record {
-        let id = |index: usize| Id::of(&["capture", &self.sha256, &index.to_string()]);
-        let mut record = Record::new(kind, id(index), Moment::from_millis(self.capture.fetched_at));
-        record.id("WARC-Warcinfo-ID", self.info);
-        record.field("WARC-Target-URI", &text::url(url.as_bytes(), usize::MAX));
+        let mut record = self.begin(kind, self.id(index), url);
         if index > 0 {
-            record.id("WARC-Concurrent-To", id(0));
+            record.id("WARC-Concurrent-To", self.id(0));
         }
         record
+    }
+
+    fn begin(&self, kind: &str, id: Id, url: &str) -> Record {
+        let mut record = Record::new(kind, id, Moment::from_millis(self.capture.fetched_at));
+        record.id("WARC-Warcinfo-ID", self.info);
+        record.field("WARC-Target-URI", &text::url(url.as_bytes(), usize::MAX));
+        record
+    }
+
+    /// Of the record of the `index`th answer, or of what came instead of it.
+    fn id(&self, index: usize) -> Id {
+        Id::of(&["capture", &self.sha256, &index.to_string()])
+    }
+}
+
+/// The address that answered, and the protocol where it is not HTTP/1.
+fn note_peer(record: &mut Record, answer: &Answer) {
+    if let Some(peer) = answer.peer {
+        record.field("WARC-IP-Address", &peer.to_string());
+    }
+    if answer.head.starts_with("HTTP/2") {
+        record.field("WARC-Protocol", "h2");
     }
 }
 

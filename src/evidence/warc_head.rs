@@ -28,7 +28,7 @@ fn status_line(line: &str, status: u16) -> String {
 }
 
 /// ISO 8859-1, as a head was written down.
-fn octets(text: &str) -> Vec<u8> {
+pub fn octets(text: &str) -> Vec<u8> {
     text.chars().map(|character| u8::try_from(character).unwrap_or(b'?')).collect()
 }
 
@@ -37,8 +37,14 @@ mod tests {
     use super::*;
 
     fn head(head: &str, length: usize) -> String {
-        let answer =
-            Answer { head: head.to_owned(), head_cut: false, peer: None, status: 200, url: String::new() };
+        let answer = Answer {
+            head: head.to_owned(),
+            head_cut: false,
+            peer: None,
+            request: None,
+            status: 200,
+            url: String::new(),
+        };
         http_head(&answer, length).into_iter().map(char::from).collect()
     }
 

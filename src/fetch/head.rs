@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{Response, Version};
+use http::{Request, Response, Version};
 use hyper::ext::ReasonPhrase;
 
 use crate::evidence::Answer;
@@ -10,7 +10,12 @@ use crate::limits::CAPTURED_HEAD_OCTETS_MAX;
 
 /// What `peer` answered at `url`. The names of fields are in lower case, as they are compared
 /// (RFC 9110 §5.1), and several lines of one name stand together; the values are as received.
-pub(super) fn answer<B>(response: &Response<B>, url: &str, peer: Option<IpAddr>) -> Answer {
+pub(super) fn answer<B>(
+    response: &Response<B>,
+    url: &str,
+    peer: Option<IpAddr>,
+    request: Option<String>,
+) -> Answer {
     let mut head = Head::default();
     head.push(&[&status_line(response)]);
     for (name, value) in response.headers() {
@@ -20,9 +25,21 @@ pub(super) fn answer<B>(response: &Response<B>, url: &str, peer: Option<IpAddr>)
         head: head.text,
         head_cut: head.cut,
         peer,
+        request,
         status: response.status().as_u16(),
         url: url.to_owned(),
     }
+}
+
+/// Line and fields of `request` (RFC 9112 §3); none where there are more than are kept of one head.
+pub(super) fn request<B>(request: &Request<B>) -> Option<String> {
+    let mut head = Head::default();
+    let target = request.uri().path_and_query()?.as_str();
+    head.push(&[request.method().as_str().as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1"]);
+    for (name, value) in request.headers() {
+        head.push(&[name.as_str().as_bytes(), b": ", value.as_bytes()]);
+    }
+    Some(head.text).filter(|_| !head.cut)
 }
 
 /// RFC 9112 §4. HTTP/2 has no reason phrase (RFC 9113 §8.3.2).
@@ -72,7 +89,7 @@ mod tests {
         for (name, value) in fields {
             response = response.header(*name, HeaderValue::from_bytes(value).unwrap());
         }
-        let answer = answer(&response.body(()).unwrap(), "http://example.com/robots.txt", None);
+        let answer = answer(&response.body(()).unwrap(), "http://example.com/robots.txt", None, None);
         (answer.head, answer.head_cut)
     }
 
@@ -94,7 +111,7 @@ mod tests {
     fn the_phrase_of_the_origin_is_kept() {
         let mut response = Response::new(());
         response.extensions_mut().insert(ReasonPhrase::from_static(b"Fine"));
-        assert_eq!(answer(&response, "", None).head, "HTTP/1.1 200 Fine\r\n");
+        assert_eq!(answer(&response, "", None, None).head, "HTTP/1.1 200 Fine\r\n");
     }
 
     #[test]

@@ -198,10 +198,11 @@ where
         let hop = chain.here();
         let request = request(hop, ask, config);
         let may_be_not_modified = is_conditional(&request);
+        let sent = head::request(&request);
         let response = match send(hop.origin.clone(), request).await {
             Ok((response, peer)) => {
                 ask.progress.answered.store(true, Ordering::Relaxed);
-                chain.answered(&response, peer);
+                chain.answered(&response, peer, sent);
                 response
             }
             Err(error) => return unsent(error, chain.hops()).map(AccessResult::Without),

@@ -59,9 +59,14 @@ impl Chain {
         self.here().url.clone()
     }
 
-    /// Writes down what came from the current hop.
-    pub(super) fn answered<B>(&mut self, response: &Response<B>, peer: Option<IpAddr>) {
-        self.answers.push(head::answer(response, &self.here().url, peer));
+    /// Writes down what came from the current hop, and to which request.
+    pub(super) fn answered<B>(
+        &mut self,
+        response: &Response<B>,
+        peer: Option<IpAddr>,
+        request: Option<String>,
+    ) {
+        self.answers.push(head::answer(response, &self.here().url, peer, request));
     }
 
     /// The attempt, written down.

@@ -298,3 +298,21 @@ async fn every_attempt_is_written_down_with_every_answer_that_came() {
     let refresh = captured(Ask { validators: Some(validators), ..ask() }, vec![not_modified]).await;
     assert_eq!(refresh, (vec![(url("/robots.txt"), 304)], None, None));
 }
+
+#[tokio::test]
+async fn each_answer_is_written_down_with_the_request_that_was_sent() {
+    let etag = Some(HeaderValue::from_static("\"1\""));
+    let url = "http://example.com/robots.txt".into();
+    let ask = Ask { validators: Some(Validators { url, etag, last_modified: None }), ..ask() };
+    let fetched = run(ask, vec![to("/a?b"), file(b"x")]).await.0.expect("it was not refused");
+    let record: CaptureRecord = serde_json::from_slice(&fetched.capture.json).expect("a capture");
+    let sent: Vec<_> = record.answers.into_iter().map(|answer| answer.request.expect("it is kept")).collect();
+    let fields = concat!(
+        "host: example.com\r\naccept: text/plain, */*;q=0.1\r\naccept-encoding: gzip, identity\r\n",
+        "user-agent: ExampleBot courtesy/",
+        env!("CARGO_PKG_VERSION"),
+        "\r\n"
+    );
+    let first = format!("GET /robots.txt HTTP/1.1\r\n{fields}if-none-match: \"1\"\r\n");
+    assert_eq!(sent, [first, format!("GET /a?b HTTP/1.1\r\n{fields}")]);
+}

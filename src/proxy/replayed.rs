@@ -72,6 +72,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Moment) -> Fetched {
         head: String::new(),
         head_cut: false,
         peer: None,
+        request: None,
         status,
         url: origin.robots_url(),
     };

@@ -25,7 +25,8 @@ fn put(shelf: &Shelf, kind: Kind, content: &[u8]) -> String {
 }
 
 fn answer(url: &str, status: u16, head: &str) -> Answer {
-    Answer { head: head.into(), head_cut: false, peer: Some([192, 0, 2, 7].into()), status, url: url.into() }
+    let peer = Some([192, 0, 2, 7].into());
+    Answer { head: head.into(), head_cut: false, peer, request: None, status, url: url.into() }
 }
 
 /// A log with one denial by rule, number 1, and one for want of a robots.txt, number 2.

@@ -21,7 +21,14 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
         None => (503, "HTTP/1.1 503 Service Unavailable\r\n"),
     };
     let capture = CaptureRecord {
-        answers: vec![Answer { head: head.into(), head_cut: false, peer: None, status, url: url.into() }],
+        answers: vec![Answer {
+            head: head.into(),
+            head_cut: false,
+            peer: None,
+            request: None,
+            status,
+            url: url.into(),
+        }],
         asked: url.into(),
         body: file.map(|file| Body {
             cut: false,

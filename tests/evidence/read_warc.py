@@ -19,7 +19,9 @@ with open(sys.argv[1], "rb") as archive:
         line = {name: record.rec_headers.get_header(field) for name, field in FIELDS.items()}
         line["type"] = record.rec_type
         head = record.http_headers
-        line["status"] = head.get_statuscode() if head else None
+        is_response = head and record.rec_type != "request"
+        line["status"] = head.get_statuscode() if is_response else None
+        line["line"] = f"{head.protocol} {head.statusline}" if head else None
         line["fields"] = dict(head.headers) if head else None
         line["payload"] = record.content_stream().read().decode("iso-8859-1")
         print(json.dumps(line))

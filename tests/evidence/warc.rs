@@ -1,12 +1,13 @@
 //! What we write as WARC, read back by warcio: the archives' own reader.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use courtesy::evidence::warc::{Info, Packing, Writer};
 use courtesy::evidence::{Answer, Body, CaptureRecord, Failure};
 use courtesy::moment::Moment;
 use courtesy::text::sha256_hex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::warcio::{python, read_back};
 
@@ -15,7 +16,7 @@ const FILE: &[u8] = b"User-agent: *\nDisallow: /\xff\n";
 
 fn answer(url: &str, status: u16, head: &str) -> Answer {
     let peer = Some(IpAddr::from([192, 0, 2, 7]));
-    Answer { head: head.to_owned(), head_cut: false, peer, status, url: url.to_owned() }
+    Answer { head: head.to_owned(), head_cut: false, peer, request: None, status, url: url.to_owned() }
 }
 
 fn capture(
@@ -33,6 +34,11 @@ fn capture(
     }
 }
 
+/// The line and fields of what was sent for `path`.
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: example.com\r\nuser-agent: ExampleBot caf\u{e9}\r\n")
+}
+
 /// A redirect to a file that came packed; a file that was cut, over HTTP/2 and IPv6; an error; no
 /// answer at all; and a file that is not at hand any more.
 fn captures() -> Vec<(CaptureRecord, Option<&'static [u8]>)> {
@@ -40,9 +46,12 @@ fn captures() -> Vec<(CaptureRecord, Option<&'static [u8]>)> {
     let moved = "HTTP/1.1 301 Moved\r\nlocation: https://example.com/r\r\ncontent-length: 120\r\n";
     let packed =
         "HTTP/1.1 200 OK\r\nserver: caf\u{e9}\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n";
-    let redirected = vec![answer(asked, 301, moved), answer("https://example.com/r", 200, packed)];
+    let mut redirected = vec![answer(asked, 301, moved), answer("https://example.com/r", 200, packed)];
+    redirected[0].request = Some(request("/robots.txt"));
+    redirected[1].request = Some(request("/r"));
     let mut cut = answer(asked, 200, "HTTP/2 200\r\ncontent-type: text/plain\r\n");
     cut.peer = Some("2001:db8::7".parse().unwrap());
+    cut.request = Some(request("/robots.txt"));
     let busy = answer(asked, 503, "HTTP/1.1 503 Service Unavailable\r\nretry-after: 120\r\n");
     let plain = answer(asked, 200, "HTTP/1.1 200 OK\r\ncontent-length: 27\r\n");
     vec![
@@ -63,6 +72,11 @@ fn archive(packing: Packing) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
+/// The records but the requests.
+fn answers(archive: &Path) -> Vec<Value> {
+    read_back(archive).into_iter().filter(|record| record["type"] != "request").collect()
+}
+
 #[test]
 fn an_archive_reads_back_as_what_was_captured() {
     let dir = tempfile::tempdir().unwrap();
@@ -71,10 +85,13 @@ fn an_archive_reads_back_as_what_was_captured() {
         std::fs::write(&path, archive(packing)).unwrap();
         let records = read_back(&path);
         let column = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
-        assert_eq!(
-            column("type"),
-            ["warcinfo", "response", "response", "response", "response", "metadata", "metadata", "response"]
-        );
+        let types = [
+            "warcinfo", "request", "response", "request", "response", "request", "response", "response",
+            "metadata", "metadata", "response",
+        ];
+        assert_eq!(column("type"), types);
+        let records = answers(&path);
+        let column = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
         assert_eq!(
             json!(column("status")),
             json!([null, "301", "200", "200", "503", null, null, "200"]),
@@ -97,11 +114,34 @@ fn an_archive_reads_back_as_what_was_captured() {
 }
 
 #[test]
-fn no_field_of_a_head_lies_about_what_follows_it() {
+fn each_answer_comes_after_the_request_that_was_sent_for_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.warc");
     std::fs::write(&path, archive(Packing::Plain)).unwrap();
     let records = read_back(&path);
+    for (at, uri, path) in [
+        (1, "http://example.com/robots.txt", "/robots.txt"),
+        (3, "https://example.com/r", "/r"),
+        (5, "http://example.com/robots.txt", "/robots.txt"),
+    ] {
+        let (request, response) = (&records[at], &records[at + 1]);
+        assert_eq!(request["type"], "request");
+        assert_eq!((&request["uri"], &request["concurrent"]), (&json!(uri), &response["id"]));
+        for shared in ["uri", "ip", "protocol", "date"] {
+            assert_eq!(request[shared], response[shared], "{shared}");
+        }
+        assert_eq!(request["line"], format!("GET {path} HTTP/1.1"));
+        let fields = json!({ "host": "example.com", "user-agent": "ExampleBot caf\u{e9}" });
+        assert_eq!((&request["fields"], &request["payload"]), (&fields, &json!("")));
+    }
+}
+
+#[test]
+fn no_field_of_a_head_lies_about_what_follows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.warc");
+    std::fs::write(&path, archive(Packing::Plain)).unwrap();
+    let records = answers(&path);
     let expected = json!({
         "server": "caf\u{e9}",
         "X-Archive-Orig-content-encoding": "gzip",
@@ -118,7 +158,7 @@ fn the_answers_of_one_attempt_name_its_first() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.warc");
     std::fs::write(&path, archive(Packing::Plain)).unwrap();
-    let records = read_back(&path);
+    let records = answers(&path);
     assert_eq!(records[2]["concurrent"], records[1]["id"]);
     assert_eq!(records[5]["concurrent"], records[4]["id"]);
     let mut ids: Vec<_> = records.iter().map(|record| record["id"].to_string()).collect();
@@ -140,7 +180,7 @@ fn the_checker_of_archives_finds_no_fault_and_would_find_one() {
         let output = check(&archive(packing));
         assert!(output.status.success(), "{output:?}");
         let said = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(said.matches("digest pass").count(), 8, "{said}");
+        assert_eq!(said.matches("digest pass").count(), 11, "{said}");
     }
     let mut changed = archive(Packing::Plain);
     let at = changed.windows(9).position(|octets| octets == b"Disallow:").unwrap();

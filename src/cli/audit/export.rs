@@ -29,14 +29,15 @@ Examples:
 
 JSON Lines are the very lines of the log, hashes included. In CSV a cell that a spreadsheet would
 compute has an apostrophe before it. WARC has the evidence that the records name: each fetch of a
-robots.txt once, answers and file; if FILE ends in .gz, each record of it is compressed by itself. A
+robots.txt once, requests, answers and file; if FILE ends in .gz, each record of it is compressed by itself. A
 file is made so that only you can read it.
 
-A record that was changed after being written, so that its text is not what its hash was made of, is left
-out in every format, and said on standard error.
+A record that was changed after being written, so that its text is not what its hash was made of, is
+left out in every format, and said on standard error.
 
-Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is written · 2 usage · 69 there
-is no log · 74 a part of it could not be read, or the output could not be written")]
+Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is written
+· 2 usage · 69 there is no log · 74 a part of it could not be read, or the output could not be
+written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]

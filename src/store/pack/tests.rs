@@ -81,6 +81,7 @@ fn capture(head: &str, sha256: &str, octets: usize) -> Capture {
         head: format!("HTTP/1.1 200 OK\r\nDate: Mon, 12 Oct 2026 11:09:08 GMT\r\n{head}\r\n"),
         head_cut: false,
         peer: "2001:db8::7".parse().ok(),
+        request: Some("GET /robots.txt HTTP/1.1\r\nhost: example.com\r\nuser-agent: courtesy/1\r\n".into()),
         status: 200,
         url: URL.into(),
     };
