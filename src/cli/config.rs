@@ -29,11 +29,11 @@ Examples:
   courtesy config check courtesy.toml && systemctl restart courtesy
   courtesy config check --settings-only courtesy.toml      on another machine than the proxy's
 
-Reads the settings and the files that they name (users, token, CA, extra roots), and looks whether the
-audit directory and the CA could be made. It changes nothing, and works beside a running proxy. Run it
-as the user of the proxy: what may be read and written is another thing for root. All faults are
-printed in one round, unless the file cannot be parsed. Ends with the exit code of `serve`: 78 for
-settings and what they name, 77 for permissions, 74 for input and output.")]
+Reads the settings and the files that they name (users, token, CA, extra roots), and looks whether
+the audit directory and the CA could be made. It changes nothing, and works beside a running proxy.
+Run it as the user of the proxy: what may be read and written is another thing for root. All faults
+are printed in one round, unless the file cannot be parsed. Ends with the exit code of `serve`: 78
+for settings and what they name, 77 for permissions, 74 for input and output.")]
     Check {
         /// Check the settings alone, not the files and directories that they name
         #[arg(long)]

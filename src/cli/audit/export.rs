@@ -29,8 +29,8 @@ Examples:
 
 JSON Lines are the very lines of the log, hashes included. In CSV a cell that a spreadsheet would
 compute has an apostrophe before it. WARC has the evidence that the records name: each fetch of a
-robots.txt once, requests, answers and file; if FILE ends in .gz, each record of it is compressed by itself. A
-file is made so that only you can read it.
+robots.txt once, requests, answers and file; if FILE ends in .gz, each record of it is compressed by
+itself. A file is made so that only you can read it.
 
 A record that was changed after being written, so that its text is not what its hash was made of, is
 left out in every format, and said on standard error.

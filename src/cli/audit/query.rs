@@ -26,8 +26,8 @@ Examples:
   courtesy audit query --run last --reason disallow_rule --rule /private/
   courtesy audit query -f --agent ExampleBot
   courtesy audit query --since yesterday --exempted-by legal --format table | less
-  courtesy audit query --event started --event settings --event stopped     what the log says of the proxy
-  courtesy audit query --dir /logs/crawler-1 --dir /logs/crawler-2 --node 'crawler-*'   several, by time
+  courtesy audit query --event started --event stopped     when the proxy ran
+  courtesy audit query --dir /logs/a --dir /logs/b     several logs, by time
   courtesy audit query --since 2026-11-01 --until 2026-11-30 --format csv > november.csv
   courtesy audit query --format json | jq -r .url | sort | uniq -c | sort -n
 
@@ -35,12 +35,12 @@ The table's first column is what `courtesy audit show` takes. Times are UTC. JSO
 lines of the log, hashes included. In CSV a cell that a spreadsheet would compute has an apostrophe
 before it.
 
-The hash of each record that matches is made again. One that was changed after being written is marked
-with ! before its number in the table, printed as it is in JSON, left out of CSV, and counted on standard
-error. Whether lines were removed or exchanged is for courtesy audit verify to say.
+The hash of each record that matches is made again. One that was changed after being written is
+marked with ! before its number in the table, printed as it is in JSON, left out of CSV, and counted
+on standard error. Whether lines were removed or exchanged is for courtesy audit verify to say.
 
-Exit codes: 0 done, whether or not there was any · 1 a record that matches was changed · 2 usage · 69
-there is no log · 74 a part of it could not be read")]
+Exit codes: 0 done, whether or not there was any · 1 a record that matches was changed · 2 usage ·
+69 there is no log · 74 a part of it could not be read")]
 pub struct QueryArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]

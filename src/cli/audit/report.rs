@@ -28,9 +28,10 @@ use crate::review::{Log, Piece, Scan};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Says what was denied, observed and exempted, each apart, when, where, to whom and by which rules; what
-was fetched although it is disallowed; how long robots.txt files were unreachable; and what is missing
-from the log. That the log is what was written is checked with --verify only; the report says so.
+Says what was denied, observed and exempted, each apart, when, where, to whom and by which rules;
+what was fetched although it is disallowed; how long robots.txt files were unreachable; and what is
+missing from the log. That the log is what was written is checked with --verify only; the report
+says so.
 
 Examples:
   courtesy audit report                                   the whole log, on the terminal
@@ -43,11 +44,11 @@ Examples:
 Counts are of records. How many requests were decided in all, allowed ones too, is what the proxy
 notes in its log from time to time. All times are UTC.
 
-The hash of each line is made again. A line that was changed after being written is not counted, and said
-in the heading. Whether lines were removed or exchanged is for courtesy audit verify to say.
+The hash of each line is made again. A line that was changed after being written is not counted, and
+said in the heading. Whether lines were removed or exchanged is for courtesy audit verify to say.
 
-Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage · 69 there is no log · 74 a
-part of it could not be read, or the output could not be written")]
+Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage · 69 there is no log ·
+74 a part of it could not be read, or the output could not be written")]
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
     #[arg(long, value_name = "TIME", value_parser = when::since)]

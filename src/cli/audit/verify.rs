@@ -20,14 +20,13 @@ use crate::review::verify::{Findings, Notes, Notices, verify};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A chain alone shows neither that its end was cut off nor that all of it was written anew. Publish where it
-stands, where nobody who can change the log can change that, and check against it:
-  courtesy audit head >> heads.txt
-  courtesy audit verify --head heads.txt
+A chain alone shows neither that its end was cut off nor that all of it was written anew. Publish
+where it stands, where nobody who can change the log can change that, and check against it:
+courtesy audit head >> heads.txt   courtesy audit verify --head heads.txt
 
-Without --head a log holds in itself, at most. With it, it is said up to which line a published head was
-found, and how many lines come after it. head.json beside the log, which the proxy writes, is checked, too,
-but is no published head.
+Without --head a log holds in itself, at most. With it, it is said up to which line a published head
+was found, and how many lines come after it. head.json beside the log, which the proxy writes, is
+checked, too, but is no published head.
 
 Examples:
   courtesy audit verify

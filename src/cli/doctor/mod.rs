@@ -25,8 +25,9 @@ Examples:
   courtesy doctor --config /etc/courtesy/config.toml --json | jq '.[] | select(.state == \"bad\")'
 
 ✓ it is well · ✗ it is not, and what to do · ! a client that is known not to follow as it comes, and
-what to do · – it could not be tried. Ends with 1 when something is not well (✗). Clients are given the variables of `courtesy env` and asked for two pages of a site that
-lives for the occasion on loopback: one that its robots.txt allows and one that it does not.")]
+what to do · – it could not be tried. Ends with 1 when something is not well (✗). Clients are given
+the variables of `courtesy env` and asked for two pages of a site that lives for the occasion on
+loopback: one that its robots.txt allows and one that it does not.")]
 pub struct DoctorArgs {
     /// Try only these clients, as in: curl python node [default: all that are installed]
     #[arg(value_name = "CLIENT", value_parser = clients::name)]

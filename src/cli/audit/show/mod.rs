@@ -34,11 +34,11 @@ Examples:
 The robots.txt and how it came are read from the evidence beside the log and checked against the
 digests in the record; what is missing or does not match is said.
 
-The hash of the record is made again, and the lines before and after it must be chained to it; where that
-does not hold, it is said first.
+The hash of the record is made again, and the lines before and after it must be chained to it; where
+that does not hold, it is said first.
 
-Exit codes: 0 shown · 1 there is no such record, or it does not hold in its chain · 2 several begin so: they are listed · 69 there is
-no log · 74 a part of it could not be read")]
+Exit codes: 0 shown · 1 there is no such record, or it does not hold in its chain · 2 several begin
+so: they are listed · 69 there is no log · 74 a part of it could not be read")]
 pub struct ShowArgs {
     /// The identifier in the refusal, or its beginning; or the number of a record or a notice in the log
     #[arg(value_name = "ID")]
