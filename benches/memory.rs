@@ -223,7 +223,8 @@ fn capture(url: &str, body: &[u8], sha256: [u8; 32], at: Moment, number: usize) 
         body.len()
     );
     let peer = "192.0.2.7".parse().ok();
-    let answer = Answer { head, head_cut: false, peer, status: 200, url: url.to_owned() };
+    let request = Some("GET /robots.txt HTTP/1.1\r\nhost: a.example\r\nuser-agent: courtesy\r\n".to_owned());
+    let answer = Answer { head, head_cut: false, peer, request, status: 200, url: url.to_owned() };
     let body = Body { cut: false, octets: body.len() as u64, sha256: text::hex(&sha256) };
     CaptureRecord {
         answers: vec![answer],
