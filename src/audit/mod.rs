@@ -37,6 +37,7 @@ pub use exhibits::{ExhibitName, Naming};
 pub use grounds::Grounds;
 pub use head::{HEAD_NAME, read_head};
 pub use health::Health;
+pub use keeper::Inventory;
 pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
 pub use node::Node;

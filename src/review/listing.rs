@@ -32,6 +32,8 @@ pub struct Listing {
     pub segments: Vec<Segment>,
     /// Files without a place, for they have octets and no line; and how many octets.
     pub lineless: Vec<(PathBuf, usize)>,
+    /// Files that begin with the same line: one that is among the segments, and one that is not.
+    pub doubles: Vec<(PathBuf, PathBuf)>,
     known: HashMap<(PathBuf, u64), Segment>,
     /// Files that could not be read, and have been told of.
     told: HashSet<PathBuf>,
@@ -39,7 +41,8 @@ pub struct Listing {
 
 impl Listing {
     pub fn new(log: Log) -> Self {
-        Self { log, segments: Vec::new(), lineless: Vec::new(), known: HashMap::new(), told: HashSet::new() }
+        let (segments, lineless, doubles) = (Vec::new(), Vec::new(), Vec::new());
+        Self { log, segments, lineless, doubles, known: HashMap::new(), told: HashSet::new() }
     }
 
     /// Looks again. Gives the files, each once, whose place in the log cannot be told.
@@ -74,7 +77,14 @@ impl Listing {
         // Of a segment that is there plain and compressed, as while it is being closed, one is read.
         segments
             .sort_by(|one: &Segment, other| (one.first_seq, &one.path).cmp(&(other.first_seq, &other.path)));
-        segments.dedup_by_key(|segment| segment.first_seq);
+        self.doubles.clear();
+        segments.dedup_by(|second, read| {
+            let is_double = second.first_seq == read.first_seq;
+            if is_double && second.path != read.path {
+                self.doubles.push((read.path.clone(), second.path.clone()));
+            }
+            is_double
+        });
         self.known.retain(|(path, _), _| segments.iter().any(|segment| segment.path == *path));
         segments
     }

@@ -115,6 +115,11 @@ impl Scan {
         &self.listing.lineless
     }
 
+    /// Files that begin with the same line: one that is read, and one that is not.
+    pub fn doubles(&self) -> &[(PathBuf, PathBuf)] {
+        &self.listing.doubles
+    }
+
     /// How far it has come. The log may grow meanwhile.
     pub fn extent(&self) -> Extent {
         let position = self.current.as_ref().map_or(0, |current| current.blocks.position());

@@ -5,6 +5,8 @@
 
 mod canonical;
 mod chain;
+mod doubles;
+mod entered;
 pub(super) mod evidence;
 mod fault;
 mod heads;
@@ -14,6 +16,7 @@ mod recorded;
 mod tests;
 mod times;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +30,8 @@ use crate::moment::Moment;
 use crate::review::{Extent, Line, Log, Piece, Rest, Scan, ScanError};
 use canonical::is_canonical;
 use chain::{Chain, Link};
+use doubles::{Second, compare};
+use entered::Entered;
 use evidence::{Checked, is_of_our_gzip};
 pub use fault::{At, Fault, Faults, Problem};
 pub use heads::{HeadState, HeldHead, NotedHead};
@@ -118,6 +123,7 @@ fn read(
         times: Times::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),
         file: None,
+        entered: None,
         findings: Findings { noted: unread, ..Findings::default() },
         is_running: false,
         is_noted: noted.is_some(),
@@ -149,6 +155,7 @@ fn read(
             false => reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { octets: *octets }),
         }
     }
+    scan.doubles().iter().for_each(|(read, second)| reader.double(read, second, is_written));
     Ok((reader.end(), scan.first_seq() > first_seq))
 }
 
@@ -158,6 +165,7 @@ struct Reader {
     times: Times,
     evidence: Option<Checked>,
     file: Option<Arc<Path>>,
+    entered: Option<Entered>,
     findings: Findings,
     /// The log has said that the proxy was started, and not that it was stopped.
     is_running: bool,
@@ -187,6 +195,8 @@ impl Reader {
         if let Some(known) = self.file.as_ref().filter(|known| ***known == *file) {
             return Arc::clone(known);
         }
+        self.leave();
+        self.entered = Some(Entered::new(file, self.chain.next(), self.evidence.is_some()));
         let entered: Arc<Path> = file.into();
         self.file = Some(Arc::clone(&entered));
         self.findings.files += 1;
@@ -196,6 +206,34 @@ impl Reader {
             self.note(At { file: Arc::clone(&entered), line: None }, None, Unusual::OtherGzip);
         }
         entered
+    }
+
+    /// Is done with a file.
+    fn leave(&mut self) {
+        let problem = self.entered.take().and_then(Entered::end);
+        if let (Some(problem), Some(file)) = (problem, self.file.clone()) {
+            self.fault(At { file, line: None }, problem);
+        }
+    }
+
+    /// Of two files that begin with the same line, the one that was not read. While a log is written, another program
+    /// may be copying its file.
+    fn double(&mut self, read: &Path, second: &Path, is_written: bool) {
+        let at = At { file: second.into(), line: None };
+        let is_copied = is_written && [read, second].iter().any(|file| file.ends_with(segment::FILE_NAME));
+        let shown = read.display().to_string();
+        match compare(read, second) {
+            Ok(Second::Same) => self.note(at, None, Unusual::Double { read: shown, is_whole: true }),
+            Ok(Second::Begins) if is_copied => {
+                self.note(at, None, Unusual::Double { read: shown, is_whole: false });
+            }
+            // Emptied and begun anew meanwhile.
+            Ok(_) if segment::first_seq(read).ok() != segment::first_seq(second).ok() => {}
+            Ok(Second::Begins | Second::Other) => self.fault(at, Problem::Double { read: shown }),
+            // Closed or removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.fault(at, Problem::Unreadable(error.to_string())),
+        }
     }
 
     fn line(&mut self, line: Line<'_>) {
@@ -220,9 +258,11 @@ impl Reader {
         }
         let (at, seq) = (link.at.clone(), link.seq);
         let totals = self.counted.line(seq, content.as_ref().ok());
-        let totals = totals.map(|problem| link.fault(problem));
+        let entered = self.entered.as_mut();
+        let renamed = entered.and_then(|file| file.line(seq, line.number, content.as_ref().ok()));
+        let others: Vec<_> = totals.into_iter().chain(renamed).map(|problem| link.fault(problem)).collect();
         self.chain.link(link, &mut self.findings.faults);
-        totals.into_iter().for_each(|fault| self.findings.faults.push(fault));
+        others.into_iter().for_each(|fault| self.findings.faults.push(fault));
         match content {
             Ok(content) => self.content(&content, &at),
             Err(_) if has_reason(line.octets) => {
@@ -332,7 +372,8 @@ impl Reader {
         self.findings.notes.push(Note { at, seq, what });
     }
 
-    fn end(self) -> Findings {
+    fn end(mut self) -> Findings {
+        self.leave();
         let mut findings = self.findings;
         self.times.end().into_iter().for_each(|note| findings.notes.push(note));
         let is_noted = self.is_noted;

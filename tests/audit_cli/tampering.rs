@@ -1,7 +1,7 @@
 //! A log that was tampered with, as the commands that read it say so. docs/tampering.md names these tests.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use courtesy::audit::{
     HEAD_NAME, How, Notice, Record, Recorded, Started, StartedEvent, Stopped, StoppedEvent, Totals,
@@ -11,7 +11,7 @@ use courtesy::moment::Moment;
 use courtesy::text::sha256_hex;
 use serde_json::Value;
 
-use crate::support::{Log, NOON, audit, ended, record, succeeds};
+use crate::support::{Log, NOON, audit, compress, ended, record, succeeds};
 
 /// Another text in place of `from` in a line of a file, counted from 1; the hash stays.
 fn forge(file: &Path, line: usize, from: &str, to: &str) {
@@ -405,4 +405,116 @@ fn a_time_that_runs_backwards_is_noted_with_both_lines() {
     assert!(said[0].contains("is earlier than 2026-11-20T12:10:00"), "{said:?}");
     assert!(said[0].contains("denials-000000000001.jsonl:3: a clock was set back"), "{said:?}");
     assert!(said[0].ends_with("; 2 times in the whole log"), "{said:?}");
+}
+
+/// Three closed segments, lines 1 to 2, 3 to 4, 5 to 6, and the active one.
+fn in_segments() -> (Log, Vec<PathBuf>) {
+    let mut log = Log::new();
+    let mut closed = Vec::new();
+    for from in [1, 3, 5] {
+        log.write((from..from + 2).map(at_noon));
+        closed.push(log.rotate());
+    }
+    log.write([at_noon(7)]);
+    (log, closed)
+}
+
+#[test]
+fn a_segment_twice_under_another_name_is_noted_or_a_fault() {
+    let (log, closed) = in_segments();
+    // As an operator might keep a copy: the same lines.
+    let copy = log.dir.path().join("denials.jsonl.copy");
+    fs::copy(&closed[1], &copy).unwrap();
+    let said = noted(&log);
+    assert_eq!(said.len(), 1, "{said:?}");
+    let words = format!("{}: not read: it has the same lines as {}", copy.display(), closed[1].display());
+    assert!(said[0].starts_with(&words), "{said:?}");
+    // With another record behind the first line, or without the last line.
+    let text = fs::read_to_string(&copy).unwrap();
+    let shorter = text.lines().next().unwrap().to_owned() + "\n";
+    for other in [text.replace("/private/4", "/public/44"), shorter] {
+        fs::write(&copy, other).unwrap();
+        let (code, text, json) = verified(&log, &[]);
+        assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
+        let words =
+            format!("{}: not read: it begins with the same line as {}", copy.display(), closed[1].display());
+        assert!(text.starts_with(&words), "{text}");
+    }
+}
+
+#[test]
+fn a_plain_segment_beside_its_compressed_one_is_held_against_it() {
+    let (log, closed) = in_segments();
+    let whole = fs::read_to_string(&closed[0]).unwrap();
+    compress(&closed[0]);
+    fs::write(&closed[0], &whole).unwrap();
+    let said = noted(&log);
+    let packed = closed[0].with_added_extension("gz");
+    assert!(said.len() == 1 && said[0].starts_with(&format!("{}: not read", packed.display())), "{said:?}");
+    // The compressed one has another record.
+    fs::write(&closed[0], whole.replace("/private/2", "/public/22")).unwrap();
+    compress(&closed[0]);
+    fs::write(&closed[0], &whole).unwrap();
+    let (code, text, _) = verified(&log, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.starts_with(&format!("{}: not read: it begins with", packed.display())), "{text}");
+}
+
+#[test]
+fn names_of_segments_that_were_swapped_are_faults() {
+    let (log, closed) = in_segments();
+    let aside = log.dir.path().join("aside");
+    fs::rename(&closed[0], &aside).unwrap();
+    fs::rename(&closed[2], &closed[0]).unwrap();
+    fs::rename(&aside, &closed[2]).unwrap();
+    let (code, text, json) = verified(&log, &[]);
+    assert_eq!((code, &json["fault_count"]), (Some(1), &2.into()), "{text}");
+    for (file, named, first) in [(&closed[2], 5, 1), (&closed[0], 1, 5)] {
+        let words = format!("its name says that it begins with line {named}, and it begins with {first}");
+        let is_said = |line: &str| line.starts_with(&file.display().to_string()) && line.ends_with(&words);
+        assert!(text.lines().any(is_said), "{file:?}: {text}");
+    }
+}
+
+#[test]
+fn a_list_of_evidence_that_was_emptied_is_a_fault() {
+    let mut log = Log::new();
+    let named = |n: u64| {
+        let mut record = at_noon(n);
+        record.robots.as_mut().unwrap().sha256 = Some(sha256_hex(b""));
+        record
+    };
+    let lines = log.write([1, 2].map(named));
+    let closed = log.rotate();
+    log.write([at_noon(3)]);
+    compress(&closed);
+    let evidence = log.dir.path().join("evidence");
+    let shelf = courtesy::evidence::Shelf::of(log.dir.path());
+    let exhibit = courtesy::evidence::Exhibit {
+        sha256: courtesy::text::digest(&sha256_hex(b"")).unwrap(),
+        kind: courtesy::evidence::Kind::File,
+        content: Vec::new().into(),
+    };
+    shelf.put(&exhibit).unwrap();
+    assert!(evidence.exists());
+    let list = log.dir.path().join("denials-000000000001.evidence");
+    let top = format!("2026-11-20T12:00:00.000000Z 2 {}\n", hash_of(&lines[1]));
+    fs::write(&list, format!("{top}{}.txt\n", sha256_hex(b""))).unwrap();
+    assert_eq!(noted(&log), Vec::<String>::new());
+    for (text, words) in [
+        (top.as_str(), "its list of evidence was changed: 1 of what its lines name missing in"),
+        ("", "it is no list of evidence"),
+    ] {
+        fs::write(&list, text).unwrap();
+        let (code, text, json) = verified(&log, &[]);
+        assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with(&format!("{}.gz: ", closed.display())) && first.contains(words), "{text}");
+        assert!(first.contains(&list.display().to_string()), "{text}");
+        // Only the lines are asked for.
+        assert_eq!(verified(&log, &["--no-evidence"]).0, Some(0));
+    }
+    // A copy of the log without it holds.
+    fs::remove_file(&list).unwrap();
+    assert_eq!(noted(&log), Vec::<String>::new());
 }

@@ -6,14 +6,14 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::closed::over;
 use crate::audit::exhibits::{ExhibitName, Naming};
 use crate::audit::line::{Head, checked_seq, split};
-use crate::audit::segment::{Found, Lines};
+use crate::audit::segment::{Found, Lines, closed_name, named_seq};
 use crate::audit::{parse_time, print_time};
 use crate::evidence::Kind;
 use crate::moment::Moment;
@@ -41,6 +41,13 @@ impl Inventory {
         Ok(Self { time, last, names })
     }
 
+    /// Where it is of the segment at `lines`; none where that does not have a name of ours.
+    pub fn path_beside(lines: &Path) -> Option<PathBuf> {
+        let name = closed_name(named_seq(lines)?);
+        Some(lines.with_file_name(name).with_extension("evidence"))
+    }
+
+    /// As it was written.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let mut lines = text.lines();

@@ -101,6 +101,11 @@ impl Chain {
         self.hashes = hashes;
     }
 
+    /// The number that the next line should have; none before the first.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.start.as_ref().map(|_| self.expected())
+    }
+
     /// Some of the lines that follow could not be read.
     pub(super) const fn excuse(&mut self) {
         self.is_excused = true;

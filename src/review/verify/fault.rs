@@ -68,6 +68,24 @@ pub enum Problem {
         said: Recorded,
         counted: Recorded,
     },
+    /// The number in the file's name is not that of its first line.
+    OtherName {
+        named: u64,
+        first: u64,
+    },
+    /// It begins with the same line as `read`, goes on with others, and was not read.
+    Double {
+        read: String,
+    },
+    /// Evidence that its lines name is not on the list beside it.
+    ShortList {
+        list: String,
+        missing: usize,
+    },
+    BadList {
+        list: String,
+        why: String,
+    },
     /// Not published: noted in `head.json`.
     HeadCutOff {
         seq: u64,
@@ -183,6 +201,22 @@ impl fmt::Display for Problem {
                 let difference = difference(said, counted);
                 write!(f, "its totals are not those of the records before it: {difference}")
             }
+            Self::OtherName { named, first } => {
+                write!(
+                    f,
+                    "renamed: its name says that it begins with line {named}, and it begins with {first}"
+                )
+            }
+            Self::Double { read } => {
+                write!(f, "not read: it begins with the same line as {read}, and has other lines")
+            }
+            Self::ShortList { list, missing } => {
+                write!(
+                    f,
+                    "its list of evidence was changed: {missing} of what its lines name missing in {list}"
+                )
+            }
+            Self::BadList { list, why } => write!(f, "its list of evidence was changed: {list}: {why}"),
             Self::HeadCutOff { seq, last, is_published } => {
                 write!(
                     f,

@@ -28,6 +28,11 @@ pub enum Unusual {
     EvidenceOfOtherGzip {
         path: String,
     },
+    /// It has the lines of the file that was read; or, where that is being written, the first of them.
+    Double {
+        read: String,
+        is_whole: bool,
+    },
     /// The line is older than the one before it.
     Backwards {
         time: Moment,
@@ -75,6 +80,10 @@ impl fmt::Display for Unusual {
             Self::OtherGzip => f.write_str("compressed by another program, which changes none of its lines"),
             Self::EvidenceOfOtherGzip { path } => {
                 write!(f, "its evidence was compressed by another program, with the same content: {path}")
+            }
+            Self::Double { read, is_whole } => {
+                let lines = if *is_whole { "the same lines" } else { "the same first lines" };
+                write!(f, "not read: it has {lines} as {read}, which was read")
             }
             Self::Backwards { time, before, time_before, count } => {
                 let (time, time_before) = (print_time(*time), print_time(*time_before));

@@ -1,0 +1,34 @@
+//! Two files of a log that begin with the same line: only one of them is read.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use crate::audit::segment;
+
+/// What a second file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Second {
+    Same,
+    /// One of the two has the first lines of the other, and no more.
+    Begins,
+    Other,
+}
+
+/// Holds the text of one against the other's, both compressed or not.
+pub(super) fn compare(one: &Path, other: &Path) -> io::Result<Second> {
+    let open = |path: &Path| Ok::<_, io::Error>(BufReader::new(segment::text(File::open(path)?)?));
+    let (mut one, mut other) = (open(one)?, open(other)?);
+    loop {
+        let (first, second) = (one.fill_buf()?, other.fill_buf()?);
+        let length = first.len().min(second.len());
+        if length == 0 {
+            return Ok(if first.len() == second.len() { Second::Same } else { Second::Begins });
+        }
+        if first[..length] != second[..length] {
+            return Ok(Second::Other);
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
