@@ -19,6 +19,7 @@ mod document;
 mod draft;
 mod end;
 mod engine;
+mod excerpt;
 mod fields;
 mod footprint;
 mod foreign;

@@ -5,26 +5,84 @@ use std::fmt::Write as _;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::denial::Denial;
+use super::excerpt;
 use super::problem::{OWN_NAME, Problem};
+use crate::audit::{Record, print_time};
 use crate::ca::CLIENTS;
+use crate::evidence::Kind;
 use crate::text::Html;
 
-/// A problem as a page.
-pub fn problem(problem: Problem, detail: &str, members: &Map<String, Value>) -> String {
+const STYLE: &str = include_str!("page.css");
+
+/// Nothing may be loaded, run or sent; only the style in the page applies.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// A problem as a page: what happened, what to do about it, the lines of the robots.txt that decided it,
+/// and everything else folded.
+pub fn problem(
+    problem: Problem,
+    detail: &str,
+    members: &Map<String, Value>,
+    denial: Option<&Denial>,
+) -> String {
     let row = problem.row();
+    let what = denial.map(|denial| refused(&denial.record)).unwrap_or_default();
+    let mut body = format!(
+        "<p>{what}{}</p>\n<p class=\"cure\"><b>What to do:</b> {}</p>\n",
+        Html(detail),
+        Html(row.remedy)
+    );
     let mut rows = String::new();
     flatten("", members, &mut rows);
-    document(
-        row.title,
-        &format!(
-            "<p>{}</p>\n<table>{rows}</table>\n<p><b>What to do:</b> {}</p>\n\
-             <p><small>Answered by courtesy, a crawler politeness proxy. <a href=\"{}\">{}</a></small></p>",
-            Html(detail),
-            Html(row.remedy),
-            problem.uri(),
-            row.name
-        ),
-    )
+    if let Some(denial) = denial {
+        push_evidence(denial, &mut body);
+        push_circumstances(&denial.record, &mut rows);
+    }
+    if !rows.is_empty() {
+        let _ = writeln!(body, "<details><summary>Details</summary>\n<table>{rows}</table></details>");
+    }
+    let _ = write!(
+        body,
+        "<p><small>Answered by courtesy, a crawler politeness proxy. <a href=\"{}\">{}</a></small></p>",
+        problem.uri(),
+        row.name
+    );
+    document(row.title, &body)
+}
+
+/// Which request was refused, for the first sentence to go on from.
+fn refused(record: &Record) -> String {
+    format!("<code>{} {}</code> was refused: ", Html(&record.method), Html(&record.url))
+}
+
+/// The lines of the robots.txt that decided, and where to see all of it. Made here and not with the denial:
+/// few of those who are denied ask for a page.
+fn push_evidence(denial: &Denial, body: &mut String) {
+    let record = &denial.record;
+    let file = denial.exhibits.iter().find(|exhibit| exhibit.kind == Kind::File);
+    let rule = record.rule.as_ref().map(|rule| rule.line);
+    let line = rule.or(record.group.as_ref().map(|group| group.line));
+    if let (Some(file), Some(line), Some(robots)) = (file, line, &record.robots)
+        && let Some(rows) = excerpt::rows(&file.content, line)
+    {
+        let _ = writeln!(
+            body,
+            "<figure><figcaption>Line {line} of <a href=\"{0}\">{0}</a></figcaption>\n<table>{rows}</table></figure>",
+            Html(&robots.url)
+        );
+    }
+    if denial.is_recorded {
+        let id = Html(&record.id);
+        let _ = writeln!(body, "<p>The whole evidence: <code>courtesy audit show {id}</code></p>");
+    }
+}
+
+/// What the record has and the JSON has not.
+fn push_circumstances(record: &Record, rows: &mut String) {
+    push_row("method", &record.method, rows);
+    push_row("profile", &format!("{} (version {})", record.profile.name, record.profile.version), rows);
+    push_row("time", &print_time(record.time), rows);
 }
 
 fn flatten(prefix: &str, members: &Map<String, Value>, rows: &mut String) {
@@ -85,9 +143,11 @@ pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
 
 fn document(title: &str, body: &str) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>\n\
-         <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:46em;margin:3em auto;padding:0 1em}}\
-         th{{text-align:left;padding-right:1em;font-weight:normal;color:#555}}code,pre{{overflow-wrap:anywhere;white-space:pre-wrap}}</style>\n\
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{0}</title>\n<style>\n{STYLE}</style>\n\
          <h1>{0}</h1>\n{body}\n</html>\n",
         Html(title)
     )
@@ -100,9 +160,35 @@ mod tests {
     #[test]
     fn what_strangers_wrote_is_escaped() {
         let members = Map::from_iter([("url".to_owned(), Value::from("http://a/<script>'\"&"))]);
-        let html = problem(Problem::Disallowed, "<b>", &members);
+        let html = problem(Problem::Disallowed, "<b>", &members, None);
         assert!(html.contains("http://a/&lt;script&gt;&#39;&quot;&amp;"), "{html}");
         assert!(!html.contains("<script>") && html.contains("&lt;b&gt;"));
+    }
+
+    #[test]
+    fn the_cure_comes_before_the_details_which_are_folded() {
+        let members = Map::from_iter([("url".to_owned(), Value::from("http://a/"))]);
+        let html = problem(Problem::Busy, "Too many.", &members, None);
+        let parts =
+            ["<h1>Too much under way</h1>", "<p>Too many.</p>", "Come back when", "<details>", "http://a/"];
+        assert!(parts.map(|part| html.find(part).expect(part)).is_sorted(), "{html}");
+        assert!(!problem(Problem::Busy, "", &Map::new(), None).contains("<details>"), "nothing to fold");
+    }
+
+    #[test]
+    fn a_page_loads_nothing_and_is_legible_on_dark_and_narrow_screens() {
+        let html = own("/", "").1;
+        for has in [
+            POLICY,
+            "name=\"color-scheme\" content=\"light dark\"",
+            "prefers-color-scheme: dark",
+            "width=device-width",
+        ] {
+            assert!(html.contains(has), "{has}");
+        }
+        for lacks in ["<script", " src=", "<link", "@import", "url("] {
+            assert!(!html.contains(lacks), "{lacks}");
+        }
     }
 
     #[test]

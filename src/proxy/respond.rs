@@ -32,7 +32,7 @@ const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
 pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
     let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
     let document = Document::of(refusal.problem, refusal.status, &refusal.detail);
-    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, &document, asked);
+    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, &document, None, asked);
     insert(&mut response, PROXY_STATUS, &proxy_status);
     finish(&mut response, refusal.retry_after);
     if refusal.closes() {
@@ -66,7 +66,7 @@ pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
         sentence.push_str(" The record of this denial could not be written.");
     }
     let document = Document::of(denial.problem, denial.status, &sentence).denied(denial);
-    let mut response = problem(denial.problem, denial.status, &sentence, &document, asked);
+    let mut response = problem(denial.problem, denial.status, &sentence, &document, Some(denial), asked);
     insert(&mut response, PROXY_STATUS, &denial.proxy_status());
     if denial.is_recorded {
         insert(&mut response, RECORD, &record.id);
@@ -135,13 +135,15 @@ fn problem(
     status: StatusCode,
     detail: &str,
     document: &Document<'_>,
+    denial: Option<&Denial>,
     asked: &Asked,
 ) -> Response<Body> {
     let Row { title, remedy, .. } = problem.row();
     let (content_type, content) = match asked.form {
         Form::Json => ("application/problem+json", document.json()),
         Form::Html => {
-            ("text/html; charset=utf-8", page::problem(problem, detail, &document.members()).into_bytes())
+            let html = page::problem(problem, detail, &document.members(), denial);
+            ("text/html; charset=utf-8", html.into_bytes())
         }
         Form::Text => {
             let text = format!("{title}\n\n{detail}\n\n{}\n", remedy);

@@ -125,6 +125,38 @@ fn a_denial_comes_in_the_form_that_is_accepted() {
 }
 
 #[test]
+fn a_page_says_what_happened_then_the_cure_then_the_lines_that_decided() {
+    let hostile = "</table><script>alert(1)</script>\u{202e}\u{1b}[2J";
+    let origin = Origin::with_robots(&format!("User-agent: *\n# {hostile}\nDisallow: /private/\n"));
+    let proxy = Proxy::start();
+    let url = origin.url("/private/<i>");
+    let response = proxy.exchange("GET", &url, "Accept: text/html\r\nUser-Agent: Shelfbot/1\r\n");
+    let (page, id) = (response.text(), response.field("courtesy-record").expect("a record").to_owned());
+    let parts = [
+        "<h1>Disallowed by robots.txt</h1>",
+        &format!("<p><code>GET {}</code> was refused: Line 3 of ", url.replace("<i>", "%3Ci%3E")),
+        "<b>What to do:</b>",
+        "<th>2</th><td><code># &lt;/table&gt;&lt;script&gt;alert(1)",
+        "<th>3</th><td><code><mark>Disallow: /private/</mark>",
+        &format!("<code>courtesy audit show {id}</code>"),
+        "<details><summary>",
+        "<th>robots.sha256</th>",
+        "<th>profile</th>",
+        "<th>time</th>",
+    ];
+    assert!(
+        parts.map(|part| page.find(part).unwrap_or_else(|| panic!("{part} in {page}"))).is_sorted(),
+        "{page}"
+    );
+    assert!(!page.contains("<script") && !page.contains(['\u{202e}', '\u{1b}']), "{page}");
+    assert_eq!(page.matches("<mark>").count(), 1);
+    let head = proxy.exchange("HEAD", &url, "Accept: text/html\r\nUser-Agent: Shelfbot/1\r\n");
+    assert_eq!(head.status(), 403);
+    let json = proxy.exchange("GET", &url, "User-Agent: Shelfbot/1\r\n");
+    assert!(!json.text().contains("alert"), "only a page quotes the file: {}", json.text());
+}
+
+#[test]
 fn a_denied_head_has_the_fields_of_the_get_and_no_content() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
