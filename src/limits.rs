@@ -610,6 +610,18 @@ pub const FAULTS_DESCRIBED_MAX: usize = 20;
 /// Captures that an archive of evidence is known to have; of more, one may be in it again.
 pub const ARCHIVE_CAPTURES_MAX: usize = 800_000;
 
+/// Octets of lines in one file of a bundle, before the line that goes beyond it.
+pub const BUNDLE_SEGMENT_OCTETS: usize = 4 << 20;
+
+/// Files in a bundle.
+pub const BUNDLE_ENTRIES_MAX: usize = 200_000;
+
+/// Octets of all files in a bundle: they are unpacked to be verified.
+pub const BUNDLE_OCTETS_MAX: u64 = 8 << 30;
+
+/// Octets of a bundle's `bundle.json`.
+pub const BUNDLE_MANIFEST_OCTETS_MAX: u64 = 4 << 10;
+
 /// Runs of missing lines that are remembered, to tell lines that were moved from others.
 pub const HOLES_REMEMBERED_MAX: usize = 1024;
 

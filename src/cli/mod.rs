@@ -28,6 +28,7 @@ mod run;
 mod serve;
 mod span;
 mod store;
+mod temporary_dir;
 mod users;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 pub mod archive;
 mod blocks;
 mod brief;
+pub mod bundle;
 pub mod filter;
 mod listing;
 mod neighbours;

@@ -98,7 +98,8 @@ pub fn verify(
 ) -> Result<Findings, ScanError> {
     let mut readings = 1;
     loop {
-        let (findings, begins_later) = read(log.clone(), published.to_vec(), with_evidence, progress)?;
+        let (findings, begins_later) =
+            read(log.clone(), Chain::new, published.to_vec(), with_evidence, progress)?;
         if !begins_later || findings.faults.count == 0 || readings == VERIFY_READINGS_MAX {
             return Ok(findings);
         }
@@ -106,9 +107,22 @@ pub fn verify(
     }
 }
 
+/// Checks a part of a log: that it does not begin with line 1 is no fault, and heads of lines behind its last say
+/// nothing of it.
+pub(super) fn verify_part(
+    log: &Log,
+    published: &[Head],
+    with_evidence: bool,
+    progress: &mut dyn FnMut(Extent, u64),
+) -> Result<Findings, ScanError> {
+    read(log.clone(), Chain::of_part, published.to_vec(), with_evidence, progress)
+        .map(|(findings, _)| findings)
+}
+
 /// Reads it once: what was found, and whether it begins later now than it did.
 fn read(
     log: Log,
+    chain: fn(Vec<Head>, Option<Head>) -> Chain,
     published: Vec<Head>,
     with_evidence: bool,
     progress: &mut dyn FnMut(Extent, u64),
@@ -118,7 +132,7 @@ fn read(
     let (noted, unread) =
         heads::noted(&log).map_or_else(|unread| (None, unread), |it| (Some(it), NotedHead::default()));
     let mut reader = Reader {
-        chain: Chain::new(published, noted.clone()),
+        chain: chain(published, noted.clone()),
         counted: Counted::default(),
         times: Times::default(),
         evidence: with_evidence.then(|| Checked::new(&dir)),

@@ -1,5 +1,6 @@
 //! `courtesy audit` as a shell sees it: over logs of every kind of segment, and while they change.
 
+mod bundle;
 mod follow;
 mod forms;
 mod merge;

@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 
 use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer, record};
-use super::is_broken_pipe;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use super::table::Layout;
+use super::{bundle, is_broken_pipe};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::create_private;
 use crate::clock::{Clock, SystemClock};
@@ -26,18 +26,25 @@ Examples:
   courtesy audit export --origin example.com --output example.csv
   courtesy audit export --run last --format csv > run.csv
   courtesy audit export --since 2026-11-01 --output evidence.warc.gz
+  courtesy audit export --since 2026-11-01 --until 2026-11-30 --output november.tar
 
 JSON Lines are the very lines of the log, hashes included. In CSV a cell that a spreadsheet would
 compute has an apostrophe before it. WARC has the evidence that the records name: each fetch of a
 robots.txt once, requests, answers and file; if FILE ends in .gz, each record of it is compressed by
 itself. A file is made so that only you can read it.
 
-A record that was changed after being written, so that its text is not what its hash was made of, is
-left out in every format, and said on standard error.
+A bundle (a tar file) is a part of the log that courtesy audit verify checks by itself: the lines
+from the first that matches to the last, with their evidence. All lines between are in it, too,
+whether they match or not, for they hold the chain together: choose by time. Notices of the time
+count as matching unless --event or what only records have is asked for. It is of one log. What was
+changed is in it as it is, and said on standard error.
 
-Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is written
-· 2 usage · 69 there is no log · 74 a part of it could not be read, or the output could not be
-written")]
+A record that was changed after being written, so that its text is not what its hash was made of, is
+left out in every other format, and said on standard error.
+
+Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is written;
+or there is nothing to bundle · 2 usage · 69 there is no log · 74 a part of it could not be read, or
+the output could not be written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
@@ -63,22 +70,43 @@ enum Format {
     Csv,
     /// The evidence, as a web archive (WARC 1.1)
     Warc,
+    /// Lines and evidence, for courtesy audit verify (tar)
+    Bundle,
 }
 
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
+    match args.format() {
+        Format::Jsonl => export(args, logs, Some(Form::Json)),
+        Format::Csv => export(args, logs, Some(Form::Csv)),
+        Format::Warc => export(args, logs, None),
+        Format::Bundle => {
+            let filter = args.filters.filter_with(&args.profile);
+            match bundle::export(&logs, &filter, args.output.as_deref()) {
+                Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
+                outcome => outcome,
+            }
+        }
+    }
+}
+
+/// The records in that form; without one, their evidence.
+fn export(args: &ExportArgs, logs: Vec<Log>, form: Option<Form>) -> Result<Exit, Failure> {
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?;
-    if args.format() != Format::Warc {
+    if form.is_some() {
         search = search.with_notices();
     }
     let written = match &args.output {
-        None => write(args, &dirs, &mut search, io::stdout().lock()),
+        None => write(args, form, &dirs, &mut search, io::stdout().lock()),
         Some(path) => {
             let file = create_private(path).map_err(Failure::from);
-            file.and_then(|file| write(args, &dirs, &mut search, file)).map_err(|Failure { exit, error }| {
-                Failure { exit, error: error.context(format!("cannot write {}", path.display())) }
-            })
+            file.and_then(|file| write(args, form, &dirs, &mut search, file)).map_err(
+                |Failure { exit, error }| Failure {
+                    exit,
+                    error: error.context(format!("cannot write {}", path.display())),
+                },
+            )
         }
     };
     match written {
@@ -93,15 +121,15 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
 
 fn write(
     args: &ExportArgs,
+    form: Option<Form>,
     dirs: &[PathBuf],
     search: &mut Search,
     output: impl Write,
 ) -> Result<Exit, Failure> {
     let output = BufWriter::with_capacity(64 << 10, output);
-    match args.format() {
-        Format::Jsonl => write_records(Form::Json, search, output),
-        Format::Csv => write_records(Form::Csv, search, output),
-        Format::Warc => write_evidence(args.packing(), dirs, search, output),
+    match form {
+        Some(form) => write_records(form, search, output),
+        None => write_evidence(args.packing(), dirs, search, output),
     }
 }
 
@@ -157,6 +185,7 @@ impl ExportArgs {
     fn format(&self) -> Format {
         let by_name = match self.output_ends().as_slice() {
             ["csv", ..] => Format::Csv,
+            ["tar", ..] => Format::Bundle,
             ["warc", ..] | ["gz", "warc", ..] => Format::Warc,
             _ => Format::Jsonl,
         };

@@ -1,5 +1,6 @@
 //! `courtesy audit`: what has been denied, and whether the log of it holds.
 
+mod bundle;
 mod export;
 pub mod filters;
 mod form;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::bundle;
 use super::place::PlaceFlags;
 use super::progress::Progress;
 use super::table::printable;
@@ -16,6 +17,7 @@ use crate::cli::output::{Form, print};
 use crate::files;
 use crate::limits::NAMED_LIST_OCTETS_MAX;
 use crate::review::Log;
+use crate::review::bundle::is_bundle;
 use crate::review::verify::{Findings, Notes, Notices, verify};
 
 #[derive(Args, Debug)]
@@ -28,17 +30,24 @@ Without --head a log holds in itself, at most. With it, it is said up to which l
 was found, and how many lines come after it. head.json beside the log, which the proxy writes, is
 checked, too, but is no published head.
 
+A FILE ending in .tar is a bundle (courtesy audit export --format bundle): a part of a log, with its
+evidence. That it begins later than line 1 is no fault; a head of a line before or after it says
+nothing of it. It is unpacked into a private directory among the temporary files (TMPDIR), which is
+removed at the end.
+
 Examples:
   courtesy audit verify
+  courtesy audit verify november.tar --head heads.txt
   courtesy audit verify --run last
   courtesy audit verify --head 1234:9f86d081…
   courtesy audit verify --dir /mnt/backup/audit --format json | jq .faults
   courtesy audit verify --head heads.txt --format json | jq .published
 
 Exit codes: 0 the log holds, under a published head or in itself · 1 it does not: the first fault is
-printed first · 69 there is no log")]
+printed first, or why it is no bundle · 69 there is no log, or the bundle is of a later version · 74
+it cannot be read")]
 pub struct VerifyArgs {
-    /// Check these files alone, as the log they are together [default: all of the log]
+    /// Check these files alone, as the log they are together, or one bundle [default: all of the log]
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     /// The log must have this line: its number and its hash, or a file with such heads (may be repeated)
@@ -58,8 +67,11 @@ pub struct VerifyArgs {
 pub struct Heads(pub Vec<Head>);
 
 pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
-    let logs = args.place.logs(&args.files)?;
     let heads: Vec<_> = args.head.iter().flat_map(|heads| heads.0.clone()).collect();
+    if args.files.iter().any(|file| is_bundle(file)) {
+        return check_bundle(args, &heads);
+    }
+    let logs = args.place.logs(&args.files)?;
     match logs.as_slice() {
         [log] => {
             let findings = check(args, log, &heads)?;
@@ -77,6 +89,19 @@ fn check(args: &VerifyArgs, log: &Log, heads: &[Head]) -> Result<Findings, Failu
     let mut progress = Progress::new();
     let mut tell = |extent, lines| progress.at(|| extent, lines);
     Ok(verify(log, heads, !args.no_evidence, &mut tell)?)
+}
+
+fn check_bundle(args: &VerifyArgs, heads: &[Head]) -> Result<Exit, Failure> {
+    let [file] = args.files.as_slice() else {
+        return Err(anyhow::anyhow!("a bundle is checked by itself: name one at a time"))
+            .or_exit(Exit::Usage);
+    };
+    let checked = bundle::check(file, heads, !args.no_evidence)?;
+    print(match args.format {
+        Form::Text => checked.text(&text(&checked.findings)),
+        Form::Json => format!("{:#}\n", checked.object(object(&checked.findings))),
+    })?;
+    Ok(exit(&checked.findings))
 }
 
 const fn exit(findings: &Findings) -> Exit {

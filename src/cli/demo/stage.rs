@@ -3,8 +3,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
 use crate::audit::How;
 use crate::cli::exit::{Exit, Failure, OrExit};
+use crate::cli::temporary_dir::TemporaryDir;
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
 use crate::review::{Log, Piece, Scan, Sieve};
@@ -48,8 +48,9 @@ pub enum Expect {
 impl<W: Write> Stage<W> {
     /// With default settings, whatever is configured on this machine, and loopback opened.
     pub fn set(account: Account<W>) -> Result<Self, Failure> {
-        let dir = TemporaryDir::new()?;
-        let mut settings = Settings { state_dir: dir.0.clone(), workers: Some(2), ..Settings::default() };
+        let dir = TemporaryDir::new("demo")?;
+        let mut settings =
+            Settings { state_dir: dir.path().to_owned(), workers: Some(2), ..Settings::default() };
         settings.listen.proxy = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
         settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
         settings.store.enabled = false;
@@ -168,22 +169,4 @@ fn audit_line(record: &Value) -> String {
     let line = record["rule"]["line"].as_u64().map(|line| format!(" · line {line}")).unwrap_or_default();
     let (reason, seq) = (word(&record["reason"]), &record["seq"]);
     format!("audit record {seq}: {} · {reason}{line}{version}", word(&record["event"]))
-}
-
-/// A directory for this run alone, gone when it is over.
-struct TemporaryDir(PathBuf);
-
-impl TemporaryDir {
-    fn new() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("courtesy-demo-{}", ulid::Ulid::new()));
-        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for TemporaryDir {
-    fn drop(&mut self) {
-        let path: &Path = &self.0;
-        let _ = std::fs::remove_dir_all(path);
-    }
 }

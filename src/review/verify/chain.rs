@@ -35,6 +35,8 @@ pub(super) struct Chain {
     holes: Vec<(u64, u64)>,
     /// A file could not be read: what is missing next was in it.
     is_excused: bool,
+    /// Only a part of the log is there.
+    is_part: bool,
     /// Published heads, then perhaps the one that the proxy notes beside the log.
     heads: Vec<Known>,
 }
@@ -87,12 +89,18 @@ impl Chain {
             early: None,
             holes: Vec::new(),
             is_excused: false,
+            is_part: false,
             heads: published
                 .into_iter()
                 .map(known(true))
                 .chain(noted.into_iter().map(known(false)))
                 .collect(),
         }
+    }
+
+    /// Of a part of a log.
+    pub(super) fn of_part(published: Vec<Head>, noted: Option<Head>) -> Self {
+        Self { is_part: true, ..Self::new(published, noted) }
     }
 
     /// A line that cannot be relied on. One of `hashes` was its own; none: that cannot be told.
@@ -175,7 +183,9 @@ impl Chain {
         if let Some(start) = &self.start {
             let problem = match (start.seq, &start.prev) {
                 (1, Some(prev)) if *prev != Head::genesis().hash => Some(Problem::NotFirst),
-                (2.., _) if !start.is_accounted => Some(Problem::BeginningMissing { last: start.seq - 1 }),
+                (2.., _) if !start.is_accounted && !self.is_part => {
+                    Some(Problem::BeginningMissing { last: start.seq - 1 })
+                }
                 _ => None,
             };
             let fault =
@@ -187,6 +197,7 @@ impl Chain {
         let state = |known: &Known| match known.state {
             Seen::Yes => HeadState::Found,
             Seen::Other => HeadState::Other,
+            Seen::NotYet if known.head.seq > last && self.is_part => HeadState::Beyond,
             Seen::NotYet if known.head.seq > last => HeadState::CutOff,
             // Removed with its line, which the chain accounts for, or else that is a fault itself.
             Seen::NotYet if known.head.seq < before => HeadState::Removed,
@@ -198,7 +209,7 @@ impl Chain {
         for known in self.heads.iter().filter(|known| !is_said(known)) {
             let (seq, is_published) = (known.head.seq, known.is_published);
             let problem = match state(known) {
-                HeadState::Found | HeadState::Removed => continue,
+                HeadState::Found | HeadState::Removed | HeadState::Beyond => continue,
                 HeadState::Other => Problem::HeadOther { seq, is_published },
                 HeadState::CutOff => Problem::HeadCutOff { seq, last, is_published },
             };

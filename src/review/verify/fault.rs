@@ -107,6 +107,8 @@ pub enum Problem {
     OtherEvidence {
         why: String,
     },
+    /// Of a bundle as a whole.
+    Bundle(String),
 }
 
 /// The first faults, and how many there are.
@@ -235,6 +237,7 @@ impl fmt::Display for Problem {
             }
             Self::NoEvidence { path } => write!(f, "its evidence is missing: {path}"),
             Self::ChangedEvidence { path, why } => write!(f, "its evidence was changed: {path}: {why}"),
+            Self::Bundle(why) => f.write_str(why),
             Self::OtherEvidence { why } => write!(f, "its evidence does not belong to it: {why}"),
         }
     }

@@ -17,6 +17,8 @@ pub enum HeadState {
     CutOff,
     /// It begins after that line: nothing can be said of the hash.
     Removed,
+    /// Only a part of the log is there, and the line comes after it: nothing can be said.
+    Beyond,
 }
 
 /// A head, and whether the log has it.

@@ -11,6 +11,9 @@ pub fn verdict(findings: &Findings) -> String {
         (0, None) if findings.published.is_empty() => {
             "The log holds in itself; no published head was given".into()
         }
+        (0, None) if findings.published.iter().any(|held| held.state == HeadState::Beyond) => {
+            "The log holds in itself; no published head that was given is of a line in it".into()
+        }
         (0, None) => "The log holds in itself; it begins after every published head that was given".into(),
         (1, _) => "The log does not hold: one fault".into(),
         (count, _) => format!("The log does not hold: {count} faults, the first of them above all"),
@@ -56,6 +59,7 @@ fn others(findings: &Findings) -> String {
         (count(HeadState::Other), "not that of the line with its number"),
         (count(HeadState::CutOff), "of a line after the last"),
         (count(HeadState::Removed), "of a line before the first, not to be checked any more"),
+        (count(HeadState::Beyond), "of a line after the part, of which it says nothing"),
     ];
     let is_told = findings.published.len() == states[0].0 && states[0].0 <= 1;
     if is_told {
