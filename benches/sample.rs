@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use courtesy::audit::watch::{Offer, Samples};
 use courtesy::clients::Key;
 use courtesy::clock::monotonic;
 use courtesy::origin::{Origin, Scheme};
 use courtesy::policy::profile::Profile;
-use courtesy::watch::{Offer, Samples};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const PATH: &str = "/products/list?category=12&page=3";

@@ -11,7 +11,7 @@
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
 //! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  listener  files  private  suites
-//!              clients  ca  egress  evidence  fetch  store  audit  watch  review   one thing each
+//!              clients  ca  egress  evidence  fetch  store  audit  review   one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
 //! ```
@@ -41,8 +41,7 @@
 //! | [`evidence`] | what records can be checked against: files and captures by SHA-256, WARC |
 //! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
 //! | [`store`] | what is known of each origin, and what single agents were told; one fetch that all wait for, then one for each agent |
-//! | [`audit`] | the denial record, its chain, its files and its writer |
-//! | [`watch`] | changes of robots.txt files: what they are, whom they touch, what they would have denied |
+//! | [`audit`] | the denial record, its chain, its files and its writer; notices of robots.txt files that changed (`watch`) |
 //! | [`review`] | reads the records: filter, follow, verify, decide again, report, archive their evidence |
 //! | [`proxy`] | target, gate, forward, respond: the path of a request |
 //! | [`config`] | the settings, and every complaint about them |
@@ -115,4 +114,3 @@ pub mod server;
 pub mod store;
 pub mod suites;
 pub mod text;
-pub mod watch;

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in the order of the map, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 32] = [
     "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
     "policy", // 1
     "clock", "deadline", "halt", "heap", "carried", "numbers", "latency", "listener", "files", "private",
-    "suites", "clients", "ca", "egress", "evidence", "fetch", "store", "audit", "watch",
-    "review", // 2 edges
+    "suites", "clients", "ca", "egress", "evidence", "fetch", "store", "audit", "review", // 2 edges
     "proxy",  // 3
     "config", "admin", "server", "cli", // 4 program
 ];

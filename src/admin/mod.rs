@@ -31,6 +31,7 @@ pub use run_file::RunFile;
 pub use token::{Secret, Token, TokenError, read as read_token};
 
 use crate::audit::Writer;
+use crate::audit::watch::Watch;
 use crate::ca::Leaves;
 use crate::clients::Door;
 use crate::clock::Clock;
@@ -39,7 +40,6 @@ use crate::limits::ADMIN_DEADLINE;
 use crate::moment::Moment;
 use crate::proxy::{Decisions, Tally};
 use crate::store::Store;
-use crate::watch::Watch;
 
 /// The parts of the proxy that are looked at.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ mod tend;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod watch;
 mod watchdog;
 mod words;
 mod work;

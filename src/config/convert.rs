@@ -5,9 +5,10 @@ use super::words::{
     Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Spellings,
     Sync,
 };
+use crate::audit::watch;
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
-use crate::{audit, egress, proxy, robots, watch};
+use crate::{audit, egress, proxy, robots};
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.

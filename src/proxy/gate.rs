@@ -18,6 +18,7 @@ use super::problem::Problem;
 use super::rules::Rules;
 use super::statements::Statements;
 use super::target::Target;
+use crate::audit::watch::Watch;
 use crate::audit::{Reason, Record, Writer};
 use crate::clients::Client;
 use crate::clock::Clock;
@@ -29,7 +30,6 @@ use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
 use crate::store::{Known, Store, Undecided};
-use crate::watch::Watch;
 
 /// The right to send one request. It owns the target it was granted for, and nothing but the gate
 /// can make one: what was checked is what is sent.

@@ -16,6 +16,7 @@ use super::gate::{Ask, Denial, Gate, No};
 use super::rules::{Mode, Rules};
 use super::statements::Statements;
 use super::target::Target;
+use crate::audit::watch::{Changes, Watch};
 use crate::audit::{self, Reason, Writer};
 use crate::clients::Client;
 use crate::clock::{Clock, ManualClock};
@@ -29,7 +30,6 @@ use crate::policy::profile::Profile;
 use crate::review::replay::{Answer, Outcome, Replay};
 use crate::store::{self, Store};
 use crate::text::hex;
-use crate::watch::{Changes, Watch};
 
 const START: Moment = Moment::from_millis(1_795_176_000_123);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -13,6 +13,7 @@ use super::lifecycle::Lifecycle;
 use super::prepare::{self, Prepared, SetupErrors, prepare};
 use crate::admin::{Reloads, Token, Watched};
 use crate::audit::Writer;
+use crate::audit::watch::Watch;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, Door};
 use crate::clock::Clock;
@@ -23,7 +24,6 @@ use crate::moment::Moment;
 use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
 use crate::store::Store;
 use crate::store::disk::Disk;
-use crate::watch::Watch;
 
 /// Everything that the workers share, for as long as the process lives.
 #[derive(Clone, Debug)]

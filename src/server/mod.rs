@@ -28,10 +28,10 @@ pub use pulse::Pulse;
 use totals::Totals;
 use worker::Worker;
 
+use crate::audit::watch::Watching;
 use crate::halt::Halt;
 use crate::limits::ACCEPTORS_MAX;
 use crate::listener;
-use crate::watch::Watching;
 
 /// Sockets that are bound, but not served yet. Their addresses are known: port 0 became a number. Those
 /// that this process has bound take no connection before the proxy serves: a client is refused by the
