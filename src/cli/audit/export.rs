@@ -42,9 +42,9 @@ changed is in it as it is, and said on standard error.
 A record that was changed after being written, so that its text is not what its hash was made of, is
 left out in every other format, and said on standard error.
 
-Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is written;
-or there is nothing to bundle · 2 usage · 69 there is no log · 74 a part of it could not be read, or
-the output could not be written")]
+Exit codes: 0 done · 1 a record or evidence was changed, or evidence is missing; the rest is
+written; or there is nothing to bundle · 2 usage · 69 there is no log · 74 a part of it could not
+be read, or the output could not be written")]
 pub struct ExportArgs {
     /// Read these files instead: segments, compressed or not, in any order
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]

@@ -17,7 +17,7 @@ use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::TemporaryDir;
 use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
-use crate::review::{Log, Piece, Scan, Sieve};
+use crate::review::{Log, Piece, Scan};
 use crate::server::{Listeners, Server, assemble};
 
 /// The crawler of the demo, where it matters which.
@@ -131,14 +131,18 @@ impl<W: Write> Stage<W> {
 
     /// Everything that the proxy has recorded, in the order of its numbers.
     pub fn records(&self) -> Vec<Value> {
-        let mut records = Vec::new();
-        let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return records };
+        self.lines().into_iter().filter(|line| line["reason"].is_string()).collect()
+    }
+
+    /// All lines of the log: notices, too.
+    pub fn lines(&self) -> Vec<Value> {
+        let mut lines = Vec::new();
+        let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return lines };
         while let Ok(Some(piece)) = scan.next() {
             let Piece::Lines(block) = piece else { continue };
-            let lines = block.lines().filter(|line| Sieve::is_record(line.octets));
-            records.extend(lines.filter_map(|line| serde_json::from_slice(line.octets).ok()));
+            lines.extend(block.lines().filter_map(|line| serde_json::from_slice(line.octets).ok()));
         }
-        records
+        lines
     }
 
     /// With the names of the sites in place of their addresses.
