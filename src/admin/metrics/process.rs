@@ -27,7 +27,7 @@ pub fn tell(sheet: &mut Sheet) {
         sheet.gauge("process_max_fds", "Open file descriptors that there may be", limit);
     }
     if let Some(count) = entries("/proc/self/task") {
-        sheet.gauge("process_threads", "Threads", count);
+        sheet.gauge("process_threads", "Threads of the process", count);
     }
 }
 
