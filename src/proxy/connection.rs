@@ -101,10 +101,7 @@ where
     if let Some(foreign) = refusal.as_ref().and_then(|refusal| refusal.foreign) {
         channel.proxy.load().tally.foreign.say(&channel.client, foreign);
     }
-    let last = refusal.map(|refusal| match refusal.foreign {
-        Some(foreign) => foreign.refusal().to_vec(),
-        None => raw_refusal(&refusal),
-    });
+    let last = refusal.map(|refusal| raw_refusal(&refusal));
     let is_shut = wire.is_shut();
     let mut stream = wire.into_inner();
     if let Some(answer) = &last {

@@ -1,5 +1,5 @@
 //! Protocols that clients speak to the proxy's port although it speaks HTTP: a wrong scheme in the address that they were
-//! given for it. They cannot read an answer in HTTP, so they get one of their own, and the log says what to write.
+//! given for it. Few of them show the answer (400, as to anything else that is no request), so the log says what to write.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -43,16 +43,6 @@ impl Foreign {
                 "this is SOCKS, but the proxy is spoken to in HTTP: write http:// instead of socks4:// or socks5:// \
                  for the proxy's own address (as in ALL_PROXY=http://127.0.0.1:3128)"
             }
-        }
-    }
-
-    /// That it is not spoken here, in its own octets: a fatal alert `protocol_version` (RFC 8446 §6.2), "request
-    /// rejected" of SOCKS4, "no acceptable methods" (RFC 1928 §3).
-    pub const fn refusal(self) -> &'static [u8] {
-        match self {
-            Self::Tls => &[0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46],
-            Self::Socks4 => &[0, 0x5b, 0, 0, 0, 0, 0, 0],
-            Self::Socks5 => &[5, 0xff],
         }
     }
 }

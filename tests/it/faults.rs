@@ -16,6 +16,9 @@ fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
     let host = "Host: x\r\n";
     for (sent, status, reason) in [
         ("garbage\r\n\r\n".to_owned(), 400, "is not a method, a target and a version"),
+        ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\u{3}\u{3}\r\n\r\n".to_owned(), 400, "TLS"),
+        ("\u{5}\u{1}\u{0}".to_owned(), 400, "SOCKS"),
+        ("\u{4}\u{1}\u{0}\u{50}\u{7f}\u{0}\u{0}\u{1}\u{0}".to_owned(), 400, "SOCKS"),
         (get("Host : x\r\n"), 400, "blank before the colon"),
         (get(&format!("{host}X: a\r\n folded\r\n")), 400, "folded"),
         (get(&format!("{host}X: a\0b\r\n")), 400, "control character"),
@@ -48,7 +51,7 @@ fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
         (get(&format!("{host}Transfer-Encoding: chunked, gzip\r\n")), 400, ""),
     ] {
         let mut client = proxy.client();
-        // As octets of ISO 8859-1.
+        // As octets of ISO 8859-1, so that a ClientHello is one.
         let octets: Vec<u8> =
             sent.chars().map(|octet| u8::try_from(u32::from(octet)).expect("an octet")).collect();
         client.send(octets);

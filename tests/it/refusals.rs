@@ -51,18 +51,3 @@ fn a_refused_connect_has_its_reason_phrase() {
     assert_line(&connect(&origin.authority()), "HTTP/1.1 403 Paths cannot be seen");
     assert_line(&connect("127.0.0.1:25"), "HTTP/1.1 403 Port not allowed");
 }
-
-/// As a client does that was given https:// or socks5:// for the proxy's address.
-#[test]
-fn what_speaks_no_http_is_told_so_in_its_own_octets() {
-    let proxy = Proxy::start();
-    for (sent, answer) in [
-        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &b"\x15\x03\x01\x00\x02\x02\x46"[..]),
-        (b"\x05\x02\x00\x01", b"\x05\xff"),
-        (b"\x04\x01\x00\x50\x7f\x00\x00\x01\0", b"\0\x5b\0\0\0\0\0\0"),
-    ] {
-        let mut client = proxy.client();
-        client.send(sent);
-        assert_eq!(client.read_rest(), answer, "{}", sent.escape_ascii());
-    }
-}
