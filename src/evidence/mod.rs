@@ -8,7 +8,7 @@ mod warc_head;
 mod warc_record;
 
 pub use capture::{Answer, Body, CaptureRecord, Failure};
-pub use shelf::{Found, Shelf};
+pub use shelf::{Found, Shelf, name};
 
 use bytes::Bytes;
 

@@ -19,10 +19,10 @@ use crate::text::hex;
 /// Directories above an exhibit that are ours: of its first octet, of all evidence, of the log.
 const LEVELS: usize = 3;
 
-/// The directory of evidence.
+/// The directory of evidence, in that of a log.
 #[derive(Clone, Debug)]
 pub struct Shelf {
-    dir: PathBuf,
+    audit_dir: PathBuf,
 }
 
 /// What there is under a name.
@@ -35,19 +35,24 @@ pub enum Found {
     Damaged(String),
 }
 
+/// The name of an exhibit within the directory of a log, `sha256` in hexadecimal.
+pub fn name(kind: Kind, sha256: &str) -> String {
+    let extension = match kind {
+        Kind::File => "txt.gz",
+        Kind::Capture => "json.gz",
+    };
+    format!("evidence/{}/{sha256}.{extension}", sha256.get(..2).unwrap_or("00"))
+}
+
 impl Shelf {
     /// The evidence of the log in `audit_dir`. Nothing is made before the first exhibit.
     pub fn of(audit_dir: &Path) -> Self {
-        Self { dir: audit_dir.join("evidence") }
+        Self { audit_dir: audit_dir.to_owned() }
     }
 
     /// Where an exhibit is, `sha256` in hexadecimal.
     pub fn path(&self, kind: Kind, sha256: &str) -> PathBuf {
-        let extension = match kind {
-            Kind::File => "txt.gz",
-            Kind::Capture => "json.gz",
-        };
-        self.dir.join(sha256.get(..2).unwrap_or("00")).join(format!("{sha256}.{extension}"))
+        self.audit_dir.join(name(kind, sha256))
     }
 
     /// Keeps an exhibit, unless it is kept already. A file appears whole or not at all; that it has its

@@ -4,12 +4,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use tracing::{Level, enabled, info};
 
 use crate::audit::{Event, Record};
+use crate::clients::Key;
 use crate::limits::{
     DECISION_LINES_MAX, DECISION_LINES_OF_CLIENT_MAX, DECISION_LINES_SEEN_MAX, DECISION_ORIGINS_COUNTED_MAX,
     DECISION_ORIGINS_NAMED,
@@ -31,7 +32,7 @@ struct Minute {
     /// Hashes of origin, agent and event that had a line; of the earlier ones half are kept.
     seen: [HashSet<u64>; 2],
     lines: usize,
-    lines_of: HashMap<IpAddr, usize>,
+    lines_of: HashMap<Key, usize>,
     counts: Counts,
 }
 
@@ -116,7 +117,7 @@ impl Minute {
         if self.lines >= DECISION_LINES_MAX {
             return false;
         }
-        let lines = self.lines_of.entry(network(address)).or_default();
+        let lines = self.lines_of.entry(Key::of(address)).or_default();
         if *lines >= DECISION_LINES_OF_CLIENT_MAX {
             return false;
         }
@@ -162,14 +163,6 @@ impl Counts {
             .map(|(origin, count)| format!("{origin} {count}"))
             .collect();
         named.join(", ")
-    }
-}
-
-/// The address, or the /64 that one client of IPv6 has whole.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
     }
 }
 

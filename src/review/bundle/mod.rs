@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tar::Header;
 
 use crate::audit::{ExhibitName, Head, checked_hash, segment};
-use crate::evidence::Kind;
+use crate::evidence::{self, Kind};
 use crate::limits::{
     BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_OCTETS_MAX, BUNDLE_OCTETS_MAX, BUNDLE_SEGMENT_OCTETS,
     EVIDENCE_OCTETS_MAX, RECORD_LINE_OCTETS_MAX,
@@ -93,10 +93,9 @@ impl Entry {
             return (segment::closed_name(seq) == name).then_some(Self::Segment);
         }
         let (_, file) = name.rsplit_once('/')?;
-        let (sha256, extension) = file.split_once('.')?;
-        let kind = if extension == "txt.gz" { Kind::File } else { Kind::Capture };
-        let evidence = (kind, digest(sha256)?);
-        (evidence_name(&evidence) == name).then_some(Self::Evidence(evidence))
+        let sha256 = digest(file.split_once('.')?.0)?;
+        let of_kind = [Kind::File, Kind::Capture].map(|kind| (kind, sha256));
+        of_kind.into_iter().find(|evidence| evidence_name(evidence) == name).map(Self::Evidence)
     }
 
     /// Octets that it has at most.
@@ -110,9 +109,7 @@ impl Entry {
 }
 
 fn evidence_name((kind, sha256): &ExhibitName) -> String {
-    let sha256 = hex(sha256);
-    let extension = if *kind == Kind::File { "txt.gz" } else { "json.gz" };
-    format!("evidence/{}/{sha256}.{extension}", &sha256[..2])
+    evidence::name(*kind, &hex(sha256))
 }
 
 /// The one form of an entry's header.

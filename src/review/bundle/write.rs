@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use super::{Budget, END, Entry, FORMAT, First, MANIFEST, Manifest, VERSION, evidence_name, header, padding};
 use crate::audit::{Content, Head, Notice, checked_hash, read_head, segment, split};
 use crate::files;
-use crate::limits::{BUNDLE_SEGMENT_OCTETS, EVIDENCE_OCTETS_MAX};
-use crate::review::{Filter, Log, Piece, Scan, ScanError, Sieve};
+use crate::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_OCTETS, EVIDENCE_OCTETS_MAX};
+use crate::review::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
 
 /// Why there is no bundle.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub fn write(
     log: &Log,
     manifest: &Manifest,
     output: impl Write,
-    progress: &mut dyn FnMut(crate::review::Extent, u64),
+    progress: &mut dyn FnMut(Extent, u64),
 ) -> Result<Lacks, WriteError> {
     let mut writer =
         Writer { output, budget: Budget::default(), lacks: Lacks::default(), named: BTreeSet::new() };
@@ -121,7 +121,7 @@ impl<W: Write> Writer<W> {
         &mut self,
         log: &Log,
         Manifest { first, last, .. }: &Manifest,
-        progress: &mut dyn FnMut(crate::review::Extent, u64),
+        progress: &mut dyn FnMut(Extent, u64),
     ) -> Result<(), WriteError> {
         let mut scan = Scan::new(log.clone())?;
         let mut segment = Segment { first_seq: first.seq, lines: Vec::new() };
@@ -158,7 +158,7 @@ impl<W: Write> Writer<W> {
         if let Ok(content) = Content::parse(line) {
             self.named.extend(content.exhibits().iter().map(evidence_name));
         }
-        match self.named.len() > crate::limits::BUNDLE_ENTRIES_MAX {
+        match self.named.len() > BUNDLE_ENTRIES_MAX {
             true => Err(WriteError::TooLarge),
             false => Ok(()),
         }
