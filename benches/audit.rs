@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use courtesy::audit::{Config, Sync, Writer};
-use courtesy::clock::{SystemClock, monotonic};
+use courtesy::runtime::clock::{SystemClock, monotonic};
 use records::record;
 
 /// How many denials are under way at a time.
@@ -24,13 +24,17 @@ const AGE: Duration = Duration::from_secs(1 << 32);
 const TICKS: f64 = 100.0;
 
 fn main() {
-    println!("{:10}{:>10}{:>14}{:>14}{:>12}", "sync", "at once", "records/s", "CPU us each", "ratio");
+    println!(
+        "{:10}{:>10}{:>14}{:>14}{:>12}",
+        "sync", "at once", "records/s", "CPU us each", "ratio"
+    );
     for at_once in AT_ONCE {
         let mut without = None;
         for sync in [None, Some(Sync::None), Some(Sync::Batch), Some(Sync::Each)] {
             let (rate, cpu) = measure(sync, at_once);
             let ratio = cpu / *without.get_or_insert(cpu);
-            let name = sync.map_or("no record".to_owned(), |sync| format!("{sync:?}").to_lowercase());
+            let name =
+                sync.map_or("no record".to_owned(), |sync| format!("{sync:?}").to_lowercase());
             println!("{name:10}{at_once:>10}{rate:>14.0}{cpu:>14.2}{ratio:>12.2}");
         }
     }
@@ -46,7 +50,8 @@ fn measure(sync: Option<Sync>, at_once: u64) -> (f64, f64) {
     };
     let writer = sync.map(open);
     let count = Arc::new(AtomicU64::new(0));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let (begun, before) = (monotonic(), cpu_seconds());
     let local = tokio::task::LocalSet::new();
     for _ in 0..at_once {
@@ -55,7 +60,9 @@ fn measure(sync: Option<Sync>, at_once: u64) -> (f64, f64) {
             while begun.elapsed() < TIME {
                 let record = record(count.fetch_add(1, Ordering::Relaxed));
                 match &writer {
-                    Some(writer) => _ = writer.write(record, Vec::new()).await.expect("it is written"),
+                    Some(writer) => {
+                        _ = writer.write(record, Vec::new()).await.expect("it is written")
+                    }
                     None => drop(std::hint::black_box(record)),
                 }
                 tokio::task::yield_now().await;

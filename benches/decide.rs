@@ -33,7 +33,12 @@ sitemap: https://www.example.com/sitemap.xml
 
 fn decisions(c: &mut Criterion) {
     decision(c, "10 rules", ORDINARY, "/products/shoes/42-blue?colour=blue&size=9");
-    decision(c, "10 rules, encoded path", ORDINARY, "/produkte/m%C3%BCtzen/%34%32?farbe=blau%2Fgr%C3%BCn");
+    decision(
+        c,
+        "10 rules, encoded path",
+        ORDINARY,
+        "/produkte/m%C3%BCtzen/%34%32?farbe=blau%2Fgr%C3%BCn",
+    );
     for file in files::hostile() {
         decision(c, &file.name, &file.text, &file.paths[0]);
     }
@@ -56,7 +61,13 @@ fn real_decisions(c: &mut Criterion) {
         for agent in &file.agents {
             for (path, is_allowed) in file.paths.iter().zip(&agent.answers) {
                 let verdict = by_rules(robots, Some(&agent.token), path.as_bytes()).verdict;
-                assert_eq!(verdict == Verdict::Allow, *is_allowed, "{}: {} {path}", file.name, agent.token);
+                assert_eq!(
+                    verdict == Verdict::Allow,
+                    *is_allowed,
+                    "{}: {} {path}",
+                    file.name,
+                    agent.token
+                );
                 questions.push((robots, agent.token.as_str(), path.as_str()));
             }
         }

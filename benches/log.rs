@@ -13,7 +13,8 @@ use records::record;
 const SEGMENT_LINES: u64 = 1_000_000;
 
 fn main() -> std::io::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|text| !text.starts_with("--")).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|text| !text.starts_with("--")).collect();
     // `cargo bench` without arguments runs every bench: then there is nothing to write.
     let [dir, records] = arguments.as_slice() else { return Ok(()) };
     let (dir, records) = (Path::new(dir), records.parse().expect("RECORDS is a number"));

@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use courtesy::audit::evidence::{Answer, Body, CaptureRecord};
 use courtesy::clients::Client;
-use courtesy::clock::{Clock, ManualClock, monotonic};
-use courtesy::evidence::{Answer, Body, CaptureRecord};
-use courtesy::fetch::{Ask, FetchRobots, Refused};
-use courtesy::moment::Moment;
-use courtesy::origin::{Origin, Scheme};
 use courtesy::policy::access::{AccessResult, Fetched, Freshness, Snapshot};
 use courtesy::policy::profile::Profile;
+use courtesy::runtime::clock::{Clock, ManualClock, monotonic};
 use courtesy::store::disk::{self, Disk};
+use courtesy::store::fetch::{Ask, FetchRobots, Refused};
 use courtesy::store::{Config, Store};
-use courtesy::text;
+use courtesy::types::origin::{Origin, Scheme};
+use courtesy::types::sanitize;
+use courtesy::types::timestamp::Timestamp;
 use http::HeaderValue;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -47,13 +47,14 @@ const ASKED_AGAIN: usize = 2_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
-    let arguments: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let arguments: Vec<usize> =
+        std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     // `cargo bench` without arguments runs every bench: then a tenth will do.
     let (origins, budget) = match arguments[..] {
         [origins, budget] => (origins, budget * MIB),
         _ => (100_000, 1024 * MIB),
     };
-    let clock = ManualClock::starting_at(Moment::from_millis(1_795_000_000_000));
+    let clock = ManualClock::starting_at(Timestamp::from_millis(1_795_000_000_000));
     let entries_max = NonZeroUsize::new(2 * origins).expect("there are some");
     let config = Config { entries_max, bytes_max: budget, ..Config::default() };
     let asker = Asker::new(config, &clock, None);
@@ -87,7 +88,8 @@ fn main() {
 fn find_again(full: &Asker, origins: usize, clock: &Arc<ManualClock>) {
     println!("{:>10}{:>10}{:>14}{:>14}", "found", "origins", "median us", "mean us");
     let stats = full.store.stats();
-    let (kept_from, ready_from) = (origins - stats.entries, origins - (stats.entries - stats.packed));
+    let (kept_from, ready_from) =
+        (origins - stats.entries, origins - (stats.entries - stats.packed));
     full.time("ready", (ready_from..origins).rev().take(ASKED_AGAIN));
     let step = (stats.packed / ASKED_AGAIN).max(1);
     let packed = || (kept_from..ready_from).step_by(step).take(ASKED_AGAIN);
@@ -106,7 +108,10 @@ fn find_again(full: &Asker, origins: usize, clock: &Arc<ManualClock>) {
     (0..ASKED_AGAIN).for_each(|number| forgetful.ask(number));
     assert!(forgetful.store.disk().is_some_and(|disk| disk.flush(PATIENCE)), "it is written");
     forgetful.time("on disk", 0..ASKED_AGAIN);
-    assert_eq!([origins, ASKED_AGAIN], [full, &forgetful].map(|asker| asker.store.stats().fetches as usize));
+    assert_eq!(
+        [origins, ASKED_AGAIN],
+        [full, &forgetful].map(|asker| asker.store.stats().fetches as usize)
+    );
 }
 
 /// Who asks a store, one origin after the other.
@@ -128,7 +133,9 @@ impl Asker {
     fn ask(&self, number: usize) {
         let origin = Origin::from_authority(Scheme::Https, &host(number)).expect("an authority");
         let client = Client::at(std::net::Ipv4Addr::LOCALHOST.into());
-        self.runtime.block_on(self.store.known(&origin, &self.profile, None, &client)).expect("it is known");
+        self.runtime
+            .block_on(self.store.known(&origin, &self.profile, None, &client))
+            .expect("it is known");
     }
 
     fn time(&self, found: &str, numbers: impl Iterator<Item = usize>) {
@@ -152,7 +159,8 @@ fn host(number: usize) -> String {
 /// What the system holds of this process in memory.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("it is Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has a line for it");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has a line for it");
     let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kib * 1024
 }
@@ -214,7 +222,13 @@ impl FetchRobots for Sites {
 }
 
 /// With a head of ordinary length.
-fn capture(url: &str, body: &[u8], sha256: [u8; 32], at: Moment, number: usize) -> CaptureRecord {
+fn capture(
+    url: &str,
+    body: &[u8],
+    sha256: [u8; 32],
+    at: Timestamp,
+    number: usize,
+) -> CaptureRecord {
     let head = format!(
         "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Thu, 12 Nov 2026 07:28:00 GMT\r\nContent-Type: text/plain\r\n\
          Content-Length: {}\r\nConnection: keep-alive\r\nLast-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\n\
@@ -223,9 +237,10 @@ fn capture(url: &str, body: &[u8], sha256: [u8; 32], at: Moment, number: usize) 
         body.len()
     );
     let peer = "192.0.2.7".parse().ok();
-    let request = Some("GET /robots.txt HTTP/1.1\r\nhost: a.example\r\nuser-agent: courtesy\r\n".to_owned());
+    let request =
+        Some("GET /robots.txt HTTP/1.1\r\nhost: a.example\r\nuser-agent: courtesy\r\n".to_owned());
     let answer = Answer { head, head_cut: false, peer, request, status: 200, url: url.to_owned() };
-    let body = Body { cut: false, octets: body.len() as u64, sha256: text::hex(&sha256) };
+    let body = Body { cut: false, octets: body.len() as u64, sha256: sanitize::hex(&sha256) };
     CaptureRecord {
         answers: vec![answer],
         asked: url.to_owned(),

@@ -4,23 +4,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::audit::watch::{Offer, Samples};
 use courtesy::clients::Key;
-use courtesy::clock::monotonic;
-use courtesy::origin::{Origin, Scheme};
 use courtesy::policy::profile::Profile;
+use courtesy::runtime::clock::monotonic;
+use courtesy::types::origin::{Origin, Scheme};
+use courtesy::watch::{Offer, Samples};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const PATH: &str = "/products/list?category=12&page=3";
 
 fn note(samples: &Samples, origin: &Origin, profile: &Arc<Profile>) {
-    let offer = Offer { origin, path: PATH, token: Some("ExampleBot"), profile, is_redacted: false };
+    let offer =
+        Offer { origin, path: PATH, token: Some("ExampleBot"), profile, is_redacted: false };
     samples.note(offer, || Key::of([127, 0, 0, 1].into()));
 }
 
 fn origins(count: usize) -> Vec<Origin> {
     let name = |number| format!("www.shop-{number}.example.com");
-    (0..count).map(|number| Origin::from_authority(Scheme::Https, &name(number)).expect("a host")).collect()
+    (0..count)
+        .map(|number| Origin::from_authority(Scheme::Https, &name(number)).expect("a host"))
+        .collect()
 }
 
 /// One thread: an origin that is asked all the time, many in turn, and more than there are places for.

@@ -10,7 +10,7 @@
 //! ```text
 //! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
 //! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  halt  heap  carried  numbers  latency  listener  files  private  suites
+//! 2  edges     clock  deadline  shutdown  heap  carried  numbers  latency  listener  files  private  suites
 //!              clients  ca  egress  evidence  fetch  store  audit  review   one thing each
 //! 1  policy    policy                                  what a robots.txt means now               pure
 //! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
@@ -27,7 +27,7 @@
 //! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
 //! | [`clock`] | the only reader of the clock |
 //! | `deadline` | an end of waiting that is put off again and again |
-//! | [`halt`] | the end of the proxy, as it is heard of |
+//! | [`shutdown`] | the end of the proxy, as it is heard of |
 //! | [`carried`] | a request while it is passed from hand to hand |
 //! | `numbers` | what is counted, each worker for itself |
 //! | [`listener`] | TCP sockets that are bound first and listen later |
@@ -81,36 +81,19 @@
 //!    [`clock`] reads the clock.
 //! 8. Addresses are judged after resolution, and the connection goes to the address that was judged.
 #![forbid(unsafe_code)]
-
 pub mod admin;
-pub mod agent;
 pub mod audit;
 pub mod ca;
-pub mod carried;
 pub mod cli;
 pub mod clients;
-pub mod clock;
 pub mod config;
-mod deadline;
 pub mod egress;
-pub mod evidence;
-pub mod fetch;
-pub mod files;
-pub mod glob;
-pub mod halt;
-mod heap;
-pub mod latency;
 pub mod limits;
-pub mod listener;
-pub mod moment;
-mod numbers;
-pub mod origin;
 pub mod policy;
-pub mod private;
 pub mod proxy;
-pub mod review;
 pub mod robots;
+pub mod runtime;
 pub mod server;
 pub mod store;
-pub mod suites;
-pub mod text;
+pub mod types;
+pub mod watch;

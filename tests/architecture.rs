@@ -4,17 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in the order of the map, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 32] = [
-    "limits", "moment", "text", "glob", "robots", "origin", "agent",  // 0 words
-    "policy", // 1
-    "clock", "deadline", "halt", "heap", "carried", "numbers", "latency", "listener", "files", "private",
-    "suites", "clients", "ca", "egress", "evidence", "fetch", "store", "audit", "review", // 2 edges
-    "proxy",  // 3
-    "config", "admin", "server", "cli", // 4 program
+const ORDER: [&str; 16] = [
+    "limits", "types", "robots", "policy", // what things are called, what a robots.txt means
+    "runtime", "clients", "ca", "audit", "egress", "store", "watch", // one thing each
+    "proxy", // the life of one request
+    "config", "admin", "server", "cli", // puts it together
 ];
 
 /// The pure floors: no I/O, no clock, no log, no tasks.
-const PURE: &[&str] = &["limits", "moment", "text", "glob", "robots", "origin", "agent", "policy"];
+const PURE: &[&str] = &["limits", "types", "robots", "policy"];
 const IMPURE: &[&str] = &[
     "tokio::",
     "tracing::",
@@ -64,8 +62,9 @@ fn lines() -> Vec<(String, String, String)> {
 
 /// The modules that a line names by `crate::name`, also in `use crate::{a, b}`.
 fn named(line: &str) -> Vec<String> {
-    let word =
-        |text: &str| text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect::<String>();
+    let word = |text: &str| {
+        text.chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect::<String>()
+    };
     line.match_indices("crate::")
         .flat_map(|(at, found)| {
             let rest = &line[at + found.len()..];
@@ -89,7 +88,10 @@ fn a_module_names_only_floors_below_its_own() {
     let mut offences = Vec::new();
     for (module, at, line) in lines() {
         let Some(own) = place(&module) else {
-            assert!(module == "lib" || module == "main", "{at}: put the module {module} on a floor");
+            assert!(
+                module == "lib" || module == "main",
+                "{at}: put the module {module} on a floor"
+            );
             continue;
         };
         for name in named(&line) {
@@ -106,7 +108,9 @@ fn a_module_names_only_floors_below_its_own() {
 fn robots_is_a_crate_of_its_own_in_all_but_name() {
     let offences = lines()
         .into_iter()
-        .filter(|(module, _, line)| module == "robots" && named(line).iter().any(|name| name != "robots"))
+        .filter(|(module, _, line)| {
+            module == "robots" && named(line).iter().any(|name| name != "robots")
+        })
         .map(|(_, at, line)| format!("{at}: {line}"));
     none(offences.collect(), "robots/ names nothing outside itself");
 }
@@ -127,10 +131,15 @@ fn only_respond_makes_responses_and_only_the_gate_makes_permits() {
     let made_elsewhere = |what: &'static str, place: &'static str| {
         lines()
             .into_iter()
-            .filter(move |(module, at, line)| module == "proxy" && line.contains(what) && !at.contains(place))
+            .filter(move |(module, at, line)| {
+                module == "proxy" && line.contains(what) && !at.contains(place)
+            })
             .map(|(_, at, line)| format!("{at}: {line}"))
             .collect::<Vec<_>>()
     };
-    none(made_elsewhere("Response::new(", "proxy/respond.rs"), "only proxy/respond.rs makes responses");
+    none(
+        made_elsewhere("Response::new(", "proxy/respond.rs"),
+        "only proxy/respond.rs makes responses",
+    );
     none(made_elsewhere("Permit {", "proxy/gate.rs"), "only proxy/gate.rs makes permits");
 }

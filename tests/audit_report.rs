@@ -126,7 +126,11 @@ fn a_page_is_written_for_its_owner_alone() {
     let output = report(dir.path(), &["--output", file.to_str().unwrap()]);
     assert!(output.status.success() && output.stdout.is_empty());
     let page = fs::read_to_string(&file).unwrap();
-    assert!(page.starts_with("<!doctype html>") && page.contains(&head.hash) && page.ends_with("</html>\n"));
+    assert!(
+        page.starts_with("<!doctype html>")
+            && page.contains(&head.hash)
+            && page.ends_with("</html>\n")
+    );
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let nowhere = report(dir.path(), &["--output", "/nonexistent/november.html"]);
     assert_eq!(nowhere.status.code(), Some(74));
@@ -162,7 +166,8 @@ fn eventful_log(dir: &Path) -> Head {
         record["event"] = json!(event);
         record["node"] = json!(["crawl-1.internal", "crawl-2.internal"][number % 2]);
         if number % 3 == 0 {
-            (record["agent"], record["origin"]) = (json!(agent), json!(format!("https://{host}:8443")));
+            (record["agent"], record["origin"]) =
+                (json!(agent), json!(format!("https://{host}:8443")));
             record["rule"]["pattern"] = json!("/private/?q=".repeat(20));
             record["client"]["name"] = json!("a-client-with-a-name-".repeat(4));
         }
@@ -207,7 +212,10 @@ fn laid_out(page: &str, columns: u32) -> u32 {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     let width = shown.split_once("scroll width ").and_then(|(_, rest)| rest.split_once(" of "));
     let (width, rest) = width.unwrap_or_else(|| panic!("{output:?}"));
-    assert!(rest.starts_with(&format!("{columns}.")), "the frame is {columns} pixels wide: {shown}");
+    assert!(
+        rest.starts_with(&format!("{columns}.")),
+        "the frame is {columns} pixels wide: {shown}"
+    );
     width.parse().expect("a number")
 }
 
@@ -218,7 +226,8 @@ fn on_the_screen_of_a_telephone_the_page_is_as_wide_as_the_screen() {
     fs::create_dir(&log).unwrap();
     eventful_log(&log);
     let lines = fs::read_to_string(log.join("denials.jsonl")).unwrap();
-    fs::write(log.join("denials.jsonl"), lines.replacen("ExampleBot/1.0", "ExampleBot/1.1", 1)).unwrap();
+    fs::write(log.join("denials.jsonl"), lines.replacen("ExampleBot/1.0", "ExampleBot/1.1", 1))
+        .unwrap();
     let page = String::from_utf8(report(&log, &["--verify", "--format", "html"]).stdout).unwrap();
     let long_texts = ["Tunnelled", "ExampleBotExampleBot", "a-long-name-a-long-name-"];
     assert!(long_texts.iter().all(|text| page.contains(text)), "{page}");
@@ -241,7 +250,9 @@ fn a_report_says_whether_the_log_was_verified_and_what_that_found() {
     assert!(text(&[], 0).contains("Not verified: courtesy audit report --verify"));
     let verified = text(&["--verify"], 0);
     assert!(
-        verified.contains("Verified up to line 40: the log holds in itself; no published head was given."),
+        verified.contains(
+            "Verified up to line 40: the log holds in itself; no published head was given."
+        ),
         "{verified}"
     );
     let published = format!("{}:{}", head.seq, head.hash);
@@ -256,11 +267,17 @@ fn a_report_says_whether_the_log_was_verified_and_what_that_found() {
     let forged = fs::read_to_string(&active).unwrap().replacen("/private/21", "/private/99", 1);
     fs::write(&active, forged).unwrap();
     let verified = text(&["--verify"], 1);
-    assert!(verified.contains("Verified up to line 40: the log does not hold, 1 fault."), "{verified}");
+    assert!(
+        verified.contains("Verified up to line 40: the log does not hold, 1 fault."),
+        "{verified}"
+    );
     let page = text(&["--verify", "--format", "html"], 1);
     assert!(page.contains("<span class=\"urgent\">Verified up to line 40: the log does not hold"));
     let json: Value = serde_json::from_str(&text(&["--verify", "--format", "json"], 1)).unwrap();
-    assert_eq!((&json["verified"]["holds"], &json["verified"]["fault_count"]), (&json!(false), &json!(1)));
+    assert_eq!(
+        (&json["verified"]["holds"], &json["verified"]["fault_count"]),
+        (&json!(false), &json!(1))
+    );
 }
 
 #[test]
@@ -268,7 +285,8 @@ fn refused_and_forwarded_requests_are_counted_apart() {
     let dir = tempfile::tempdir().unwrap();
     eventful_log(dir.path());
     let json = json_of(dir.path(), &[]);
-    let forwarded = json!({ "records": 60, "denied": 0, "would_deny": 20, "exempted": 20, "tunnelled": 20 });
+    let forwarded =
+        json!({ "records": 60, "denied": 0, "would_deny": 20, "exempted": 20, "tunnelled": 20 });
     for (name, count) in forwarded.as_object().unwrap() {
         assert_eq!(&json["forwarded"][name], count, "{name}");
     }
@@ -278,17 +296,23 @@ fn refused_and_forwarded_requests_are_counted_apart() {
     );
     let text = String::from_utf8(report(dir.path(), &[]).stdout).unwrap();
     assert!(
-        text.starts_with("Disallowed requests, ") && text.contains("\nFetched although disallowed\n"),
+        text.starts_with("Disallowed requests, ")
+            && text.contains("\nFetched although disallowed\n"),
         "{text}"
     );
-    assert!(text.contains("2026-12-31"), "the last day of the exemption, as it was written: {text}");
+    assert!(
+        text.contains("2026-12-31"),
+        "the last day of the exemption, as it was written: {text}"
+    );
 }
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     log(dir.path());
-    for args in [["--top", "0"], ["--origin", "http://a b/"], ["--since", "tomorrow"], ["--format", "pdf"]] {
+    for args in
+        [["--top", "0"], ["--origin", "http://a b/"], ["--since", "tomorrow"], ["--format", "pdf"]]
+    {
         assert_eq!(report(dir.path(), &args).status.code(), Some(2), "{args:?}");
     }
     assert_eq!(report(&dir.path().join("none"), &[]).status.code(), Some(69));

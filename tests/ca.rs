@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use courtesy::ca::{Authority, Leaves, Source};
-use courtesy::clock::{Clock, SystemClock};
-use courtesy::origin::Host;
+use courtesy::runtime::clock::{Clock, SystemClock};
+use courtesy::types::origin::Host;
 use serde_json::Value as Json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -60,7 +60,11 @@ fn text(octets: Vec<u8>) -> String {
 fn succeeds(command: &mut Command) -> Output {
     let output = command.output().expect("the program is there: apt-get install openssl python3");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{command:?}: {said}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
     output
 }
 
@@ -93,7 +97,13 @@ async fn serve(leaves: &Leaves, host: &Host) -> SocketAddr {
 /// With -x509_strict, which asks for what RFC 5280 asks of a conforming CA.
 fn openssl(address: SocketAddr, name: &str, trust: &Path) -> Command {
     let mut command = Command::new("openssl");
-    command.args(["s_client", "-x509_strict", "-verify_return_error", "-connect", &address.to_string()]);
+    command.args([
+        "s_client",
+        "-x509_strict",
+        "-verify_return_error",
+        "-connect",
+        &address.to_string(),
+    ]);
     command.arg("-CAfile").arg(trust).stdin(Stdio::null());
     match name.parse::<std::net::IpAddr>() {
         Ok(_) => command.args(["-verify_ip", name]),
@@ -115,7 +125,9 @@ with socket.create_connection((host, int(port))) as plain:
 
 fn python(address: SocketAddr, name: &str, trust: &Path) -> Command {
     let mut command = Command::new("python3");
-    command.args(["-c", PYTHON, &address.ip().to_string(), &address.port().to_string(), name]).arg(trust);
+    command
+        .args(["-c", PYTHON, &address.ip().to_string(), &address.port().to_string(), name])
+        .arg(trust);
     command
 }
 
@@ -178,9 +190,11 @@ async fn clients_that_trust_the_export_accept_leaves_before_and_after_a_rotation
 #[test]
 fn programs_that_start_at_once_make_one_ca() {
     let state = State::new();
-    let started: Vec<_> =
-        (0..8).map(|_| state.courtesy(&["show", "--json"]).stdout(Stdio::piped()).spawn().unwrap()).collect();
-    let shown: Vec<_> = started.into_iter().map(|child| child.wait_with_output().unwrap().stdout).collect();
+    let started: Vec<_> = (0..8)
+        .map(|_| state.courtesy(&["show", "--json"]).stdout(Stdio::piped()).spawn().unwrap())
+        .collect();
+    let shown: Vec<_> =
+        started.into_iter().map(|child| child.wait_with_output().unwrap().stdout).collect();
     assert!(shown.iter().all(|text| !text.is_empty() && *text == shown[0]));
 }
 
@@ -198,7 +212,10 @@ fn show_says_by_what_the_ca_is_known_and_how_long_it_holds() {
     let fingerprint = shown["fingerprint"].as_str().unwrap();
     assert!(text(openssl.stdout).trim().ends_with(&format!("={fingerprint}")));
     let plain = state.prints(&["show"]);
-    assert!(plain.contains(shown["subject"].as_str().unwrap()) && plain.contains("729 days left"), "{plain}");
+    assert!(
+        plain.contains(shown["subject"].as_str().unwrap()) && plain.contains("729 days left"),
+        "{plain}"
+    );
 }
 
 #[test]
@@ -238,8 +255,8 @@ fn export_gives_certificates_and_never_a_key() {
 fn install_help_names_the_file_for_every_client() {
     let state = State::new();
     let clients = [
-        "curl", "wget", "python", "requests", "httpx", "aiohttp", "scrapy", "node", "java", "go", "git",
-        "chromium", "chrome", "firefox", "system",
+        "curl", "wget", "python", "requests", "httpx", "aiohttp", "scrapy", "node", "java", "go",
+        "git", "chromium", "chrome", "firefox", "system",
     ];
     let all = state.prints(&["install-help"]);
     for client in clients {
@@ -263,15 +280,22 @@ fn what_is_wrong_with_a_ca_has_its_exit_code() {
     assert!(said.contains(&format!("run: chmod 600 {}", key.display())), "{said}");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
 
-    let [certificate, key] = ["ca/ca.pem", "ca/ca.key"].map(|name| state.path(name).display().to_string());
+    let [certificate, key] =
+        ["ca/ca.pem", "ca/ca.key"].map(|name| state.path(name).display().to_string());
     let own = ["--ca-cert", &certificate, "--ca-key", &key];
     let said = fails(&mut state.courtesy(&[&["rotate"][..], &own].concat()), 78);
     assert!(said.contains("this CA is yours"), "{said}");
-    assert!(fails(&mut state.courtesy(&["show", "--ca-cert", &certificate]), 78).contains("https.ca_key"));
+    assert!(
+        fails(&mut state.courtesy(&["show", "--ca-cert", &certificate]), 78)
+            .contains("https.ca_key")
+    );
     let other = State::new();
     other.prints(&["show"]);
     let other_key = other.path("ca/ca.key").display().to_string();
-    let said = fails(&mut state.courtesy(&["show", "--ca-cert", &certificate, "--ca-key", &other_key]), 78);
+    let said = fails(
+        &mut state.courtesy(&["show", "--ca-cert", &certificate, "--ca-key", &other_key]),
+        78,
+    );
     assert!(said.contains("do not belong together"), "{said}");
 }
 
@@ -292,24 +316,35 @@ fn the_help_for_firefox_finds_every_profile() {
     let profiles = places.map(|place| home.path().join(place).join("firefox/a b.default"));
     for profile in &profiles {
         std::fs::create_dir_all(profile).unwrap();
-        let made = certutil(&["-N", "--empty-password", "-d", &format!("sql:{}", profile.display())]);
+        let made =
+            certutil(&["-N", "--empty-password", "-d", &format!("sql:{}", profile.display())]);
         assert!(made.status.success(), "{made:?}");
     }
     let state = home.path().join("state");
     let mut help = std::process::Command::new(env!("CARGO_BIN_EXE_courtesy"));
-    let help =
-        help.args(["ca", "install-help", "firefox"]).env("COURTESY__STATE_DIR", &state).output().unwrap();
+    let help = help
+        .args(["ca", "install-help", "firefox"])
+        .env("COURTESY__STATE_DIR", &state)
+        .output()
+        .unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     // What follows is about other clients.
     let help = help.split("\nMost of these").next().unwrap();
-    let script: String =
-        help.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| format!("{line}\n")).collect();
+    let script: String = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+        .map(|line| format!("{line}\n"))
+        .collect();
     let mut shell = std::process::Command::new("sh");
     shell.args(["-ec", &script]).env("HOME", home.path()).env_remove("XDG_CONFIG_HOME");
     let ran = shell.output().unwrap();
     assert!(ran.status.success(), "{script} {ran:?}");
     for profile in &profiles {
         let list = certutil(&["-L", "-d", &format!("sql:{}", profile.display())]);
-        assert!(String::from_utf8_lossy(&list.stdout).contains("courtesy"), "{} {list:?}", profile.display());
+        assert!(
+            String::from_utf8_lossy(&list.stdout).contains("courtesy"),
+            "{} {list:?}",
+            profile.display()
+        );
     }
 }

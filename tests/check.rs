@@ -33,8 +33,12 @@ struct Ended {
 
 /// Runs it to its end with `input` on standard input.
 fn run(command: &mut Command, input: &[u8]) -> Ended {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     // Beside the reading: neither side may wait for the other when pipes are full.
@@ -65,8 +69,10 @@ fn answer(mut stream: TcpStream, status: &str, body: &str) {
     let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
     while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
     let length = body.len();
-    let _ =
-        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
 }
 
 fn conformance(name: &str) -> Vec<Value> {
@@ -76,15 +82,23 @@ fn conformance(name: &str) -> Vec<Value> {
 
 #[test]
 fn a_batch_answers_every_case_in_order_with_the_line_that_decided() {
-    let cases: Vec<Value> = ["seeds.jsonl", "decisions.jsonl"].into_iter().flat_map(conformance).collect();
+    let cases: Vec<Value> =
+        ["seeds.jsonl", "decisions.jsonl"].into_iter().flat_map(conformance).collect();
     let input: String = cases.iter().map(|case| format!("{case}\n")).collect();
     let ended = run(&mut check(&["--batch"]), input.as_bytes());
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     let answers = json_lines(&ended.stdout);
     assert_eq!(answers.len(), cases.len());
     for (case, answer) in cases.iter().zip(&answers) {
-        assert_eq!((&answer["id"], &answer["decision"]), (&case["id"], &case["expect"]), "{case}\n{answer}");
-        assert!(case["matched_line"].is_null() || case["matched_line"] == answer["line"], "{case}\n{answer}");
+        assert_eq!(
+            (&answer["id"], &answer["decision"]),
+            (&case["id"], &case["expect"]),
+            "{case}\n{answer}"
+        );
+        assert!(
+            case["matched_line"].is_null() || case["matched_line"] == answer["line"],
+            "{case}\n{answer}"
+        );
     }
 }
 
@@ -126,7 +140,8 @@ fn a_batch_gives_the_basis_and_goes_on_after_lines_it_cannot_read() {
 
 #[test]
 fn a_batch_answers_before_it_is_asked_again() {
-    let mut child = check(&["--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        check(&["--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let (sender, answers) = channel();
@@ -138,9 +153,12 @@ fn a_batch_answers_before_it_is_asked_again() {
     });
     for id in ["a", "b"] {
         stdin
-            .write_all(format!("{{\"id\": \"{id}\", \"robots\": \"\", \"url\": \"/\"}}\n").as_bytes())
+            .write_all(
+                format!("{{\"id\": \"{id}\", \"robots\": \"\", \"url\": \"/\"}}\n").as_bytes(),
+            )
             .unwrap();
-        let answer = answers.recv_timeout(Duration::from_secs(30)).expect("an answer while input is open");
+        let answer =
+            answers.recv_timeout(Duration::from_secs(30)).expect("an answer while input is open");
         assert!(answer.contains(&format!("\"{id}\"")), "{answer}");
     }
     drop(stdin);
@@ -152,7 +170,9 @@ fn a_batch_fetches_what_it_is_not_given() {
     let origin = origin("200 OK", RULES);
     let input: String = (0..50)
         .map(|id| {
-            format!("{{\"id\": {id}, \"agent\": \"ExampleBot\", \"url\": \"{origin}/private/{id}\"}}\n")
+            format!(
+                "{{\"id\": {id}, \"agent\": \"ExampleBot\", \"url\": \"{origin}/private/{id}\"}}\n"
+            )
         })
         .collect();
     let ended = run(&mut check(&["--batch", "--allow-private"]), input.as_bytes());
@@ -223,7 +243,8 @@ fn a_user_agent_is_reduced_to_its_token_and_says_so() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), RULES).unwrap();
     let path = file.path().to_str().unwrap();
-    let ended = run(&mut check(&["--agent", agent, "--robots", path, "/private/a", "/private/open"]), b"");
+    let ended =
+        run(&mut check(&["--agent", agent, "--robots", path, "/private/a", "/private/open"]), b"");
     assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.starts_with("as ExampleBot, from the User-Agent"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nallow     /private/open\n  line 6 of "), "{}", ended.stdout);
@@ -273,10 +294,12 @@ fn what_strangers_wrote_cannot_steer_the_terminal() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let mut child = check(&["--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        check(&["--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let writer =
-        std::thread::spawn(move || while stdin.write_all(b"{\"robots\": \"\", \"url\": \"/\"}\n").is_ok() {});
+    let writer = std::thread::spawn(move || {
+        while stdin.write_all(b"{\"robots\": \"\", \"url\": \"/\"}\n").is_ok() {}
+    });
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut [0; 10]).unwrap();
     drop(stdout);

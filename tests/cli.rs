@@ -61,7 +61,9 @@ fn a_file_that_cannot_be_used_ends_in_78() {
     assert_eq!(fails(&mut courtesy(&["config", "check", &path]), 78), expected);
     assert_eq!(fails(&mut courtesy(&["config", "show", "--config", &path]), 78), expected);
     assert_eq!(fails(courtesy(&["config", "check"]).env("COURTESY_CONFIG", &path), 78), expected);
-    assert!(fails(&mut courtesy(&["config", "check", "/nowhere.toml"]), 78).contains("/nowhere.toml"));
+    assert!(
+        fails(&mut courtesy(&["config", "check", "/nowhere.toml"]), 78).contains("/nowhere.toml")
+    );
 }
 
 #[test]
@@ -85,8 +87,16 @@ fn show_says_where_each_value_came_from() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path(), "[robots]\nmode = \"observe\"\n");
     let shown = succeeds(
-        courtesy(&["config", "show", "--config", &path, "--allow-private", "--listen", "127.0.0.1:0"])
-            .env("COURTESY__ROBOTS__PROFILE", "google"),
+        courtesy(&[
+            "config",
+            "show",
+            "--config",
+            &path,
+            "--allow-private",
+            "--listen",
+            "127.0.0.1:0",
+        ])
+        .env("COURTESY__ROBOTS__PROFILE", "google"),
     );
     let from = |setting: &str| {
         let line = shown.lines().find(|line| line.starts_with(setting)).unwrap();
@@ -112,10 +122,12 @@ fn show_speaks_json() {
 #[test]
 fn an_exemption_that_has_ended_is_a_note() {
     let dir = tempfile::tempdir().unwrap();
-    let exemption =
-        "[[exemptions]]\norigin = \"http://a.example\"\nby = \"b\"\nreason = \"c\"\nuntil = 2020-01-01\n";
+    let exemption = "[[exemptions]]\norigin = \"http://a.example\"\nby = \"b\"\nreason = \"c\"\nuntil = 2020-01-01\n";
     let said = succeeds(&mut courtesy(&["config", "check", &file(dir.path(), exemption)]));
-    assert!(said.starts_with("note: the exemption for http://a.example by b ended at 2020-01-02"), "{said}");
+    assert!(
+        said.starts_with("note: the exemption for http://a.example by b ended at 2020-01-02"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -135,7 +147,8 @@ fn bash_completes_the_words_that_a_flag_takes() {
         let typed = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
                      _courtesy courtesy \"${@: -1}\" \"${@: -2:1}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
         let mut bash = Command::new("bash");
-        bash.args(["--norc", "-c", typed, "bash", script.to_str().unwrap(), "courtesy"]).args(words);
+        bash.args(["--norc", "-c", typed, "bash", script.to_str().unwrap(), "courtesy"])
+            .args(words);
         succeeds(&mut bash).lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let reasons = completed(&["audit", "query", "--reason", ""]);
@@ -144,7 +157,8 @@ fn bash_completes_the_words_that_a_flag_takes() {
     for word in ["denied", "would_deny", "exempted", "tunnelled", "totals", "started"] {
         assert!(completed(&["audit", "query", "--event", ""]).contains(&word.into()), "{word}");
     }
-    for command in [&["audit", "query"][..], &["audit", "replay"], &["audit", "export"], &["check"]] {
+    for command in [&["audit", "query"][..], &["audit", "replay"], &["audit", "export"], &["check"]]
+    {
         let profiles = completed(&[command, &["--profile", ""]].concat());
         assert!(
             profiles.contains(&"rfc9309".into()) && profiles.contains(&"google".into()),
@@ -195,8 +209,11 @@ fn a_page_that_cannot_be_written_ends_in_74() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let mut child =
-        courtesy(&["config", "default"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = courtesy(&["config", "default"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
@@ -224,8 +241,10 @@ fn no_file_that_is_named_is_read_without_bound() {
         ("https.ca_cert", 1 << 20),
     ] {
         let (table, name) = key.split_once('.').unwrap();
-        let value = if name == "extra_roots" { format!("[\"{long}\"]") } else { format!("\"{long}\"") };
-        let key_file = if table == "https" { format!("ca_key = \"{long}\"\n") } else { String::new() };
+        let value =
+            if name == "extra_roots" { format!("[\"{long}\"]") } else { format!("\"{long}\"") };
+        let key_file =
+            if table == "https" { format!("ca_key = \"{long}\"\n") } else { String::new() };
         let settings = file(dir.path(), &format!("[{table}]\n{name} = {value}\n{key_file}"));
         let ended = run(courtesy(&[
             "serve",
@@ -240,6 +259,10 @@ fn no_file_that_is_named_is_read_without_bound() {
         .arg(&state));
         assert_ne!(ended.code, Some(0));
         let bound = format!("more than {most} octets");
-        assert!(ended.stderr.contains(long) && ended.stderr.contains(&bound), "{key}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(long) && ended.stderr.contains(&bound),
+            "{key}: {}",
+            ended.stderr
+        );
     }
 }

@@ -11,7 +11,11 @@ fn demo(arguments: &[&str]) -> String {
     command.arg("demo").args(arguments).env_clear().env("TMPDIR", dir.path());
     let Output { status, stdout, stderr } = command.output().unwrap();
     let stdout = String::from_utf8(stdout).unwrap();
-    assert_eq!((status.code(), String::from_utf8_lossy(&stderr).as_ref()), (Some(0), ""), "{stdout}");
+    assert_eq!(
+        (status.code(), String::from_utf8_lossy(&stderr).as_ref()),
+        (Some(0), ""),
+        "{stdout}"
+    );
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
     stdout
 }

@@ -26,7 +26,8 @@ fn doctor(state_dir: &Path, arguments: &[&str]) -> (Option<i32>, Vec<Value>) {
 #[track_caller]
 fn finding(findings: &[Value], subject: &str) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let found = findings.iter().find(|finding| finding["subject"].as_str().unwrap().starts_with(subject));
+    let found =
+        findings.iter().find(|finding| finding["subject"].as_str().unwrap().starts_with(subject));
     let found = found.unwrap_or_else(|| panic!("{subject} is not among {findings:?}"));
     (text(&found["state"]), text(&found["detail"]))
 }
@@ -81,7 +82,8 @@ fn who_has_the_address_is_found_out() {
     });
     let (code, findings) = doctor(dir.path(), &["--config", &file, "wget"]);
     assert_eq!(code, Some(1));
-    let expected = ("bad".to_owned(), "something else answers there: HTTP/1.1 400 Bad Request".to_owned());
+    let expected =
+        ("bad".to_owned(), "something else answers there: HTTP/1.1 400 Bad Request".to_owned());
     assert_eq!(finding(&findings, "address"), expected);
 }
 
@@ -107,7 +109,8 @@ fn a_courtesy_that_serves_is_known() {
 
 #[test]
 fn a_client_that_cannot_be_tried_is_named_with_those_that_can() {
-    let output = Command::new(env!("CARGO_BIN_EXE_courtesy")).args(["doctor", "netscape"]).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_courtesy")).args(["doctor", "netscape"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("curl, wget, "), "{output:?}");
 }
@@ -117,7 +120,8 @@ fn a_client_that_cannot_be_tried_is_named_with_those_that_can() {
 fn clients_that_follow_and_clients_that_do_not_are_known() {
     let dir = tempfile::tempdir().unwrap();
     let file = configuration(dir.path(), free_address());
-    let (code, findings) = doctor(dir.path(), &["--config", &file, "perl", "php", "links", "aria2"]);
+    let (code, findings) =
+        doctor(dir.path(), &["--config", &file, "perl", "php", "links", "aria2"]);
     assert_eq!(code, Some(0), "{findings:#?}");
     let follows = "goes through the proxy by http and https, and is denied what is disallowed";
     for client in ["perl lwp", "perl mojo", "php streams", "php curl"] {
@@ -139,6 +143,7 @@ fn no_raw_line_of_chromiums_log_is_printed() {
     let (code, findings) = doctor(dir.path(), &["--config", &file, "chromium"]);
     let (state, said) = finding(&findings, "chromium");
     assert_eq!((code, &*state), (Some(1), "bad"), "{said}");
-    let reason = said.strip_prefix("does not reach the site by https: ").unwrap_or_else(|| panic!("{said}"));
+    let reason =
+        said.strip_prefix("does not reach the site by https: ").unwrap_or_else(|| panic!("{said}"));
     assert!(!reason.contains(['[', ']']) && !reason.contains(".cc("), "{reason}");
 }

@@ -1,8 +1,8 @@
 //! The README says what the code does: its tables are held against the code they describe.
 
 use courtesy::audit::{AgentSource, Client, Content, Event, Head, Profile, Reason, Record};
-use courtesy::moment::Moment;
 use courtesy::proxy::Problem;
+use courtesy::types::timestamp::Timestamp;
 
 const README: &str = include_str!("../README.md");
 
@@ -19,7 +19,8 @@ fn every_problem_type_is_in_the_readme_with_its_meaning() {
     for problem in Problem::ALL {
         let row = problem.row();
         let name = format!("`{}`", row.name);
-        let found = rows().find(|cells| cells[0] == name).unwrap_or_else(|| panic!("no row for {name}"));
+        let found =
+            rows().find(|cells| cells[0] == name).unwrap_or_else(|| panic!("no row for {name}"));
         assert_eq!(found.last(), Some(&row.meaning), "{name}");
     }
 }
@@ -45,7 +46,7 @@ fn every_field_of_the_record_is_in_the_readme() {
         rule: None,
         seq: 0,
         sni: Some(String::new()),
-        time: Moment::from_millis(0),
+        time: Timestamp::from_millis(0),
         trace_id: Some(String::new()),
         url: String::new(),
         url_as_received: Some(String::new()),
@@ -80,7 +81,10 @@ fn what_the_readme_names_exists() {
         // `cargo test --test it NAME` runs a module of that name.
         if let Some(module) = test.strip_prefix("it ") {
             let module = module.split('`').next().unwrap();
-            assert!(root.join(format!("tests/it/{module}.rs")).exists(), "cargo test --test it {module}");
+            assert!(
+                root.join(format!("tests/it/{module}.rs")).exists(),
+                "cargo test --test it {module}"
+            );
         }
     }
 }

@@ -9,20 +9,20 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use courtesy::audit::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
 use courtesy::audit::{
-    AgentSource, Client, Config, Event, Group, Profile as Named, Reason, Record, Robots, RobotsStatus, Rule,
-    Writer,
+    AgentSource, Client, Config, Event, Group, Profile as Named, Reason, Record, Robots,
+    RobotsStatus, Rule, Writer,
 };
-use courtesy::clock::{Clock, ManualClock};
-use courtesy::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
-use courtesy::moment::Moment;
 use courtesy::policy::decision::{Basis, Decision, Verdict, by_rules};
 use courtesy::policy::profile::Profile;
 use courtesy::robots::{self, Directive, Path, RobotsTxt, path_of_url};
-use courtesy::text::{hex, sha256_hex};
+use courtesy::runtime::clock::{Clock, ManualClock};
+use courtesy::types::sanitize::{hex, sha256_hex};
+use courtesy::types::timestamp::Timestamp;
 use serde_json::Value;
 
-const NOON: Moment = Moment::from_millis(1_795_176_000_123);
+const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const ORIGIN: &str = "https://site.example";
 /// Records that wait for the writer together.
@@ -40,7 +40,9 @@ impl Expected {
     fn count(&mut self, decision: &Decision<'_>, group: Option<robots::Group<'_>>, path: &str) {
         let dialect = Profile::named("google").unwrap().dialect;
         let rule = group.and_then(|group| group.rule_for(&Path::new(path.as_bytes(), &dialect)));
-        let Basis::Rule { rule: was, group: named } = decision.basis else { panic!("{decision:?}") };
+        let Basis::Rule { rule: was, group: named } = decision.basis else {
+            panic!("{decision:?}")
+        };
         match (group, rule) {
             (Some(group), Some(rule)) if rule.directive == Directive::Disallow => {
                 let same = (was.line, was.pattern, named.name, named.line)
@@ -55,7 +57,8 @@ impl Expected {
 /// Whether a URL may have been sent with other octets than the record of it has: it percent-encodes
 /// what is not printable ASCII, and google takes URLs as given.
 fn is_unclear(url: &str) -> bool {
-    let encoded = |begin: &str| begin == "%7F" || begin.starts_with("%8") || "9ABCDEF".contains(&begin[1..2]);
+    let encoded =
+        |begin: &str| begin == "%7F" || begin.starts_with("%8") || "9ABCDEF".contains(&begin[1..2]);
     url.match_indices('%').filter_map(|(at, _)| url.get(at..at + 3)).any(encoded)
 }
 
@@ -130,7 +133,7 @@ fn exhibits(body: &[u8]) -> Vec<Exhibit> {
         user_agent: None,
     };
     let capture = capture.seal();
-    let sha256 = courtesy::text::digest(&name).unwrap();
+    let sha256 = courtesy::types::sanitize::digest(&name).unwrap();
     let file = Exhibit { sha256, kind: Kind::File, content: body.to_vec().into() };
     vec![file, Exhibit { sha256: capture.sha256, kind: Kind::Capture, content: capture.json }]
 }
@@ -212,12 +215,14 @@ fn replays(count: usize, each: usize) {
     );
 
     let (code, said) = audit(dir.path(), &["replay"]);
-    let all_the_same = format!("{count} records: {count} the same, 0 differ from what was recorded\n");
+    let all_the_same =
+        format!("{count} records: {count} the same, 0 differ from what was recorded\n");
     assert_eq!((code, said), (Some(0), all_the_same));
 
     let (code, said) = audit(dir.path(), &["replay", "--profile", "google", "--format", "json"]);
     assert_eq!(code, Some(0));
-    let objects: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let objects: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (summary, told) = objects.split_last().unwrap();
     let (differing, undecidable): (Vec<&Value>, Vec<&Value>) =
         told.iter().partition(|object| object["outcome"] == "differs");
@@ -261,8 +266,9 @@ fn a_changed_file_of_evidence_and_a_lost_one_are_told_by_both() {
         let (code, said) = audit(dir.path(), &[command]);
         assert_eq!(code, Some(1), "{command}: {said}");
         for (file, problem) in [(&files[0], "changed"), (&files[1], "missing")] {
-            let told =
-                said.lines().any(|line| line.contains(&*file.to_string_lossy()) && line.contains(problem));
+            let told = said
+                .lines()
+                .any(|line| line.contains(&*file.to_string_lossy()) && line.contains(problem));
             assert!(told, "{command}: {}: {said}", file.display());
         }
     }

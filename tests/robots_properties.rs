@@ -9,18 +9,24 @@ use proptest::prelude::*;
 
 use naive::Rule;
 
-const DIALECTS: [Dialect; 5] =
-    [Dialect::RFC9309, Dialect::GOOGLE, Dialect::GOOGLE_2019, Dialect::DRAFT_REP_00, Dialect::KOSTER_1996];
+const DIALECTS: [Dialect; 5] = [
+    Dialect::RFC9309,
+    Dialect::GOOGLE,
+    Dialect::GOOGLE_2019,
+    Dialect::DRAFT_REP_00,
+    Dialect::KOSTER_1996,
+];
 
 /// Few characters, so that rules match; whole triplets and halves of them, so that they meet.
 const PATTERN: &str =
     "[/*](a|b|/|\\?|\\*|\\*|\\$|:|%|2|F|\"|é|%2[fF]|%3F|%61|%25|%2[A4]|%3a|%22|%C3%A9){0,8}\\$?";
-const PATH: &str = "/(a|b|/|\\?|\\*|\\$|:|%|2|F|\"|é|%2[fF]|%3F|%61|%25|%2[A4]|%3a|%22|%C3%A9){0,10}";
+const PATH: &str =
+    "/(a|b|/|\\?|\\*|\\$|:|%|2|F|\"|é|%2[fF]|%3F|%61|%25|%2[A4]|%3a|%22|%C3%A9){0,10}";
 
 fn rules() -> impl Strategy<Value = Vec<Rule>> {
     let directive = prop_oneof![Just(Directive::Allow), Just(Directive::Disallow)];
-    let rule =
-        (directive, PATTERN).prop_map(|(directive, pattern)| Rule { directive, pattern: pattern.into() });
+    let rule = (directive, PATTERN)
+        .prop_map(|(directive, pattern)| Rule { directive, pattern: pattern.into() });
     prop::collection::vec(rule, 1..5)
 }
 
@@ -39,10 +45,15 @@ fn decide(robots: &RobotsTxt, path: &[u8]) -> Option<(u32, Directive)> {
     Some((rule.line, rule.directive))
 }
 
-fn agrees(rules: &[Rule], path: &str, dialect: &Dialect, naive: naive::Reading) -> Result<(), TestCaseError> {
+fn agrees(
+    rules: &[Rule],
+    path: &str,
+    dialect: &Dialect,
+    naive: naive::Reading,
+) -> Result<(), TestCaseError> {
     // The n-th rule, from 0, stands on line 2n + 3.
-    let expected =
-        naive::decide(rules, path.as_bytes(), naive).map(|(n, directive)| (n as u32 * 2 + 3, directive));
+    let expected = naive::decide(rules, path.as_bytes(), naive)
+        .map(|(n, directive)| (n as u32 * 2 + 3, directive));
     for groups in [false, true] {
         let robots = RobotsTxt::parse(file(rules, groups).as_bytes(), dialect);
         prop_assert_eq!(decide(&robots, path.as_bytes()), expected);
@@ -118,7 +129,8 @@ fn reads(body: &[u8], path: &[u8]) -> Result<(), TestCaseError> {
         let robots = RobotsTxt::parse(body, dialect);
         let lines = body.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32 + 1;
         for token in [None, Some("a-b"), Some("x1")] {
-            let rule = robots.group(token).and_then(|group| group.rule_for(&Path::new(path, dialect)));
+            let rule =
+                robots.group(token).and_then(|group| group.rule_for(&Path::new(path, dialect)));
             prop_assert!(rule.is_none_or(|rule| (1..=lines).contains(&rule.line)));
         }
         prop_assert!(robots.records().all(|record| (1..=lines).contains(&record.line)));
@@ -165,7 +177,12 @@ fn l7_no_file_and_path_take_more_steps_than_a_decision_may() {
         let decided = group.rule_within(&path, &mut steps);
         // The one search that is beyond it may pass over the whole of the path.
         let most = STEPS_MAX + 10 * shape.path.len() as u64;
-        println!("{}: {} steps, {decided:?}, {} octets kept", shape.name, steps.spent(), robots.weight());
+        println!(
+            "{}: {} steps, {decided:?}, {} octets kept",
+            shape.name,
+            steps.spent(),
+            robots.weight()
+        );
         assert!(steps.spent() <= most, "{}: {}", shape.name, steps.spent());
         assert_ne!(decided.map(|rule| rule.is_some()), Ok(true), "{}", shape.name);
         assert!(robots.weight() <= 20 * shape.file.len(), "{}: {}", shape.name, robots.weight());
@@ -177,7 +194,10 @@ fn l7_no_file_and_path_take_more_steps_than_a_decision_may() {
 
 #[test]
 fn l7_what_takes_too_many_steps_is_denied_and_says_so() {
-    let shape = hostile::shapes().into_iter().find(|shape| shape.name == "short words").expect("it is there");
+    let shape = hostile::shapes()
+        .into_iter()
+        .find(|shape| shape.name == "short words")
+        .expect("it is there");
     let robots = RobotsTxt::parse(shape.file.as_bytes(), &Dialect::RFC9309);
     let decision = by_rules(&robots, None, shape.path.as_bytes());
     assert_eq!(decision.verdict, Verdict::Disallow);

@@ -72,7 +72,9 @@ fn answer(mut stream: TcpStream) {
 
 #[test]
 fn it_ends_as_the_command_does() {
-    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+    for (script, code) in
+        [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
+    {
         assert_eq!(run(&["--", "sh", "-c", script]).code, Some(code), "{script}");
     }
 }
@@ -81,7 +83,11 @@ fn it_ends_as_the_command_does() {
 fn a_command_that_cannot_be_run_ends_as_in_a_shell() {
     let missing = run(&["no-such-command"]);
     assert_eq!(missing.code, Some(127));
-    assert!(missing.stderr.starts_with("error: cannot run no-such-command: "), "{}", missing.stderr);
+    assert!(
+        missing.stderr.starts_with("error: cannot run no-such-command: "),
+        "{}",
+        missing.stderr
+    );
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("script");
     std::fs::write(&file, "#!/bin/sh\n").unwrap();
@@ -112,8 +118,10 @@ fn the_commands_own_options_are_its_own() {
 fn a_signal_is_passed_on_and_the_command_decides() {
     for name in ["TERM", "HUP", "INT", "QUIT"] {
         let dir = tempfile::tempdir().unwrap();
-        let script = format!("trap 'echo {name}; exit 5' {name}; echo ready; while :; do sleep 0.05; done");
-        let mut command = courtesy(dir.path(), &["run", "--summary", "none", "--", "sh", "-c", &script]);
+        let script =
+            format!("trap 'echo {name}; exit 5' {name}; echo ready; while :; do sleep 0.05; done");
+        let mut command =
+            courtesy(dir.path(), &["run", "--summary", "none", "--", "sh", "-c", &script]);
         // In a group of its own: a terminal that tests run in has its signals reach the command itself.
         let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -131,7 +139,8 @@ fn what_was_ignored_stays_ignored() {
     let program = env!("CARGO_BIN_EXE_courtesy");
     let script = format!("trap '' HUP; exec {program} run -- sh -c 'kill -HUP $$; exit 4'");
     let mut shell = Command::new("sh");
-    let status = shell.args(["-c", &script]).env("COURTESY__STATE_DIR", dir.path()).status().unwrap();
+    let status =
+        shell.args(["-c", &script]).env("COURTESY__STATE_DIR", dir.path()).status().unwrap();
     assert_eq!(status.code(), Some(4));
 }
 
@@ -142,7 +151,8 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     let script = format!(
         "for page in / /a /private/b; do wget -q -t1 -O- --content-on-error http://{site}$page; done; exit 0"
     );
-    let arguments = ["run", "--allow-private", "--proxy-loopback", "--summary", "json", "--summary-file"];
+    let arguments =
+        ["run", "--allow-private", "--proxy-loopback", "--summary", "json", "--summary-file"];
     let arguments = [&arguments[..], &[file.to_str().unwrap(), "--", "sh", "-c", &script]].concat();
     let ended = end(&mut courtesy(dir.path(), &arguments));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -160,9 +170,13 @@ fn requests_go_through_the_proxy_and_are_summed_up() {
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[1]["reason"]), (4, &json!("disallow_rule")));
     assert_eq!((&lines[0]["event"], &lines[0]["how"]), (&json!("started"), &json!("run")));
-    let totals = ["event", "allowed", "denied", "by_path", "by_host"].map(|name| lines[2][name].clone());
+    let totals =
+        ["event", "allowed", "denied", "by_path", "by_host"].map(|name| lines[2][name].clone());
     assert_eq!(totals, [json!("totals"), json!(2), json!(1), json!(3), json!(0)]);
-    assert_eq!((&lines[3]["event"], &lines[3]["why"]), (&json!("stopped"), &json!("the command has ended")));
+    assert_eq!(
+        (&lines[3]["event"], &lines[3]["why"]),
+        (&json!("stopped"), &json!("the command has ended"))
+    );
 }
 
 #[test]
@@ -186,19 +200,34 @@ fn the_summary_is_one_line_and_the_way_to_the_records() {
 #[test]
 fn loopback_is_outside_the_proxy_unless_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
-    let [url, by_name] = ["127.0.0.1", "localhost"].map(|host| format!("http://{host}:{}/a", site().port()));
+    let [url, by_name] =
+        ["127.0.0.1", "localhost"].map(|host| format!("http://{host}:{}/a", site().port()));
     let script = format!("wget -q -t1 -O- {url} && curl -sS {by_name}");
-    let ended = end(&mut courtesy(dir.path(), &["run", "--summary", "json", "--", "sh", "-c", &script]));
+    let ended =
+        end(&mut courtesy(dir.path(), &["run", "--summary", "json", "--", "sh", "-c", &script]));
     assert_eq!((ended.code, &*ended.stdout), (Some(0), "a page\na page\n"), "{}", ended.stderr);
     let summary: Value = serde_json::from_str(&ended.stderr).unwrap();
     assert_eq!([&summary["requests"], &summary["proxy_loopback"]], [&json!(0), &json!(false)]);
     assert_eq!(summary["no_proxy"], "localhost,.localhost,127.0.0.1,127.0.0.0/8");
 
-    let both = ["run", "--allow-private", "--proxy-loopback", "--summary", "json", "--", "curl", "-sS", &url];
+    let both = [
+        "run",
+        "--allow-private",
+        "--proxy-loopback",
+        "--summary",
+        "json",
+        "--",
+        "curl",
+        "-sS",
+        &url,
+    ];
     let ended = end(&mut courtesy(dir.path(), &both));
     let summary: Value = serde_json::from_str(&ended.stderr).unwrap();
     assert_eq!((&*ended.stdout, &summary["forwarded"]), ("a page\n", &json!(1)));
-    assert_eq!([&summary["proxy_loopback"], &summary["no_proxy"]], [&json!(true), &json!("<-loopback>")]);
+    assert_eq!(
+        [&summary["proxy_loopback"], &summary["no_proxy"]],
+        [&json!(true), &json!("<-loopback>")]
+    );
 }
 
 /// A client that does not heed NO_PROXY is told which flags lead where.
@@ -224,13 +253,18 @@ fn env_says_the_same_to_each_reader() {
         ended.stdout
     };
     assert!(env(&[]).starts_with(&format!("export http_proxy='http://{address}';\n")));
-    assert!(env(&["--shell", "fish"]).starts_with(&format!("set -gx http_proxy 'http://{address}';\n")));
+    assert!(
+        env(&["--shell", "fish"]).starts_with(&format!("set -gx http_proxy 'http://{address}';\n"))
+    );
     let docker = env(&["--shell", "docker"]);
     assert!(docker.starts_with("--network host "), "{docker}");
     assert!(docker.contains(&format!("--env 'http_proxy=http://{address}' ")), "{docker}");
-    let json: Vec<Value> = serde_json::from_str(&env(&["--shell", "json", "--no-proxy", "a.b"])).unwrap();
+    let json: Vec<Value> =
+        serde_json::from_str(&env(&["--shell", "json", "--no-proxy", "a.b"])).unwrap();
     assert_eq!(json.len(), env(&["--no-proxy", "a.b"]).lines().count());
-    let of = |name: &str| json.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone();
+    let of = |name: &str| {
+        json.iter().find(|variable| variable["name"] == name).unwrap()["value"].clone()
+    };
     assert_eq!(
         [of("HTTPS_PROXY"), of("no_proxy")],
         [format!("http://{address}"), "localhost,.localhost,127.0.0.1,127.0.0.0/8,a.b".to_owned()]
@@ -243,22 +277,25 @@ fn env_writes_a_file_that_readers_of_dotenv_understand() {
     let dir = tempfile::Builder::new().prefix("a $b ").tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let env =
-        |shell: &str| end(&mut courtesy(dir.path(), &["env", "--listen", &address, "--shell", shell])).stdout;
+    let env = |shell: &str| {
+        end(&mut courtesy(dir.path(), &["env", "--listen", &address, "--shell", shell])).stdout
+    };
     let json: Vec<Value> = serde_json::from_str(&env("json")).unwrap();
     let file = dir.path().join(".env");
     std::fs::write(&file, env("dotenv")).unwrap();
     let script = "set -a; . \"$0\"; for name; do eval \"printf '%s\\0' \\\"\\$$name\\\"\"; done";
     let names: Vec<&str> = json.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
-    let read = Command::new("sh").args(["-c", script]).arg(&file).args(&names).output().unwrap().stdout;
-    let values: Vec<&str> = json.iter().map(|variable| variable["value"].as_str().unwrap()).collect();
+    let read =
+        Command::new("sh").args(["-c", script]).arg(&file).args(&names).output().unwrap().stdout;
+    let values: Vec<&str> =
+        json.iter().map(|variable| variable["value"].as_str().unwrap()).collect();
     assert_eq!(String::from_utf8(read).unwrap().split_terminator('\0').collect::<Vec<_>>(), values);
 
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-python/bin/python");
     let script = "import dotenv, json, sys; print(json.dumps(dotenv.dotenv_values(sys.argv[1])))";
     let read = Command::new(python).args(["-c", script]).arg(&file).output().unwrap();
-    let read: Value =
-        serde_json::from_slice(&read.stdout).unwrap_or_else(|_| panic!("{read:?}; tests/setup-python.sh"));
+    let read: Value = serde_json::from_slice(&read.stdout)
+        .unwrap_or_else(|_| panic!("{read:?}; tests/setup-python.sh"));
     for (name, value) in names.iter().zip(&values) {
         assert_eq!(read[name], *value, "{name}");
     }
@@ -271,8 +308,16 @@ fn env_notes_that_no_proxy_listens() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let ended = end(&mut courtesy(dir.path(), &["env", "--listen", &free]));
     assert_eq!(ended.code, Some(0));
-    assert!(ended.stderr.starts_with(&format!("note: no proxy listens at {free} (")), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("export ") && !ended.stdout.contains("note"), "{}", ended.stdout);
+    assert!(
+        ended.stderr.starts_with(&format!("note: no proxy listens at {free} (")),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stdout.starts_with("export ") && !ended.stdout.contains("note"),
+        "{}",
+        ended.stdout
+    );
 }
 
 /// Runs of old go, one that is still going and what is no run stay.
@@ -337,7 +382,8 @@ fn the_command_has_the_limits_of_its_caller() {
         grep -E 'core file|open files' /proc/$PPID/limits",
     );
     let ended = end(shell.env("COURTESY__STATE_DIR", dir.path()));
-    let lines: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let lines: Vec<Vec<&str>> =
+        ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((&lines[0], &*lines[2]), (&lines[1], &["200"][..]), "{}", ended.stdout);
     assert_eq!(lines[3][4], "0", "{}", ended.stdout);
     assert_eq!(lines[4][3], lines[4][4], "all that may be had: {}", ended.stdout);

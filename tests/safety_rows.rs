@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 const TABLE: &str = include_str!("../docs/safety-rows.md");
 
 /// How many rows each part of the checklist has.
-const PARTS: [(char, usize); 6] = [('A', 14), ('B', 21), ('C', 17), ('D', 15), ('F', 25), ('L', 11)];
+const PARTS: [(char, usize); 6] =
+    [('A', 14), ('B', 21), ('C', 17), ('D', 15), ('F', 25), ('L', 11)];
 
 /// How a cell begins that says why a row has no test.
 const REASON: &str = "no test: ";
@@ -16,7 +17,8 @@ const REASON: &str = "no test: ";
 type Tests = BTreeMap<String, BTreeSet<String>>;
 
 fn rows() -> Vec<String> {
-    let numbers = PARTS.iter().flat_map(|(part, count)| (1..=*count).map(move |row| format!("{part}{row}")));
+    let numbers =
+        PARTS.iter().flat_map(|(part, count)| (1..=*count).map(move |row| format!("{part}{row}")));
     numbers.chain(["H2".to_owned()]).collect()
 }
 
@@ -66,8 +68,12 @@ fn in_the_source() -> Tests {
 /// The last cell of each row: the tests that show it, or why there is none.
 fn in_the_table() -> BTreeMap<String, &'static str> {
     let lines = TABLE.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
-    let cells = lines.map(|line| line.split(" | ").collect::<Vec<_>>()).filter(|cells| cells.len() == 3);
-    cells.map(|cells| (cells[0].to_owned(), cells[2])).filter(|(row, _)| rows().contains(row)).collect()
+    let cells =
+        lines.map(|line| line.split(" | ").collect::<Vec<_>>()).filter(|cells| cells.len() == 3);
+    cells
+        .map(|cells| (cells[0].to_owned(), cells[2]))
+        .filter(|(row, _)| rows().contains(row))
+        .collect()
 }
 
 #[test]

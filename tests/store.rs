@@ -48,14 +48,20 @@ fn answer(mut stream: TcpStream, robots_octets: usize, fetches: &AtomicUsize) {
         fetches.fetch_add(1, Ordering::SeqCst);
         body = "User-agent: *\nDisallow: /private/\n".into();
         let name = address.ip().to_string();
-        let mut number = name.bytes().fold(1_u64, |number, octet| number.wrapping_mul(31) + u64::from(octet));
+        let mut number =
+            name.bytes().fold(1_u64, |number, octet| number.wrapping_mul(31) + u64::from(octet));
         while body.len() < robots_octets {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            number = number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             body += &format!("# {number:x}\n");
         }
     }
     let length = body.len();
-    let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
 }
 
 /// A running `courtesy serve`; killed when dropped.
@@ -82,7 +88,16 @@ impl Served {
 
     fn by(mut command: Command, state: &Path) -> Self {
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "off", "--workers", "1", "--allow-private"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--admin",
+                "off",
+                "--workers",
+                "1",
+                "--allow-private",
+            ])
             .arg("--state-dir")
             .arg(state)
             .env_clear()

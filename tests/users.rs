@@ -31,19 +31,28 @@ fn users_are_added_changed_listed_and_removed() {
     let file = dir.path().join("users.toml");
     let shown = file.display();
     let add = ["users", "add", "ada", "--agent", "AdaBot", "--mode", "observe"];
-    assert_eq!(courtesy(&file, &add, "first\n"), (0, format!("added ada in {shown}\n"), String::new()));
+    assert_eq!(
+        courtesy(&file, &add, "first\n"),
+        (0, format!("added ada in {shown}\n"), String::new())
+    );
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let before = Users::load(&file).unwrap();
     assert!(!fs::read_to_string(&file).unwrap().contains("first"));
 
     let change = ["users", "add", "ada", "--deny-status", "451", "--max-requests", "9"];
     assert_eq!(courtesy(&file, &change, "second\n").1, format!("changed ada in {shown}\n"));
-    assert_ne!(before.get("ada").unwrap().password, Users::load(&file).unwrap().get("ada").unwrap().password);
+    assert_ne!(
+        before.get("ada").unwrap().password,
+        Users::load(&file).unwrap().get("ada").unwrap().password
+    );
     assert_eq!(courtesy(&file, &["users", "add", "bob"], "third").0, 0);
     let listed = "ada  agent=AdaBot  mode=observe  deny_status=451  max_requests=9\nbob\n";
     assert_eq!(courtesy(&file, &["users", "list"], ""), (0, listed.into(), String::new()));
 
-    assert_eq!(courtesy(&file, &["users", "remove", "ada"], "").1, format!("removed ada from {shown}\n"));
+    assert_eq!(
+        courtesy(&file, &["users", "remove", "ada"], "").1,
+        format!("removed ada from {shown}\n")
+    );
     let gone = format!("there is no user ada in {shown}\n");
     assert_eq!(courtesy(&file, &["users", "remove", "ada"], ""), (1, String::new(), gone));
     assert_eq!(courtesy(&file, &["users", "list"], "").1, "bob\n");
@@ -81,7 +90,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     }
     fs::write(&file, "").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    for arguments in [&["users", "add", "ada"][..], &["users", "list"], &["serve", "--listen", "127.0.0.1:0"]]
+    for arguments in
+        [&["users", "add", "ada"][..], &["users", "list"], &["serve", "--listen", "127.0.0.1:0"]]
     {
         let (ended, _, stderr) = courtesy(&file, arguments, "x\n");
         assert!(ended == 77 && stderr.contains("chmod 600"), "{arguments:?} {ended} {stderr}");
@@ -93,11 +103,18 @@ fn the_variables_have_the_name_and_the_password() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("users.toml");
     let state_dir = dir.path().to_str().unwrap();
-    let env =
-        |more: &[&str], input| courtesy(&file, &[&["env", "--state-dir", state_dir], more].concat(), input);
+    let env = |more: &[&str], input| {
+        courtesy(&file, &[&["env", "--state-dir", state_dir], more].concat(), input)
+    };
     let (code, stdout, stderr) = env(&["--user", "ada"], "open: sesame\n");
-    assert!(code == 0 && stderr.starts_with("note: no proxy listens at 127.0.0.1:3128"), "{stderr}");
-    assert!(stdout.contains("http_proxy='http://ada:open%3A%20sesame@127.0.0.1:3128';"), "{stdout}");
+    assert!(
+        code == 0 && stderr.starts_with("note: no proxy listens at 127.0.0.1:3128"),
+        "{stderr}"
+    );
+    assert!(
+        stdout.contains("http_proxy='http://ada:open%3A%20sesame@127.0.0.1:3128';"),
+        "{stdout}"
+    );
     let (code, stdout, stderr) = env(&[], "");
     assert!(code == 0 && stdout.contains("http_proxy='http://127.0.0.1:3128';"), "{stdout}");
     assert!(stderr.contains("--user NAME"), "{stderr}");

@@ -20,8 +20,13 @@ pub enum Engine {
     Robotstxt,
 }
 
-pub const ENGINES: [Engine; 5] =
-    [Engine::Courtesy, Engine::CourtesyOfGroup, Engine::Robotxt, Engine::TextingRobots, Engine::Robotstxt];
+pub const ENGINES: [Engine; 5] = [
+    Engine::Courtesy,
+    Engine::CourtesyOfGroup,
+    Engine::Robotxt,
+    Engine::TextingRobots,
+    Engine::Robotstxt,
+];
 
 /// Those that read a file in a way of their own.
 pub const READERS: [Engine; 4] =
@@ -58,7 +63,8 @@ impl Engine {
             Self::Courtesy => {
                 let robots = RobotsTxt::parse(text.as_bytes(), &dialect());
                 repeated(move |path| {
-                    by_rules(&robots, Some(black_box(token)), path.as_bytes()).verdict == Verdict::Allow
+                    by_rules(&robots, Some(black_box(token)), path.as_bytes()).verdict
+                        == Verdict::Allow
                 })
             }
             Self::CourtesyOfGroup => {
@@ -74,12 +80,13 @@ impl Engine {
                 repeated(move |path| robots.is_allowed(path))
             }
             Self::TextingRobots => {
-                let robot = texting_robots::Robot::new(token, text.as_bytes()).expect("it takes the file");
+                let robot =
+                    texting_robots::Robot::new(token, text.as_bytes()).expect("it takes the file");
                 repeated(move |path| robot.allowed(path))
             }
-            Self::Robotstxt => {
-                repeated(move |path| DefaultMatcher::default().one_agent_allowed_by_robots(text, token, path))
-            }
+            Self::Robotstxt => repeated(move |path| {
+                DefaultMatcher::default().one_agent_allowed_by_robots(text, token, path)
+            }),
         }
     }
 

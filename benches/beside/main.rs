@@ -32,7 +32,8 @@ fn main() {
     let mut number = 0;
     for file in &real {
         for agent in &file.agents {
-            let chosen = (0..file.paths.len()).filter(|at| (number + at) % STRIDE == 0).collect::<Vec<_>>();
+            let chosen =
+                (0..file.paths.len()).filter(|at| (number + at) % STRIDE == 0).collect::<Vec<_>>();
             number += file.paths.len();
             decide(file, agent, &chosen, &mut decisions, Table::time);
         }
@@ -61,15 +62,21 @@ fn decide(file: &File, agent: &Agent, chosen: &[usize], table: &mut Table, time:
     if chosen.is_empty() {
         return;
     }
-    let (takers, others): (Vec<Engine>, Vec<Engine>) =
-        ENGINES.into_iter().partition(|engine| engine.takes(&file.text, &agent.token) && ends(*engine, file));
+    let (takers, others): (Vec<Engine>, Vec<Engine>) = ENGINES
+        .into_iter()
+        .partition(|engine| engine.takes(&file.text, &agent.token) && ends(*engine, file));
     let takers: Vec<(Engine, Decide<'_>)> =
         takers.into_iter().map(|engine| (engine, engine.keep(&file.text, &agent.token))).collect();
     for &at in chosen {
         let path = &file.paths[at];
         for (engine, kept) in &takers {
             let is_right = kept(path, 1) == agent.answers[at];
-            assert!(is_right || *engine != Engine::Courtesy, "{}: {} {path}", file.name, agent.token);
+            assert!(
+                is_right || *engine != Engine::Courtesy,
+                "{}: {} {path}",
+                file.name,
+                agent.token
+            );
             table.answer(engine.name(), is_right);
             time(table, engine.name(), &mut |times| _ = kept(path, times));
         }

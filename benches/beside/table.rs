@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use rustix::time::{ClockId, clock_gettime};
 
 /// One question is asked for about so long, three times over; the fastest counts, for other work on the
@@ -82,7 +82,13 @@ impl Table {
 
     fn row(&mut self, engine: &'static str) -> &mut Row {
         let at = self.rows.iter().position(|row| row.engine == engine).unwrap_or_else(|| {
-            self.rows.push(Row { engine, nanoseconds: Vec::new(), answers: 0, right: 0, missed: 0 });
+            self.rows.push(Row {
+                engine,
+                nanoseconds: Vec::new(),
+                answers: 0,
+                right: 0,
+                missed: 0,
+            });
             self.rows.len() - 1
         });
         &mut self.rows[at]

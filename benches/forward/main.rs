@@ -10,8 +10,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use courtesy::clock::SystemClock;
 use courtesy::config::{Roots, Settings};
+use courtesy::runtime::clock::SystemClock;
 use courtesy::server::{Listeners, Server, assemble};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tempfile::TempDir;
@@ -39,13 +39,14 @@ fn requests(c: &mut Criterion) {
 
 /// One as it comes, but for loopback, which it may reach, and one worker.
 fn proxy(state: &TempDir) -> Server {
-    let mut settings = Settings { state_dir: state.path().into(), workers: Some(1), ..Settings::default() };
+    let mut settings =
+        Settings { state_dir: state.path().into(), workers: Some(1), ..Settings::default() };
     settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
     settings.tls.roots = Roots::Bundled;
     let listeners = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).expect("a free port");
     let ca = settings.ca(None);
-    let assembly =
-        assemble(&settings, listeners.addresses(), ca, Arc::new(SystemClock)).expect("sound settings");
+    let assembly = assemble(&settings, listeners.addresses(), ca, Arc::new(SystemClock))
+        .expect("sound settings");
     Server::start(listeners, &assembly).expect("threads")
 }
 
@@ -60,8 +61,9 @@ impl Client {
     fn connect(address: SocketAddr, target: &str) -> Self {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_nodelay(true).expect("an option");
-        let authority =
-            target.strip_prefix("http://").map_or("origin", |rest| &rest[..rest.find('/').unwrap_or(0)]);
+        let authority = target
+            .strip_prefix("http://")
+            .map_or("origin", |rest| &rest[..rest.find('/').unwrap_or(0)]);
         let request = format!(
             "GET {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: ExampleBot/1.0\r\nAccept: */*\r\n\r\n"
         );

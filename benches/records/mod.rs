@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use courtesy::audit::{
     AgentSource, Client, Event, Group, Profile, Reason, Record, Robots, RobotsStatus, Rule,
 };
-use courtesy::moment::Moment;
-use courtesy::text::sha256_hex;
+use courtesy::types::sanitize::sha256_hex;
+use courtesy::types::timestamp::Timestamp;
 
 const START: u64 = 1_795_000_000_000;
 const AGENTS: [&str; 8] =
@@ -15,8 +15,9 @@ const AGENTS: [&str; 8] =
 /// The record after line `n`: a tenth is for a robots.txt that cannot be had.
 pub fn record(n: u64) -> Record {
     // Knuth's multiplicative hash: as good as chance here, and the same every time.
-    let pick = |salt: u64, below: u64| ((n * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below;
-    let time = Moment::from_millis(START + n * 37);
+    let pick =
+        |salt: u64, below: u64| ((n * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below;
+    let time = Timestamp::from_millis(START + n * 37);
     let agent = AGENTS[pick(1, AGENTS.len() as u64) as usize];
     let origin = format!("https://www{}.example.com", pick(2, 5000));
     let unreachable = pick(3, 10) == 0;
@@ -24,7 +25,10 @@ pub fn record(n: u64) -> Record {
     Record {
         agent: Some(agent.into()),
         agent_source: AgentSource::UserAgent,
-        client: Client { address: [10, 0, pick(5, 4) as u8, pick(6, 250) as u8].into(), name: None },
+        client: Client {
+            address: [10, 0, pick(5, 4) as u8, pick(6, 250) as u8].into(),
+            name: None,
+        },
         event: if pick(7, 20) == 0 { Event::WouldDeny } else { Event::Denied },
         exemption: None,
         group: (!unreachable).then(|| Group { line: 9, token: "*".into() }),
@@ -53,7 +57,7 @@ pub fn record(n: u64) -> Record {
     }
 }
 
-fn robots(origin: &str, time: Moment, unreachable: bool) -> Robots {
+fn robots(origin: &str, time: Timestamp, unreachable: bool) -> Robots {
     let fetched = (!unreachable).then_some(time);
     let digest = |what: &str| sha256_hex(format!("{what} {origin}").as_bytes());
     Robots {

@@ -20,9 +20,9 @@ use tracing::warn;
 
 use super::accept::{self, Newest};
 use super::{Watched, routes};
-use crate::clock;
 use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
-use crate::listener;
+use crate::runtime::clock;
+use crate::runtime::listener;
 
 /// A socket that is bound, but not served yet; one that this process has bound takes no connections
 /// before. Port 0 has become a number.

@@ -31,15 +31,15 @@ pub use run_file::RunFile;
 pub use token::{Secret, Token, TokenError, read as read_token};
 
 use crate::audit::Writer;
-use crate::audit::watch::Watch;
 use crate::ca::Leaves;
 use crate::clients::Door;
-use crate::clock::Clock;
 use crate::egress;
 use crate::limits::ADMIN_DEADLINE;
-use crate::moment::Moment;
 use crate::proxy::{Decisions, Tally};
+use crate::runtime::clock::Clock;
 use crate::store::Store;
+use crate::types::timestamp::Timestamp;
+use crate::watch::Watch;
 
 /// The parts of the proxy that are looked at.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub struct Watched {
     pub token: Arc<Token>,
     pub clock: Arc<dyn Clock>,
     /// When the process began.
-    pub started: Moment,
+    pub started: Timestamp,
     /// The proxy takes no more requests.
     pub draining: AtomicBool,
 }

@@ -25,7 +25,11 @@ fn note(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let thread = std::thread::current();
     let said = panic.payload().downcast_ref::<&str>().copied().unwrap_or("its text is not shown");
-    error!(place, thread = thread.name(), "a panic, which is a fault of courtesy: please report it ({said})");
+    error!(
+        place,
+        thread = thread.name(),
+        "a panic, which is a fault of courtesy: please report it ({said})"
+    );
 }
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ pub(super) fn answer(watched: &Watched, asked: &Asked<'_>) -> Answer {
 }
 
 fn is_verbose(uri: &Uri) -> bool {
-    uri.query().is_some_and(|query| query.split('&').any(|it| matches!(it, "verbose" | "verbose=true")))
+    uri.query()
+        .is_some_and(|query| query.split('&').any(|it| matches!(it, "verbose" | "verbose=true")))
 }
 
 /// Each part, what trouble with it makes of the whole, and the trouble where there is some.
@@ -80,8 +81,9 @@ fn looked_at(watched: &Watched) -> [(&'static str, Status, Option<String>); 5] {
     let stopping = || "the proxy has been told to stop, and takes no more requests".to_owned();
     let in_memory = |error| format!("what is known of origins is kept in memory only: {error}");
     let former = |error| format!("the settings in effect are those before: {error}");
-    let no_https =
-        |invalidity| format!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}");
+    let no_https = |invalidity| {
+        format!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}")
+    };
     [
         ("server", Status::NotReady, draining.then(stopping)),
         ("audit", Status::NotReady, watched.audit.health().failing),

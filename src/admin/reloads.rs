@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::Effective;
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// Written by who reads the settings, read by everybody.
 #[derive(Debug, Default)]
@@ -13,14 +13,14 @@ pub struct Reloads(Mutex<State>);
 struct State {
     successes: u64,
     failures: u64,
-    last_success: Option<Moment>,
+    last_success: Option<Timestamp>,
     failing: Option<String>,
     in_effect: Vec<Effective>,
 }
 
 impl Reloads {
     /// Other settings are in effect since `now`.
-    pub fn succeeded(&self, now: Moment) {
+    pub fn succeeded(&self, now: Timestamp) {
         let mut state = self.state();
         state.successes += 1;
         state.last_success = Some(now);
@@ -42,7 +42,7 @@ impl Reloads {
         self.state().failures
     }
 
-    pub(super) fn last_success(&self) -> Option<Moment> {
+    pub(super) fn last_success(&self) -> Option<Timestamp> {
         self.state().last_success
     }
 

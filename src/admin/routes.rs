@@ -54,7 +54,12 @@ const ROUTES: [Route; 5] = [
         is_open: false,
         answer: metrics::answer,
     },
-    Route { path: "/version", meaning: "which courtesy it is", is_open: false, answer: |_, _| version() },
+    Route {
+        path: "/version",
+        meaning: "which courtesy it is",
+        is_open: false,
+        answer: |_, _| version(),
+    },
     Route {
         path: "/config",
         meaning: "the settings in effect, and where each came from",
@@ -92,7 +97,9 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     let mut fields = request.headers().get_all(HOST).iter();
     let host = match (request.uri().authority(), fields.next()) {
         (Some(authority), _) => authority.clone(),
-        (None, Some(field)) => Authority::try_from(field.as_bytes()).map_err(|_| bad("malformed"))?,
+        (None, Some(field)) => {
+            Authority::try_from(field.as_bytes()).map_err(|_| bad("malformed"))?
+        }
         (None, None) if request.version() < Version::HTTP_11 => return Ok(()),
         (None, None) => return Err(bad("missing")),
     };
@@ -112,14 +119,17 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
 }
 
 fn not_found() -> Answer {
-    let table: String = ROUTES.iter().map(|route| format!("{:<10}{}\n", route.path, route.meaning)).collect();
+    let table: String =
+        ROUTES.iter().map(|route| format!("{:<10}{}\n", route.path, route.meaning)).collect();
     text(StatusCode::NOT_FOUND, format!("There is no such page. There are:\n{table}"))
 }
 
 fn unauthorized() -> Answer {
     let told = "This asks for the token of admin.token_file: Authorization: Bearer TOKEN.\n";
     let mut answer = text(StatusCode::UNAUTHORIZED, told);
-    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"courtesy\""));
+    answer
+        .headers_mut()
+        .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"courtesy\""));
     answer
 }
 
@@ -143,7 +153,11 @@ fn json(content: &impl Serialize) -> Answer {
 }
 
 /// Every answer of this listener is made here. It holds for this moment only.
-pub(super) fn told(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(super) fn told(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     let fields = answer.headers_mut();
@@ -171,8 +185,12 @@ mod tests {
         for host in ["127.0.0.1:3129", "[::1]:3129", "192.0.2.7", "localhost", "LOCALHOST:3129"] {
             assert_eq!(status("/metrics", Version::HTTP_11, &[host]), None, "{host}");
         }
-        for host in ["evil.example", "evil.example:3129", "localhost.evil.example", "127.0.0.1.evil.example"]
-        {
+        for host in [
+            "evil.example",
+            "evil.example:3129",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+        ] {
             assert_eq!(status("/metrics", Version::HTTP_11, &[host]), Some(421), "{host}");
         }
     }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::files;
 use crate::limits::RUN_FILE_OCTETS_MAX;
-use crate::private;
+use crate::runtime::files;
+use crate::runtime::secret_file;
 
 /// The file's name in the state directory.
 pub const FILE_NAME: &str = "serve.json";
@@ -40,8 +40,14 @@ impl RunFile {
     /// What this process writes.
     pub fn of_this_process(admin: Option<SocketAddr>, token_file: Option<&Path>) -> Self {
         // Whoever reads it has another working directory.
-        let token_file = token_file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
-        Self { admin, pid: std::process::id(), token_file, version: env!("CARGO_PKG_VERSION").into() }
+        let token_file =
+            token_file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
+        Self {
+            admin,
+            pid: std::process::id(),
+            token_file,
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
     }
 
     /// Puts it into the state directory, whole: a reader sees all of it or the former one.
@@ -53,8 +59,8 @@ impl RunFile {
         let path = path(state_dir);
         let next = path.with_extension("json.new");
         let content = serde_json::to_vec(self)?;
-        private::remove(&next)?;
-        private::write_new(&next, &content, 0o644)?;
+        secret_file::remove(&next)?;
+        secret_file::write_new(&next, &content, 0o644)?;
         fs::rename(&next, &path)?;
         Ok(Written { path, content })
     }
@@ -67,7 +73,11 @@ impl RunFile {
     pub fn read(state_dir: &Path) -> io::Result<Option<Self>> {
         match files::read(&path(state_dir), RUN_FILE_OCTETS_MAX) {
             Ok(content) => Ok(Some(serde_json::from_slice(&content)?)),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -83,7 +93,8 @@ impl RunFile {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        if files::read(&self.path, RUN_FILE_OCTETS_MAX).is_ok_and(|content| content == self.content) {
+        if files::read(&self.path, RUN_FILE_OCTETS_MAX).is_ok_and(|content| content == self.content)
+        {
             let _ = fs::remove_file(&self.path);
         }
     }

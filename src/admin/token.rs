@@ -12,8 +12,8 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use sha2::Sha256;
 
-use crate::private::{self, Found};
-use crate::suites::provider;
+use crate::runtime::crypto_provider::provider;
+use crate::runtime::secret_file::{self, Found};
 
 /// What is asked for; nothing, where no file was named. It can change while the listener is served.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ const TOKEN_OCTETS_MIN: usize = 16;
 /// A token as it stands in its file: one line, readable to its owner and, as secrets come in
 /// Kubernetes and from systemd, to his group.
 pub fn read(file: &Path) -> Result<String, TokenError> {
-    let text = match private::read_text_of_group(file) {
+    let text = match secret_file::read_text_of_group(file) {
         Ok(Found::Content(text)) => text,
         Ok(Found::Exposed) => return Err(TokenError::Exposed(file.to_owned())),
         Err(source) => return Err(TokenError::Io { file: file.to_owned(), source }),
@@ -109,7 +109,9 @@ impl Token {
         let mut given = fields.get_all(AUTHORIZATION).iter();
         let (Some(field), None) = (given.next(), given.next()) else { return false };
         // RFC 9110 §11.1: the scheme in any case, then blanks.
-        let Some((scheme, token)) = field.as_bytes().split_at_checked("Bearer ".len()) else { return false };
+        let Some((scheme, token)) = field.as_bytes().split_at_checked("Bearer ".len()) else {
+            return false;
+        };
         scheme.eq_ignore_ascii_case(b"Bearer ") && secret.is(token.trim_ascii())
     }
 }
@@ -142,7 +144,8 @@ mod tests {
     #[test]
     fn only_the_token_itself_opens() {
         assert!(is_in(&[&format!("Bearer {TOKEN}")]) && is_in(&[&format!("bearer  {TOKEN}")]));
-        for wrong in ["", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0"] {
+        for wrong in ["", "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0"]
+        {
             assert!(!is_in(&[wrong]), "{wrong}");
         }
         assert!(!is_in(&[]) && !is_in(&[&format!("Basic {TOKEN}")]) && !is_in(&[TOKEN]));
@@ -162,9 +165,13 @@ mod tests {
         };
         assert_eq!(with("0123456789abcdef\n", 0o640).unwrap(), TOKEN);
         assert!(matches!(with("0123456789abcdef\n", 0o644), Err(TokenError::Exposed(_))));
-        for text in
-            ["", "short", "0123456789abcde", "0123456789 abcdef", "0123456789abcdef\n0123456789abcdef"]
-        {
+        for text in [
+            "",
+            "short",
+            "0123456789abcde",
+            "0123456789 abcdef",
+            "0123456789abcdef\n0123456789abcdef",
+        ] {
             let refused = with(text, 0o600).unwrap_err();
             assert!(refused.to_string().contains("openssl rand"), "{refused}");
         }

@@ -7,8 +7,8 @@ use super::exhibits::{ExhibitName, Naming};
 use super::node::Node;
 use super::notice::{ChangedEvent, ChangesOmittedEvent, Notice};
 use super::words::RobotsStatus;
-use crate::moment::Moment;
 use crate::policy::change::Kind;
+use crate::types::timestamp::Timestamp;
 
 /// A fetch has brought another file, or another state, for an origin in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Changed {
     pub sampled: SampledRequests,
     pub seq: u64,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     pub to: Box<Side>,
     /// By profile; those under which nothing changed are left out.
     pub touched: Vec<Touched>,
@@ -57,7 +57,7 @@ pub struct Side {
     pub sha256: Option<String>,
     /// When this file was first fetched or, without one, since when there has been none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::time::option")]
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
     pub state: RobotsStatus,
     /// Of the answer; none where none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,9 +104,9 @@ pub struct ChangesOmitted {
     pub seq: u64,
     /// Since when they are counted.
     #[serde(with = "super::time")]
-    pub since: Moment,
+    pub since: Timestamp,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     pub why: Omission,
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use tokio::sync::mpsc;
 
-use crate::evidence::{Exhibit, Shelf};
+use crate::audit::evidence::{Exhibit, Shelf};
 use crate::limits::EVIDENCE_WRITERS_MAX;
 
 /// Pieces that are written together.
@@ -72,19 +72,24 @@ fn keep(shelf: &Shelf, batch: Batch) -> Kept {
 
 /// Several at a time: each waits for the disk, and they wait together.
 fn put_all(shelf: &Shelf, exhibits: &[Exhibit]) -> Vec<io::Result<()>> {
-    let put = |share: &[Exhibit]| share.iter().map(|exhibit| shelf.put(exhibit)).collect::<Vec<_>>();
+    let put =
+        |share: &[Exhibit]| share.iter().map(|exhibit| shelf.put(exhibit)).collect::<Vec<_>>();
     if exhibits.len() < 2 {
         return put(exhibits);
     }
     std::thread::scope(|scope| {
         let shares = exhibits.chunks(exhibits.len().div_ceil(EVIDENCE_WRITERS_MAX));
         let threads: Vec<_> = shares
-            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, move || put(share))))
+            .map(|share| {
+                (share, std::thread::Builder::new().spawn_scoped(scope, move || put(share)))
+            })
             .collect();
         threads
             .into_iter()
             .flat_map(|(share, thread)| match thread {
-                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
                 // No more threads are to be had; it only takes longer.
                 Err(_) => put(share),
             })

@@ -13,10 +13,10 @@ use serde::Deserialize;
 
 use super::evidence_writer::{Batch, EvidenceWriter, Kept};
 use super::record::{Record, Robots};
-use crate::clock::monotonic;
-use crate::evidence::{Exhibit, Kind, Shelf};
+use crate::audit::evidence::{Exhibit, Kind, Shelf};
 use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_TOGETHER_MAX, EVIDENCE_WAITING_MAX};
-use crate::text;
+use crate::runtime::clock::monotonic;
+use crate::types::sanitize;
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
 pub type ExhibitName = (Kind, [u8; 32]);
@@ -149,7 +149,8 @@ impl Exhibits {
 
     /// Whether some could not be kept, or not yet.
     pub fn is_failing(&self) -> bool {
-        !self.failed.is_empty() || self.under_way.as_ref().is_some_and(|under_way| under_way.is_given_up)
+        !self.failed.is_empty()
+            || self.under_way.as_ref().is_some_and(|under_way| under_way.is_given_up)
     }
 
     /// Tries those once more that failed.
@@ -183,12 +184,14 @@ impl Exhibits {
     /// pieces that were. One that is needed again is put there again.
     pub fn forget(&mut self, names: &[ExhibitName], waiting: &[ExhibitName]) -> io::Result<u64> {
         let mut removed = 0;
-        for name in names.iter().filter(|name| !self.in_use.contains(*name) && !waiting.contains(*name)) {
+        for name in
+            names.iter().filter(|name| !self.in_use.contains(*name) && !waiting.contains(*name))
+        {
             if self.under_way.as_ref().is_some_and(|under_way| under_way.names.contains(name)) {
                 continue;
             }
             self.known.pop(name);
-            match std::fs::remove_file(self.shelf.path(name.0, &text::hex(&name.1))) {
+            match std::fs::remove_file(self.shelf.path(name.0, &sanitize::hex(&name.1))) {
                 Ok(()) => removed += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -230,7 +233,7 @@ impl<'a> Naming<'a> {
         let Self { capture, failed_capture, sha256 } = self;
         [(Kind::File, sha256), (Kind::Capture, capture), (Kind::Capture, failed_capture)]
             .into_iter()
-            .filter_map(|(kind, sha256)| Some((kind, text::digest(sha256?)?)))
+            .filter_map(|(kind, sha256)| Some((kind, sanitize::digest(sha256?)?)))
     }
 }
 

@@ -81,7 +81,10 @@ mod tests {
         assert_eq!(to_string(&grounds).unwrap(), to_string(&robots).unwrap());
         let mut other = grounds.clone();
         other.status = Some(200);
-        assert_eq!(to_string(&other).unwrap(), to_string(&Robots { status: Some(200), ..robots }).unwrap());
+        assert_eq!(
+            to_string(&other).unwrap(),
+            to_string(&Robots { status: Some(200), ..robots }).unwrap()
+        );
         assert!(!to_string(&grounds).unwrap().contains("200") && other != grounds);
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::private;
 use super::line::Head;
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 pub const HEAD_NAME: &str = "head.json";
 
@@ -19,25 +19,25 @@ struct Landmark {
     hash: String,
     seq: u64,
     #[serde(with = "super::time")]
-    time: Moment,
+    time: Timestamp,
 }
 
 /// What `dir` says of its chain, and when that was written down; `None` where it says nothing.
-pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Moment)>> {
+pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Timestamp)>> {
     let text = match fs::read(dir.join(HEAD_NAME)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let Landmark { hash, seq, time } = serde_json::from_slice(&text)?;
-    if crate::text::digest(&hash).is_none() {
+    if crate::types::sanitize::digest(&hash).is_none() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "its hash is no SHA-256"));
     }
     Ok(Some((Head { hash, seq }, time)))
 }
 
 /// Puts `head` in the place of what was there: whole, or not at all.
-pub(super) fn write_head(dir: &Path, head: &Head, time: Moment) -> io::Result<()> {
+pub(super) fn write_head(dir: &Path, head: &Head, time: Timestamp) -> io::Result<()> {
     let mut text = serde_json::to_vec(&Landmark { hash: head.hash.clone(), seq: head.seq, time })?;
     text.push(b'\n');
     let unfinished = dir.join("head.json.tmp");

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::config::OnFailure;
 use super::line::Head;
 use super::notice::{Gap, GapEvent, Notice};
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// The numbers are of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     records: u64,
-    since: Moment,
+    since: Timestamp,
     why: String,
 }
 
@@ -71,9 +71,10 @@ impl Trouble {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Records => ("cannot write denial records", "denial records can be written again"),
-            Self::Disk => {
-                ("cannot bring denial records to the disk", "denial records can be brought to the disk again")
-            }
+            Self::Disk => (
+                "cannot bring denial records to the disk",
+                "denial records can be brought to the disk again",
+            ),
             Self::Evidence => ("cannot keep evidence", "evidence can be kept again"),
             Self::Place => (
                 "denial records go to a directory that has been moved away",
@@ -85,7 +86,8 @@ impl Trouble {
 
 impl Status {
     pub fn new(on_failure: OnFailure) -> Self {
-        let state = State { on_failure, health: Health::default(), troubles: BTreeMap::new(), loss: None };
+        let state =
+            State { on_failure, health: Health::default(), troubles: BTreeMap::new(), loss: None };
         Self { state: Mutex::new(state), is_stopped: AtomicBool::new(false) }
     }
 
@@ -102,10 +104,11 @@ impl Status {
     }
 
     /// So many records are lost, because of `why`.
-    pub fn lose(&self, records: u64, why: &str, now: Moment) {
+    pub fn lose(&self, records: u64, why: &str, now: Timestamp) {
         let mut state = self.locked();
         state.health.lost += records;
-        let loss = state.loss.get_or_insert_with(|| Loss { records: 0, since: now, why: why.to_owned() });
+        let loss =
+            state.loss.get_or_insert_with(|| Loss { records: 0, since: now, why: why.to_owned() });
         loss.records += records;
     }
 
@@ -170,7 +173,7 @@ impl Status {
 
 impl Loss {
     /// The line that says so.
-    pub fn gap(self, now: Moment) -> Notice {
+    pub fn gap(self, now: Timestamp) -> Notice {
         Notice::Gap(Gap {
             event: GapEvent::It,
             lost: self.records,

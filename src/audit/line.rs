@@ -11,8 +11,8 @@ use super::node::Node;
 use super::notice::Notice;
 use super::record::Record;
 use crate::limits::RECORD_SEQ_MAX;
-use crate::moment::Moment;
-use crate::text::hex;
+use crate::types::sanitize::hex;
+use crate::types::timestamp::Timestamp;
 
 /// Where a chain stands: its last line. Published elsewhere, it shows that nothing was cut off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +109,7 @@ impl Content {
         }
     }
 
-    pub fn time(&self) -> Moment {
+    pub fn time(&self) -> Timestamp {
         match self {
             Self::Record(record) => record.time,
             Self::Notice(notice) => notice.time(),

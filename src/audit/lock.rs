@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::journal::private;
-use crate::clock::monotonic;
 use crate::limits::LOCK_INTERVAL;
+use crate::runtime::clock::monotonic;
 
 pub const NAME: &str = "lock";
 

@@ -4,6 +4,7 @@
 
 mod changed;
 mod config;
+pub mod evidence;
 mod evidence_writer;
 mod exhibits;
 mod grounds;
@@ -17,6 +18,7 @@ mod node;
 mod notice;
 mod page;
 mod place;
+pub mod read;
 mod record;
 mod redact;
 mod scribe;
@@ -26,7 +28,6 @@ mod tend;
 #[cfg(test)]
 mod tests;
 mod time;
-pub mod watch;
 mod watchdog;
 mod words;
 mod work;
@@ -43,9 +44,9 @@ pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use lock::is_written;
 pub use node::Node;
 pub use notice::{
-    Change, ChangedEvent, ChangesOmittedEvent, Gap, GapEvent, How, Notice, Pruned, PrunedEvent, Recorded,
-    SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Torn, TornEvent, Totals,
-    TotalsEvent, Who,
+    Change, ChangedEvent, ChangesOmittedEvent, Gap, GapEvent, How, Notice, Pruned, PrunedEvent,
+    Recorded, SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Torn,
+    TornEvent, Totals, TotalsEvent, Who,
 };
 pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
 pub use segment::FILE_NAME;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::changed::{Changed, ChangesOmitted};
 use super::node::Node;
 use super::words::Event;
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// Makes [`Notice`] of the kinds, each with the word of its `event` and the type that has only that word.
 macro_rules! notices {
@@ -44,7 +44,7 @@ macro_rules! notices {
                 match self { $(Self::$kind(it) => it.seq,)+ }
             }
 
-            pub const fn time(&self) -> Moment {
+            pub const fn time(&self) -> Timestamp {
                 match self { $(Self::$kind(it) => it.time,)+ }
             }
 
@@ -89,9 +89,9 @@ pub struct Gap {
     pub seq: u64,
     /// When the first of them was lost.
     #[serde(with = "super::time")]
-    pub since: Moment,
+    pub since: Timestamp,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     /// What the operating system said.
     pub why: String,
 }
@@ -109,7 +109,7 @@ pub struct Torn {
     /// Of the octets, in hexadecimal.
     pub sha256: String,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 /// Lines that were older than they are kept have been removed, from the beginning of the log.
@@ -126,7 +126,7 @@ pub struct Pruned {
     pub prev: String,
     pub seq: u64,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 /// How many decisions there were in a time, those that leave no record included.
@@ -150,9 +150,9 @@ pub struct Totals {
     pub recorded: Option<Recorded>,
     pub seq: u64,
     #[serde(with = "super::time")]
-    pub since: Moment,
+    pub since: Timestamp,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 /// How many records of each event.
@@ -180,7 +180,7 @@ pub struct Started {
     pub profile_version: u32,
     pub seq: u64,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     /// Of the program.
     pub version: String,
 }
@@ -216,7 +216,7 @@ pub struct SettingsChanged {
     pub prev: String,
     pub seq: u64,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     pub who: Who,
 }
 
@@ -251,7 +251,7 @@ pub struct Stopped {
     pub prev: String,
     pub seq: u64,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     /// The signal's name, or what else ended it.
     pub why: String,
 }

@@ -7,7 +7,7 @@ use super::notice::{Notice, Recorded};
 use super::record::Record;
 use super::start::First;
 use super::writer::Written;
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 #[derive(Debug)]
 pub(super) struct Page {
@@ -18,7 +18,7 @@ pub(super) struct Page {
     pub lines: Vec<u8>,
     pub first: Option<First>,
     /// When the last of them was written.
-    pub last: Option<Moment>,
+    pub last: Option<Timestamp>,
     /// The first record's.
     pub id: Option<String>,
     pub records: u64,

@@ -11,10 +11,11 @@ use super::grounds::Grounds;
 use super::node::Node;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
 use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
-use crate::moment::Moment;
 use crate::policy::decision::Named;
 use crate::policy::profile;
-use crate::{robots, text};
+use crate::robots;
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
 
 /// What the writer makes a line of. Texts that strangers wrote are put in with [`Record::url`],
 /// [`Record::text`] and [`Record::pattern`], which bound them.
@@ -50,7 +51,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sni: Option<String>,
     #[serde(with = "super::time")]
-    pub time: Moment,
+    pub time: Timestamp,
     /// Of the trace that the request belongs to, as its `traceparent` field says; left out where it has
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,7 +81,7 @@ pub struct Exemption {
     pub reason: String,
     pub ticket: Option<String>,
     #[serde(with = "super::time")]
-    pub until: Moment,
+    pub until: Timestamp,
 }
 
 /// A group of the robots.txt.
@@ -113,7 +114,7 @@ pub struct Robots {
     pub cause: Option<String>,
     /// When the origin last said that this is the file.
     #[serde(with = "super::time::option")]
-    pub confirmed_at: Option<Moment>,
+    pub confirmed_at: Option<Timestamp>,
     /// The file is longer than the size limit; the rest was not downloaded.
     pub cut: bool,
     /// SHA-256 of how the last attempt failed; names a piece of evidence.
@@ -121,16 +122,16 @@ pub struct Robots {
     /// Failed attempts in a row.
     pub failures: Option<u32>,
     #[serde(with = "super::time::option")]
-    pub fetched_at: Option<Moment>,
+    pub fetched_at: Option<Timestamp>,
     #[serde(with = "super::time::option")]
-    pub next_try: Option<Moment>,
+    pub next_try: Option<Timestamp>,
     /// The last attempt in a word: `successful`, `status`, `timeout`, …
     pub result: Option<String>,
     /// SHA-256 of the file, in hexadecimal; names a piece of evidence.
     pub sha256: Option<String>,
     /// Since when it is in that state.
     #[serde(with = "super::time::option")]
-    pub since: Option<Moment>,
+    pub since: Option<Timestamp>,
     /// Whether the site's pages answered when the file last did not.
     pub site_up: Option<bool>,
     pub state: RobotsStatus,
@@ -138,7 +139,7 @@ pub struct Robots {
     pub status: Option<u16>,
     /// When the last attempt ended.
     #[serde(with = "super::time::option")]
-    pub tried: Option<Moment>,
+    pub tried: Option<Timestamp>,
     pub url: String,
     /// Where redirects led; the same as `url` without any.
     pub url_reached: Option<String>,
@@ -162,7 +163,11 @@ pub struct Rule {
 impl Profile {
     /// The name and version of `profile`, and what is special about it.
     pub fn of(profile: &profile::Profile) -> Self {
-        Self { name: profile.name.to_owned(), settings: profile.changes(), version: profile::VERSION }
+        Self {
+            name: profile.name.to_owned(),
+            settings: profile.changes(),
+            version: profile::VERSION,
+        }
     }
 }
 
@@ -203,22 +208,22 @@ impl Record {
 
     /// A URL from outside, bounded and escaped.
     pub fn url(octets: &[u8]) -> String {
-        text::url(octets, RECORD_URL_OCTETS_MAX)
+        sanitize::url(octets, RECORD_URL_OCTETS_MAX)
     }
 
     /// A User-Agent, a method or a token from outside, bounded and escaped.
     pub fn text(octets: &[u8]) -> String {
-        text::text(octets, RECORD_TEXT_OCTETS_MAX)
+        sanitize::text(octets, RECORD_TEXT_OCTETS_MAX)
     }
 
     /// A path pattern from a robots.txt, bounded and escaped.
     pub fn pattern(octets: &[u8]) -> String {
-        text::text(octets, RECORD_PATTERN_OCTETS_MAX)
+        sanitize::text(octets, RECORD_PATTERN_OCTETS_MAX)
     }
 }
 
 /// A new identifier, in the order of time to the millisecond and random beyond.
-pub fn new_id(now: Moment) -> String {
+pub fn new_id(now: Timestamp) -> String {
     let date = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(now.millis());
     ulid::Ulid::from_datetime(date).to_string()
 }

@@ -11,9 +11,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::limits::RECORD_URL_OCTETS_MAX;
-use crate::private::{self, Found};
-use crate::suites::provider;
-use crate::text::hex;
+use crate::runtime::crypto_provider::provider;
+use crate::runtime::secret_file::{self, Found};
+use crate::types::sanitize::hex;
 
 /// In the directory of records.
 const KEY_NAME: &str = "redact.key";
@@ -32,9 +32,11 @@ impl Redactor {
     /// With the key of the records in `dir`, which is made at its first use. The directory is locked.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let path = dir.join(KEY_NAME);
-        match private::read(&path) {
+        match secret_file::read(&path) {
             Ok(Found::Content(key)) => Self::checked(&path, &key),
-            Ok(Found::Exposed) => Err(bad(&path, "others may read it; take that right away with chmod 600")),
+            Ok(Found::Exposed) => {
+                Err(bad(&path, "others may read it; take that right away with chmod 600"))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 make_key(dir, &path).map(|key| Self::new(&key))
             }
@@ -45,7 +47,7 @@ impl Redactor {
     /// Whether the key can be used, where there is one; none is made.
     pub fn check(dir: &Path) -> io::Result<()> {
         let path = dir.join(KEY_NAME);
-        match private::read(&path) {
+        match secret_file::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             _ => Self::open(dir).map(drop),
         }
@@ -114,10 +116,12 @@ fn octets_of(mark: &str) -> Option<usize> {
 fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_OCTETS]> {
     let mut key = [0; KEY_OCTETS];
     let random = provider().secure_random;
-    random.fill(&mut key).map_err(|_| io::Error::other("the system has no random numbers to give"))?;
+    random
+        .fill(&mut key)
+        .map_err(|_| io::Error::other("the system has no random numbers to give"))?;
     let unfinished = path.with_extension("key.tmp");
-    private::remove(&unfinished)?;
-    private::write_new(&unfinished, &key, 0o600)?;
+    secret_file::remove(&unfinished)?;
+    secret_file::write_new(&unfinished, &key, 0o600)?;
     fs::rename(&unfinished, path)?;
     File::open(dir)?.sync_all()?;
     Ok(key)
@@ -152,7 +156,10 @@ mod tests {
         let mut parts = url.split('~');
         let mut shape = parts.next().unwrap().to_owned();
         for part in parts {
-            assert!(part[..16].bytes().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f')), "{url}");
+            assert!(
+                part[..16].bytes().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f')),
+                "{url}"
+            );
             shape.push('#');
             shape.push_str(&part[16..]);
         }
@@ -229,7 +236,8 @@ mod tests {
     fn the_key_is_made_once_for_nobody_else_and_a_bad_one_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(KEY_NAME);
-        let redacted = || Redactor::open(dir.path()).map(|redactor| redactor.url("http://a.example/?1"));
+        let redacted =
+            || Redactor::open(dir.path()).map(|redactor| redactor.url("http://a.example/?1"));
         let first = redacted().unwrap();
         assert_eq!(redacted().unwrap(), first);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -23,9 +23,9 @@ use super::place::Place;
 use super::start::{Active, First};
 use super::work::{Unanswered, Waiting, Work, answer, no_answer};
 use super::writer::{ForgetError, Job, WriteError};
-use crate::clock::{Clock, monotonic};
 use crate::limits::{EVIDENCE_RECORDS_WAITING_MAX, RECORDS_WAITING_MAX};
-use crate::moment::Moment;
+use crate::runtime::clock::{Clock, monotonic};
+use crate::types::timestamp::Timestamp;
 
 pub(super) struct Scribe {
     pub(super) config: Current,
@@ -37,7 +37,7 @@ pub(super) struct Scribe {
     /// The first line of the file.
     pub(super) first: Option<First>,
     /// The time of the last line, once one has been written to the file that is open.
-    pub(super) last: Option<Moment>,
+    pub(super) last: Option<Timestamp>,
     pub(super) exhibits: Exhibits,
     pub(super) status: Arc<Status>,
     pub(super) news: News,
@@ -213,8 +213,10 @@ impl Scribe {
         self.work.take_jobs(batch);
         let (mut lines, mut unanswered, mut forgets) = (Vec::new(), Vec::new(), Vec::new());
         let mut take = |content, done| {
-            unanswered
-                .push(Unanswered { done: Some(done), is_record: matches!(content, Content::Record(_)) });
+            unanswered.push(Unanswered {
+                done: Some(done),
+                is_record: matches!(content, Content::Record(_)),
+            });
             lines.push(content);
         };
         for waiting in self.work.take_ready(settled) {
@@ -338,10 +340,19 @@ impl Scribe {
     pub(super) fn has_not_kept(&mut self, errors: &[io::Error]) {
         let Some(error) = errors.first() else { return };
         self.status.update(|health| health.evidence_errors += errors.len() as u64);
-        self.trouble(Trouble::Evidence, &format!("in {}: {error}", self.config.load().dir.display()), None);
+        self.trouble(
+            Trouble::Evidence,
+            &format!("in {}: {error}", self.config.load().dir.display()),
+            None,
+        );
     }
 
-    fn forget(&mut self, names: &[ExhibitName], files: u64, done: oneshot::Sender<Result<u64, ForgetError>>) {
+    fn forget(
+        &mut self,
+        names: &[ExhibitName],
+        files: u64,
+        done: oneshot::Sender<Result<u64, ForgetError>>,
+    ) {
         let outcome = if files == *self.news.files.borrow() {
             let waiting = self.work.names_of_waiting();
             self.exhibits.forget(names, &waiting).map_err(ForgetError::Io)

@@ -90,7 +90,8 @@ pub fn list(dir: &Path) -> io::Result<Vec<Segment>> {
 
 /// The files of the log in `dir`, with the numbers that tell files apart, in the order of their names.
 pub fn files(dir: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
-    let entries = std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| (entry.path(), entry.ino())));
+    let entries =
+        std::fs::read_dir(dir)?.map(|entry| entry.map(|entry| (entry.path(), entry.ino())));
     let mut files = entries.collect::<io::Result<Vec<_>>>()?;
     files.retain(|(path, _)| is_segment(path));
     files.sort();

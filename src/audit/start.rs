@@ -16,9 +16,9 @@ use super::notice::{Torn, TornEvent};
 use super::redact::Redactor;
 use super::segment::{self, FILE_NAME, Found, Lines, Segment};
 use super::writer::OpenError;
-use crate::files;
-use crate::moment::Moment;
-use crate::text;
+use crate::runtime::files;
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
 
 pub const TORN_NAME: &str = "denials.torn";
 /// Records from before there was a chain: no file of the log.
@@ -42,7 +42,7 @@ pub struct Active {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First {
     pub seq: u64,
-    pub time: Moment,
+    pub time: Timestamp,
 }
 
 /// Looks at what a writer by these settings would open or make; nothing is made or changed. Whether another
@@ -63,7 +63,7 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
 }
 
 /// Opens or makes the file in `dir`, and reads it through.
-pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
+pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
     set_older_aside(dir)?;
     let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME))?;
     let torn = (!tail.torn.is_empty()).then(|| Torn {
@@ -72,7 +72,7 @@ pub fn open_active(dir: &Path, now: Moment) -> io::Result<Active> {
         octets: tail.torn.len() as u64,
         prev: String::new(),
         seq: 0,
-        sha256: text::sha256_hex(&tail.torn),
+        sha256: sanitize::sha256_hex(&tail.torn),
         time: now,
     });
     if let Some(torn) = &torn {
@@ -135,7 +135,8 @@ fn is_older(path: &Path) -> io::Result<bool> {
 pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
     let newest = newest_closed(dir, active.journal.path())?;
     // As a rule the file that is written is the latest, and nothing need be decompressed.
-    let is_latest = |first: First| newest.as_ref().is_none_or(|newest| newest.first_seq < first.seq);
+    let is_latest =
+        |first: First| newest.as_ref().is_none_or(|newest| newest.first_seq < first.seq);
     let mut head = match (&active.last, active.first) {
         (Some(last), Some(first)) if is_latest(first) => last.clone(),
         (last, _) => {
@@ -153,11 +154,13 @@ pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
             );
             head = marked;
         }
-        Ok(Some((marked, _))) if marked.seq == head.seq && marked.hash != head.hash => tracing::error!(
-            "line {} of the denial log in {} is not the one that was written; courtesy audit verify tells more",
-            head.seq,
-            dir.display()
-        ),
+        Ok(Some((marked, _))) if marked.seq == head.seq && marked.hash != head.hash => {
+            tracing::error!(
+                "line {} of the denial log in {} is not the one that was written; courtesy audit verify tells more",
+                head.seq,
+                dir.display()
+            )
+        }
         Ok(_) => {}
         Err(error) => tracing::warn!(
             "{} cannot be used and is ignored: {error}; the chain goes on from the files beside it",
@@ -180,7 +183,10 @@ fn read_through(journal: &Journal) -> io::Result<(Option<First>, HashSet<Exhibit
         };
         // A line that is damaged is for who verifies to find.
         let Ok(content) = content else { continue };
-        first.get_or_insert(First { seq: content.seq().saturating_sub(number), time: content.time() });
+        first.get_or_insert(First {
+            seq: content.seq().saturating_sub(number),
+            time: content.time(),
+        });
         in_use.extend(content.exhibits());
     }
     Ok((first, in_use))

@@ -14,8 +14,8 @@ use super::place::Place;
 use super::scribe::Scribe;
 use super::segment::closed_name;
 use super::start::{Active, open_active};
-use crate::clock::monotonic;
 use crate::limits::{AUDIT_PLACE_INTERVAL, AUDIT_RETRY_INTERVAL, ROTATION_INTERVAL};
+use crate::runtime::clock::monotonic;
 
 /// How long a look at where the path of the directory leads holds for the writes after it.
 const PLACE_CHECKED_FOR: Duration = Duration::from_millis(10);
@@ -68,7 +68,10 @@ impl Scribe {
             self.commit(&mut Vec::new(), &[]);
         }
         if self.status.has(Trouble::Records) {
-            tracing::error!(lost = self.status.health().lost, "the log does not say which records it lacks");
+            tracing::error!(
+                lost = self.status.health().lost,
+                "the log does not say which records it lacks"
+            );
         }
         if let Err(error) = self.journal.sync().and_then(|()| self.write_head()) {
             tracing::error!("denial records may not have reached the disk: {error}");
@@ -102,7 +105,8 @@ impl Scribe {
     /// Brings what was written to the disk, and writes down how far that is.
     fn flush(&mut self) {
         self.due.flush = None;
-        let synced = if self.config.load().sync == Sync::Batch { self.journal.sync() } else { Ok(()) };
+        let synced =
+            if self.config.load().sync == Sync::Batch { self.journal.sync() } else { Ok(()) };
         match synced.and_then(|()| self.write_head()) {
             Ok(()) => self.status.end(Trouble::Disk),
             Err(error) => {
@@ -118,7 +122,8 @@ impl Scribe {
     }
 
     fn is_old(&self) -> bool {
-        let (age, config) = (self.first.map(|first| self.clock.wall().since(first.time)), self.config.load());
+        let (age, config) =
+            (self.first.map(|first| self.clock.wall().since(first.time)), self.config.load());
         age.is_some_and(|age| age >= config.rotate_age || self.journal.len() >= config.rotate_size)
     }
 
@@ -224,9 +229,10 @@ impl Scribe {
     /// Goes on in the file that has the name now. That it cannot be opened is said here.
     fn take_up(&mut self, why: &str) -> io::Result<()> {
         let path = self.journal.path().to_owned();
-        let active = open_active(&self.config.load().dir, self.clock.wall()).inspect_err(|error| {
-            tracing::error!("{}: {why}, and cannot be opened anew: {error}", path.display());
-        })?;
+        let active =
+            open_active(&self.config.load().dir, self.clock.wall()).inspect_err(|error| {
+                tracing::error!("{}: {why}, and cannot be opened anew: {error}", path.display());
+            })?;
         self.go_on_in(active, why);
         Ok(())
     }

@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::work::Work;
-use crate::clock::monotonic;
+use crate::runtime::clock::monotonic;
 
 /// The thread; it ends when it is dropped.
 #[derive(Debug)]
@@ -25,9 +25,10 @@ impl Watchdog {
         let ended = end.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let run = move || runtime.block_on(ended.run_until_cancelled(watch(&work)));
-        let thread = std::thread::Builder::new().name("audit-watchdog".into()).spawn(move || {
-            run();
-        })?;
+        let thread =
+            std::thread::Builder::new().name("audit-watchdog".into()).spawn(move || {
+                run();
+            })?;
         Ok(Self { end, thread: Some(thread) })
     }
 }

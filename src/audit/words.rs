@@ -84,9 +84,10 @@ impl Reason {
     /// Whether it follows from the robots.txt, or from the lack of it.
     pub const fn is_of_robots(self) -> bool {
         match self {
-            Self::DisallowRule | Self::RobotsUnreachable | Self::RobotsAccessDenied | Self::PathNotSeen => {
-                true
-            }
+            Self::DisallowRule
+            | Self::RobotsUnreachable
+            | Self::RobotsAccessDenied
+            | Self::PathNotSeen => true,
             Self::OriginRefused
             | Self::Undecided
             | Self::TunnelNotHttp

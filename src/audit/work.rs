@@ -15,8 +15,8 @@ use super::line::Content;
 use super::notice::Notice;
 use super::segment::FILE_NAME;
 use super::writer::{Done, ForgetError, Job, WriteError, Written};
-use crate::clock::{Clock, monotonic};
 use crate::limits::NOTICES_WAITING_MAX;
+use crate::runtime::clock::{Clock, monotonic};
 
 /// Shared by the writer's thread and its watchdog.
 #[derive(Debug)]
@@ -226,7 +226,11 @@ impl Work {
         drop(held);
         self.status.update(|health| health.errors += 1);
         let path = self.config.load().dir.join(FILE_NAME);
-        self.status.begin(Trouble::Records, &format!("to {}: {}", path.display(), self.why()), None);
+        self.status.begin(
+            Trouble::Records,
+            &format!("to {}: {}", path.display(), self.why()),
+            None,
+        );
         let waiting = waiting.into_iter().map(Waiting::unanswered);
         self.refuse(unanswered.into_iter().chain(waiting));
         jobs.into_iter().for_each(|job| self.refuse_job(job));
@@ -277,7 +281,8 @@ pub(super) fn no_answer(timeout: Duration) -> String {
 
 /// Tells each how it went; without places where nothing was written.
 pub(super) fn answer(unanswered: Vec<Unanswered>, outcome: &Result<Vec<Written>, WriteError>) {
-    for (at, done) in unanswered.into_iter().enumerate().filter_map(|(at, it)| Some((at, it.done?))) {
+    for (at, done) in unanswered.into_iter().enumerate().filter_map(|(at, it)| Some((at, it.done?)))
+    {
         // Whoever asked may have left; the line stands.
         let _ = done.send(outcome.as_ref().map(|places| places[at]).map_err(Clone::clone));
     }

@@ -25,9 +25,9 @@ use super::scribe::{Bells, News, Scribe};
 use super::start::{find_head, open_active};
 use super::watchdog::Watchdog;
 use super::work::{Work, no_answer};
-use crate::clock::Clock;
-use crate::evidence::Exhibit;
+use crate::audit::evidence::Exhibit;
 use crate::limits::{CLOSINGS_WAITING_MAX, LOCK_PATIENCE, RECORDS_WAITING_MAX};
+use crate::runtime::clock::Clock;
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it closes it.
 #[derive(Debug)]
@@ -131,13 +131,15 @@ impl Writer {
         let redactor = redactor(&set).map_err(failed)?.into();
         let active = open_active(dir, clock.wall()).map_err(failed)?;
         let head = find_head(dir, &active).map_err(failed)?;
-        let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed);
         let (queue, jobs) = mpsc::channel(RECORDS_WAITING_MAX);
         let (status, bells) = (Arc::new(Status::new(set.on_failure)), Arc::new(Bells::default()));
         let (begun, files) = watch::channel(0);
         let (closed, closings) = mpsc::channel(CLOSINGS_WAITING_MAX);
         let keepers_lock = place.share().map_err(failed)?;
-        let work = Arc::new(Work::new(Arc::clone(&config), Arc::clone(&clock), Arc::clone(&status), jobs));
+        let work =
+            Arc::new(Work::new(Arc::clone(&config), Arc::clone(&clock), Arc::clone(&status), jobs));
         let watchdog = Watchdog::start(Arc::clone(&work)).map_err(failed)?;
         let scribe = Scribe::new(
             Arc::clone(&config),
@@ -148,8 +150,10 @@ impl Writer {
             Arc::clone(&status),
             News { files: begun, closed },
         );
-        let (scribe, told, runtime_of_scribe) = (scribe.map_err(failed)?, Arc::clone(&bells), runtime()?);
-        let thread = Thread::start("audit", move || scribe.run(&runtime_of_scribe, &told)).map_err(failed)?;
+        let (scribe, told, runtime_of_scribe) =
+            (scribe.map_err(failed)?, Arc::clone(&bells), runtime()?);
+        let thread = Thread::start("audit", move || scribe.run(&runtime_of_scribe, &told))
+            .map_err(failed)?;
         let desk = Desk { queue: queue.downgrade(), files: files.clone() };
         let keeper = Keeper::new(Arc::clone(&config), clock, desk, closings, keepers_lock);
         let runtime = runtime()?;
@@ -161,11 +165,16 @@ impl Writer {
     /// Writes one record and returns when its line is with the operating system: a process that is
     /// killed afterwards has not lost it. After an error the next record is tried afresh.
     /// Before it, what `exhibits` holds that is not kept yet.
-    pub async fn write(&self, record: Record, exhibits: Vec<Exhibit>) -> Result<Written, WriteError> {
+    pub async fn write(
+        &self,
+        record: Record,
+        exhibits: Vec<Exhibit>,
+    ) -> Result<Written, WriteError> {
         let mut record = Box::new(record);
         if let Cow::Owned(redacted) = self.shown(&record.url) {
             record.url = redacted;
-            record.url_as_received = record.url_as_received.map(|url| self.shown(&url).into_owned());
+            record.url_as_received =
+                record.url_as_received.map(|url| self.shown(&url).into_owned());
         }
         let ask = |done| Job::Write { record, exhibits, done };
         answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
@@ -186,7 +195,11 @@ impl Writer {
     }
 
     /// The same, and before it what `exhibits` holds that is not kept yet.
-    pub async fn note_with(&self, notice: Notice, exhibits: Vec<Exhibit>) -> Result<Written, WriteError> {
+    pub async fn note_with(
+        &self,
+        notice: Notice,
+        exhibits: Vec<Exhibit>,
+    ) -> Result<Written, WriteError> {
         let notice = Box::new(notice);
         let ask = |done| Job::Note { notice, exhibits, done };
         answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
@@ -241,11 +254,13 @@ impl Writer {
     /// the disk does not answer within `audit.write_timeout`, or has not before: a thread that waits for
     /// it cannot be ended, and is left behind.
     pub fn close(&self) -> Result<(), CloseError> {
-        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+        let Some(threads) = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take()
+        else {
             return Ok(());
         };
         self.bells.end.notify_one();
-        let patience = || if self.work.is_given_up() { Duration::ZERO } else { self.work.timeout() };
+        let patience =
+            || if self.work.is_given_up() { Duration::ZERO } else { self.work.timeout() };
         // The end of the writer ends the keeper, too.
         let has_ended = threads.writer.join(patience()) && threads.keeper.join(patience());
         if has_ended { Ok(()) } else { Err(CloseError) }

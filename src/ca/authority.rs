@@ -4,7 +4,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use rcgen::{CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData};
+use rcgen::{
+    CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -14,8 +16,8 @@ use super::leaf;
 use super::root::Root;
 use super::storage::{self, Storage};
 use crate::limits::CA_PREVIOUS_MAX;
-use crate::moment::Moment;
-use crate::suites::provider;
+use crate::runtime::crypto_provider::provider;
+use crate::types::timestamp::Timestamp;
 
 /// Where a CA is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub struct Authority {
 
 impl Authority {
     /// Reads the CA. Ours is made first, when there is none.
-    pub fn open(source: &Source, now: Moment) -> Result<Self, CaError> {
+    pub fn open(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         match source {
             Source::Own(dir) => {
                 let storage = Storage::lock(dir)?;
@@ -66,16 +68,18 @@ impl Authority {
     /// # Errors
     ///
     /// What would keep it from being opened, as far as it can be known before.
-    pub fn check(source: &Source, now: Moment) -> Result<Option<Self>, CaError> {
+    pub fn check(source: &Source, now: Timestamp) -> Result<Option<Self>, CaError> {
         match source {
-            Source::Own(dir) => Storage::look(dir)?.map(|storage| Self::stored(&storage, now)).transpose(),
+            Source::Own(dir) => {
+                Storage::look(dir)?.map(|storage| Self::stored(&storage, now)).transpose()
+            }
             others => Self::open(others, now).map(Some),
         }
     }
 
     /// Makes a new CA that signs from now on. The old certificate stays among those to be trusted;
     /// its key is gone. An expired CA, or one that cannot be read, is no hindrance.
-    pub fn rotate(source: &Source, now: Moment) -> Result<Self, CaError> {
+    pub fn rotate(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
         let mut trusted = certificates(&storage.certificate()).unwrap_or_default();
         trusted.retain(|certificate| !certificate.is_expired(now));
@@ -87,7 +91,7 @@ impl Authority {
     }
 
     /// Ends the overlap of a rotation: only the CA that signs is to be trusted.
-    pub fn end_overlap(source: &Source, now: Moment) -> Result<Self, CaError> {
+    pub fn end_overlap(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
         let authority = Self::stored(&storage, now)?;
         storage.replace_certificates(&authority.certificate.pem())?;
@@ -139,17 +143,21 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?.into())
     }
 
-    fn stored(storage: &Storage, now: Moment) -> Result<Self, CaError> {
+    fn stored(storage: &Storage, now: Timestamp) -> Result<Self, CaError> {
         let key = storage.key();
         Self::read(&storage.certificate(), &key, &storage::read_private(&key)?, now)
     }
 
-    fn read(file: &Path, key_file: &Path, key_pem: &str, now: Moment) -> Result<Self, CaError> {
+    fn read(file: &Path, key_file: &Path, key_pem: &str, now: Timestamp) -> Result<Self, CaError> {
         let mut found = certificates(file)?.into_iter();
-        let certificate = found.next().ok_or_else(|| CaError::unusable(file, "no certificate in it"))?;
+        let certificate =
+            found.next().ok_or_else(|| CaError::unusable(file, "no certificate in it"))?;
         let key = key_pair(key_pem).map_err(|reason| CaError::unusable(key_file, reason))?;
         if certificate.x509().public_key().subject_public_key.data != key.public_key_raw() {
-            return Err(CaError::Mismatch { certificate: file.to_owned(), key: key_file.to_owned() });
+            return Err(CaError::Mismatch {
+                certificate: file.to_owned(),
+                key: key_file.to_owned(),
+            });
         }
         certificate.check_may_sign().map_err(|reason| CaError::unusable(file, reason))?;
         let issuer = Issuer::from_ca_cert_der(certificate.der(), key)
@@ -162,12 +170,14 @@ impl Authority {
 
     /// A client finds the issuer of a leaf by its name, octet by octet. The library reads a name and
     /// writes it again, and not every foreign name comes out the same.
-    fn check_name(&self, now: Moment) -> Result<(), CaError> {
-        let probe =
-            Certificate::parse(leaf::probe(self, now)?).map_err(|it| CaError::unusable(&self.file, it))?;
+    fn check_name(&self, now: Timestamp) -> Result<(), CaError> {
+        let probe = Certificate::parse(leaf::probe(self, now)?)
+            .map_err(|it| CaError::unusable(&self.file, it))?;
         if probe.x509().issuer().as_raw() != self.certificate.x509().subject().as_raw() {
-            let reason =
-                format!("the name \"{}\" cannot be repeated as an issuer", self.certificate.subject());
+            let reason = format!(
+                "the name \"{}\" cannot be repeated as an issuer",
+                self.certificate.subject()
+            );
             return Err(CaError::unusable(&self.file, reason));
         }
         Ok(())
@@ -198,7 +208,9 @@ impl Source {
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").field("subject", &self.certificate.subject()).finish_non_exhaustive()
+        f.debug_struct("Authority")
+            .field("subject", &self.certificate.subject())
+            .finish_non_exhaustive()
     }
 }
 
@@ -212,7 +224,7 @@ fn certificates(file: &Path) -> Result<Vec<Certificate>, CaError> {
 }
 
 fn key_pair(pem: &str) -> Result<KeyPair, String> {
-    let key =
-        PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| format!("no key in it: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| format!("no key in it: {error}"))?;
     KeyPair::try_from(&key).map_err(|error| format!("the key cannot be used: {error}"))
 }

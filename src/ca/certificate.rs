@@ -11,7 +11,7 @@ use time::macros::format_description;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
@@ -20,15 +20,16 @@ const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 pub struct Certificate {
     der: CertificateDer<'static>,
     subject: String,
-    not_before: Moment,
-    not_after: Moment,
+    not_before: Timestamp,
+    not_after: Timestamp,
     is_self_issued: bool,
 }
 
 impl Certificate {
     pub(super) fn parse(der: CertificateDer<'static>) -> Result<Self, String> {
         let x509 = x509(&der)?;
-        let moment = |seconds: i64| Moment::from_millis(u64::try_from(seconds).unwrap_or(0) * 1000);
+        let moment =
+            |seconds: i64| Timestamp::from_millis(u64::try_from(seconds).unwrap_or(0) * 1000);
         Ok(Self {
             subject: x509.subject().to_string(),
             not_before: moment(x509.validity().not_before.timestamp()),
@@ -47,23 +48,24 @@ impl Certificate {
         &self.subject
     }
 
-    pub const fn not_before(&self) -> Moment {
+    pub const fn not_before(&self) -> Timestamp {
         self.not_before
     }
 
-    pub const fn not_after(&self) -> Moment {
+    pub const fn not_after(&self) -> Timestamp {
         self.not_after
     }
 
-    pub fn is_expired(&self, now: Moment) -> bool {
+    pub fn is_expired(&self, now: Timestamp) -> bool {
         now > self.not_after
     }
 
     /// Why it does not hold at this moment; `None` while it does. What it signs would be refused by every
     /// client (RFC 5280 §6.1.3).
-    pub fn invalidity(&self, now: Moment) -> Option<String> {
-        let said =
-            |what: &str, date| Some(format!("the CA \"{}\" {what} {}", self.subject, print_date(date)));
+    pub fn invalidity(&self, now: Timestamp) -> Option<String> {
+        let said = |what: &str, date| {
+            Some(format!("the CA \"{}\" {what} {}", self.subject, print_date(date)))
+        };
         if self.is_expired(now) {
             said("expired on", self.not_after)
         } else if now < self.not_before {
@@ -74,13 +76,14 @@ impl Certificate {
     }
 
     /// Whole days until it expires; zero on the last day and after it.
-    pub fn days_left(&self, now: Moment) -> u64 {
+    pub fn days_left(&self, now: Timestamp) -> u64 {
         now.until(self.not_after).as_secs() * 1000 / DAY_MILLIS
     }
 
     /// SHA-256 over the whole certificate, as other tools print it: `AB:CD:…`.
     pub fn fingerprint(&self) -> String {
-        let pairs: Vec<_> = Sha256::digest(&self.der).iter().map(|octet| format!("{octet:02X}")).collect();
+        let pairs: Vec<_> =
+            Sha256::digest(&self.der).iter().map(|octet| format!("{octet:02X}")).collect();
         pairs.join(":")
     }
 
@@ -129,7 +132,7 @@ fn x509(der: &[u8]) -> Result<X509Certificate<'_>, String> {
 }
 
 /// The day of a moment in UTC: `2026-11-20`.
-pub fn print_date(moment: Moment) -> String {
+pub fn print_date(moment: Timestamp) -> String {
     let seconds = i64::try_from(moment.millis() / 1000).unwrap_or(i64::MAX);
     let date = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::MAX);
     date.format(format_description!("[year]-[month]-[day]")).expect("a date has these parts")

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What to do about a CA that has expired.
-pub const CURE: &str = "`courtesy ca rotate` makes another, and one of your own is replaced in its files";
+pub const CURE: &str =
+    "`courtesy ca rotate` makes another, and one of your own is replaced in its files";
 
 /// Why a CA cannot be used.
 #[derive(Debug, thiserror::Error)]

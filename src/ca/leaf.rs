@@ -16,18 +16,18 @@ use super::authority::Authority;
 use super::error::MintError;
 use super::root::{date, named, params};
 use super::tickets::HostTickets;
-use crate::clock::SystemClock;
 use crate::limits::LEAF_LIFE;
-use crate::moment::Moment;
-use crate::origin::Host;
-use crate::suites::provider;
+use crate::runtime::clock::SystemClock;
+use crate::runtime::crypto_provider::provider;
+use crate::types::origin::Host;
+use crate::types::timestamp::Timestamp;
 
 /// How a handshake for one host is answered, and until when.
 #[derive(Debug)]
 pub(super) struct Leaf {
     pub config: Arc<ServerConfig>,
-    made_at: Moment,
-    renew_at: Moment,
+    made_at: Timestamp,
+    renew_at: Timestamp,
 }
 
 /// Makes leaves, all with one key.
@@ -42,7 +42,7 @@ pub(super) struct Mint {
 impl Leaf {
     /// Before two thirds of its life are over; and not before it began, as after a clock that was
     /// wrong has been put right.
-    pub fn is_fresh(&self, now: Moment) -> bool {
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
         self.made_at <= now && now < self.renew_at
     }
 }
@@ -56,7 +56,12 @@ impl Mint {
         Ok(Self { key, signing_key, provider: Arc::new(provider), tickets: Ticketer::new()? })
     }
 
-    pub fn leaf(&self, authority: &Authority, host: &Host, now: Moment) -> Result<Leaf, MintError> {
+    pub fn leaf(
+        &self,
+        authority: &Authority,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<Leaf, MintError> {
         let ends = authority.certificate().not_after().min(now.plus(LEAF_LIFE));
         let certificate = sign(authority, &self.provider, &self.key, host, now)?;
         let chain = std::iter::once(certificate).chain(authority.chain()).collect();
@@ -66,7 +71,11 @@ impl Mint {
 
     /// TLS 1.2 and 1.3; sessions are resumed by ticket, so nothing is kept for them here; no early
     /// data, which could be replayed.
-    fn config(&self, chain: Vec<CertificateDer<'static>>, host: &Host) -> Result<ServerConfig, MintError> {
+    fn config(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        host: &Host,
+    ) -> Result<ServerConfig, MintError> {
         let certified = CertifiedKey::new(chain, Arc::clone(&self.signing_key));
         let mut config =
             ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::new(SystemClock))
@@ -86,7 +95,10 @@ impl Mint {
 }
 
 /// A leaf that nobody is shown, of a moment at which the CA is valid.
-pub(super) fn probe(authority: &Authority, now: Moment) -> Result<CertificateDer<'static>, MintError> {
+pub(super) fn probe(
+    authority: &Authority,
+    now: Timestamp,
+) -> Result<CertificateDer<'static>, MintError> {
     let ca = authority.certificate();
     let now = now.max(ca.not_before()).min(ca.not_after());
     let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
@@ -98,7 +110,7 @@ fn sign(
     provider: &CryptoProvider,
     key: &KeyPair,
     host: &Host,
-    now: Moment,
+    now: Timestamp,
 ) -> Result<CertificateDer<'static>, MintError> {
     let ca = authority.certificate();
     if let Some(invalidity) = ca.invalidity(now) {
@@ -112,7 +124,11 @@ fn sign(
 
 /// A server, by one name, and nothing else. The subject says nothing: the name is in the SAN alone,
 /// where clients look, and a long one would not fit a common name.
-fn leaf_params(provider: &CryptoProvider, host: &Host, now: Moment) -> Result<CertificateParams, MintError> {
+fn leaf_params(
+    provider: &CryptoProvider,
+    host: &Host,
+    now: Timestamp,
+) -> Result<CertificateParams, MintError> {
     let mut params = params(provider, now, LEAF_LIFE)?;
     params.distinguished_name = named("courtesy");
     params.subject_alt_names = vec![match host {

@@ -13,10 +13,10 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::authority::{Authority, Source};
 use super::error::{CURE, CaError, MintError};
 use super::leaf::{Leaf, Mint};
-use crate::clock::Clock;
 use crate::limits::LEAVES_MINTED_AT_ONCE_MAX;
-use crate::moment::Moment;
-use crate::origin::Host;
+use crate::runtime::clock::Clock;
+use crate::types::origin::Host;
+use crate::types::timestamp::Timestamp;
 
 /// The leaves of a process, and the CA that signs them.
 #[derive(Debug)]
@@ -62,7 +62,11 @@ struct Counters {
 
 impl Leaves {
     /// Opens the CA (ours is made when there is none) and keeps at most `entries_max` leaves.
-    pub fn open(source: Source, clock: Arc<dyn Clock>, entries_max: NonZeroUsize) -> Result<Self, CaError> {
+    pub fn open(
+        source: Source,
+        clock: Arc<dyn Clock>,
+        entries_max: NonZeroUsize,
+    ) -> Result<Self, CaError> {
         let authority = Arc::new(Authority::open(&source, clock.wall())?);
         Ok(Self {
             clock,
@@ -98,7 +102,9 @@ impl Leaves {
         let invalidity = self.invalidity();
         let was_said = self.is_refusal_said.swap(invalidity.is_some(), Ordering::Relaxed);
         if let Some(invalidity) = invalidity.as_ref().filter(|_| !was_said) {
-            tracing::warn!("HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}");
+            tracing::warn!(
+                "HTTPS is not intercepted, and CONNECT is refused: {invalidity}; {CURE}"
+            );
         }
         invalidity
     }
@@ -153,10 +159,13 @@ impl Leaves {
     }
 
     /// The place of a host's leaf, and who is to sign if it is empty.
-    fn place(&self, host: &Host, now: Moment) -> (Place, Arc<Authority>) {
+    fn place(&self, host: &Host, now: Timestamp) -> (Place, Arc<Authority>) {
         let mut shelf = self.shelf();
         let authority = Arc::clone(&shelf.authority);
-        let held = shelf.places.get(host).filter(|place| place.get().is_none_or(|leaf| leaf.is_fresh(now)));
+        let held = shelf
+            .places
+            .get(host)
+            .filter(|place| place.get().is_none_or(|leaf| leaf.is_fresh(now)));
         if let Some(place) = held.cloned() {
             count(&self.counters.hits);
             return (place, authority);
@@ -171,7 +180,12 @@ impl Leaves {
         (place, authority)
     }
 
-    async fn make(&self, authority: Arc<Authority>, host: &Host, now: Moment) -> Result<Leaf, MintError> {
+    async fn make(
+        &self,
+        authority: Arc<Authority>,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<Leaf, MintError> {
         let _turn = self.turns.acquire().await.map_err(|_| MintError::Aborted)?;
         let leaf = if authority.signs_at_once() {
             // Of a crowd of new hosts few have their leaves made before everybody else has a turn.

@@ -1,13 +1,15 @@
 //! A new CA: its key and the certificate that it signs itself with.
 
-use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
+};
 use rustls::crypto::CryptoProvider;
 use time::{Duration, OffsetDateTime};
 
 use super::certificate::print_date;
 use super::error::MintError;
 use crate::limits::{CA_LIFE, CERTIFICATE_BACKDATE, SERIAL_OCTETS};
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// A CA as it is written to its files.
 pub(super) struct Root {
@@ -19,14 +21,18 @@ pub(super) struct Root {
 impl Root {
     /// RFC 5280 §4.2.1: what strict clients want to see in a CA is there and critical where it has
     /// to be; no path below it, so that nothing it signs can sign.
-    pub fn new(provider: &CryptoProvider, now: Moment) -> Result<Self, MintError> {
+    pub fn new(provider: &CryptoProvider, now: Timestamp) -> Result<Self, MintError> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(provider, now, CA_LIFE)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         // Told apart by people: the day, and the beginning of the key's identifier.
         let identifier = params.key_identifier(&key);
-        let name = format!("courtesy CA {} {}", print_date(now), crate::text::hex(&identifier[..3]));
+        let name = format!(
+            "courtesy CA {} {}",
+            print_date(now),
+            crate::types::sanitize::hex(&identifier[..3])
+        );
         params.distinguished_name = named(&name);
         let certificate = params.self_signed(&key)?;
         Ok(Self { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
@@ -37,7 +43,7 @@ impl Root {
 /// life that began a little ago.
 pub(super) fn params(
     provider: &CryptoProvider,
-    now: Moment,
+    now: Timestamp,
     life: std::time::Duration,
 ) -> Result<CertificateParams, MintError> {
     let mut params = CertificateParams::default();
@@ -65,7 +71,7 @@ pub(super) fn named(common_name: &str) -> DistinguishedName {
 }
 
 /// For a broken clock, a date at one of the ends of what a certificate can say.
-pub(super) fn date(moment: Moment) -> OffsetDateTime {
+pub(super) fn date(moment: Timestamp) -> OffsetDateTime {
     let latest = time::macros::datetime!(9000-01-01 00:00 UTC);
     let since_epoch = Duration::milliseconds(i64::try_from(moment.millis()).unwrap_or(i64::MAX));
     OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(latest).min(latest)

@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::CaError;
-use crate::files;
 use crate::limits::NAMED_FILE_OCTETS_MAX;
-use crate::private::{self, Found};
+use crate::runtime::files;
+use crate::runtime::secret_file::{self, Found};
 
 /// The directory of a CA, locked.
 pub(super) struct Storage {
@@ -25,12 +25,15 @@ impl Storage {
             fs::create_dir_all(parent).map_err(CaError::io(parent))?;
         }
         match DirBuilder::new().mode(0o700).create(dir) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(CaError::io(dir)(error)),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(CaError::io(dir)(error));
+            }
             _ => {}
         }
         let path = dir.join("lock");
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file =
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = match file {
             // A CA can be used where none can be made.
             Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => File::open(&path),
@@ -48,7 +51,9 @@ impl Storage {
         let path = dir.join("lock");
         let lock = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return files::check_makeable(dir).map_err(CaError::io(dir)).map(|()| None);
             }
             Err(error) => return Err(CaError::io(&path)(error)),
@@ -131,7 +136,7 @@ impl Storage {
 
 /// A key file that only its owner can open.
 pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
-    match private::read_text(file).map_err(CaError::io(file))? {
+    match secret_file::read_text(file).map_err(CaError::io(file))? {
         Found::Content(text) => Ok(text),
         Found::Exposed => Err(CaError::Exposed { file: file.to_owned() }),
     }
@@ -142,7 +147,7 @@ pub(super) fn read(file: &Path) -> Result<String, CaError> {
 }
 
 fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {
-    private::write_new(file, text.as_bytes(), mode).map_err(CaError::io(file))
+    secret_file::write_new(file, text.as_bytes(), mode).map_err(CaError::io(file))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
@@ -150,5 +155,5 @@ fn rename(from: &Path, to: &Path) -> Result<(), CaError> {
 }
 
 fn remove(file: &Path) -> Result<(), CaError> {
-    private::remove(file).map_err(CaError::io(file))
+    secret_file::remove(file).map_err(CaError::io(file))
 }

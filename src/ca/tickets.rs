@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::server::ProducesTickets;
 
-use crate::origin::Host;
+use crate::types::origin::Host;
 
 /// Writes the host into each ticket and takes back only its own. The library compares the server
 /// names of both handshakes, too; but a client that connects to an address sends none, and two

@@ -10,10 +10,10 @@ use super::exit::{Exit, Failure};
 use super::flags::{ConfigFlags, ServeFlags};
 use super::output::{Form, print};
 use crate::ca::CURE;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{DEFAULT_FILE, Examined, Loaded, Settings};
-use crate::moment::Moment;
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{SetupErrors, prepare};
+use crate::types::timestamp::Timestamp;
 
 #[derive(Args, Debug)]
 pub struct ConfigArgs {
@@ -106,7 +106,11 @@ fn check(examined: Examined, settings_only: bool) -> Result<(), Failure> {
 
 /// What `serve` would find wrong with the files that the settings name or, where it would start, why its CA
 /// is not valid. Of settings that are wrong themselves, nothing is said again.
-fn try_prepare(settings: &Settings, examined: &Examined, now: Moment) -> Result<Option<String>, SetupErrors> {
+fn try_prepare(
+    settings: &Settings,
+    examined: &Examined,
+    now: Timestamp,
+) -> Result<Option<String>, SetupErrors> {
     let ca = settings.ca(environment::credentials_directory().as_deref());
     match prepare(settings, &ca, now) {
         Ok(prepared) => Ok(prepared.ca_invalidity().map(str::to_owned)),
@@ -121,7 +125,9 @@ fn show(loaded: &Loaded, format: Form) -> Result<(), Failure> {
     let settings = loaded.effective();
     let text = match format {
         Form::Text => settings.iter().map(|setting| format!("{setting}\n")).collect(),
-        Form::Json => serde_json::to_string_pretty(&settings).expect("settings are plain values") + "\n",
+        Form::Json => {
+            serde_json::to_string_pretty(&settings).expect("settings are plain values") + "\n"
+        }
     };
     print(text)
 }

@@ -97,7 +97,9 @@ fn silence(proxy: SocketAddr) -> Option<String> {
 fn credentials(args: &EnvArgs, settings: &Settings) -> Result<Option<String>, Failure> {
     let Some(name) = &args.user else {
         if settings.clients.users_file.is_some() {
-            eprintln!("note: this proxy asks for credentials (clients.users_file): --user NAME puts them in");
+            eprintln!(
+                "note: this proxy asks for credentials (clients.users_file): --user NAME puts them in"
+            );
         }
         return Ok(None);
     };

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use crate::admin::control::ControlError;
 use crate::admin::{self, TokenError};
 use crate::audit::OpenError;
+use crate::audit::read::ScanError;
 use crate::ca::CaError;
 use crate::clients::UsersError;
 use crate::config::Refusal;
 use crate::egress::RootsError;
-use crate::review::ScanError;
 use crate::server::{self, SetupError, SetupErrors};
 use crate::store::disk;
 

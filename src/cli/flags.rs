@@ -9,8 +9,8 @@ use clap::Args;
 use super::environment;
 use super::output::quoted;
 use crate::config::{
-    AdminAddress, Change, Examined, Loaded, Override, Refusal, Whereabouts, examine, load, parse_proxy,
-    whereabouts,
+    AdminAddress, Change, Examined, Loaded, Override, Refusal, Whereabouts, examine, load,
+    parse_proxy, whereabouts,
 };
 
 /// What "private" means to --allow-private: loopback and the private blocks, and not link-local,
@@ -75,7 +75,8 @@ pub struct ServeFlags {
 impl StateFlags {
     /// The flags that were given, to be given again to another command: each behind a blank.
     pub fn again(&self) -> String {
-        let config = self.config.as_ref().map(|file| ("--config", file.to_string_lossy().into_owned()));
+        let config =
+            self.config.as_ref().map(|file| ("--config", file.to_string_lossy().into_owned()));
         let state_dir = self.state_dir.as_ref().map(|dir| ("--state-dir", dir.clone()));
         config
             .into_iter()
@@ -118,7 +119,11 @@ impl ConfigFlags {
     }
 
     /// The same, with what goes before every flag.
-    pub fn load_with(&self, serve: Option<&ServeFlags>, more: &[Override]) -> Result<Loaded, Refusal> {
+    pub fn load_with(
+        &self,
+        serve: Option<&ServeFlags>,
+        more: &[Override],
+    ) -> Result<Loaded, Refusal> {
         let overrides = [&self.overrides_of(serve), more].concat();
         self.state.load_with(&overrides)
     }

@@ -73,8 +73,10 @@ pub fn run(args: &HealthArgs) -> Result<Exit, Failure> {
     let mut failed = Vec::new();
     for target in &targets {
         let AdminAddress::At(address) = target.admin else {
-            let problem =
-                format!("there is no admin listener to ask: listen.admin is \"off\" ({})", target.from);
+            let problem = format!(
+                "there is no admin listener to ask: listen.admin is \"off\" ({})",
+                target.from
+            );
             return Err(anyhow!(problem)).or_exit(Exit::Configuration);
         };
         match target.ask(address, args.live) {
@@ -86,14 +88,16 @@ pub fn run(args: &HealthArgs) -> Result<Exit, Failure> {
             break;
         }
     }
-    failed.extend(found.problem.map(|problem| format!("not all settings could be read: {problem}")));
+    failed
+        .extend(found.problem.map(|problem| format!("not all settings could be read: {problem}")));
     let remedy = "start it with `courtesy serve`, or say where it is with --state-dir or --admin";
     Err(anyhow!("{}; {remedy}", failed.join("; "))).or_exit(Exit::Unavailable)
 }
 
 /// What to ask, in this order.
 fn targets(flag: Option<SocketAddr>, found: &Whereabouts) -> Vec<Target> {
-    let running = found.state_dirs.iter().find_map(|dir| Some((dir, RunFile::read(dir).ok().flatten()?)));
+    let running =
+        found.state_dirs.iter().find_map(|dir| Some((dir, RunFile::read(dir).ok().flatten()?)));
     let token_file = match &running {
         Some((_, running)) => running.token_file.clone(),
         None => found.token_file.clone(),
@@ -126,17 +130,22 @@ fn targets(flag: Option<SocketAddr>, found: &Whereabouts) -> Vec<Target> {
 impl Target {
     fn ask(&self, address: SocketAddr, live: bool) -> Result<http::Answer, String> {
         let reached = reachable(address);
-        let (path, fields) = if live { ("/healthz", String::new()) } else { ("/readyz", self.fields()) };
+        let (path, fields) =
+            if live { ("/healthz", String::new()) } else { ("/readyz", self.fields()) };
         let gone = if self.is_stale { ", which no longer runs" } else { "" };
         http::get(reached, &format!("http://{reached}{path}"), &fields)
-            .map_err(|error| format!("nothing answers at {reached} ({}{gone}): {error}", self.from))?
+            .map_err(|error| {
+                format!("nothing answers at {reached} ({}{gone}): {error}", self.from)
+            })?
             .ok_or_else(|| format!("what answers at {reached} ({}) does not speak HTTP", self.from))
     }
 
     /// The token, where there is one. Without it the status is told as well, and that is what is asked.
     fn fields(&self) -> String {
         match self.token_file.as_deref().map(read_token).transpose() {
-            Ok(token) => token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default(),
+            Ok(token) => {
+                token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default()
+            }
             Err(error) => {
                 eprintln!("note: asking without the token, so no reasons are shown: {error}");
                 String::new()
@@ -150,7 +159,9 @@ fn report(address: SocketAddr, live: bool, answer: &http::Answer) -> Result<Exit
         print(&answer.body)?;
     } else {
         let readiness: Readiness = serde_json::from_str(&answer.body)
-            .map_err(|_| anyhow!("what answers at {address} is no courtesy: {}", answer.status_line()))
+            .map_err(|_| {
+                anyhow!("what answers at {address} is no courtesy: {}", answer.status_line())
+            })
             .or_exit(Exit::Unavailable)?;
         print(readiness.lines())?;
     }
@@ -159,7 +170,8 @@ fn report(address: SocketAddr, live: bool, answer: &http::Answer) -> Result<Exit
 
 impl Readiness {
     fn lines(&self) -> String {
-        let reasons = self.reasons.iter().map(|reason| format!("  {}: {}\n", reason.part, reason.problem));
+        let reasons =
+            self.reasons.iter().map(|reason| format!("  {}: {}\n", reason.part, reason.problem));
         format!("{}\n{}", self.status.replace('_', " "), reasons.collect::<String>())
     }
 }

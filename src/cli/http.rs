@@ -46,7 +46,8 @@ pub fn get(address: SocketAddr, url: &str, fields: &str) -> io::Result<Option<An
     stream.set_read_timeout(Some(PATIENCE))?;
     let host = url.split('/').nth(2).unwrap_or_default();
     // In one piece: who does not like its beginning may not wait for its end.
-    let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+    let request =
+        format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut octets = Vec::new();
     // What came before an error, or the end of patience, may be enough.
@@ -61,10 +62,13 @@ mod tests {
     #[test]
     fn an_answer_of_ours_is_known_by_its_proxy_status() {
         let ours =
-            Answer::parse(b"HTTP/1.1 403 Forbidden\r\nProxy-Status: courtesy; error=x\r\n\r\n").unwrap();
+            Answer::parse(b"HTTP/1.1 403 Forbidden\r\nProxy-Status: courtesy; error=x\r\n\r\n")
+                .unwrap();
         assert!(ours.is_ours());
         assert_eq!(ours.status, 403);
-        let other = Answer::parse(b"HTTP/1.0 400 Bad Request\r\nServer: squid\r\n\r\nproxy-status: courtesy");
+        let other = Answer::parse(
+            b"HTTP/1.0 400 Bad Request\r\nServer: squid\r\n\r\nproxy-status: courtesy",
+        );
         assert!(!other.unwrap().is_ours());
         assert!(Answer::parse(b"SSH-2.0-OpenSSH_9.2\r\n").is_none());
     }

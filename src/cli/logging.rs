@@ -54,7 +54,11 @@ fn begin(format: LogFormat, targets: Targets) -> Option<Level> {
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(stderr).boxed(),
         LogFormat::Text => {
             let colour = stderr().is_terminal() && !environment::is_set("NO_COLOR");
-            fmt::layer().with_ansi(colour).with_target(false).with_writer(|| OneLine(stderr())).boxed()
+            fmt::layer()
+                .with_ansi(colour)
+                .with_target(false)
+                .with_writer(|| OneLine(stderr()))
+                .boxed()
         }
     };
     // A failure means that somebody has started logging before us, as tests do.

@@ -54,11 +54,12 @@ impl NoProxy {
     /// itself otherwise.
     pub fn of_java(&self) -> String {
         let loopback = LOOPBACK_OF_JAVA.iter().filter(|_| !self.proxy_loopback);
-        let named =
-            self.named().filter(|host| *host != NOT_LOOPBACK).map(|host| match host.strip_prefix('.') {
+        let named = self.named().filter(|host| *host != NOT_LOOPBACK).map(|host| {
+            match host.strip_prefix('.') {
                 Some(domain) => format!("*.{domain}"),
                 None => host.to_owned(),
-            });
+            }
+        });
         loopback.map(ToString::to_string).chain(named).collect::<Vec<_>>().join("|")
     }
 
@@ -74,7 +75,10 @@ mod tests {
     #[test]
     fn loopback_is_left_out_beside_what_the_user_names() {
         let mut list = NoProxy { hosts: "intranet, .internal".into(), proxy_loopback: false };
-        assert_eq!(list.variable(), "localhost,.localhost,127.0.0.1,127.0.0.0/8,intranet,.internal");
+        assert_eq!(
+            list.variable(),
+            "localhost,.localhost,127.0.0.1,127.0.0.0/8,intranet,.internal"
+        );
         assert_eq!(list.of_java(), "localhost|*.localhost|127.*|[::1]|intranet|*.internal");
         list.proxy_loopback = true;
         assert_eq!(list.variable(), "<-loopback>,intranet,.internal");

@@ -34,6 +34,7 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 
 /// A word as a shell reads it: plain where it can be.
 pub fn quoted(word: &str) -> String {
-    let plain = word.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"/._-+,:@".contains(&octet));
+    let plain =
+        word.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"/._-+,:@".contains(&octet));
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

@@ -9,9 +9,9 @@ use super::environment;
 use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, How, Writer};
 use crate::ca::CURE;
-use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::proxy::{Counts, Tally};
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{Lifecycle, Listeners, Server, assemble};
 
 /// Serving; dropped, it drains and ends.

@@ -7,7 +7,8 @@ use lru::LruCache;
 
 use super::Key;
 use crate::limits::{
-    ATTEMPT_WAIT_MAX, ATTEMPT_WAIT_MIN, ATTEMPTS_FORGOTTEN_AFTER, ATTEMPTS_FREE, ATTEMPTS_REMEMBERED_MAX,
+    ATTEMPT_WAIT_MAX, ATTEMPT_WAIT_MIN, ATTEMPTS_FORGOTTEN_AFTER, ATTEMPTS_FREE,
+    ATTEMPTS_REMEMBERED_MAX,
 };
 
 #[derive(Debug)]
@@ -44,7 +45,8 @@ impl Attempts {
 
     /// Whether `key` has been wrong before, and not long ago.
     pub fn has_failed(&self, key: &Key, now: Instant) -> bool {
-        let is_recent = |failures: &Failures| now.duration_since(failures.last) <= ATTEMPTS_FORGOTTEN_AFTER;
+        let is_recent =
+            |failures: &Failures| now.duration_since(failures.last) <= ATTEMPTS_FORGOTTEN_AFTER;
         self.0.peek(key).is_some_and(is_recent)
     }
 
@@ -64,7 +66,7 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use crate::runtime::clock;
 
     fn key(last: u8) -> Key {
         Key::of([192, 0, 2, last].into())

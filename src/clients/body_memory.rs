@@ -75,7 +75,11 @@ impl BodyMemory {
     /// A budget of so many octets.
     pub fn new(limit: usize) -> Self {
         let state = State { limit, held: 0, clients: HashMap::default() };
-        Self { state: Mutex::new(state), waits: AtomicU64::new(0), is_short: AtomicBool::new(false) }
+        Self {
+            state: Mutex::new(state),
+            waits: AtomicU64::new(0),
+            is_short: AtomicBool::new(false),
+        }
     }
 
     /// Another budget. What is held stays held.
@@ -90,7 +94,12 @@ impl BodyMemory {
     /// [`TurnedAway::TooManyRequests`] where it has as many; where there is no room,
     /// [`TurnedAway::ClientMemory`] for a client that holds most of what is held, and [`TurnedAway::Memory`] for
     /// any other.
-    pub fn begin(self: &Arc<Self>, key: Key, octets: usize, requests_max: usize) -> Result<Held, TurnedAway> {
+    pub fn begin(
+        self: &Arc<Self>,
+        key: Key,
+        octets: usize,
+        requests_max: usize,
+    ) -> Result<Held, TurnedAway> {
         let taken = self.state().take(&key, octets, LEAST_SHARE, Some(requests_max));
         match taken {
             Ok(()) => Ok(Held { key, octets, is_request: true, memory: Arc::clone(self) }),
@@ -256,7 +265,10 @@ mod tests {
         let memory = Arc::new(BodyMemory::new(LIMIT));
         let first = all(&memory, &client(1));
         assert_eq!(first.len(), LIMIT / EACH / 8 * 7);
-        assert_eq!(memory.begin(client(1), EACH, usize::MAX).err(), Some(TurnedAway::ClientMemory(LIMIT)));
+        assert_eq!(
+            memory.begin(client(1), EACH, usize::MAX).err(),
+            Some(TurnedAway::ClientMemory(LIMIT))
+        );
         let (mut others, mut least) = (Vec::new(), usize::MAX);
         for number in 2..5 {
             let held = all(&memory, &client(number));
@@ -264,7 +276,10 @@ mod tests {
             others.push(held);
         }
         assert!(least > 0, "none of three more is kept out");
-        assert_eq!(memory.begin(client(4), EACH, usize::MAX).err(), Some(TurnedAway::Memory(LIMIT)));
+        assert_eq!(
+            memory.begin(client(4), EACH, usize::MAX).err(),
+            Some(TurnedAway::Memory(LIMIT))
+        );
         drop((first, others));
         assert_eq!(memory.counts(), (0, LIMIT));
         assert!(memory.state().clients.is_empty());

@@ -77,25 +77,34 @@ impl Door {
     /// of one client the process has means for, whatever is set.
     pub fn receive(self: &Arc<Self>, client: IpAddr, share: usize) -> Option<Reception> {
         let clients = self.clients.load();
-        let (place, turned_away) = match self.counts.note(self.admit(&clients, client.to_canonical(), share))
-        {
-            Ok(place) => (Some(place), None),
-            Err(turned_away) if enter(&self.turned_away, TURNED_AWAY_MAX) => (None, Some(turned_away)),
-            Err(_) => return None,
-        };
+        let (place, turned_away) =
+            match self.counts.note(self.admit(&clients, client.to_canonical(), share)) {
+                Ok(place) => (Some(place), None),
+                Err(turned_away) if enter(&self.turned_away, TURNED_AWAY_MAX) => {
+                    (None, Some(turned_away))
+                }
+                Err(_) => return None,
+            };
         Some(Reception { door: Arc::clone(self), _place: place, turned_away })
     }
 
     fn admit(&self, clients: &Clients, client: IpAddr, share: usize) -> Result<Place, TurnedAway> {
         clients.check(client)?;
         let max = clients.per_client_max.min(share);
-        let place = self.connections.take(Key::of(client), max).ok_or(TurnedAway::TooManyConnections(max))?;
+        let place = self
+            .connections
+            .take(Key::of(client), max)
+            .ok_or(TurnedAway::TooManyConnections(max))?;
         let max = clients.connections_max;
         enter(&self.served, max).then_some(place).ok_or(TurnedAway::Full(max))
     }
 
     /// Who sends a request with these fields from `address`, by name where users are asked for it.
-    pub async fn authenticate(&self, address: IpAddr, fields: &HeaderMap) -> Result<Client, TurnedAway> {
+    pub async fn authenticate(
+        &self,
+        address: IpAddr,
+        fields: &HeaderMap,
+    ) -> Result<Client, TurnedAway> {
         let users = {
             let clients = self.clients.load();
             self.counts.note(clients.check(address))?;
@@ -171,7 +180,9 @@ impl Clients {
 
 /// Whether there was room for one more.
 fn enter(count: &AtomicUsize, max: usize) -> bool {
-    count.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < max).then_some(now + 1)).is_ok()
+    count
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < max).then_some(now + 1))
+        .is_ok()
 }
 
 impl Drop for Reception {

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::password::Hash;
 use super::users::{User, Users, check_name};
-use crate::agent::Token;
 use crate::limits::NAMED_LIST_OCTETS_MAX;
 use crate::policy::mode::Mode;
-use crate::private::{self, Found};
+use crate::runtime::secret_file::{self, Found};
+use crate::types::agent::Token;
 
 const HEAD: &str = "\
 # Who may use the proxy; written by `courtesy users`, which keeps no other comments. One table for each
@@ -67,14 +67,17 @@ impl Entry {
     fn user(self, name: String) -> Result<User, String> {
         check_name(&name)?;
         let wrong = |key: &str, problem: &str| format!("{name}.{key} {problem}");
-        let password = Hash::parse(&self.password).map_err(|problem| wrong("password", &problem))?;
+        let password =
+            Hash::parse(&self.password).map_err(|problem| wrong("password", &problem))?;
         let is_refusal = |status: &StatusCode| status.is_client_error() || status.is_server_error();
         let deny_status = match self.deny_status.map(StatusCode::from_u16) {
             None => None,
             Some(Ok(status)) if is_refusal(&status) => Some(status),
             Some(_) => return Err(wrong("deny_status", "must be from 400 to 599")),
         };
-        for (key, count) in [("max_connections", self.max_connections), ("max_requests", self.max_requests)] {
+        for (key, count) in
+            [("max_connections", self.max_connections), ("max_requests", self.max_requests)]
+        {
             if count == Some(0) {
                 return Err(wrong(key, "must be at least 1"));
             }
@@ -82,7 +85,15 @@ impl Entry {
         let agent = self.agent.map(|agent| agent.parse::<Token>());
         let agent = agent.transpose().map_err(|problem| wrong("agent", &problem))?;
         let Self { mode, max_connections, max_requests, .. } = self;
-        Ok(User { name: name.into(), password, agent, mode, deny_status, max_connections, max_requests })
+        Ok(User {
+            name: name.into(),
+            password,
+            agent,
+            mode,
+            deny_status,
+            max_connections,
+            max_requests,
+        })
     }
 }
 
@@ -102,14 +113,16 @@ impl Users {
     }
 
     fn print(&self) -> String {
-        let tables: BTreeMap<&str, Entry> = self.all().map(|user| (&*user.name, Entry::of(user))).collect();
+        let tables: BTreeMap<&str, Entry> =
+            self.all().map(|user| (&*user.name, Entry::of(user))).collect();
         HEAD.to_owned() + &toml::to_string(&tables).expect("tables of plain values")
     }
 }
 
 /// A message of the parser quotes the line, and with it perhaps a hash.
 fn without_values(error: &toml::de::Error, text: &str) -> String {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line =
+        error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
     format!("{place}{}", error.message())
 }
@@ -126,9 +139,11 @@ impl Change {
     /// Reads the file, or begins with no users where there is none, and keeps others from changing
     /// it until [`Self::save`].
     pub fn begin(file: &Path) -> Result<Self, UsersError> {
-        let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory =
-            File::open(parent).and_then(|dir| dir.lock().map(|()| dir)).map_err(io_error(parent))?;
+        let parent =
+            file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory = File::open(parent)
+            .and_then(|dir| dir.lock().map(|()| dir))
+            .map_err(io_error(parent))?;
         let users = match Users::load(file) {
             Err(UsersError::Missing(_)) => Users::default(),
             users => users?,
@@ -142,18 +157,22 @@ impl Change {
         next.push(".new");
         let next = PathBuf::from(next);
         // What a crash left behind; the lock is ours.
-        private::remove(&next)
-            .and_then(|()| private::write_new(&next, self.users.print().as_bytes(), 0o600))
+        secret_file::remove(&next)
+            .and_then(|()| secret_file::write_new(&next, self.users.print().as_bytes(), 0o600))
             .map_err(io_error(&next))?;
-        fs::rename(&next, &self.file).and_then(|()| self.directory.sync_all()).map_err(io_error(&self.file))
+        fs::rename(&next, &self.file)
+            .and_then(|()| self.directory.sync_all())
+            .map_err(io_error(&self.file))
     }
 }
 
 fn read_private(file: &Path) -> Result<String, UsersError> {
-    match private::read_long_text(file, NAMED_LIST_OCTETS_MAX) {
+    match secret_file::read_long_text(file, NAMED_LIST_OCTETS_MAX) {
         Ok(Found::Content(text)) => Ok(text),
         Ok(Found::Exposed) => Err(UsersError::Exposed(file.to_owned())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(UsersError::Missing(file.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(UsersError::Missing(file.to_owned()))
+        }
         Err(error) => Err(io_error(file)(error)),
     }
 }
@@ -179,7 +198,9 @@ mod tests {
         let file = dir.path().join("users.toml");
         fs::write(&file, text).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-        let shown = |error: UsersError| error.to_string().replace(&format!("{}/", dir.path().display()), "");
+        let shown = |error: UsersError| {
+            error.to_string().replace(&format!("{}/", dir.path().display()), "")
+        };
         Users::load(&file).map_err(shown)
     }
 
@@ -224,13 +245,29 @@ mod tests {
         for (text, mode, expected) in [
             (good.clone(), 0o640, "users.toml: the hashes of passwords are open to others"),
             (good.clone(), 0o604, "run: chmod 600 users.toml"),
-            (format!("[ada]\npasword = \"{hash}\"\n"), 0o600, "users.toml: line 2: unknown field `pasword`"),
-            ("[ada]\nmode = \"observe\"\n".into(), 0o600, "users.toml: line 1: missing field `password`"),
+            (
+                format!("[ada]\npasword = \"{hash}\"\n"),
+                0o600,
+                "users.toml: line 2: unknown field `pasword`",
+            ),
+            (
+                "[ada]\nmode = \"observe\"\n".into(),
+                0o600,
+                "users.toml: line 1: missing field `password`",
+            ),
             (format!("[ada]\npassword = \"{hash}\n"), 0o600, "users.toml: line 2: "),
-            ("[ada]\npassword = \"secret\"\n".into(), 0o600, "users.toml: ada.password is no PHC string"),
+            (
+                "[ada]\npassword = \"secret\"\n".into(),
+                0o600,
+                "users.toml: ada.password is no PHC string",
+            ),
             (format!("[\"a b\"]\npassword = \"{hash}\"\n"), 0o600, "cannot be a user's name"),
             (format!("{good}mode = \"watch\"\n"), 0o600, "line 3: unknown variant `watch`"),
-            (format!("{good}deny_status = 200\n"), 0o600, "ada.deny_status must be from 400 to 599"),
+            (
+                format!("{good}deny_status = 200\n"),
+                0o600,
+                "ada.deny_status must be from 400 to 599",
+            ),
             (format!("{good}max_requests = 0\n"), 0o600, "ada.max_requests must be at least 1"),
             (format!("{good}agent = \"A/1\"\n"), 0o600, "ada.agent \"A/1\" is not a product token"),
         ] {

@@ -51,7 +51,10 @@ impl Hash {
     /// A new hash, with a salt of its own: a tenth of a second of work, on purpose.
     pub fn of(password: &Password) -> Self {
         let hash = Argon2::default().hash_password(password.octets());
-        Self(hash.expect("the default parameters are sound, and the system has random numbers").to_string())
+        Self(
+            hash.expect("the default parameters are sound, and the system has random numbers")
+                .to_string(),
+        )
     }
 
     /// A hash from a file. Its cost is bounded: it is the proxy that pays.

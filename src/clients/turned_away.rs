@@ -32,7 +32,9 @@ pub enum TurnedAway {
     NoCredentials,
     #[error("the name or the password for this proxy is wrong")]
     WrongCredentials,
-    #[error("the user who opened this tunnel may not use the proxy any more, or has another password")]
+    #[error(
+        "the user who opened this tunnel may not use the proxy any more, or has another password"
+    )]
     NoLongerUser,
     #[error("wrong names or passwords for this proxy have come from this address too often")]
     TooManyAttempts(Duration),

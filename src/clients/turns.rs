@@ -75,7 +75,8 @@ impl<W> Turns<W> {
         loop {
             let place = self.waiting.iter().position(|(key, _)| self.may_take(key, max))?;
             let (key, mut waiters) = self.waiting.remove(place)?;
-            let waiter = std::iter::from_fn(|| waiters.pop_front()).find(|waiter| !has_left(waiter));
+            let waiter =
+                std::iter::from_fn(|| waiters.pop_front()).find(|waiter| !has_left(waiter));
             if !waiters.is_empty() {
                 self.waiting.push_back((key.clone(), waiters));
             }
@@ -142,7 +143,8 @@ impl<W> Turns<W> {
     /// The proxy's own doing is for all clients, so no part is kept from it.
     fn may_take(&self, client: &Key, max: usize) -> bool {
         let free = max.saturating_sub(self.in_use);
-        free > 0 && (*client == Key::Proxy || self.held_by(client) < free.saturating_mul(HELD_PER_FREE))
+        free > 0
+            && (*client == Key::Proxy || self.held_by(client) < free.saturating_mul(HELD_PER_FREE))
     }
 
     fn hold(&mut self, client: &Key) {
@@ -168,7 +170,9 @@ mod tests {
 
     #[test]
     fn one_client_leaves_an_eighth_and_two_leave_an_eighth_of_that() {
-        for (max, most) in [(1, 1), (2, 2), (8, 7), (9, 8), (16, 14), (17, 15), (256, 224), (4096, 3584)] {
+        for (max, most) in
+            [(1, 1), (2, 2), (8, 7), (9, 8), (16, 14), (17, 15), (256, 224), (4096, 3584)]
+        {
             assert_eq!(taken(&mut Turns::default(), &client(1), max), most, "{max}");
         }
         let mut turns = Turns::default();

@@ -8,9 +8,9 @@ use http::StatusCode;
 use super::Key;
 use super::credentials::Credentials;
 use super::password::{Hash, Password};
-use crate::agent::Token;
 use crate::limits::USER_NAME_OCTETS_MAX;
 use crate::policy::mode::Mode;
+use crate::types::agent::Token;
 
 /// Somebody who may use the proxy, and what is different for them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,10 +16,10 @@ use super::attempts::Attempts;
 use super::credentials::Credentials;
 use super::semaphore::{FairSemaphore, Permit};
 use super::{Key, TurnedAway, User, Users};
-use crate::clock;
 use crate::limits::{
     CREDENTIALS_KNOWN_MAX, VERIFICATION_WAIT, VERIFICATIONS_MAX, VERIFICATIONS_OF_FAILED_MAX,
 };
+use crate::runtime::clock;
 
 /// Credentials as they are remembered: a hash under a key that ends with the process.
 type Digest = [u8; 32];
@@ -50,7 +50,11 @@ struct Known {
 impl Known {
     fn of(users: &Arc<Users>) -> Self {
         let of = Arc::clone(users);
-        Self { of, right: LruCache::new(CREDENTIALS_KNOWN_MAX), wrong: LruCache::new(CREDENTIALS_KNOWN_MAX) }
+        Self {
+            of,
+            right: LruCache::new(CREDENTIALS_KNOWN_MAX),
+            wrong: LruCache::new(CREDENTIALS_KNOWN_MAX),
+        }
     }
 }
 

@@ -27,7 +27,9 @@ pub fn parse_listen(text: &str, default: u16) -> Result<SocketAddr, String> {
         None => number(text).map_or((text, Some(default)), |port| ("localhost", Some(port))),
     };
     match port {
-        Some(port) if host.eq_ignore_ascii_case("localhost") => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Some(port) if host.eq_ignore_ascii_case("localhost") => {
+            Ok((Ipv4Addr::LOCALHOST, port).into())
+        }
         Some(port) if host.is_empty() => Err(format!(
             "\"{text}\" has no address; write \"127.0.0.1:{port}\" for this machine alone, or \"0.0.0.0:{port}\" \
              for every address of it"
@@ -75,15 +77,25 @@ mod tests {
 
     #[test]
     fn what_cannot_is_refused_with_the_right_form() {
-        for text in
-            ["proxy.example:3128", "localhost:", "127.0.0.1:", "127.0.0.1:99999", "70000", "::1:x", "1.2.3:1"]
-        {
+        for text in [
+            "proxy.example:3128",
+            "localhost:",
+            "127.0.0.1:",
+            "127.0.0.1:99999",
+            "70000",
+            "::1:x",
+            "1.2.3:1",
+        ] {
             let said = parse_proxy(text).unwrap_err();
-            assert!(said.ends_with("is no address to listen on; write \"127.0.0.1:3128\""), "{said}");
+            assert!(
+                said.ends_with("is no address to listen on; write \"127.0.0.1:3128\""),
+                "{said}"
+            );
         }
         let said = parse_proxy(":8080").unwrap_err();
         assert!(
-            said.contains("\"127.0.0.1:8080\" for this machine") && said.contains("\"0.0.0.0:8080\""),
+            said.contains("\"127.0.0.1:8080\" for this machine")
+                && said.contains("\"0.0.0.0:8080\""),
             "{said}"
         );
     }

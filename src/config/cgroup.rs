@@ -36,7 +36,8 @@ fn limit_of(mount: &Path, line: &str) -> Option<(u64, PathBuf)> {
     // In a container the group may be named as the host sees it: then the mount itself is the group's.
     let group = group.trim_start_matches('/').split('/').filter(|step| *step != "..");
     let group = group.fold(root.clone(), |path, step| path.join(step));
-    let files = group.ancestors().take_while(|path| path.starts_with(&root)).map(|path| path.join(file));
+    let files =
+        group.ancestors().take_while(|path| path.starts_with(&root)).map(|path| path.join(file));
     files.filter_map(|file| Some((number(&file)?, file))).min()
 }
 
@@ -88,7 +89,11 @@ mod tests {
     fn a_container_that_sees_the_name_of_its_group_outside_reads_what_is_mounted() {
         let mounted = ("memory.max", "268435456\n");
         for groups in ["0::/kubepods/pod1/abc\n", "0::/../../abc\n", "0::/\n"] {
-            assert_eq!(limit(&[mounted], groups), Some((256 << 20, "memory.max".into())), "{groups}");
+            assert_eq!(
+                limit(&[mounted], groups),
+                Some((256 << 20, "memory.max".into())),
+                "{groups}"
+            );
         }
         for nonsense in ["", "0:", "a:b", "0::", "0::/\0\n"] {
             assert!(limit(&[], nonsense).is_none(), "{nonsense}");

@@ -2,12 +2,12 @@
 
 use super::settings::Settings;
 use super::words::{
-    Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots, Spellings,
-    Sync,
+    Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
+    Spellings, Sync,
 };
-use crate::audit::watch;
 use crate::limits::ROBOTS_TXT_OCTETS;
 use crate::policy::profile::{self, Profile};
+use crate::watch;
 use crate::{audit, egress, proxy, robots};
 
 impl Settings {
@@ -22,7 +22,8 @@ impl Settings {
         profile.redirects_max = self.robots.max_redirects;
         // Upwards only: RFC 9309 §2.5 sets the least, and each profile has its own default.
         if self.robots.max_size > ROBOTS_TXT_OCTETS as u64 {
-            profile.dialect.size_limit = usize::try_from(self.robots.max_size).unwrap_or(usize::MAX);
+            profile.dialect.size_limit =
+                usize::try_from(self.robots.max_size).unwrap_or(usize::MAX);
         }
 
         let knobs = &self.robots.knobs;

@@ -10,7 +10,7 @@ use super::settings::Settings;
 use super::shape::leaves;
 use crate::audit::Change;
 use crate::limits::{SETTING_OCTETS_MAX, SETTINGS_OCTETS_MAX};
-use crate::text::sha256_hex;
+use crate::types::sanitize::sha256_hex;
 
 impl Settings {
     /// The SHA-256, in hexadecimal, of one JSON object in canonical form (RFC 8785) with the value of every
@@ -113,7 +113,8 @@ mod tests {
     fn what_is_too_long_is_named_by_its_digest() {
         let settings = Settings { state_dir: "/state".into(), ..Settings::default() };
         let mut other = settings.clone();
-        other.egress.allow_hosts = (0..1000).map(|n| format!("{n}.example.com").parse().unwrap()).collect();
+        other.egress.allow_hosts =
+            (0..1000).map(|n| format!("{n}.example.com").parse().unwrap()).collect();
         let changes = settings.changes(&other);
         let text = serde_json::to_string(&other.egress.allow_hosts).unwrap();
         let digest = json!({ "octets": text.len(), "sha256": sha256_hex(text.as_bytes()) });

@@ -57,7 +57,10 @@ mod tests {
         let kept = other.keep_fixed(&running);
         let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
         assert_eq!(kept.len(), 8, "{kept:?}");
-        assert!(kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)), "{apart_from_mode:?}");
+        assert!(
+            kept.iter().all(|key| apart_from_mode.iter().any(|it| it == key)),
+            "{apart_from_mode:?}"
+        );
         assert_eq!(running.differences(&other), ["robots.mode"]);
     }
 }

@@ -190,9 +190,8 @@ pub fn from_flag(flag: &Override, lower: Option<Value>, shape: &Shape) -> Result
     let place = flag.flag.to_owned();
     let example = shape.at(flag.key).expect("flags name settings that exist");
     match &flag.change {
-        Change::Set(text) => {
-            typed(example, text, &place).map_err(|problem| Complaint::new(flag.key, Some(&place), problem))
-        }
+        Change::Set(text) => typed(example, text, &place)
+            .map_err(|problem| Complaint::new(flag.key, Some(&place), problem)),
         Change::SetList(items) => Ok(list(items.iter().cloned(), &place)),
         Change::Add(items) => {
             let Some(Value { kind: ValueKind::Array(mut all), .. }) = lower.clone() else {

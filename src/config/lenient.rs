@@ -8,8 +8,8 @@ use toml::de::{DeTable, DeValue};
 use super::layers::{FileLayer, variable};
 use super::load::{named_file, state_dir};
 use super::values::AdminAddress;
-use crate::files;
 use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::runtime::files;
 
 /// Where a proxy by these settings would be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,10 +32,13 @@ pub fn whereabouts(
     let (path, by) = named_file(named, &variables);
     let (file, problem) = match files::read(path, NAMED_FILE_OCTETS_MAX) {
         Ok(octets) => read(path, &String::from_utf8_lossy(&octets)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => (Vec::new(), None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
+            (Vec::new(), None)
+        }
         Err(error) => (Vec::new(), Some(format!("cannot read {}: {error}", path.display()))),
     };
-    let in_file = |key: &str| file.iter().find(|(name, _)| *name == key).map(|(_, text)| text.clone());
+    let in_file =
+        |key: &str| file.iter().find(|(name, _)| *name == key).map(|(_, text)| text.clone());
     let in_variables = |key: &str| {
         let name = variable(key);
         variables.iter().find(|(variable, _)| *variable == name).map(|(_, text)| text.clone())
@@ -62,7 +65,10 @@ fn read(path: &Path, text: &str) -> (Vec<(&'static str, String)>, Option<String>
     let problem = FileLayer::parse(path, text).err().map(|complaint| complaint.to_string());
     let (table, _) = DeTable::parse_recoverable(text);
     let keys = ["state_dir", "listen.admin", "admin.token_file"];
-    (keys.into_iter().filter_map(|key| Some((key, text_at(table.get_ref(), key)?))).collect(), problem)
+    (
+        keys.into_iter().filter_map(|key| Some((key, text_at(table.get_ref(), key)?))).collect(),
+        problem,
+    )
 }
 
 fn text_at(table: &DeTable<'_>, key: &str) -> Option<String> {
@@ -86,15 +92,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         std::fs::write(&file, text).unwrap();
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         whereabouts(Some(&file), variables, flag)
     }
 
     #[test]
     fn a_file_that_is_wrong_elsewhere_still_says_where_the_proxy_is() {
-        for wrong in
-            ["robots.profil = 1", "[robots", "mode = = 1\n", "x = \"unended\n[store]\nenabled = false"]
-        {
+        for wrong in [
+            "robots.profil = 1",
+            "[robots",
+            "mode = = 1\n",
+            "x = \"unended\n[store]\nenabled = false",
+        ] {
             let text = format!(
                 "state_dir = \"/s\"\nlisten.admin = \"127.0.0.1:9\"\nadmin.token_file = \"/t\"\n{wrong}\n"
             );

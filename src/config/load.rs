@@ -14,8 +14,8 @@ use super::settings::Settings;
 use super::shape::Shape;
 use super::sound::{self, BODY_MEMORY_MIN};
 use super::spelling::print_size;
-use crate::files;
 use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::runtime::files;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 
@@ -84,7 +84,8 @@ impl Examined {
 
     /// Whether something else than what was set stands at one of these keys.
     pub fn is_mended(&self, keys: &[&str]) -> bool {
-        let complained = |key: &str| self.complaints.iter().any(|complaint| is_within(&complaint.key, key));
+        let complained =
+            |key: &str| self.complaints.iter().any(|complaint| is_within(&complaint.key, key));
         keys.iter().any(|key| complained(key))
     }
 }
@@ -126,7 +127,11 @@ fn from_layers(
 
 /// The settings of a tree. Each value that cannot be read is complained of, and mended; `None` where
 /// that does not lead to settings.
-fn settings(merged: &mut Value, shape: &Shape, complaints: &mut Vec<Complaint>) -> Option<Settings> {
+fn settings(
+    merged: &mut Value,
+    shape: &Shape,
+    complaints: &mut Vec<Complaint>,
+) -> Option<Settings> {
     for _ in 0..COMPLAINTS_MAX {
         match Settings::from_merged(merged) {
             Ok(settings) => return Some(settings),
@@ -148,10 +153,13 @@ fn settings(merged: &mut Value, shape: &Shape, complaints: &mut Vec<Complaint>) 
 impl Loaded {
     /// The texts of a list as they were written, and where.
     pub(super) fn texts(&self, key: &str) -> Vec<(String, Option<String>)> {
-        let Some(Value { kind: ValueKind::Array(items), .. }) = path(&self.merged, key).pop() else {
+        let Some(Value { kind: ValueKind::Array(items), .. }) = path(&self.merged, key).pop()
+        else {
             return Vec::new();
         };
-        let text = |item: &Value| Some((item.clone().into_string().ok()?, item.origin().map(str::to_owned)));
+        let text = |item: &Value| {
+            Some((item.clone().into_string().ok()?, item.origin().map(str::to_owned)))
+        };
         items.iter().filter_map(text).collect()
     }
 }
@@ -205,8 +213,11 @@ fn merge(
         builder = builder.set_override(&key, value).expect("a plain name");
     }
     for flag in flags {
-        let lower =
-            builder.clone().build().ok().and_then(|config| path(&config.cache, flag.key).pop().cloned());
+        let lower = builder
+            .clone()
+            .build()
+            .ok()
+            .and_then(|config| path(&config.cache, flag.key).pop().cloned());
         match from_flag(flag, lower, shape) {
             Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
             Err(complaint) => complaints.push(complaint),
@@ -222,7 +233,8 @@ fn merge(
 /// directory; none where there is no home.
 pub(super) fn state_dir(variables: &[(String, String)]) -> Option<Value> {
     let variable = |wanted: &str| {
-        let value = variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let value =
+            variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
         value.filter(|value| !value.is_empty())
     };
     // More than one StateDirectory= are joined by colons; ours is the first.

@@ -35,8 +35,8 @@ pub use load::{Examined, Loaded, examine, load, load_text};
 pub use recorded::recorded_profile;
 pub use rules::{AgentRule, Exemption, OriginRule};
 pub use settings::{
-    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots, Settings,
-    Tls,
+    Admin, Agents, Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Outage, Robots,
+    Settings, Tls,
 };
 pub use show::Effective;
 pub use values::{AdminAddress, ContactUrl, FetchAs, Via};

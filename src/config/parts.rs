@@ -11,12 +11,13 @@ use super::settings::Settings;
 use super::values::{FetchAs, NodeName, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
-use crate::fetch::FetchIdentity;
 use crate::limits::{ATTEMPTS_BESIDE_MAX, STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN};
-use crate::origin::Origin;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
-use crate::{audit, ca, clients, egress, fetch, proxy, store};
+use crate::store::fetch;
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::Origin;
+use crate::{audit, ca, clients, egress, proxy, store};
 
 /// What a fetch may take beyond its own deadline until those who wait for it are told.
 const FETCH_GRACE: Duration = Duration::from_millis(500);

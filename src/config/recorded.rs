@@ -21,7 +21,8 @@ pub fn recorded_profile(
 ) -> Result<Profile, Refusal> {
     const PLACE: &str = "the record's profile";
     let complaint = |key: &str, problem| Complaint::new(key, Some(PLACE), problem);
-    let name: ProfileName = name.parse().map_err(|problem| Refusal(vec![complaint("", problem)]))?;
+    let name: ProfileName =
+        name.parse().map_err(|problem| Refusal(vec![complaint("", problem)]))?;
     let shape = Shape::new();
     let (mut builder, mut complaints) = (Config::builder(), Vec::new());
     for (key, text) in changes {
@@ -34,13 +35,15 @@ pub fn recorded_profile(
     if !complaints.is_empty() {
         return Err(Refusal(complaints));
     }
-    let merged = builder.build().map_err(|error| Refusal(vec![complaint("", error.to_string())]))?;
+    let merged =
+        builder.build().map_err(|error| Refusal(vec![complaint("", error.to_string())]))?;
     let row = Profile::named_in(name.as_str(), version).expect("the names are those of the table");
     let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
     let made = profile.changes_of(&row);
     let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));
-    let unused: Vec<_> =
-        unused.map(|(key, text)| complaint(key, format!("\"{text}\" changes no profile"))).collect();
+    let unused: Vec<_> = unused
+        .map(|(key, text)| complaint(key, format!("\"{text}\" changes no profile")))
+        .collect();
     if unused.is_empty() { Ok(profile) } else { Err(Refusal(unused)) }
 }
 
@@ -77,13 +80,23 @@ mod tests {
     #[test]
     fn a_record_of_an_older_version_names_the_row_that_it_was_made_by() {
         let meaning = |version, settings: &[(&str, &str)]| {
-            let changes = settings.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect();
+            let changes =
+                settings.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect();
             recorded_profile("conservative", version, &changes).unwrap().meanings.other_4xx
         };
         let shut = [("robots.knobs.status_other_4xx", "disallow")];
-        assert_eq!((meaning(1, &[]), meaning(1, &shut)), (Meaning::Unavailable, Meaning::Forbidden));
-        assert_eq!((meaning(2, &[]), meaning(VERSION + 1, &[])), (Meaning::Forbidden, Meaning::Forbidden));
-        assert_eq!(recorded_profile("google", 1, &BTreeMap::new()), Ok(Profile::named("google").unwrap()));
+        assert_eq!(
+            (meaning(1, &[]), meaning(1, &shut)),
+            (Meaning::Unavailable, Meaning::Forbidden)
+        );
+        assert_eq!(
+            (meaning(2, &[]), meaning(VERSION + 1, &[])),
+            (Meaning::Forbidden, Meaning::Forbidden)
+        );
+        assert_eq!(
+            recorded_profile("google", 1, &BTreeMap::new()),
+            Ok(Profile::named("google").unwrap())
+        );
     }
 
     #[test]
@@ -99,7 +112,8 @@ mod tests {
             ("google", "outage.after", "perhaps", "outage.after"),
             ("google", "listen.admin", "off", "listen.admin: \"off\" changes no profile"),
         ] {
-            let changes = if key.is_empty() { BTreeMap::new() } else { [(key.into(), text.into())].into() };
+            let changes =
+                if key.is_empty() { BTreeMap::new() } else { [(key.into(), text.into())].into() };
             let refusal = recorded_profile(name, VERSION, &changes).unwrap_err().to_string();
             assert!(refusal.contains(expected), "{refusal}");
         }

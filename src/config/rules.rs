@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::units;
 use super::words::{Mode, ProfileName};
-use crate::agent::Token;
-use crate::glob::Glob;
-use crate::moment::Moment;
-use crate::origin::Origin;
 use crate::policy::exemption::OriginPattern;
+use crate::types::agent::Token;
+use crate::types::glob::Glob;
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
 
 /// `[[agents.rules]]`: what holds for User-Agents that match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,5 +59,5 @@ pub struct Exemption {
     pub ticket: Option<String>,
     /// From this moment on it no longer applies.
     #[serde(with = "units::date")]
-    pub until: Moment,
+    pub until: Timestamp,
 }

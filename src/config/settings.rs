@@ -18,8 +18,8 @@ use super::words::{
     ProfileName, Roots, Spellings, Sync,
 };
 use crate::egress::Endpoints;
-use crate::origin::{Host, HostPattern};
 use crate::proxy::Protocol;
+use crate::types::origin::{Host, HostPattern};
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

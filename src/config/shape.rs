@@ -11,10 +11,10 @@ use serde_json::Value as Json;
 use super::complain::{Complaint, nearest};
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
-use crate::agent::Token;
-use crate::moment::Moment;
-use crate::origin::{Host, Origin, Scheme};
 use crate::policy::exemption::OriginPattern;
+use crate::types::agent::Token;
+use crate::types::origin::{Host, Origin, Scheme};
+use crate::types::timestamp::Timestamp;
 
 /// The kinds of all settings, as a tree of example values.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ impl Shape {
 
     /// The example at a key that may lead through lists: `agents.rules[0].token`.
     pub fn example(&self, key: &str) -> Option<&Json> {
-        key.split(['.', '[']).filter(|step| !step.is_empty()).try_fold(&self.0, |at, step| match at {
+        key.split(['.', '[']).filter(|step| !step.is_empty()).try_fold(&self.0, |at, step| match at
+        {
             Json::Array(items) => items.first(),
             table => table.get(step),
         })
@@ -74,7 +75,8 @@ impl Shape {
             | (ValueKind::I64(_), Json::Number(_))
             | (ValueKind::String(_), Json::String(_)) => {}
             (kind, example) => {
-                let problem = format!("expected {}, found {}", kind_of_example(example), kind_of(kind));
+                let problem =
+                    format!("expected {}, found {}", kind_of_example(example), kind_of(kind));
                 complaints.push(Complaint::new(key, found.origin(), problem));
             }
         }
@@ -203,7 +205,7 @@ fn example() -> Settings {
         by: "somebody".into(),
         reason: "some reason".into(),
         ticket: Some("ticket".into()),
-        until: Moment::from_millis(0),
+        until: Timestamp::from_millis(0),
     }];
     settings
 }

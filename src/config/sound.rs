@@ -11,9 +11,9 @@ use super::load::Loaded;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
 use crate::limits::LOOKUPS_MAX;
-use crate::moment::Moment;
 use crate::policy::exemption::Paths;
 use crate::policy::profile::Access;
+use crate::types::timestamp::Timestamp;
 
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
@@ -44,14 +44,22 @@ pub const BODY_MEMORY_MIN: u64 = 8 << 20;
 const OUTAGE_SHORT: Duration = Duration::from_hours(24);
 
 /// Complains of every impossible value; `place` says where a setting was set.
-pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, complaints: &mut Vec<Complaint>) {
+pub fn check(
+    settings: &Settings,
+    place: impl Fn(&str) -> Option<String>,
+    complaints: &mut Vec<Complaint>,
+) {
     let place = &place;
     let mut complain = |key: &str, problem: String, hint: Option<String>| {
         complaints.push(Complaint::new(key, place(key).as_deref(), problem).with_hint(hint));
     };
     if settings.state_dir.as_os_str().is_empty() {
         let hint = "set state_dir or give --state-dir";
-        complain("state_dir", "there is no home directory to keep state in".into(), Some(hint.into()));
+        complain(
+            "state_dir",
+            "there is no home directory to keep state in".into(),
+            Some(hint.into()),
+        );
     }
     check_listen(settings, &mut complain);
     // A port of the system's choice is for those who read it from the log line: a person at a
@@ -80,7 +88,8 @@ pub fn check(settings: &Settings, place: impl Fn(&str) -> Option<String>, compla
     let rotate_size = settings.audit.rotate_size;
     if let Some(size) = settings.audit.retain_size.0.filter(|size| *size < rotate_size) {
         let rotate_size = print_size(&rotate_size);
-        let problem = format!("{} is less than audit.rotate_size, {rotate_size}", print_size(&size));
+        let problem =
+            format!("{} is less than audit.rotate_size, {rotate_size}", print_size(&size));
         let hint = "nothing would be kept but the file that is being written";
         complain("audit.retain_size", problem, Some(hint.into()));
     }
@@ -113,8 +122,10 @@ fn check_bounds(settings: &Settings, complain: Complain<'_>) {
         }
     }
     if robots.busy_fetch_timeout > robots.fetch_timeout {
-        let problem =
-            format!("{} is longer than a fetch may take", print_duration(&robots.busy_fetch_timeout));
+        let problem = format!(
+            "{} is longer than a fetch may take",
+            print_duration(&robots.busy_fetch_timeout)
+        );
         let hint = format!("robots.fetch_timeout is {}", print_duration(&robots.fetch_timeout));
         complain("robots.busy_fetch_timeout", problem, Some(hint));
     }
@@ -126,7 +137,11 @@ fn check_listen(settings: &Settings, complain: Complain<'_>) {
     const KEY: &str = "listen.proxy";
     let addresses = &settings.listen.proxy;
     if addresses.is_empty() {
-        complain(KEY, "nothing to listen on".into(), Some("give at least one address and port".into()));
+        complain(
+            KEY,
+            "nothing to listen on".into(),
+            Some("give at least one address and port".into()),
+        );
     }
     let mut seen = HashSet::new();
     for address in addresses {
@@ -162,8 +177,7 @@ fn check_admin(settings: &Settings, any_port: bool, complain: Complain<'_>) {
     const KEY: &str = "listen.admin";
     let Some(admin) = settings.listen.admin.address() else { return };
     if !admin.ip().to_canonical().is_loopback() && settings.admin.token_file.is_none() {
-        let hint =
-            "set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"";
+        let hint = "set admin.token_file, so that not everybody may look; or write \"127.0.0.1:3129\", or \"off\"";
         complain(KEY, format!("{admin} can be reached from other machines"), Some(hint.into()));
     }
     if admin.port() == 0 && !any_port {
@@ -197,7 +211,11 @@ fn check_ca(settings: &Settings, complain: Complain<'_>) {
 fn check_outage(settings: &Settings, complain: Complain<'_>) {
     let outage = settings.profile(settings.robots.profile).outage;
     if outage.retry_min > outage.retry_max {
-        let key = if settings.outage.retry_min.is_some() { "outage.retry_min" } else { "outage.retry_max" };
+        let key = if settings.outage.retry_min.is_some() {
+            "outage.retry_min"
+        } else {
+            "outage.retry_max"
+        };
         let [min, max] = [outage.retry_min, outage.retry_max].map(|length| print_duration(&length));
         complain(key, format!("retry_min, {min}, is longer than retry_max, {max}"), None);
     }
@@ -211,7 +229,11 @@ fn check_rules(settings: &Settings, complain: Complain<'_>) {
             && rule.deny_status.is_none();
         if idle {
             let hint = "give it a token, mode, profile or deny_status";
-            complain(&format!("agents.rules[{index}]"), "changes nothing".into(), Some(hint.into()));
+            complain(
+                &format!("agents.rules[{index}]"),
+                "changes nothing".into(),
+                Some(hint.into()),
+            );
         }
     }
     let mut seen = HashSet::new();
@@ -231,7 +253,11 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
         for (name, text) in [("by", &exemption.by), ("reason", &exemption.reason)] {
             if text.trim().is_empty() {
                 let hint = "an exemption names who allowed it and why";
-                complain(&format!("exemptions[{index}].{name}"), "is empty".into(), Some(hint.into()));
+                complain(
+                    &format!("exemptions[{index}].{name}"),
+                    "is empty".into(),
+                    Some(hint.into()),
+                );
             }
         }
         for (number, path) in exemption.paths.iter().enumerate() {
@@ -245,7 +271,7 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
 
 impl Settings {
     /// What is no error and should be said at start all the same.
-    pub fn notices(&self, now: Moment) -> Vec<String> {
+    pub fn notices(&self, now: Timestamp) -> Vec<String> {
         let expired = self.exemptions.iter().filter(|exemption| exemption.until <= now);
         let expired = expired.map(|exemption| {
             format!(
@@ -275,11 +301,12 @@ impl Settings {
 
 impl Loaded {
     /// As [`Settings::notices`], with what is seen in the settings as they were written only.
-    pub fn notices(&self, now: Moment) -> Vec<String> {
+    pub fn notices(&self, now: Timestamp) -> Vec<String> {
         let mut notices = self.settings.notices(now);
         for key in ["clients.allow", "egress.allow", "egress.deny"] {
             let texts = self.texts(key);
-            let wider = texts.iter().filter_map(|(text, place)| Some((text, with_host_bits(text)?, place)));
+            let wider =
+                texts.iter().filter_map(|(text, place)| Some((text, with_host_bits(text)?, place)));
             notices.extend(wider.map(|(text, block, place)| {
                 let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
                 format!(
@@ -294,7 +321,10 @@ impl Loaded {
 /// The block that a text stands for, where it names an address within it.
 fn with_host_bits(text: &str) -> Option<IpNet> {
     // Of `[fd00::1/64]:443` and `10.0.0.5/8:443` the part before the port.
-    let block = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(block, _)| block);
+    let block = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+        .map_or(text, |(block, _)| block);
     let (address, length) = block.split_once('/')?;
     let length = length.split(':').next()?;
     let block: IpNet = format!("{address}/{length}").parse().ok()?;

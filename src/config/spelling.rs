@@ -11,28 +11,32 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
 
-use crate::moment::Moment;
-use crate::origin::{Host, Origin, Scheme, split_url};
 use crate::policy::exemption::OriginPattern;
+use crate::types::origin::{Host, Origin, Scheme, split_url};
+use crate::types::timestamp::Timestamp;
 
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(length) if length.is_zero() => Err("must be longer than nothing".into()),
-        Ok(length) if length.subsec_nanos() % 1_000_000 != 0 => {
-            Err(format!("\"{text}\" is finer than a millisecond; write whole ones, as in \"1500ms\""))
-        }
+        Ok(length) if length.subsec_nanos() % 1_000_000 != 0 => Err(format!(
+            "\"{text}\" is finer than a millisecond; write whole ones, as in \"1500ms\""
+        )),
         Ok(length) => Ok(length),
-        Err(_) => Err(format!("\"{text}\" is not a length of time; write it as \"10s\", \"5m\" or \"24h\"")),
+        Err(_) => Err(format!(
+            "\"{text}\" is not a length of time; write it as \"10s\", \"5m\" or \"24h\""
+        )),
     }
 }
 
 /// In the largest unit that says it exactly, as `duration` would be written by hand.
 pub fn print_duration(length: &Duration) -> String {
-    const UNITS: [(u128, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
+    const UNITS: [(u128, &str); 4] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
     let millis = length.as_millis();
     // A day is 24h, as in the RFC; from two days on people count in days.
-    let exact =
-        UNITS.iter().find(|(unit, name)| millis.is_multiple_of(*unit) && (*name != "d" || millis / unit > 1));
+    let exact = UNITS
+        .iter()
+        .find(|(unit, name)| millis.is_multiple_of(*unit) && (*name != "d" || millis / unit > 1));
     match exact {
         Some((unit, name)) => format!("{}{name}", millis / unit),
         None => format!("{millis}ms"),
@@ -56,20 +60,22 @@ pub fn print_size(octets: &u64) -> String {
     }
 }
 
-pub fn parse_date(text: &str) -> Result<Moment, String> {
+pub fn parse_date(text: &str) -> Result<Timestamp, String> {
     let moment = match Date::parse(text, format_description!("[year]-[month]-[day]")) {
         Ok(day) => day.next_day().map(|next| next.midnight().assume_utc()),
         Err(_) => OffsetDateTime::parse(text, &Rfc3339).ok(),
     };
     moment
         .and_then(|moment| u64::try_from(moment.unix_timestamp_nanos() / 1_000_000).ok())
-        .filter(|millis| *millis <= Moment::LAST.millis())
-        .map(Moment::from_millis)
-        .ok_or_else(|| format!("\"{text}\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\""))
+        .filter(|millis| *millis <= Timestamp::LAST.millis())
+        .map(Timestamp::from_millis)
+        .ok_or_else(|| {
+            format!("\"{text}\" is not a date; write \"2026-12-31\" or \"2026-12-31T12:00:00Z\"")
+        })
 }
 
 /// RFC 3339 in UTC.
-pub fn print_date(moment: &Moment) -> String {
+pub fn print_date(moment: &Timestamp) -> String {
     match in_utc(moment).map(|date| date.format(&Rfc3339)) {
         Some(Ok(text)) => text,
         _ => format!("{} s after 1970", moment.millis() / 1000),
@@ -77,7 +83,7 @@ pub fn print_date(moment: &Moment) -> String {
 }
 
 /// RFC 3339 has no year after 9999, which is the last also where a zone is behind UTC.
-fn in_utc(moment: &Moment) -> Option<OffsetDateTime> {
+fn in_utc(moment: &Timestamp) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(moment.millis()) * 1_000_000).ok()
 }
 
@@ -94,7 +100,9 @@ pub fn parse_host(text: &str) -> Result<Host, String> {
     let has_port = text.contains(':') && !text.ends_with(']');
     match Origin::from_authority(Scheme::Https, text) {
         Ok(origin) if !has_port => Ok(origin.host().clone()),
-        _ => Err(format!("\"{text}\" is not a host; write \"example.com\" or \"192.0.2.7\", without a port")),
+        _ => Err(format!(
+            "\"{text}\" is not a host; write \"example.com\" or \"192.0.2.7\", without a port"
+        )),
     }
 }
 
@@ -148,9 +156,11 @@ mod tests {
 
     #[test]
     fn a_host_is_a_name_or_an_address_without_port() {
-        for (text, host) in
-            [("Example.COM.", "example.com"), ("192.0.2.7", "192.0.2.7"), ("[2001:DB8::1]", "[2001:db8::1]")]
-        {
+        for (text, host) in [
+            ("Example.COM.", "example.com"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("[2001:DB8::1]", "[2001:db8::1]"),
+        ] {
             assert_eq!(parse_host(text).unwrap().to_string(), host);
         }
         for text in ["example.com:8443", "[::1]:443", "https://example.com", "", "a b"] {
@@ -166,7 +176,10 @@ mod tests {
     #[test]
     fn what_could_not_be_printed_is_refused() {
         for text in ["1us", "1500us", "1s 1ns"] {
-            assert!(parse_duration(text).unwrap_err().contains("finer than a millisecond"), "{text}");
+            assert!(
+                parse_duration(text).unwrap_err().contains("finer than a millisecond"),
+                "{text}"
+            );
         }
         for text in ["9999-12-31T23:59:59-01:00", "9999-12-31", "1969-12-30"] {
             assert!(parse_date(text).unwrap_err().contains("is not a date"), "{text}");

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::shape::{Shape, leaves};
 use super::*;
 use crate::ca::Source;
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// A configuration from a file's text, variables and flags, as a process would have it.
 struct Case<'a> {
@@ -21,10 +21,13 @@ impl Case<'_> {
         let path = dir.path().join("courtesy.toml");
         std::fs::write(&path, self.file).unwrap();
         let home = [("HOME", "/home/somebody")];
-        let variables =
-            home.iter().chain(self.variables).map(|(name, value)| (name.to_string(), value.to_string()));
-        load(Some(&path), variables, &self.flags)
-            .map_err(|refusal| refusal.to_string().replace(&format!("{}/", dir.path().display()), ""))
+        let variables = home
+            .iter()
+            .chain(self.variables)
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        load(Some(&path), variables, &self.flags).map_err(|refusal| {
+            refusal.to_string().replace(&format!("{}/", dir.path().display()), "")
+        })
     }
 }
 
@@ -51,8 +54,10 @@ fn with_variables(file: &str, variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn nothing_needs_to_be_set() {
-    let expected =
-        Settings { state_dir: "/home/somebody/.local/state/courtesy".into(), ..Settings::default() };
+    let expected = Settings {
+        state_dir: "/home/somebody/.local/state/courtesy".into(),
+        ..Settings::default()
+    };
     assert_eq!(from_file(""), expected);
 }
 
@@ -306,7 +311,11 @@ fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
             ": no setting has this name; settings are spelt COURTESY__TABLE__NAME, with two underscores each time",
         ),
         ("COURTESY__ROBOTS", "x", ": robots: is a table; set one of its settings"),
-        ("COURTESY__AGENTS__RULES", "x", ": agents.rules: a list of tables can be set in the file only"),
+        (
+            "COURTESY__AGENTS__RULES",
+            "x",
+            ": agents.rules: a list of tables can be set in the file only",
+        ),
         ("COURTESY__AGENTS__REQUIRE", "1", ": agents.require: expected true or false, found \"1\""),
         ("COURTESY__WORKERS", "0", ": workers: expected a whole number of at least 1"),
         (
@@ -322,21 +331,22 @@ fn what_is_wrong_in_the_environment_is_named_by_its_variable() {
 #[test]
 fn everything_wrong_is_said_at_once() {
     let variables = [("COURTESY__ROBOTS__MODES", "x")];
-    let said =
-        Case { file: "a = 1\n[robots]\nb = 2", variables: &variables, flags: vec![] }.load().unwrap_err();
+    let said = Case { file: "a = 1\n[robots]\nb = 2", variables: &variables, flags: vec![] }
+        .load()
+        .unwrap_err();
     assert_eq!(said.lines().count(), 4, "{said}");
 }
 
 #[test]
 fn variables_of_kubernetes_are_let_be() {
-    let variables = [("COURTESY_PORT", "tcp://10.0.0.1:3128"), ("COURTESY_SERVICE_HOST", "10.0.0.1")];
+    let variables =
+        [("COURTESY_PORT", "tcp://10.0.0.1:3128"), ("COURTESY_SERVICE_HOST", "10.0.0.1")];
     assert!(Case { file: "", variables: &variables, flags: vec![] }.load().is_ok());
 }
 
 #[test]
 fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
-    let file =
-        "workers = 1\n[robots]\nprofile = \"google\"\nmode = \"observe\"\n[egress]\nallow = [\"192.0.2.1\"]";
+    let file = "workers = 1\n[robots]\nprofile = \"google\"\nmode = \"observe\"\n[egress]\nallow = [\"192.0.2.1\"]";
     let variables = [("COURTESY__WORKERS", "2"), ("COURTESY__ROBOTS__PROFILE", "archival")];
     let flag = |key, change, flag| Override { key, change, flag };
     let flags = vec![
@@ -367,9 +377,13 @@ fn a_flag_goes_before_a_variable_and_a_variable_before_the_file() {
 
 #[test]
 fn lists_in_the_environment_are_parted_by_commas() {
-    let variables = [("COURTESY__CLIENTS__ALLOW", "10.0.0.0/8, 192.0.2.7,"), ("COURTESY__EGRESS__DENY", "")];
+    let variables =
+        [("COURTESY__CLIENTS__ALLOW", "10.0.0.0/8, 192.0.2.7,"), ("COURTESY__EGRESS__DENY", "")];
     let settings = Case { file: "", variables: &variables, flags: vec![] }.load().unwrap().settings;
-    assert_eq!(settings.clients.allow, ["10.0.0.0/8".parse().unwrap(), "192.0.2.7/32".parse().unwrap()]);
+    assert_eq!(
+        settings.clients.allow,
+        ["10.0.0.0/8".parse().unwrap(), "192.0.2.7/32".parse().unwrap()]
+    );
     assert!(settings.egress.deny.is_empty());
 }
 
@@ -419,12 +433,14 @@ fn an_exemption_that_has_ended_is_said_and_no_error() {
     let settings = from_file(
         "[[exemptions]]\norigin = \"*.example.com\"\nby = \"them\"\nreason = \"archive\"\nuntil = 2020-01-01",
     );
-    let ended = Moment::from_millis(1_577_923_200_000);
+    let ended = Timestamp::from_millis(1_577_923_200_000);
     assert_eq!(
         settings.notices(ended),
-        ["the exemption for *.example.com by them ended at 2020-01-02T00:00:00Z and no longer applies"]
+        [
+            "the exemption for *.example.com by them ended at 2020-01-02T00:00:00Z and no longer applies"
+        ]
     );
-    assert!(settings.notices(Moment::from_millis(ended.millis() - 1)).is_empty());
+    assert!(settings.notices(Timestamp::from_millis(ended.millis() - 1)).is_empty());
 }
 
 /// The documented file with its examples made live.
@@ -439,8 +455,8 @@ fn documented() -> String {
 proptest::proptest! {
     #[test]
     fn f16_every_moment_can_be_written_in_each_form(millis in proptest::prelude::any::<u64>()) {
-        use crate::moment::Moment;
-        let moment = Moment::from_millis(millis);
+        use crate::types::timestamp::Timestamp;
+        let moment = Timestamp::from_millis(millis);
         let printed = crate::audit::print_time(moment);
         proptest::prop_assert_eq!(crate::audit::parse_time(&printed), Some(moment));
         proptest::prop_assert!(super::spelling::print_date(&moment).ends_with('Z'));
@@ -449,8 +465,9 @@ proptest::proptest! {
 }
 
 fn is_setting(line: &str) -> bool {
-    line.split_once(" = ")
-        .is_some_and(|(name, _)| name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_'))
+    line.split_once(" = ").is_some_and(|(name, _)| {
+        name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_')
+    })
 }
 
 #[test]
@@ -484,7 +501,11 @@ fn the_documented_file_has_every_setting_each_with_a_sentence() {
 
     let lines: Vec<_> = documented.lines().collect();
     for pair in lines.windows(2).filter(|pair| is_setting(pair[1])) {
-        assert!(pair[0].starts_with("# ") || pair[0].starts_with("[["), "no sentence before {}", pair[1]);
+        assert!(
+            pair[0].starts_with("# ") || pair[0].starts_with("[["),
+            "no sentence before {}",
+            pair[1]
+        );
     }
 }
 
@@ -493,7 +514,9 @@ fn names(key: &str, value: &Json, found: &mut BTreeSet<String>) {
         Json::Object(table) => {
             table.iter().for_each(|(name, value)| names(&format!("{key}.{name}"), value, found))
         }
-        Json::Array(items) if items.first().is_some_and(Json::is_object) => names(key, &items[0], found),
+        Json::Array(items) if items.first().is_some_and(Json::is_object) => {
+            names(key, &items[0], found)
+        }
         _ => drop(found.insert(key.to_owned())),
     }
 }
@@ -517,7 +540,8 @@ fn what_is_shown_is_a_file_that_comes_to_the_same() {
         loaded.effective().into_iter().map(|setting| (setting.key, setting.value)).collect()
     };
     let load = |file: &str| Case { file, variables: &[], flags: vec![] }.load().unwrap();
-    let shown: String = load(file).effective().iter().map(|setting| format!("{setting}\n")).collect();
+    let shown: String =
+        load(file).effective().iter().map(|setting| format!("{setting}\n")).collect();
     assert_eq!(values(load(&shown)), values(load(file)), "{shown}");
 }
 
@@ -525,7 +549,7 @@ fn what_is_shown_is_a_file_that_comes_to_the_same() {
 fn what_is_probably_not_meant_is_noted() {
     let notices = |file: &str| {
         let loaded = Case { file, variables: &[], flags: vec![] }.load().unwrap();
-        let all = loaded.notices(Moment::from_millis(0)).join("\n");
+        let all = loaded.notices(Timestamp::from_millis(0)).join("\n");
         all.split_once("courtesy.toml").map_or(all.clone(), |(_, rest)| rest.to_owned())
     };
     for (file, expected) in [

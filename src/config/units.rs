@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 
 use super::address::parse_proxy;
 use super::spelling::{
-    parse_block, parse_date, parse_duration, parse_host, parse_origin, parse_origin_pattern, parse_size,
-    parse_status, print_date, print_duration, print_origin_pattern, print_size,
+    parse_block, parse_date, parse_duration, parse_host, parse_origin, parse_origin_pattern,
+    parse_size, parse_status, print_date, print_duration, print_origin_pattern, print_size,
 };
-use crate::moment::Moment;
-use crate::origin::{Host, Origin};
 use crate::policy::exemption::OriginPattern;
+use crate::types::origin::{Host, Origin};
+use crate::types::timestamp::Timestamp;
 
 macro_rules! unit {
     ($($(#[$meta:meta])* $name:ident: $type:ty = $parse:path, $print:path;)+) => {$(
@@ -39,7 +39,7 @@ unit! {
     /// A number of octets: `500KiB`, `64MB`.
     size: u64 = parse_size, print_size;
     /// A point in time: RFC 3339, or a date, which means its end (UTC).
-    date: Moment = parse_date, print_date;
+    date: Timestamp = parse_date, print_date;
     /// An origin: `https://example.com`.
     origin: Origin = parse_origin, ToString::to_string;
     /// An origin, or `*.example.com` for all hosts below that name.
@@ -50,11 +50,16 @@ unit! {
 pub mod listen {
     use super::*;
 
-    pub fn serialize<S: Serializer>(addresses: &[SocketAddr], serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        addresses: &[SocketAddr],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(addresses)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<SocketAddr>, D::Error> {
         /// Read one by one, so that a complaint names which it is.
         struct Address(SocketAddr);
 
@@ -80,7 +85,11 @@ pub mod blocks {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| parse_block(text)).collect::<Result<_, _>>().map_err(de::Error::custom)
+        texts
+            .iter()
+            .map(|text| parse_block(text))
+            .collect::<Result<_, _>>()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -94,7 +103,11 @@ pub mod hosts {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Host>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| parse_host(text)).collect::<Result<_, _>>().map_err(de::Error::custom)
+        texts
+            .iter()
+            .map(|text| parse_host(text))
+            .collect::<Result<_, _>>()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -118,14 +131,19 @@ pub mod count {
 pub mod count_option {
     use super::*;
 
-    pub fn serialize<S: Serializer>(count: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        count: &Option<usize>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match count {
             Some(count) => count::serialize(count, serializer),
             None => serializer.serialize_none(),
         }
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<usize>, D::Error> {
         count::deserialize(deserializer).map(Some)
     }
 }
@@ -161,14 +179,19 @@ pub mod status {
 pub mod duration_option {
     use super::*;
 
-    pub fn serialize<S: Serializer>(length: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        length: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match length {
             Some(length) => duration::serialize(length, serializer),
             None => serializer.serialize_none(),
         }
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
         duration::deserialize(deserializer).map(Some)
     }
 }
@@ -177,14 +200,19 @@ pub mod duration_option {
 pub mod status_option {
     use super::*;
 
-    pub fn serialize<S: Serializer>(status: &Option<StatusCode>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        status: &Option<StatusCode>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match status {
             Some(status) => serializer.serialize_u16(status.as_u16()),
             None => serializer.serialize_none(),
         }
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StatusCode>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<StatusCode>, D::Error> {
         status::deserialize(deserializer).map(Some)
     }
 }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::address::parse_admin;
 use super::spelling::{parse_duration, parse_size, print_duration, print_size};
-use crate::agent::Token;
 use crate::egress::Endpoints;
-use crate::glob::Glob;
-use crate::origin::HostPattern;
 use crate::proxy::Protocol;
-use crate::text;
+use crate::types::agent::Token;
+use crate::types::glob::Glob;
+use crate::types::origin::HostPattern;
+use crate::types::sanitize;
 
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl FromStr for ContactUrl {
     /// It stands in a comment (RFC 9110 §5.6.5), so it has no parentheses.
     fn from_str(text: &str) -> Result<Self, String> {
         let is_of_comment = |octet: u8| octet.is_ascii_graphic() && !b"()\\".contains(&octet);
-        let is_web = matches!(url::Url::parse(text), Ok(url) if matches!(url.scheme(), "http" | "https"));
+        let is_web =
+            matches!(url::Url::parse(text), Ok(url) if matches!(url.scheme(), "http" | "https"));
         if text.len() > CONTACT_OCTETS_MAX {
             Err(format!("a contact URL has at most {CONTACT_OCTETS_MAX} characters"))
         } else if !is_web || !text.bytes().all(is_of_comment) {
@@ -74,7 +75,7 @@ impl NodeName {
     /// The name of the host that this process runs on.
     pub fn of_host() -> Self {
         let host = rustix::system::uname();
-        Self(text::text(host.nodename().to_bytes(), NODE_OCTETS_MAX))
+        Self(sanitize::text(host.nodename().to_bytes(), NODE_OCTETS_MAX))
     }
 
     pub fn as_str(&self) -> &str {
@@ -87,10 +88,11 @@ impl FromStr for NodeName {
 
     fn from_str(name: &str) -> Result<Self, String> {
         if name.trim().is_empty() {
-            Err("is empty; write a name such as \"crawler-3\", or leave it out for the host's".into())
+            Err("is empty; write a name such as \"crawler-3\", or leave it out for the host's"
+                .into())
         } else if name.len() > NODE_OCTETS_MAX {
             Err(format!("a node's name has at most {NODE_OCTETS_MAX} octets"))
-        } else if text::shown(name, text::escape_json) != name {
+        } else if sanitize::shown(name, sanitize::escape_json) != name {
             Err("a node's name has printable characters only".into())
         } else {
             Ok(Self(name.into()))
@@ -142,10 +144,13 @@ impl FromStr for FetchAs {
         match text {
             "agent" => Ok(Self::Agent),
             "client" => {
-                Err("the field of a client is not sent any more; write \"agent\" or a User-Agent".into())
+                Err("the field of a client is not sent any more; write \"agent\" or a User-Agent"
+                    .into())
             }
             "" => Err("is empty; write \"agent\" or a User-Agent".into()),
-            _ if text.bytes().all(|octet| (0x20..0x7f).contains(&octet)) => Ok(Self::Text(text.into())),
+            _ if text.bytes().all(|octet| (0x20..0x7f).contains(&octet)) => {
+                Ok(Self::Text(text.into()))
+            }
             _ => Err("a User-Agent is printable ASCII".into()),
         }
     }
@@ -168,7 +173,9 @@ impl FromStr for Via {
             "off" => Ok(Self::Off),
             // RFC 9110 §7.6.3: a pseudonym is a token.
             _ if is_token(text, b"!#$%&'*+-.^_`|~") => Ok(Self::As(text.into())),
-            _ => Err(format!("\"{text}\" cannot stand in Via; write one word without blanks, or \"off\"")),
+            _ => Err(format!(
+                "\"{text}\" cannot stand in Via; write one word without blanks, or \"off\""
+            )),
         }
     }
 }
@@ -188,7 +195,9 @@ impl FromStr for AdminAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(Self::Off),
-            _ => parse_admin(text).map(Self::At).map_err(|problem| format!("{problem}, or \"off\"")),
+            _ => {
+                parse_admin(text).map(Self::At).map_err(|problem| format!("{problem}, or \"off\""))
+            }
         }
     }
 }
@@ -208,9 +217,9 @@ impl FromStr for Retain {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "forever" => Ok(Self(None)),
-            _ => parse_duration(text)
-                .map(|length| Self(Some(length)))
-                .map_err(|_| format!("\"{text}\" is no length of time; write \"400d\", or \"forever\"")),
+            _ => parse_duration(text).map(|length| Self(Some(length))).map_err(|_| {
+                format!("\"{text}\" is no length of time; write \"400d\", or \"forever\"")
+            }),
         }
     }
 }
@@ -250,7 +259,11 @@ impl FromStr for Glob {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("is empty and would match nothing".into()) } else { Ok(Self::new(text)) }
+        if text.is_empty() {
+            Err("is empty and would match nothing".into())
+        } else {
+            Ok(Self::new(text))
+        }
     }
 }
 
@@ -265,7 +278,8 @@ impl FromStr for HostPattern {
 }
 
 fn is_token(text: &str, also: &[u8]) -> bool {
-    !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || also.contains(&octet))
+    !text.is_empty()
+        && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || also.contains(&octet))
 }
 
 macro_rules! serde_as_text {

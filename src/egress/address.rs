@@ -93,7 +93,8 @@ impl AddressPolicy {
             IpAddr::V6(v6) => Some(embedded(v6)),
             IpAddr::V4(_) => None,
         };
-        let carried = carried.into_iter().flatten().map(|v4| SocketAddr::new(v4.into(), address.port()));
+        let carried =
+            carried.into_iter().flatten().map(|v4| SocketAddr::new(v4.into(), address.port()));
         let mut forms = std::iter::once(address).chain(carried);
         if forms.clone().any(|form| self.own.iter().any(|own| leads_to(*own, form))) {
             return Err(Prohibited::OwnListener);
@@ -137,7 +138,9 @@ fn leads_to(own: SocketAddr, address: SocketAddr) -> bool {
 fn is_of_this_machine(ip: IpAddr) -> bool {
     match UdpSocket::bind((ip, 0)) {
         Ok(_) => true,
-        Err(error) => !matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::InvalidInput),
+        Err(error) => {
+            !matches!(error.kind(), ErrorKind::AddrNotAvailable | ErrorKind::InvalidInput)
+        }
     }
 }
 

@@ -28,9 +28,9 @@ use super::pool::Pool;
 use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
 use crate::clients::{Held, Key};
-use crate::deadline::Deadline;
 use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS};
-use crate::origin::Origin;
+use crate::runtime::lazy_timer::LazyTimer;
+use crate::types::origin::Origin;
 
 /// Pieces of an answer that are held at most: one on its way out, one that follows and one being read.
 const PIECES_HELD: usize = 3;
@@ -55,7 +55,7 @@ pub struct Alone {
     /// What its larger pieces may take and, while it idles, what the engine keeps of that.
     memory: Option<Held>,
     /// Kept from answer to answer.
-    pub(super) overdue: Deadline,
+    pub(super) overdue: LazyTimer,
 }
 
 impl Alone {
@@ -90,7 +90,7 @@ impl Alone {
             signs,
             room: None,
             memory: None,
-            overdue: Deadline::new(),
+            overdue: LazyTimer::new(),
         }))
     }
 
@@ -125,7 +125,8 @@ impl Alone {
     /// Has the rest of the answer read in larger pieces, in the largest with `in_bulk`, where there is memory for them;
     /// whether there is.
     pub fn grow(&mut self, asker: &Key, in_bulk: bool) -> bool {
-        let pieces = PIECES_HELD * if in_bulk { ORIGIN_READ_BULK_OCTETS } else { ORIGIN_READ_LARGE_OCTETS };
+        let pieces =
+            PIECES_HELD * if in_bulk { ORIGIN_READ_BULK_OCTETS } else { ORIGIN_READ_LARGE_OCTETS };
         let memory = self.home().and_then(|home| home.memory().more(asker, pieces));
         let may_grow = memory.is_some();
         if may_grow {
@@ -154,8 +155,16 @@ impl Alone {
     /// Nobody is woken for what happens to it until it is used again, but by the deadline of its last answer, once.
     pub fn rest(&mut self) {
         if let Some(memory) = &mut self.memory {
-            let piece = if self.room.is_some() { ORIGIN_READ_BULK_OCTETS } else { ORIGIN_READ_LARGE_OCTETS };
-            memory.shrink_to(if self.signs.has_grown.load(Ordering::Relaxed) { 2 * piece } else { 0 });
+            let piece = if self.room.is_some() {
+                ORIGIN_READ_BULK_OCTETS
+            } else {
+                ORIGIN_READ_LARGE_OCTETS
+            };
+            memory.shrink_to(if self.signs.has_grown.load(Ordering::Relaxed) {
+                2 * piece
+            } else {
+                0
+            });
         }
         self.bell.ring_for(Waker::noop());
         self.bell.silence();
@@ -174,7 +183,8 @@ impl Alone {
     pub fn begin(
         &mut self,
         mut request: Request<Outgoing>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<>
+    {
         request.body_mut().goes_by(&self.signs);
         self.signs.may_grow.store(false, Ordering::Relaxed);
         self.bell.silence();

@@ -109,7 +109,8 @@ impl Arriving {
         let Self { body, bulk, .. } = self;
         let lease = body.get_mut().lease.as_mut();
         let grown = lease.is_none_or(|lease| lease.grow(bulk));
-        self.grows_at = if grown { usize::MAX } else { self.total.saturating_add(ORIGIN_READ_SMALL_OCTETS) };
+        self.grows_at =
+            if grown { usize::MAX } else { self.total.saturating_add(ORIGIN_READ_SMALL_OCTETS) };
     }
 
     /// When the origin had all that there was; none where it answered before.

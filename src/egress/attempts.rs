@@ -15,7 +15,7 @@ use super::asker::Asker;
 use super::error::{Error, Failure};
 use super::shortage;
 use crate::clients::{FairSemaphore, Permit};
-use crate::clock;
+use crate::runtime::clock;
 
 /// Head start of one attempt before the next address is tried beside it (RFC 8305 §5).
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -50,18 +50,24 @@ pub(super) async fn connect(
     match timeout(deadline, attempts.race(addresses, deadline)).await {
         Ok(connected) => connected,
         // What was lacking may have been what would have led there.
-        Err(_) => {
-            Err(attempts.failed.filter(|error| error.failure == Failure::Exhausted).unwrap_or_else(|| {
+        Err(_) => Err(attempts
+            .failed
+            .filter(|error| error.failure == Failure::Exhausted)
+            .unwrap_or_else(|| {
                 let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-                let detail = format!("connecting to {} took longer than {deadline:?}", hosts.join(", "));
+                let detail =
+                    format!("connecting to {} took longer than {deadline:?}", hosts.join(", "));
                 Error::new(Failure::ConnectionTimeout, detail)
-            }))
-        }
+            })),
     }
 }
 
 impl Attempts<'_> {
-    async fn race(&mut self, addresses: &[SocketAddr], deadline: Duration) -> Result<TcpStream, Error> {
+    async fn race(
+        &mut self,
+        addresses: &[SocketAddr],
+        deadline: Duration,
+    ) -> Result<TcpStream, Error> {
         let end = clock::monotonic() + deadline;
         for (number, address) in addresses.iter().enumerate() {
             self.begin(*address);
@@ -111,10 +117,11 @@ impl Attempts<'_> {
     async fn next_ended(&mut self) -> Option<TcpStream> {
         let ended = poll_fn(|cx| {
             let mut attempts = self.under_way.iter_mut().enumerate();
-            let ended = attempts.find_map(|(place, attempt)| match attempt.connecting.as_mut().poll(cx) {
-                Poll::Ready(ended) => Some((place, ended)),
-                Poll::Pending => None,
-            });
+            let ended =
+                attempts.find_map(|(place, attempt)| match attempt.connecting.as_mut().poll(cx) {
+                    Poll::Ready(ended) => Some((place, ended)),
+                    Poll::Pending => None,
+                });
             ended.map_or(Poll::Pending, Poll::Ready)
         });
         let (place, ended) = ended.await;
@@ -150,7 +157,10 @@ async fn attempt(address: SocketAddr) -> Result<TcpStream, Error> {
     // A belt: what we are connected to is what was judged.
     match stream.peer_addr() {
         Ok(peer) if (peer.ip(), peer.port()) == (address.ip(), address.port()) => Ok(stream),
-        _ => Err(Error::new(Failure::Unroutable, format!("connected to another address than {address}"))),
+        _ => Err(Error::new(
+            Failure::Unroutable,
+            format!("connected to another address than {address}"),
+        )),
     }
 }
 
@@ -169,8 +179,12 @@ mod tests {
             Self(
                 (0..count)
                     .map(|_| {
-                        let socket =
-                            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+                        let socket = socket2::Socket::new(
+                            socket2::Domain::IPV4,
+                            socket2::Type::STREAM,
+                            None,
+                        )
+                        .unwrap();
                         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
                         socket.listen(0).unwrap();
                         let address = socket.local_addr().unwrap().as_socket().unwrap();
@@ -182,14 +196,18 @@ mod tests {
         }
 
         fn addresses(&self) -> Vec<SocketAddr> {
-            self.0.iter().map(|(socket, _)| socket.local_addr().unwrap().as_socket().unwrap()).collect()
+            self.0
+                .iter()
+                .map(|(socket, _)| socket.local_addr().unwrap().as_socket().unwrap())
+                .collect()
         }
     }
 
     fn failed(failures: &[Failure]) -> Failure {
         let (beside, key) = (FairSemaphore::new(0), Key::Proxy);
         let asker = Asker::Client(&key);
-        let mut attempts = Attempts { under_way: VecDeque::new(), beside: &beside, asker, failed: None };
+        let mut attempts =
+            Attempts { under_way: VecDeque::new(), beside: &beside, asker, failed: None };
         failures.iter().for_each(|failure| attempts.fail(Error::new(*failure, "as scripted")));
         attempts.failed.unwrap().failure
     }
@@ -201,10 +219,14 @@ mod tests {
         for (places, most) in [(100, AT_ONCE_MAX), (1, 2), (0, 1)] {
             let beside = FairSemaphore::new(places);
             let asker = Asker::Client(&key);
-            let mut attempts = Attempts { under_way: VecDeque::new(), beside: &beside, asker, failed: None };
+            let mut attempts =
+                Attempts { under_way: VecDeque::new(), beside: &beside, asker, failed: None };
             for address in silent.addresses() {
                 attempts.begin(address);
-                assert!(timeout(Duration::ZERO, attempts.next_ended()).await.is_err(), "it is silent");
+                assert!(
+                    timeout(Duration::ZERO, attempts.next_ended()).await.is_err(),
+                    "it is silent"
+                );
                 assert!(attempts.under_way.len() <= most, "{places} places");
                 assert_eq!(beside.in_use(), attempts.under_way.len() - 1);
             }
@@ -222,7 +244,9 @@ mod tests {
         for places in [0, 8] {
             let beside = FairSemaphore::new(places);
             let connected =
-                connect(&addresses, Duration::from_secs(4), &beside, Asker::Client(&key)).await.unwrap();
+                connect(&addresses, Duration::from_secs(4), &beside, Asker::Client(&key))
+                    .await
+                    .unwrap();
             assert_eq!(connected.peer_addr().unwrap(), good.local_addr().unwrap());
         }
     }

@@ -49,7 +49,8 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let silent = self.state.compare_exchange(SILENT, MISSED, Ordering::AcqRel, Ordering::Acquire);
+        let silent =
+            self.state.compare_exchange(SILENT, MISSED, Ordering::AcqRel, Ordering::Acquire);
         if silent == Err(RINGS) {
             self.listener().wake_by_ref();
         }

@@ -61,7 +61,8 @@ mod tests {
     fn few_connections_have_the_room_and_those_that_rest_leave_half_of_it() {
         let rights = Arc::new(Semaphore::new(ORIGIN_BULKS_MAX));
         assert!(Room::take(&rights, ORIGIN_BULK_OCTETS_MIN - 1).is_none(), "no long answer");
-        let mut rooms: Vec<_> = std::iter::from_fn(|| Room::take(&rights, ORIGIN_BULK_OCTETS_MIN)).collect();
+        let mut rooms: Vec<_> =
+            std::iter::from_fn(|| Room::take(&rights, ORIGIN_BULK_OCTETS_MIN)).collect();
         assert_eq!(rooms.len(), ORIGIN_BULKS_MAX);
         rooms.truncate(ORIGIN_BULKS_MAX / 2 + 1);
         assert!(rooms[0].is_wanted());

@@ -7,7 +7,7 @@ use super::asker::Asker;
 use super::error::{Error, Failure};
 use super::resolve::Resolver;
 use super::terms::Terms;
-use crate::origin::{Host, Origin};
+use crate::types::origin::{Host, Origin};
 
 /// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. Where its
 /// name answers with good and bad ones, only the good are used.
@@ -37,7 +37,9 @@ pub async fn permitted_addresses(
         }
     }
     match refused {
-        Some((ip, why)) if permitted.is_empty() => Err(prohibited(origin, ip, why, terms.config.under_run)),
+        Some((ip, why)) if permitted.is_empty() => {
+            Err(prohibited(origin, ip, why, terms.config.under_run))
+        }
         _ => Ok(permitted),
     }
 }
@@ -54,9 +56,10 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> 
         Prohibited::OwnListener => {
             Error::new(Failure::Loop, format!("{host} port {} is this proxy itself", origin.port()))
         }
-        Prohibited::Denied => {
-            Error::new(Failure::AddressProhibited, format!("{host} is {ip}, which egress.deny lists"))
-        }
+        Prohibited::Denied => Error::new(
+            Failure::AddressProhibited,
+            format!("{host} is {ip}, which egress.deny lists"),
+        ),
         Prohibited::Special(block) => Error::new(
             Failure::AddressProhibited,
             format!(
@@ -91,7 +94,7 @@ mod tests {
     use crate::egress::hosts::HostRules;
     use crate::egress::terms::Config;
     use crate::egress::trust::Roots;
-    use crate::origin::split_url;
+    use crate::types::origin::split_url;
 
     fn terms(own: &[SocketAddr]) -> Terms {
         let second = Duration::from_secs(1);
@@ -118,20 +121,27 @@ mod tests {
         let resolver = Resolver::over(move |_| Ok(answer.clone()), 1, Duration::from_secs(10));
         let origin = split_url(url.as_bytes()).unwrap().0;
         let own = ["8.8.4.4:8080".parse().unwrap()];
-        let found = permitted_addresses(&origin, &resolver, &terms(&own), Asker::Client(&Key::Proxy)).await;
-        found.map(|found| found.iter().map(ToString::to_string).collect()).map_err(|error| error.failure)
+        let found =
+            permitted_addresses(&origin, &resolver, &terms(&own), Asker::Client(&Key::Proxy)).await;
+        found
+            .map(|found| found.iter().map(ToString::to_string).collect())
+            .map_err(|error| error.failure)
     }
 
     #[tokio::test]
     async fn algorithm_2_of_all_answers_only_the_good_ones_are_used() {
         for (answer, expected) in [
             (&["8.8.8.8"][..], Ok(&["8.8.8.8:80"][..])),
-            (&["10.0.0.1", "8.8.8.8", "::1", "2606:4700::1111"], Ok(&["8.8.8.8:80", "[2606:4700::1111]:80"])),
+            (
+                &["10.0.0.1", "8.8.8.8", "::1", "2606:4700::1111"],
+                Ok(&["8.8.8.8:80", "[2606:4700::1111]:80"]),
+            ),
             (&["10.0.0.1", "fd00::1"], Err(Failure::AddressProhibited)),
             (&["::ffff:8.8.8.8"], Err(Failure::AddressProhibited)),
             (&["64:ff9b::a9fe:a9fe"], Err(Failure::AddressProhibited)),
         ] {
-            let expected = expected.map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let expected =
+                expected.map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(permitted(answer, "http://example.com/").await, expected, "{answer:?}");
         }
         assert_eq!(permitted(&["8.8.4.4"], "http://example.com:8080/").await, Err(Failure::Loop));
@@ -150,9 +160,15 @@ mod tests {
     #[test]
     fn under_run_the_remedy_of_loopback_is_another() {
         let under_run = remedy(Ipv4Addr::LOCALHOST.into(), true);
-        assert!(under_run.contains("NO_PROXY") && under_run.contains("--proxy-loopback and --allow-private"));
+        assert!(
+            under_run.contains("NO_PROXY")
+                && under_run.contains("--proxy-loopback and --allow-private")
+        );
         for (ip, under_run) in [([127, 0, 0, 1], false), ([10, 0, 0, 1], true)] {
-            assert!(remedy(ip.into(), under_run).ends_with("or start with --allow-private"), "{ip:?}");
+            assert!(
+                remedy(ip.into(), under_run).ends_with("or start with --allow-private"),
+                "{ip:?}"
+            );
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What the way out counts, for whoever watches the proxy.
 
 use super::terms::Shared;
-use crate::latency::{Latencies, Latency};
+use crate::runtime::histogram::{Histogram, HistogramCounts};
 
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Of connections that were made, from the name to the end of the handshake.
-    pub connect: Latency,
+    pub connect: Histogram,
 }
 
 /// The way out at one moment.
@@ -20,8 +20,8 @@ pub struct Stats {
     pub waiting: usize,
     /// Those whose slot did not come in time.
     pub rejected: u64,
-    pub waits: Latencies,
-    pub connect: Latencies,
+    pub waits: HistogramCounts,
+    pub connect: HistogramCounts,
 }
 
 impl Shared {

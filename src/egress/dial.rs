@@ -32,13 +32,13 @@ use super::pool::Pool;
 use super::terms::{Standing, Terms};
 use super::tls::{Secured, Versions};
 use super::{Egress, attempts, exchange, http2};
-use crate::carried::Carried;
 use crate::clients::Held;
-use crate::clock;
-use crate::deadline::Deadline;
-use crate::heap;
+use crate::egress::boxed_request::BoxedRequest;
 use crate::limits::HTTP2_LARGE_WINDOW_OCTETS;
-use crate::origin::{Origin, Scheme};
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock;
+use crate::runtime::lazy_timer::LazyTimer;
+use crate::types::origin::{Origin, Scheme};
 
 /// What a request is sent over.
 #[derive(Debug)]
@@ -85,15 +85,15 @@ impl Link {
     }
 
     /// For an answer that is waited for by one of `pool`'s worker; one that was used before, if there is one.
-    pub fn take_deadline(&mut self, pool: &Arc<Pool>) -> Deadline {
+    pub fn take_deadline(&mut self, pool: &Arc<Pool>) -> LazyTimer {
         match self {
             Self::Http1(alone) if alone.is_at_home(pool) => mem::take(&mut alone.overdue),
-            Self::Http1(_) | Self::Http2(_) => Deadline::new(),
+            Self::Http1(_) | Self::Http2(_) => LazyTimer::new(),
         }
     }
 
     /// Keeps it for the next answer. Its timer is the worker's: who borrows a connection leaves none with it.
-    pub fn keep_deadline(&mut self, deadline: Deadline, pool: &Arc<Pool>) {
+    pub fn keep_deadline(&mut self, deadline: LazyTimer, pool: &Arc<Pool>) {
         if let Self::Http1(alone) = self
             && alone.is_at_home(pool)
         {
@@ -113,8 +113,9 @@ impl Link {
     pub fn begin(
         &mut self,
         origin: &Origin,
-        mut request: Carried<Outgoing>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<> {
+        mut request: BoxedRequest<Outgoing>,
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<>
+    {
         match self {
             Self::Http1(alone) => {
                 http2::to_http1(&mut request.head);
@@ -151,7 +152,7 @@ impl Link {
 
 /// The request with whoever hears the interim responses to it, as the engine knows him: he is still there in one
 /// that comes back.
-fn heard(mut request: Carried<Outgoing>) -> Request<Outgoing> {
+fn heard(mut request: BoxedRequest<Outgoing>) -> Request<Outgoing> {
     let listener = request.body.take_listener();
     let mut request = request.whole();
     if let Some(listener) = listener {
@@ -192,7 +193,11 @@ type Dialled<'a> = Pin<Box<dyn Future<Output = Result<Connection, Error>> + Send
 
 impl Egress {
     /// A connection for one exchange, a kept one if there is one.
-    pub(super) async fn connection(&self, origin: &Origin, wanted: Wanted<'_>) -> Result<Connection, Error> {
+    pub(super) async fn connection(
+        &self,
+        origin: &Origin,
+        wanted: Wanted<'_>,
+    ) -> Result<Connection, Error> {
         match self.pool.take_any(origin) {
             Some(alone) => Ok(Connection::idle(alone)),
             None => self.fresh(origin, wanted).await,
@@ -201,10 +206,14 @@ impl Egress {
 
     /// A connection that was not idle: one that is in use and can be shared, or a new one.
     pub(super) fn fresh<'a>(&'a self, origin: &'a Origin, wanted: Wanted<'a>) -> Dialled<'a> {
-        heap::pinned(move || self.share_or_dial(origin, wanted))
+        box_future(move || self.share_or_dial(origin, wanted))
     }
 
-    async fn share_or_dial(&self, origin: &Origin, wanted: Wanted<'_>) -> Result<Connection, Error> {
+    async fn share_or_dial(
+        &self,
+        origin: &Origin,
+        wanted: Wanted<'_>,
+    ) -> Result<Connection, Error> {
         let Wanted { versions, asker, .. } = wanted;
         if versions == Versions::Http1 || origin.scheme() != Scheme::Https || !self.pool.keeps() {
             let route = self.route(origin, asker).await?;
@@ -227,7 +236,12 @@ impl Egress {
         self.shared.memory.more(wanted.asker.for_slots(), HTTP2_LARGE_WINDOW_OCTETS as usize)
     }
 
-    async fn share(&self, origin: &Origin, window: Window, asker: Asker<'_>) -> Result<Connection, Error> {
+    async fn share(
+        &self,
+        origin: &Origin,
+        window: Window,
+        asker: Asker<'_>,
+    ) -> Result<Connection, Error> {
         if let Some(stream) = self.pool.multiplexed.stream(origin, window, &self.shared.look()) {
             return Ok(Connection::shared(stream));
         }
@@ -251,7 +265,8 @@ impl Egress {
         let (mut own, mut route) = (None, Some(route));
         let opened = opening
             .get_or_init(async || {
-                let opened = self.open(origin, window, route.take().expect("it is called once")).await;
+                let opened =
+                    self.open(origin, window, route.take().expect("it is called once")).await;
                 let shared = opened.as_ref().map(Connection::multiplexed).map_err(Clone::clone);
                 own = Some(opened);
                 shared
@@ -269,7 +284,12 @@ impl Egress {
     }
 
     /// A new connection, known to the pool when it can be shared.
-    async fn open(&self, origin: &Origin, window: Window, route: Route<'_>) -> Result<Connection, Error> {
+    async fn open(
+        &self,
+        origin: &Origin,
+        window: Window,
+        route: Route<'_>,
+    ) -> Result<Connection, Error> {
         let opened = self.dial(origin, Versions::Any, window, route).await;
         match opened.as_ref().map(Connection::multiplexed) {
             Ok(Some(connection)) => self.pool.share(origin, &connection),
@@ -334,9 +354,14 @@ impl Egress {
     }
 
     /// Where `origin` is, on the terms of this moment.
-    pub(super) async fn route<'a>(&self, origin: &Origin, asker: Asker<'a>) -> Result<Route<'a>, Error> {
+    pub(super) async fn route<'a>(
+        &self,
+        origin: &Origin,
+        asker: Asker<'a>,
+    ) -> Result<Route<'a>, Error> {
         let (since, terms) = (clock::monotonic(), self.shared.terms());
-        let addresses = connect::permitted_addresses(origin, &self.shared.resolver, &terms, asker).await?;
+        let addresses =
+            connect::permitted_addresses(origin, &self.shared.resolver, &terms, asker).await?;
         Ok(Route { addresses, terms, asker, since })
     }
 }
@@ -365,7 +390,9 @@ async fn secure(
         Error::new(Failure::ConnectionTimeout, detail)
     })??;
     let link = match http2 {
-        true => Link::Http2(speak_http2(origin, Plaintext::new(stream), window, standing, asked).await?),
+        true => {
+            Link::Http2(speak_http2(origin, Plaintext::new(stream), window, standing, asked).await?)
+        }
         false => Link::Http1(Alone::open(origin, Plaintext::new(stream), standing, home).await?),
     };
     Ok(Connection { link, kept: false, asked })

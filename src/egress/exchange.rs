@@ -26,14 +26,14 @@ use super::slots::Slot;
 use super::terms::Config;
 use super::tls::Versions;
 use super::tls_words::{alert_received, client_certificate, tls_error};
-use crate::carried::Carried;
-use crate::origin::Origin;
+use crate::egress::boxed_request::BoxedRequest;
+use crate::types::origin::Origin;
 
 /// An exchange without an answer.
 pub struct Unanswered {
     pub error: Error,
     /// The request, when nothing of it was sent.
-    pub unsent: Option<Carried<Outgoing>>,
+    pub unsent: Option<BoxedRequest<Outgoing>>,
     pub again: Again,
     pub slot: Slot,
 }
@@ -50,15 +50,17 @@ impl Egress {
         &self,
         mut connection: Connection,
         origin: &Origin,
-        mut request: Carried<Outgoing>,
+        mut request: BoxedRequest<Outgoing>,
         slot: Slot,
     ) -> Result<Response<Box<Arriving>>, Unanswered> {
         // The look is over at once: a thread can take a few at a time only.
-        let Config { response_timeout, body_idle_timeout, max_headers, .. } = self.shared.look().config;
+        let Config { response_timeout, body_idle_timeout, max_headers, .. } =
+            self.shared.look().config;
         let answer = request.body.until_answered();
         let progress = request.body.progress();
         progress.is_origins();
-        let answered = self.in_time(&mut connection.link, origin, request, &progress, response_timeout).await;
+        let answered =
+            self.in_time(&mut connection.link, origin, request, &progress, response_timeout).await;
         let error = match answered {
             Some(Ok(response)) if response.headers().len() > max_headers => {
                 let detail = format!("the answer of {origin} has more than {max_headers} fields");
@@ -79,8 +81,9 @@ impl Egress {
                 // (RFC 9110 §6.2), on another connection.
                 let lasts = !goes_on && response.version() > Version::HTTP_10;
                 let lease = Lease { link, lasts, _answered: answer, slot };
-                return Ok(response
-                    .map(|body| Arriving::boxed(body, body_idle_timeout, lease, bulk, progress.asked_at())));
+                return Ok(response.map(|body| {
+                    Arriving::boxed(body, body_idle_timeout, lease, bulk, progress.asked_at())
+                }));
             }
             Some(Err(failed)) => return Err(unanswered(&connection, origin, failed, slot)),
             None => {
@@ -96,7 +99,7 @@ impl Egress {
         &self,
         link: &mut Link,
         origin: &Origin,
-        request: Carried<Outgoing>,
+        request: BoxedRequest<Outgoing>,
         progress: &Progress,
         limit: Duration,
     ) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
@@ -122,7 +125,7 @@ fn unanswered(
     slot: Slot,
 ) -> Unanswered {
     let kept = connection.kept;
-    let unsent = failed.take_message().filter(|_| kept).map(Carried::from);
+    let unsent = failed.take_message().filter(|_| kept).map(BoxedRequest::from);
     let cause = failed.error();
     if let Link::Http2(stream) = &connection.link
         && ends_the_connection(cause)
@@ -136,7 +139,7 @@ fn unanswered(
 
 /// The engine takes a GET or HEAD whose length it is not told for one without content, which would be
 /// lost (RFC 9110 §9.3.1 gives it no meaning, but who passes it on has no say in that).
-pub fn keep_content(request: &mut Carried<Outgoing>) {
+pub fn keep_content(request: &mut BoxedRequest<Outgoing>) {
     let is_chunked = request.body.size_hint().exact().is_none();
     if is_chunked && !request.head.headers.contains_key(CONTENT_LENGTH) {
         request.head.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -147,7 +150,9 @@ pub fn keep_content(request: &mut Carried<Outgoing>) {
 /// wants another version (§7), and where a kept connection turned out closed.
 fn again(error: &hyper::Error, closed_before: bool) -> Again {
     match http2_error(error) {
-        Some(error) if error.reason() == Some(Reason::HTTP_1_1_REQUIRED) => Again::Yes(Versions::Http1),
+        Some(error) if error.reason() == Some(Reason::HTTP_1_1_REQUIRED) => {
+            Again::Yes(Versions::Http1)
+        }
         Some(error) if error.is_remote() && error.is_go_away() => Again::Yes(Versions::Any),
         Some(error) if error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM) => {
             Again::Yes(Versions::Any)
@@ -167,12 +172,15 @@ fn framing_fault(fields: &HeaderMap) -> Option<&'static str> {
         if fields.contains_key(CONTENT_LENGTH) {
             return Some("it has both Content-Length and Transfer-Encoding");
         }
-        if codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+        if codings.next().is_some()
+            || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
+        {
             return Some("it has a transfer coding besides chunked");
         }
     }
     let is_number = |value: &HeaderValue| value.as_bytes().iter().all(u8::is_ascii_digit);
-    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number)).then_some("its Content-Length is no number")
+    (!fields.get_all(CONTENT_LENGTH).iter().all(is_number))
+        .then_some("its Content-Length is no number")
 }
 
 /// Whether it is the connection that failed, and not only the stream.
@@ -222,9 +230,10 @@ fn io_error(error: &hyper::Error) -> Option<&io::Error> {
 /// The request could not be sent whole, because the client's body did not come so.
 fn request_error(error: &hyper::Error) -> Error {
     match io_error(error) {
-        Some(source) if source.kind() == io::ErrorKind::TimedOut => {
-            Error::new(Failure::RequestTimeout, format!("the body of the request stalled: {source}"))
-        }
+        Some(source) if source.kind() == io::ErrorKind::TimedOut => Error::new(
+            Failure::RequestTimeout,
+            format!("the body of the request stalled: {source}"),
+        ),
         _ => Error::new(
             Failure::RequestIncomplete,
             "the body of the request is not valid HTTP, or did not come to its end",

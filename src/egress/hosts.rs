@@ -2,7 +2,7 @@
 //! for; the addresses behind a name are judged all the same.
 
 use super::error::{Error, Failure};
-use crate::origin::{Host, HostPattern};
+use crate::types::origin::{Host, HostPattern};
 
 /// `egress.allow_hosts` and `egress.deny_hosts`.
 #[derive(Clone, Debug, Default)]
@@ -31,10 +31,11 @@ impl HostRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origin::{Origin, Scheme};
+    use crate::types::origin::{Origin, Scheme};
 
     fn permitted(allow: &[&str], deny: &[&str], host: &str) -> bool {
-        let patterns = |list: &[&str]| list.iter().map(|text| HostPattern::new(text).unwrap()).collect();
+        let patterns =
+            |list: &[&str]| list.iter().map(|text| HostPattern::new(text).unwrap()).collect();
         let rules = HostRules { allow: patterns(allow), deny: patterns(deny) };
         let origin = Origin::from_authority(Scheme::Http, host).unwrap();
         match rules.judge(origin.host()) {

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::files;
 use crate::limits::NAMED_LIST_OCTETS_MAX;
+use crate::runtime::files;
 
 const FILE: &str = "/etc/hosts";
 

@@ -7,9 +7,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::limits::{
     HTTP2_LARGE_WINDOW_OCTETS, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
-    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, HTTP2_SMALL_WINDOW_OCTETS, HTTP2_STREAMS_MAX,
+    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, HTTP2_SMALL_WINDOW_OCTETS,
+    HTTP2_STREAMS_MAX,
 };
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 /// Fields that HTTP/2 does not have, besides those that `Connection` names (RFC 9113 §8.2.2).
 const CONNECTION_SPECIFIC: [HeaderName; 5] = [
@@ -65,7 +66,8 @@ pub fn to_http2(head: &mut request::Parts, origin: &Origin) {
         Some(host) => host.to_str().map(str::to_owned).ok(),
         None => None,
     };
-    let trailers = headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    let trailers =
+        headers.get(TE).is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
     for name in &CONNECTION_SPECIFIC {
         headers.remove(name);
     }
@@ -104,7 +106,7 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use crate::origin::split_url;
+    use crate::types::origin::split_url;
 
     fn head(target: &str) -> request::Parts {
         Request::builder()

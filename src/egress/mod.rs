@@ -11,6 +11,7 @@ mod arriving;
 mod asker;
 mod attempts;
 mod bell;
+pub mod boxed_request;
 mod bulk;
 mod connect;
 mod counters;
@@ -46,9 +47,9 @@ use std::sync::{Arc, Weak};
 use http::Response;
 use http::header::UPGRADE;
 
-use crate::carried::Carried;
-use crate::heap;
-use crate::origin::Origin;
+use crate::egress::boxed_request::BoxedRequest;
+use crate::runtime::box_future::box_future;
+use crate::types::origin::Origin;
 pub use address::{AddressPolicy, Prohibited};
 pub use arriving::Arriving;
 pub use asker::{Asker, Queued};
@@ -123,7 +124,7 @@ impl Egress {
     pub async fn send(
         &self,
         origin: &Origin,
-        mut request: Carried<Outgoing>,
+        mut request: BoxedRequest<Outgoing>,
         asker: impl Into<Asker<'_>>,
     ) -> Result<Response<Box<Arriving>>, Error> {
         let asker = asker.into();
@@ -148,7 +149,8 @@ impl Egress {
             _ => return Err(unanswered.error),
         };
         let connection = self.fresh(origin, Wanted { versions, ..wanted }).await?;
-        let answer = heap::pinned(|| self.exchange(connection, origin, request, unanswered.slot)).await;
+        let answer =
+            box_future(|| self.exchange(connection, origin, request, unanswered.slot)).await;
         answer.map_err(|unanswered| unanswered.error)
     }
 

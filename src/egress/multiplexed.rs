@@ -17,9 +17,9 @@ use super::http2::Window;
 use super::outgoing::Outgoing;
 use super::terms::{Standing, Terms};
 use crate::clients::Held;
-use crate::clock;
 use crate::limits::{HTTP1_ORIGINS_MAX, HTTP2_STREAMS_MAX};
-use crate::origin::Origin;
+use crate::runtime::clock;
+use crate::types::origin::Origin;
 
 /// A connection that exchanges share.
 #[derive(Clone, Debug)]
@@ -78,8 +78,14 @@ struct State {
 }
 
 impl Multiplexed {
-    pub fn new(sender: SendRequest<Outgoing>, window: Window, standing: Standing, asked: bool) -> Self {
-        let usage = Usage { standing, streams: 0, idle_since: clock::monotonic(), retired: false, asked };
+    pub fn new(
+        sender: SendRequest<Outgoing>,
+        window: Window,
+        standing: Standing,
+        asked: bool,
+    ) -> Self {
+        let usage =
+            Usage { standing, streams: 0, idle_since: clock::monotonic(), retired: false, asked };
         Self { sender, window, usage: Arc::new(Mutex::new(usage)) }
     }
 
@@ -156,7 +162,8 @@ impl Drop for Stream {
 
 impl Table {
     pub fn new() -> Self {
-        let http1 = LruCache::sparse(NonZeroUsize::new(HTTP1_ORIGINS_MAX).expect("a bound above zero"));
+        let http1 =
+            LruCache::sparse(NonZeroUsize::new(HTTP1_ORIGINS_MAX).expect("a bound above zero"));
         let state = State { connections: HashMap::default(), opening: HashMap::default(), http1 };
         Self { state: Mutex::new(state), count: AtomicUsize::new(0) }
     }

@@ -19,7 +19,9 @@ use super::portions::Signs;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
 use crate::clients::{BodyMemory, Held, Key};
-use crate::limits::{ORIGIN_READ_SMALL_OCTETS, ORIGIN_WAITING_OCTETS_MAX, ORIGIN_WAITING_SMALL_OCTETS};
+use crate::limits::{
+    ORIGIN_READ_SMALL_OCTETS, ORIGIN_WAITING_OCTETS_MAX, ORIGIN_WAITING_SMALL_OCTETS,
+};
 
 /// Octets that a body holds at most where it is read in larger pieces: what waits for the origin, and three pieces.
 const LARGE_CONTENT_OCTETS: usize = ORIGIN_WAITING_OCTETS_MAX + 3 * (64 << 10);
@@ -120,7 +122,8 @@ struct Way {
 impl Way {
     /// Whether it has taken any since the last look.
     fn has_taken(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.written, self.signs.written.load(Ordering::Relaxed));
+        let before =
+            std::mem::replace(&mut self.written, self.signs.written.load(Ordering::Relaxed));
         let taken = self.written.wrapping_sub(before);
         self.waiting = self.waiting.saturating_sub(taken);
         taken > 0
@@ -162,7 +165,11 @@ impl Outgoing {
             charge: None,
             reads: None,
         };
-        Self { streamed: Some(Box::new(streamed)), progress: Arc::new(Progress::new(false)), listener: None }
+        Self {
+            streamed: Some(Box::new(streamed)),
+            progress: Arc::new(Progress::new(false)),
+            listener: None,
+        }
     }
 
     /// Holds the body back until `go` is sent, at most for `patience`: an origin that does not know
@@ -265,7 +272,9 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Self { streamed: Some(streamed), progress, .. } = &mut *self else { return Poll::Ready(None) };
+        let Self { streamed: Some(streamed), progress, .. } = &mut *self else {
+            return Poll::Ready(None);
+        };
         let Streamed { body, hold, unwanted, answered, way, charge, reads } = &mut **streamed;
         if let Some(go) = hold {
             *unwanted = matches!(ready!(go.as_mut().poll(cx)), Wanted::Nothing);
@@ -275,7 +284,9 @@ impl Body for Outgoing {
             if let Some(answered) = answered {
                 let _ = ready!(Pin::new(answered).poll(cx));
             }
-            return Poll::Ready(Some(Err(io::Error::other("the origin answered without the body"))));
+            return Poll::Ready(Some(Err(io::Error::other(
+                "the origin answered without the body",
+            ))));
         }
         if let Some(way) = way {
             if way.has_taken() {
@@ -290,7 +301,8 @@ impl Body for Outgoing {
             return Poll::Pending;
         };
         progress.is_origins();
-        let octets = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+        let octets =
+            frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
         let grows = charge.as_mut().is_some_and(|charge| charge.grows(octets));
         if grows && let Some(reads) = reads {
             reads.0.store(true, Ordering::Relaxed);
@@ -315,7 +327,9 @@ impl Body for Outgoing {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.streamed.as_ref().map_or_else(|| SizeHint::with_exact(0), |streamed| streamed.body.size_hint())
+        self.streamed
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), |streamed| streamed.body.size_hint())
     }
 }
 
@@ -336,7 +350,8 @@ mod tests {
     /// Has `service` see to a request with so many octets that have all come.
     async fn with_upload<F: Future<Output = ()>>(service: impl Fn(Outgoing, Arc<Signs>) -> F) {
         let (near, mut far) = tokio::io::duplex(OCTETS + 1024);
-        let head = format!("POST / HTTP/1.1\r\nContent-Length: {OCTETS}\r\nConnection: close\r\n\r\n");
+        let head =
+            format!("POST / HTTP/1.1\r\nContent-Length: {OCTETS}\r\nConnection: close\r\n\r\n");
         far.write_all(head.as_bytes()).await.unwrap();
         far.write_all(&vec![b'x'; OCTETS]).await.unwrap();
         let service = service_fn(|request: Request<Incoming>| {
@@ -350,8 +365,8 @@ mod tests {
                 Ok::<_, Infallible>(Response::new(String::new()))
             }
         });
-        let serving =
-            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(near), service);
+        let serving = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(near), service);
         timeout(Duration::from_secs(20), serving).await.expect("it goes on").unwrap();
     }
 
@@ -367,7 +382,9 @@ mod tests {
     }
 
     fn take(signs: &Signs, octets: usize) {
-        signs.written.store(signs.written.load(Ordering::Relaxed).wrapping_add(octets), Ordering::Relaxed);
+        signs
+            .written
+            .store(signs.written.load(Ordering::Relaxed).wrapping_add(octets), Ordering::Relaxed);
     }
 
     #[tokio::test]
@@ -381,7 +398,8 @@ mod tests {
                 }
                 let is_awaited = signs.is_awaited.swap(false, Ordering::Relaxed);
                 assert!(is_awaited || given == OCTETS, "{given}");
-                let octets = if written == 0 { given - ORIGIN_WAITING_SMALL_OCTETS + 1 } else { 5_000 };
+                let octets =
+                    if written == 0 { given - ORIGIN_WAITING_SMALL_OCTETS + 1 } else { 5_000 };
                 written += octets;
                 take(&signs, octets);
             }
@@ -393,7 +411,8 @@ mod tests {
     async fn more_may_wait_for_an_origin_that_has_taken_much_where_there_is_memory() {
         for (limit, may_grow) in [(16 << 20, true), (1 << 10, false)] {
             with_upload(|mut outgoing, signs| async move {
-                let (memory, reads) = (Arc::new(BodyMemory::new(limit)), Arc::<ContentReads>::default());
+                let (memory, reads) =
+                    (Arc::new(BodyMemory::new(limit)), Arc::<ContentReads>::default());
                 outgoing = outgoing.reading(&reads);
                 outgoing.charged_to(&Key::Proxy, &memory);
                 let mut given = 0;
@@ -403,7 +422,8 @@ mod tests {
                 }
                 assert_eq!(reads.may_be_large(), may_grow);
                 assert_eq!(memory.counts().0 > 0, may_grow);
-                let way = outgoing.streamed.as_ref().and_then(|streamed| streamed.way.as_ref()).unwrap();
+                let way =
+                    outgoing.streamed.as_ref().and_then(|streamed| streamed.way.as_ref()).unwrap();
                 assert_eq!(way.waiting_max == ORIGIN_WAITING_OCTETS_MAX, may_grow);
                 drop(outgoing);
                 assert_eq!((memory.counts().0, reads.may_be_large()), (0, false));

@@ -75,7 +75,11 @@ impl<S: AsyncBufRead + Readable + Unpin> AsyncRead for Plaintext<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Plaintext<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, buf)
     }
 

@@ -17,9 +17,9 @@ use super::outgoing::Answered;
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clients::BodyMemory;
-use crate::clock;
 use crate::limits::{BORROWED_MAX, ORIGIN_GROWN_MAX};
-use crate::origin::{Origin, Scheme};
+use crate::runtime::clock;
+use crate::types::origin::{Origin, Scheme};
 
 #[derive(Debug)]
 pub struct Pool {
@@ -114,8 +114,10 @@ impl Pool {
     }
 
     fn borrow(&self, origin: &Origin) -> Option<Box<Alone>> {
-        let may_borrow = self.keeps && origin.scheme() == Scheme::Https && self.state().may_borrow(origin);
-        let borrowed = may_borrow.then(|| self.shared.borrow(self, |other| other.take(origin)))??;
+        let may_borrow =
+            self.keeps && origin.scheme() == Scheme::Https && self.state().may_borrow(origin);
+        let borrowed =
+            may_borrow.then(|| self.shared.borrow(self, |other| other.take(origin)))??;
         *self.state().borrowed.entry(origin.clone()).or_default() += 1;
         Some(borrowed)
     }

@@ -90,7 +90,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Portions<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.taken = 0;
         let poll = Pin::new(self.stream.get_mut()).poll_write(cx, buf);
         self.wrote(cx, poll)
@@ -140,18 +144,26 @@ mod tests {
         let mut portions = Portions::new(near, Arc::clone(&signs));
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(Arc::clone(&woken));
-        let mut write = || Pin::new(&mut portions).poll_write(&mut Context::from_waker(&waker), b"12345");
+        let mut write =
+            || Pin::new(&mut portions).poll_write(&mut Context::from_waker(&waker), b"12345");
         for taken in [5, 3] {
             assert!(matches!(write(), Poll::Ready(Ok(octets)) if octets == taken));
         }
         assert_eq!(signs.written.load(Ordering::Relaxed), 8);
         signs.is_awaited.store(true, Ordering::Relaxed);
-        assert!(write().is_pending() && signs.is_awaited.load(Ordering::Relaxed), "nothing is taken");
+        assert!(
+            write().is_pending() && signs.is_awaited.load(Ordering::Relaxed),
+            "nothing is taken"
+        );
         far.read_exact(&mut [0; 1]).await.unwrap();
         let before = woken.0.load(Ordering::Relaxed);
         assert!(write().is_ready() && !signs.is_awaited.load(Ordering::Relaxed));
         assert_eq!(signs.written.load(Ordering::Relaxed), 9);
-        assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "more of the request can be asked for");
+        assert_eq!(
+            woken.0.load(Ordering::Relaxed),
+            before + 1,
+            "more of the request can be asked for"
+        );
         far.read_exact(&mut [0; 8]).await.unwrap();
         let before = woken.0.load(Ordering::Relaxed);
         assert!(write().is_ready());
@@ -181,10 +193,15 @@ mod tests {
         assert!(!signs.has_grown.load(Ordering::Relaxed), "all of them were small");
         far.write_all(&[b'x'; 2 * ORIGIN_READ_OCTETS]).await.unwrap();
         let mut room = vec![0; 2 * ORIGIN_READ_OCTETS];
-        assert_eq!(portions.read(&mut room).await.unwrap(), ORIGIN_READ_OCTETS, "no memory for more");
+        assert_eq!(
+            portions.read(&mut room).await.unwrap(),
+            ORIGIN_READ_OCTETS,
+            "no memory for more"
+        );
         portions.read_exact(&mut room[..ORIGIN_READ_OCTETS]).await.unwrap();
         signs.may_grow.store(true, Ordering::Relaxed);
-        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)] {
+        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)]
+        {
             signs.in_bulk.store(in_bulk, Ordering::Relaxed);
             portions.write_all(b"request").await.unwrap();
             far.read_exact(&mut [0; 7]).await.unwrap();
@@ -194,8 +211,14 @@ mod tests {
                 pieces.push(portions.read(&mut room).await.unwrap());
             }
             let small = ORIGIN_READ_SMALL_OCTETS.div_ceil(ORIGIN_READ_OCTETS);
-            assert!(pieces[..small].iter().all(|octets| *octets == ORIGIN_READ_OCTETS), "{pieces:?}");
-            assert!(pieces[small..pieces.len() - 1].iter().all(|octets| *octets == then), "{pieces:?}");
+            assert!(
+                pieces[..small].iter().all(|octets| *octets == ORIGIN_READ_OCTETS),
+                "{pieces:?}"
+            );
+            assert!(
+                pieces[small..pieces.len() - 1].iter().all(|octets| *octets == then),
+                "{pieces:?}"
+            );
             assert!(signs.has_grown.load(Ordering::Relaxed));
         }
     }

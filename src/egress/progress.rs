@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::clock;
-use crate::deadline::Deadline;
+use crate::runtime::clock;
+use crate::runtime::lazy_timer::LazyTimer;
 
 /// Of one request, from before it is sent to its answer.
 #[derive(Debug, Default)]
@@ -61,7 +61,12 @@ impl Progress {
     }
 
     /// Ready when it has been the origin's turn for `limit` without a break.
-    pub fn poll_overdue(&self, limit: Duration, deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_overdue(
+        &self,
+        limit: Duration,
+        deadline: &mut LazyTimer,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         // While it is the client's, it will have been the origin's after as long at the soonest.
         let end = self.since().unwrap_or_else(clock::monotonic) + limit;
         deadline.poll_at(end, cx)

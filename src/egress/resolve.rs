@@ -25,8 +25,8 @@ use super::asker::Asker;
 use super::error::{Error, Failure};
 use super::{hosts_file, shortage};
 use crate::clients::{FairSemaphore, Permit};
-use crate::clock;
 use crate::limits::{DNS_ADDRESSES_MAX, DNS_CACHE_ENTRIES, DNS_NEGATIVE_TTL, DNS_TIMEOUT, DNS_TTL};
+use crate::runtime::clock;
 
 type Answer = Result<Vec<IpAddr>, Error>;
 
@@ -145,7 +145,8 @@ impl Resolver {
         }
         let (sender, look_up) = watch::channel(Progress::Waiting);
         names.under_way.insert(name.into(), look_up.clone());
-        let (system, names, name) = (Arc::clone(&self.system), Arc::clone(&self.names), Box::from(name));
+        let (system, names, name) =
+            (Arc::clone(&self.system), Arc::clone(&self.names), Box::from(name));
         tokio::task::spawn_blocking(move || {
             let _ = sender.send(Progress::Asking(clock::monotonic()));
             let answer = answer(&name, system(&name));
@@ -162,7 +163,8 @@ impl Resolver {
         let mut names = lock(&self.names);
         let Self { deadline, .. } = self;
         let since = names.joined(name).and_then(|look_up| look_up.borrow().since());
-        let is_silent = since.is_some_and(|since| since.elapsed() >= *deadline * SILENT_TENTHS / 10);
+        let is_silent =
+            since.is_some_and(|since| since.elapsed() >= *deadline * SILENT_TENTHS / 10);
         if !is_silent {
             let detail = format!(
                 "too many look-ups are under way: that of {name} did not end within {deadline:?} \
@@ -170,8 +172,10 @@ impl Resolver {
             );
             return Error::new(Failure::Exhausted, detail);
         }
-        let error =
-            Error::new(Failure::DnsTimeout, format!("looking up {name} took longer than {deadline:?}"));
+        let error = Error::new(
+            Failure::DnsTimeout,
+            format!("looking up {name} took longer than {deadline:?}"),
+        );
         names.keep(name, Err(error.clone()));
         error
     }
@@ -244,7 +248,9 @@ fn answer(name: &str, found: io::Result<Vec<IpAddr>>) -> Answer {
 /// and of musl. Another resolver's failure is one of the kind [`Failure::Dns`].
 fn says_not_found(error: &io::Error) -> bool {
     let words = error.to_string();
-    ["Name or service not known", "Name does not resolve"].iter().any(|not_found| words.ends_with(not_found))
+    ["Name or service not known", "Name does not resolve"]
+        .iter()
+        .any(|not_found| words.ends_with(not_found))
 }
 
 /// A dot at the end asks for the absolute name: it skips the resolver's search list, and a public name

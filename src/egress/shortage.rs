@@ -35,7 +35,8 @@ pub(super) fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure
 /// such name" where it has no descriptor to ask with, so this is tried.
 pub(super) fn look_up_is_exhausted(error: &io::Error) -> bool {
     let probe = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
-    is_exhausted(error) || std::array::from_fn::<_, PROBES, _>(|_| probe()).iter().any(Result::is_err)
+    is_exhausted(error)
+        || std::array::from_fn::<_, PROBES, _>(|_| probe()).iter().any(Result::is_err)
 }
 
 /// The want of descriptors, of memory or of buffers. (EADDRNOTAVAIL, the want of ports, is also said

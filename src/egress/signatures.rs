@@ -7,11 +7,13 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
-use rustls::pki_types::{AlgorithmIdentifier, FipsStatus, InvalidSignature, SignatureVerificationAlgorithm};
+use rustls::pki_types::{
+    AlgorithmIdentifier, FipsStatus, InvalidSignature, SignatureVerificationAlgorithm,
+};
 use sha2::{Digest, Sha256};
 
 use crate::limits::SIGNATURES_MAX;
-use crate::suites::provider;
+use crate::runtime::crypto_provider::provider;
 
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 
@@ -21,7 +23,9 @@ pub fn remembering() -> &'static [Algorithm] {
     static REMEMBERING: LazyLock<Vec<Remembering>> = LazyLock::new(|| {
         let good = Arc::new(Good::new(SIGNATURES_MAX));
         let algorithms = provider().signature_verification_algorithms.all.iter();
-        algorithms.map(|algorithm| Remembering { algorithm: *algorithm, good: Arc::clone(&good) }).collect()
+        algorithms
+            .map(|algorithm| Remembering { algorithm: *algorithm, good: Arc::clone(&good) })
+            .collect()
     });
     static ALL: LazyLock<Vec<Algorithm>> =
         LazyLock::new(|| REMEMBERING.iter().map(|algorithm| algorithm as Algorithm).collect());
@@ -107,7 +111,12 @@ mod tests {
     struct Counting(AtomicUsize);
 
     impl SignatureVerificationAlgorithm for Counting {
-        fn verify_signature(&self, key: &[u8], _: &[u8], signature: &[u8]) -> Result<(), InvalidSignature> {
+        fn verify_signature(
+            &self,
+            key: &[u8],
+            _: &[u8],
+            signature: &[u8],
+        ) -> Result<(), InvalidSignature> {
             self.0.fetch_add(1, Ordering::Relaxed);
             (key == signature).then_some(()).ok_or(InvalidSignature)
         }
@@ -127,7 +136,9 @@ mod tests {
         let good = Arc::new(Good::new(NonZeroUsize::new(max).unwrap()));
         let remembering = Remembering { algorithm: counting, good };
         let found = asked.iter().map(|(key, message, signature)| {
-            remembering.verify_signature(key.as_bytes(), message.as_bytes(), signature.as_bytes()).is_ok()
+            remembering
+                .verify_signature(key.as_bytes(), message.as_bytes(), signature.as_bytes())
+                .is_ok()
         });
         let found = found.collect();
         (counting.0.load(Ordering::Relaxed), found)

@@ -13,16 +13,16 @@ use tokio::time::timeout;
 use super::asker::Asker;
 use super::error::{Error, Failure};
 use crate::clients::{Key, Turns};
-use crate::clock;
-use crate::latency::Latency;
-use crate::origin::Origin;
+use crate::runtime::clock;
+use crate::runtime::histogram::Histogram;
+use crate::types::origin::Origin;
 
 /// A table of origins that are in use right now; an origin without an exchange has no entry.
 #[derive(Debug)]
 pub struct Slots {
     table: Mutex<Table>,
     /// How long those waited that could not have a slot at once.
-    pub waits: Latency,
+    pub waits: Histogram,
     rejected: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ type Queue = Turns<oneshot::Sender<Slot>>;
 impl Slots {
     pub fn new(per_origin: usize) -> Arc<Self> {
         let table = Mutex::new(Table { per_origin, origins: HashMap::default() });
-        Arc::new(Self { table, waits: Latency::default(), rejected: AtomicU64::new(0) })
+        Arc::new(Self { table, waits: Histogram::default(), rejected: AtomicU64::new(0) })
     }
 
     /// Waits for a slot of `origin`, at most `deadline`.
@@ -68,7 +68,12 @@ impl Slots {
         }
     }
 
-    async fn wait(self: &Arc<Self>, origin: &Origin, asker: &Key, deadline: Duration) -> Result<Slot, Error> {
+    async fn wait(
+        self: &Arc<Self>,
+        origin: &Origin,
+        asker: &Key,
+        deadline: Duration,
+    ) -> Result<Slot, Error> {
         let ((sender, receiver), since) = (oneshot::channel(), clock::monotonic());
         self.enter(origin, asker, sender);
         // A slot that comes when nobody waits any more is given back with the channel.
@@ -143,10 +148,9 @@ impl Slots {
     pub fn counts(&self) -> (usize, usize) {
         let table = self.table();
         let waiters = |queue: &Queue| queue.waiting().filter(|waiter| !waiter.is_closed()).count();
-        table
-            .origins
-            .values()
-            .fold((0, 0), |(in_use, waiting), queue| (in_use + queue.in_use(), waiting + waiters(queue)))
+        table.origins.values().fold((0, 0), |(in_use, waiting), queue| {
+            (in_use + queue.in_use(), waiting + waiters(queue))
+        })
     }
 
     /// How many slots did not come in time.
@@ -172,7 +176,8 @@ impl Table {
     fn grant(&mut self, origin: &Origin) -> Granted {
         let Some(queue) = self.origins.get_mut(origin) else { return Granted::new() };
         let granted =
-            std::iter::from_fn(|| queue.next(self.per_origin, oneshot::Sender::is_closed)).collect();
+            std::iter::from_fn(|| queue.next(self.per_origin, oneshot::Sender::is_closed))
+                .collect();
         if queue.in_use() == 0 {
             self.origins.remove(origin);
         }

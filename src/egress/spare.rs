@@ -5,7 +5,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::{Extensions, Method, Request, Uri, Version};
 
 use super::outgoing::Outgoing;
-use crate::carried::Carried;
+use crate::egress::boxed_request::BoxedRequest;
 
 /// A request that may be sent again when it was not answered: idempotent (RFC 9110 §9.2.2), without
 /// content, and asking for no upgrade.
@@ -30,11 +30,16 @@ const FIELDS_OCTETS: usize = 512;
 
 impl Spare {
     /// That of `request`, if it may be sent again.
-    pub fn of(request: &Carried<Outgoing>) -> Option<Self> {
-        let Carried { head, body } = request;
+    pub fn of(request: &BoxedRequest<Outgoing>) -> Option<Self> {
+        let BoxedRequest { head, body } = request;
         let safe_to_repeat = matches!(
             head.method,
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE | Method::PUT | Method::DELETE
+            Method::GET
+                | Method::HEAD
+                | Method::OPTIONS
+                | Method::TRACE
+                | Method::PUT
+                | Method::DELETE
         );
         if !safe_to_repeat || !body.is_empty() || head.headers.contains_key(UPGRADE) {
             return None;
@@ -50,7 +55,7 @@ impl Spare {
     }
 
     /// The request.
-    pub fn request(self) -> Carried<Outgoing> {
+    pub fn request(self) -> BoxedRequest<Outgoing> {
         let mut request = Request::new(self.body);
         (*request.method_mut(), *request.uri_mut(), *request.version_mut()) =
             (self.method, self.uri, self.version);
@@ -89,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    fn request(method: Method) -> Carried<Outgoing> {
+    fn request(method: Method) -> BoxedRequest<Outgoing> {
         let mut request = Request::new(Outgoing::empty());
         *request.method_mut() = method;
         *request.uri_mut() = "/a?b".parse().unwrap();
@@ -122,7 +127,10 @@ mod tests {
         given.head.version = Version::HTTP_2;
         given.head.extensions.insert(Word("kept"));
         let (given, again) = (&given.head, Spare::of(&given).unwrap().request().head);
-        assert_eq!((&again.method, &again.uri, again.version), (&given.method, &given.uri, given.version));
+        assert_eq!(
+            (&again.method, &again.uri, again.version),
+            (&given.method, &given.uri, given.version)
+        );
         assert_eq!(again.extensions.get::<Word>(), Some(&Word("kept")));
     }
 
@@ -150,7 +158,9 @@ mod tests {
     #[test]
     fn fields_of_one_name_stay_several_and_in_order() {
         let mut fields = HeaderMap::new();
-        for (name, value) in [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2"), ("cookie", "")] {
+        for (name, value) in
+            [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2"), ("cookie", "")]
+        {
             fields.append(name, HeaderValue::from_static(value));
         }
         let cookies: Vec<_> = read(&put_down(&fields)).get_all("cookie").iter().cloned().collect();

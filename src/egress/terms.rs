@@ -18,7 +18,7 @@ use super::slots::Slots;
 use super::tls::Tls;
 use crate::clients::{BodyMemory, FairSemaphore};
 use crate::limits::ORIGIN_BULKS_MAX;
-use crate::origin::{Origin, Scheme};
+use crate::types::origin::{Origin, Scheme};
 
 /// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.
 #[derive(Clone, Debug)]
@@ -108,7 +108,11 @@ impl Shared {
     }
 
     /// The first of the pools, but for `own`, that gives something.
-    pub(super) fn borrow<T>(&self, own: &Pool, take: impl FnMut(Arc<Pool>) -> Option<T>) -> Option<T> {
+    pub(super) fn borrow<T>(
+        &self,
+        own: &Pool,
+        take: impl FnMut(Arc<Pool>) -> Option<T>,
+    ) -> Option<T> {
         self.pools().into_iter().filter(|pool| !std::ptr::eq(&**pool, own)).find_map(take)
     }
 

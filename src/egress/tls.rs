@@ -21,10 +21,10 @@ use super::signatures;
 use super::tls_words::handshake_error;
 use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
-use crate::clock::SystemClock;
 use crate::limits::TLS_SESSIONS_MAX;
-use crate::origin::{Host, Origin};
-use crate::suites::provider;
+use crate::runtime::clock::SystemClock;
+use crate::runtime::crypto_provider::provider;
+use crate::types::origin::{Host, Origin};
 
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -72,9 +72,10 @@ pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, Vec<RootsError>
     provider.signature_verification_algorithms.all = signatures::remembering();
     let provider = Arc::new(provider);
     let roots = Arc::new(roots.with(extra)?);
-    let webpki = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
-        .build()
-        .expect("there are roots, and no revocation lists that could be wrong");
+    let webpki =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
+            .build()
+            .expect("there are roots, and no revocation lists that could be wrong");
     let unverified = Unverified(provider.signature_verification_algorithms);
     Ok(Tls {
         verified: Connectors::new(&provider, Arc::new(Verifier(webpki))),
@@ -87,12 +88,13 @@ pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, Vec<RootsError>
 
 impl Connectors {
     fn new(provider: &Arc<CryptoProvider>, verifier: Arc<dyn ServerCertVerifier>) -> Self {
-        let mut config = ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(SystemClock))
-            .with_safe_default_protocol_versions()
-            .expect("the provider supports TLS 1.2 and 1.3")
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_client_cert_resolver(Arc::new(NoCertificate));
+        let mut config =
+            ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(SystemClock))
+                .with_safe_default_protocol_versions()
+                .expect("the provider supports TLS 1.2 and 1.3")
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+                .with_client_cert_resolver(Arc::new(NoCertificate));
         // Sessions are kept by server name, and each verifier has its own: none is resumed for
         // another host, nor one that was not verified where one must be.
         config.resumption = Resumption::in_memory_sessions(TLS_SESSIONS_MAX);
@@ -156,8 +158,9 @@ impl Tls {
 /// An address is checked against the certificate and never sent as a name (RFC 6066 §3).
 fn server_name(host: &Host) -> Result<ServerName<'static>, Error> {
     match host {
-        Host::Name(name) => ServerName::try_from(name.to_string())
-            .map_err(|_| Error::new(Failure::TlsProtocol, format!("{name} cannot be a TLS server name"))),
+        Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| {
+            Error::new(Failure::TlsProtocol, format!("{name} cannot be a TLS server name"))
+        }),
         Host::V4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
         Host::V6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
     }

@@ -5,26 +5,30 @@ use rustls::{AlertDescription, CertificateError, Error as Tls};
 use super::error::{Error, Failure};
 use super::verify::Finding;
 use crate::limits::HOST_OCTETS_MAX;
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 /// A handshake that failed. `asked`: whether the origin asked for a client certificate in it.
 pub fn handshake_error(origin: &Origin, error: &std::io::Error, asked: bool) -> Error {
     match tls_error(error) {
         Some(Tls::InvalidCertificate(reason)) => {
-            let detail =
-                format!("the certificate of {origin} is not accepted: {}", certificate_words(reason));
+            let detail = format!(
+                "the certificate of {origin} is not accepted: {}",
+                certificate_words(reason)
+            );
             Error::new(Failure::TlsCertificate, detail)
         }
         // Whatever the origin says when it was shown no certificate, this is why.
         Some(Tls::AlertReceived(_)) | None if asked => client_certificate(origin),
         Some(Tls::AlertReceived(alert)) => alert_received(origin, *alert),
         Some(Tls::InvalidMessage(_)) => {
-            let detail = format!("{origin} does not speak TLS, or not in a way that is understood: {error}");
+            let detail =
+                format!("{origin} does not speak TLS, or not in a way that is understood: {error}");
             Error::new(Failure::TlsProtocol, detail)
         }
-        Some(other) => {
-            Error::new(Failure::TlsProtocol, format!("the TLS handshake with {origin} failed: {other}"))
-        }
+        Some(other) => Error::new(
+            Failure::TlsProtocol,
+            format!("the TLS handshake with {origin} failed: {other}"),
+        ),
         None => Error::new(
             Failure::ConnectionTerminated,
             format!("the connection to {origin} ended during the TLS handshake: {error}"),
@@ -66,7 +70,8 @@ pub fn alert_received(origin: &Origin, alert: AlertDescription) -> Error {
 fn alert_name(alert: AlertDescription) -> String {
     let mut name = String::new();
     for letter in format!("{alert:?}").chars() {
-        if letter.is_ascii_uppercase() && name.ends_with(|before: char| before.is_ascii_lowercase()) {
+        if letter.is_ascii_uppercase() && name.ends_with(|before: char| before.is_ascii_lowercase())
+        {
             name.push('_');
         }
         name.push(letter.to_ascii_lowercase());
@@ -95,7 +100,9 @@ fn certificate_words(reason: &CertificateError) -> String {
             "it is signed by an algorithm that is too weak or unknown".into()
         }
         E::BadEncoding => "it is not well-formed".into(),
-        E::UnhandledCriticalExtension => "it has a critical extension that is not understood".into(),
+        E::UnhandledCriticalExtension => {
+            "it has a critical extension that is not understood".into()
+        }
         E::Revoked => "it has been revoked".into(),
         E::Other(other) => other_words(&*other.0),
         other => format!("{other:?}"),
@@ -120,7 +127,8 @@ fn another_name(presented: &[String]) -> String {
 
 /// The library says `DnsName("example.com")`, with what could mislead a reader escaped.
 fn plain(name: &str) -> String {
-    let inner = name.split_once('(').map_or(name, |(_, inner)| inner.strip_suffix(')').unwrap_or(inner));
+    let inner =
+        name.split_once('(').map_or(name, |(_, inner)| inner.strip_suffix(')').unwrap_or(inner));
     inner.trim_matches('"').chars().take(HOST_OCTETS_MAX).collect()
 }
 
@@ -130,9 +138,15 @@ fn other_words(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Strin
         return finding.to_string();
     }
     match error.downcast_ref::<E>() {
-        Some(E::CaUsedAsEndEntity) => "it is a certificate authority's, which cannot stand for a site".into(),
-        Some(E::EndEntityUsedAsCa) => "it was issued by a certificate that is no authority's".into(),
-        Some(E::PathLenConstraintViolated) => "its chain is longer than its authority permits".into(),
+        Some(E::CaUsedAsEndEntity) => {
+            "it is a certificate authority's, which cannot stand for a site".into()
+        }
+        Some(E::EndEntityUsedAsCa) => {
+            "it was issued by a certificate that is no authority's".into()
+        }
+        Some(E::PathLenConstraintViolated) => {
+            "its chain is longer than its authority permits".into()
+        }
         Some(E::NameConstraintViolation) => "its issuer may not issue for this name".into(),
         Some(
             E::MaximumPathDepthExceeded

@@ -7,8 +7,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::files;
 use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::runtime::files;
 
 /// Where trust in origins' certificates comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

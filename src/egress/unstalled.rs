@@ -11,19 +11,19 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::trailers;
-use crate::deadline::Deadline;
+use crate::runtime::lazy_timer::LazyTimer;
 
 /// An incoming message body with a bound on how long it may be silent.
 #[derive(Debug)]
 pub struct Unstalled<B = Incoming> {
     body: B,
     limit: Duration,
-    silence: Deadline,
+    silence: LazyTimer,
 }
 
 impl<B> Unstalled<B> {
     pub const fn new(body: B, limit: Duration) -> Self {
-        Self { body, limit, silence: Deadline::new() }
+        Self { body, limit, silence: LazyTimer::new() }
     }
 
     /// The body that is watched.
@@ -47,7 +47,8 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for Unstalled<B> 
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             self.silence.clear();
-            let frame = frame.map(|frame| frame.map(trailers::without_misplaced).map_err(io::Error::other));
+            let frame =
+                frame.map(|frame| frame.map(trailers::without_misplaced).map_err(io::Error::other));
             return Poll::Ready(frame);
         }
         let limit = self.limit;

@@ -18,7 +18,9 @@ use webpki::EndEntityCert;
 pub enum Finding {
     #[error("it is self-signed, and no known issuer vouches for it")]
     SelfSigned,
-    #[error("its issuer is unknown, and the origin sent no certificate of the issuer: its chain is broken")]
+    #[error(
+        "its issuer is unknown, and the origin sent no certificate of the issuer: its chain is broken"
+    )]
     ChainBroken,
     #[error("its key is too weak: RSA with fewer than 2048 bits")]
     WeakKey,
@@ -42,14 +44,20 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now).map_err(|error| match error {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) if is_self_signed(end_entity) => {
-                Finding::SelfSigned.into()
+        self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now).map_err(|error| {
+            match error {
+                Error::InvalidCertificate(CertificateError::UnknownIssuer)
+                    if is_self_signed(end_entity) =>
+                {
+                    Finding::SelfSigned.into()
+                }
+                Error::InvalidCertificate(CertificateError::UnknownIssuer)
+                    if intermediates.is_empty() =>
+                {
+                    Finding::ChainBroken.into()
+                }
+                error => error,
             }
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) if intermediates.is_empty() => {
-                Finding::ChainBroken.into()
-            }
-            error => error,
         })
     }
 
@@ -82,8 +90,12 @@ fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
 }
 
 /// The provider takes no RSA key of fewer than 2048 bits, and calls that a bad signature.
-fn or_weak_key<T>(verified: Result<T, Error>, certificate: &CertificateDer<'_>) -> Result<T, Error> {
-    verified.map_err(|error| if has_weak_key(certificate) { Finding::WeakKey.into() } else { error })
+fn or_weak_key<T>(
+    verified: Result<T, Error>,
+    certificate: &CertificateDer<'_>,
+) -> Result<T, Error> {
+    verified
+        .map_err(|error| if has_weak_key(certificate) { Finding::WeakKey.into() } else { error })
 }
 
 fn has_weak_key(certificate: &CertificateDer<'_>) -> bool {

@@ -11,12 +11,12 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// One finished attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
-    pub at: Moment,
+    pub at: Timestamp,
     /// The URL that gave the answer, after `hops` redirects.
     pub url: String,
     pub hops: u8,
@@ -70,7 +70,7 @@ pub struct Snapshot {
     pub status: u16,
     pub url: String,
     pub hops: u8,
-    pub fetched_at: Moment,
+    pub fetched_at: Timestamp,
     /// Recorded, not obeyed: sites serve robots.txt under every type there is.
     pub content_type: Option<HeaderValue>,
     pub etag: Option<HeaderValue>,
@@ -167,7 +167,12 @@ impl fmt::Display for AccessResult {
                 )
             }
             Self::Successful { snapshot, .. } => {
-                write!(f, "the server answered {} with {} octets", snapshot.status, snapshot.body.len())
+                write!(
+                    f,
+                    "the server answered {} with {} octets",
+                    snapshot.status,
+                    snapshot.body.len()
+                )
             }
             Self::NotModified { .. } => {
                 f.write_str("the server answered that the copy we have is still the file")
@@ -196,9 +201,9 @@ impl Cause {
     pub const fn counts_for_all(&self) -> bool {
         match self {
             Self::Failed { failure, .. } => !matches!(failure, NetworkFailure::RedirectRefused),
-            Self::TooManyRedirects { .. } | Self::RedirectLoop | Self::RedirectWithoutLocation { .. } => {
-                false
-            }
+            Self::TooManyRedirects { .. }
+            | Self::RedirectLoop
+            | Self::RedirectWithoutLocation { .. } => false,
             Self::Status { .. } => self.says_there_is_none(),
         }
     }
@@ -314,7 +319,10 @@ mod tests {
 
     #[test]
     fn every_cause_has_a_word_and_a_sentence() {
-        let failed = |detail: &str| Cause::Failed { failure: NetworkFailure::Timeout, detail: detail.into() };
+        let failed = |detail: &str| Cause::Failed {
+            failure: NetworkFailure::Timeout,
+            detail: detail.into(),
+        };
         for (cause, word, sentence) in [
             (
                 Cause::Status { code: 503, retry_after: None },
@@ -322,7 +330,11 @@ mod tests {
                 "the server answered 503 Service Unavailable",
             ),
             (Cause::Status { code: 799, retry_after: None }, "status", "the server answered 799"),
-            (Cause::TooManyRedirects { limit: 5 }, "too_many_redirects", "there were more than 5 redirects"),
+            (
+                Cause::TooManyRedirects { limit: 5 },
+                "too_many_redirects",
+                "there were more than 5 redirects",
+            ),
             (Cause::RedirectLoop, "redirect_loop", "the redirects go round in a circle"),
             (
                 Cause::RedirectWithoutLocation { code: 302 },

@@ -126,7 +126,8 @@ pub fn change(
     seen: &[Option<&str>],
 ) -> Option<Change> {
     let of = |kind, before: Option<&Copy>, after: Option<&Copy>| {
-        let compared = compare(before.map(|copy| &*copy.rules), after.map(|copy| &*copy.rules), seen);
+        let compared =
+            compare(before.map(|copy| &*copy.rules), after.map(|copy| &*copy.rules), seen);
         Some(Change { kind, ..compared })
     };
     match (Stand::of(before, profile)?, Stand::of(after, profile)?) {
@@ -139,7 +140,9 @@ pub fn change(
             of(Kind::Gone, Some(before), None)
         }
         (Stand::Rules(_) | Stand::NoFile, Stand::Closed(_)) => of(Kind::Unreadable, None, None),
-        (Stand::Closed(Some(before)), Stand::Rules(after)) => of(Kind::Back, Some(before), Some(after)),
+        (Stand::Closed(Some(before)), Stand::Rules(after)) => {
+            of(Kind::Back, Some(before), Some(after))
+        }
         // What the file was before is not known.
         (Stand::Closed(None), Stand::Rules(_) | Stand::NoFile) => of(Kind::Back, None, None),
         (Stand::NoFile, Stand::NoFile) | (Stand::Closed(_), Stand::Closed(_)) => None,
@@ -153,7 +156,8 @@ pub fn is_same_file(one: &Copy, other: &Copy) -> bool {
     if one.sha256 == other.sha256 {
         return true;
     }
-    let (shorter, longer) = if one.body.len() <= other.body.len() { (one, other) } else { (other, one) };
+    let (shorter, longer) =
+        if one.body.len() <= other.body.len() { (one, other) } else { (other, one) };
     shorter.cut && longer.body.starts_with(&shorter.body)
 }
 

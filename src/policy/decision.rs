@@ -4,7 +4,9 @@
 use std::fmt;
 
 use super::state::{Absence, AbsenceKind, Policy};
-use crate::robots::{Directive, Group, Path, RobotsTxt, Rule, Spellings, Steps, StepsExceeded, WholeSite};
+use crate::robots::{
+    Directive, Group, Path, RobotsTxt, Rule, Spellings, Steps, StepsExceeded, WholeSite,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -78,20 +80,32 @@ pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8
     }
     match *policy {
         Policy::Rules(copy) => by_rules(&copy.rules, token, path_and_query),
-        Policy::AllowAll(absence) => Decision { verdict: Verdict::Allow, basis: Basis::of(absence) },
-        Policy::DisallowAll(absence) => Decision { verdict: Verdict::Disallow, basis: Basis::of(absence) },
+        Policy::AllowAll(absence) => {
+            Decision { verdict: Verdict::Allow, basis: Basis::of(absence) }
+        }
+        Policy::DisallowAll(absence) => {
+            Decision { verdict: Verdict::Disallow, basis: Basis::of(absence) }
+        }
     }
 }
 
 /// What the file alone says, by the matcher of its dialect.
 #[inline]
-pub fn by_rules<'a>(rules: &'a RobotsTxt, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
+pub fn by_rules<'a>(
+    rules: &'a RobotsTxt,
+    token: Option<&str>,
+    path_and_query: &[u8],
+) -> Decision<'a> {
     by_group(rules, rules.group(token), path_and_query)
 }
 
 /// The same for who knows the group of `rules` that applies.
 #[inline(always)]
-pub fn by_group<'a>(rules: &'a RobotsTxt, group: Option<Group<'a>>, path_and_query: &[u8]) -> Decision<'a> {
+pub fn by_group<'a>(
+    rules: &'a RobotsTxt,
+    group: Option<Group<'a>>,
+    path_and_query: &[u8],
+) -> Decision<'a> {
     let path = Path::new(path_and_query, rules.dialect());
     if rules.dialect().robots_txt_always_allowed && path.is_robots_txt() {
         return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
@@ -113,9 +127,14 @@ pub fn by_group<'a>(rules: &'a RobotsTxt, group: Option<Group<'a>>, path_and_que
 
 /// The denial that follows from another reading of a path that is allowed as it is written.
 #[cold]
-fn by_readings<'a>(group: Group<'a>, path_and_query: &[u8], steps: &mut Steps) -> Option<Decision<'a>> {
+fn by_readings<'a>(
+    group: Group<'a>,
+    path_and_query: &[u8],
+    steps: &mut Steps,
+) -> Option<Decision<'a>> {
     let decide = |path: &Path<'_>, steps: &mut Steps| group.rule_within(path, steps);
-    let rule: Result<_, StepsExceeded> = group.disallowed_in_any_reading(path_and_query, steps, decide);
+    let rule: Result<_, StepsExceeded> =
+        group.disallowed_in_any_reading(path_and_query, steps, decide);
     match rule {
         Ok(None) => None,
         rule => Some(by_rule(group, rule)),
@@ -133,7 +152,11 @@ impl From<StepsExceeded> for Unforeseen {
 
 /// What follows for every path that begins with `begin`; `None`: that depends on how it goes on. See
 /// [`Group::rule_for_beginning`] for what `begin` may not be.
-pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u8]) -> Option<Decision<'a>> {
+pub fn decide_beginning<'a>(
+    policy: &Policy<'a>,
+    token: Option<&str>,
+    begin: &[u8],
+) -> Option<Decision<'a>> {
     if b"/robots.txt".starts_with(begin) {
         return None;
     }
@@ -142,12 +165,16 @@ pub fn decide_beginning<'a>(policy: &Policy<'a>, token: Option<&str>, begin: &[u
             None => Some(Decision { verdict: Verdict::Allow, basis: Basis::NoGroup }),
             Some(group) => {
                 let dialect = copy.rules.dialect();
-                let decision = by_rule(group, Ok(group.rule_for_beginning(&Path::new(begin, dialect))?));
-                if dialect.spellings == Spellings::AsWritten || decision.verdict == Verdict::Disallow {
+                let decision =
+                    by_rule(group, Ok(group.rule_for_beginning(&Path::new(begin, dialect))?));
+                if dialect.spellings == Spellings::AsWritten
+                    || decision.verdict == Verdict::Disallow
+                {
                     return Some(decision);
                 }
-                let foresee =
-                    |path: &Path<'_>, _: &mut Steps| group.rule_for_beginning(path).ok_or(Unforeseen);
+                let foresee = |path: &Path<'_>, _: &mut Steps| {
+                    group.rule_for_beginning(path).ok_or(Unforeseen)
+                };
                 let steps = &mut Steps::of_decision();
                 let rule = group.disallowed_in_any_reading(begin, steps, foresee).ok()?;
                 Some(rule.map_or(decision, |rule| by_rule(group, Ok(Some(rule)))))
@@ -204,16 +231,18 @@ impl<'a> Basis<'a> {
 
     pub const fn group(&self) -> Option<&Named<'a>> {
         match self {
-            Self::Rule { group, .. } | Self::NoRule { group } | Self::TooManySteps { group } => Some(group),
+            Self::Rule { group, .. } | Self::NoRule { group } | Self::TooManySteps { group } => {
+                Some(group)
+            }
             _ => None,
         }
     }
 
     pub const fn absence(&self) -> Option<&Absence<'a>> {
         match self {
-            Self::Unavailable(absence) | Self::Unreachable(absence) | Self::LongUnreachable(absence) => {
-                Some(absence)
-            }
+            Self::Unavailable(absence)
+            | Self::Unreachable(absence)
+            | Self::LongUnreachable(absence) => Some(absence),
             _ => None,
         }
     }
@@ -244,7 +273,9 @@ impl fmt::Display for Basis<'_> {
                 }
             }
             Self::Unavailable(absence) => write!(f, "there is no robots.txt: {}", absence.cause),
-            Self::Unreachable(absence) => write!(f, "the robots.txt cannot be had: {}", absence.cause),
+            Self::Unreachable(absence) => {
+                write!(f, "the robots.txt cannot be had: {}", absence.cause)
+            }
             Self::LongUnreachable(absence) => {
                 let days = absence.lasting.as_secs() / (24 * 60 * 60);
                 write!(f, "the robots.txt could not be had for {days} days: {}", absence.cause)

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::moment::Moment;
-use crate::origin::{Host, Origin, Scheme, UrlError, split_url};
 use crate::robots::{Dialect, Path, RobotsTxt};
+use crate::types::origin::{Host, Origin, Scheme, UrlError, split_url};
+use crate::types::timestamp::Timestamp;
 
 #[derive(Clone, Debug)]
 pub struct Exemption {
@@ -18,7 +18,7 @@ pub struct Exemption {
     pub by: String,
     pub reason: String,
     pub ticket: Option<String>,
-    pub until: Moment,
+    pub until: Timestamp,
 }
 
 /// Path patterns as a robots.txt has them; none: the whole origin. They are compared as rules are,
@@ -79,7 +79,9 @@ impl OriginPattern {
             };
         };
         match Origin::from_authority(Scheme::Https, parent)? {
-            origin if origin.port() != Scheme::Https.default_port() => Err(UrlError::HostName(text.into())),
+            origin if origin.port() != Scheme::Https.default_port() => {
+                Err(UrlError::HostName(text.into()))
+            }
             origin => match origin.host() {
                 Host::Name(name) => Ok(Self::Below(name.clone())),
                 Host::V4(_) | Host::V6(_) => Err(UrlError::HostName(text.into())),
@@ -103,12 +105,14 @@ impl OriginPattern {
 }
 
 impl Exemption {
-    fn applies(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> bool {
+    fn applies(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Timestamp) -> bool {
         now < self.until
             && self.origin.matches(origin)
             && self.paths.cover(path)
             && (self.agents.is_empty()
-                || agent.is_some_and(|token| self.agents.iter().any(|name| name.eq_ignore_ascii_case(token))))
+                || agent.is_some_and(|token| {
+                    self.agents.iter().any(|name| name.eq_ignore_ascii_case(token))
+                }))
     }
 }
 
@@ -118,12 +122,23 @@ impl Exemptions {
     }
 
     /// The first exemption that applies to `path`, given as it was requested.
-    pub fn find(&self, origin: &Origin, path: &[u8], agent: Option<&str>, now: Moment) -> Option<&Exemption> {
+    pub fn find(
+        &self,
+        origin: &Origin,
+        path: &[u8],
+        agent: Option<&str>,
+        now: Timestamp,
+    ) -> Option<&Exemption> {
         self.0.iter().find(|exemption| exemption.applies(origin, path, agent, now))
     }
 
     /// The first exemption of a whole origin: where no path is seen, one for some paths is none.
-    pub fn find_for_host(&self, origin: &Origin, agent: Option<&str>, now: Moment) -> Option<&Exemption> {
+    pub fn find_for_host(
+        &self,
+        origin: &Origin,
+        agent: Option<&str>,
+        now: Timestamp,
+    ) -> Option<&Exemption> {
         let whole = |exemption: &&Exemption| exemption.paths.0.is_none();
         self.0.iter().filter(whole).find(|exemption| exemption.applies(origin, b"/", agent, now))
     }
@@ -138,13 +153,14 @@ fn is_below(name: &str, parent: &str) -> bool {
 mod tests {
     use super::*;
 
-    const UNTIL: Moment = Moment::from_millis(2_000);
-    const BEFORE: Moment = Moment::from_millis(1_999);
+    const UNTIL: Timestamp = Timestamp::from_millis(2_000);
+    const BEFORE: Timestamp = Timestamp::from_millis(1_999);
 
     fn exemption(origin: &str, paths: &[&str], agents: &[&str]) -> Exemption {
         Exemption {
             origin: OriginPattern::parse(origin).expect("a pattern"),
-            paths: Paths::new(&paths.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("patterns"),
+            paths: Paths::new(&paths.iter().map(ToString::to_string).collect::<Vec<_>>())
+                .expect("patterns"),
             agents: agents.iter().map(ToString::to_string).collect(),
             by: "legal@example.org".into(),
             reason: "written permission".into(),
@@ -158,7 +174,11 @@ mod tests {
         let exemptions = Exemptions::new(vec![exemption]);
         for &(url, agent, expected) in cases {
             let (origin, path) = split_url(url.as_bytes()).expect("a URL");
-            assert_eq!(exemptions.find(&origin, &path, agent, BEFORE).is_some(), expected, "{url} {agent:?}");
+            assert_eq!(
+                exemptions.find(&origin, &path, agent, BEFORE).is_some(),
+                expected,
+                "{url} {agent:?}"
+            );
         }
     }
 
@@ -226,9 +246,14 @@ mod tests {
 
     #[test]
     fn a_pattern_that_is_neither_is_refused() {
-        for pattern in
-            ["*example.com", "*.", "*.10.0.0.1", "*.example.com:8443", "https://example.com/x", "example.com"]
-        {
+        for pattern in [
+            "*example.com",
+            "*.",
+            "*.10.0.0.1",
+            "*.example.com:8443",
+            "https://example.com/x",
+            "example.com",
+        ] {
             assert!(OriginPattern::parse(pattern).is_err(), "{pattern}");
         }
     }

@@ -225,8 +225,11 @@ const CONSERVATIVE: Profile = Profile {
 };
 
 /// Not of any text: what web archives ask for.
-const ARCHIVAL: Profile =
-    Profile { name: "archival", outage: Outage { without_copy: Access::Allow, ..RFC9309.outage }, ..RFC9309 };
+const ARCHIVAL: Profile = Profile {
+    name: "archival",
+    outage: Outage { without_copy: Access::Allow, ..RFC9309.outage },
+    ..RFC9309
+};
 
 impl Profile {
     pub const ALL: [Self; 7] =

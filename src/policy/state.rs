@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::access::{Cause, Snapshot};
 use crate::limits::CLOCK_SET_BACK_MAX;
-use crate::moment::Moment;
 use crate::robots::RobotsTxt;
+use crate::types::timestamp::Timestamp;
 pub use standing::{Absence, AbsenceKind, Policy, Standing};
 pub use transition::Circumstances;
 
@@ -25,13 +25,13 @@ pub enum RobotsState {
     Unknown,
     Successful {
         copy: Copy,
-        at: Moment,
-        fresh_until: Moment,
+        at: Timestamp,
+        fresh_until: Timestamp,
     },
     Unavailable {
         cause: Cause,
-        at: Moment,
-        fresh_until: Moment,
+        at: Timestamp,
+        fresh_until: Timestamp,
         copy: Option<Copy>,
     },
     Unreachable(Unreachable),
@@ -43,17 +43,17 @@ pub struct Copy {
     pub rules: Arc<RobotsTxt>,
     pub snapshot: Arc<Snapshot>,
     /// When the origin last said that this is the file.
-    pub confirmed_at: Moment,
+    pub confirmed_at: Timestamp,
 }
 
 /// An outage: the file cannot be had, and since when we have been seeing that.
 #[derive(Clone, Debug)]
 pub struct Unreachable {
     pub cause: Cause,
-    pub since: Moment,
-    pub tried: Moment,
+    pub since: Timestamp,
+    pub tried: Timestamp,
     pub failures: u32,
-    pub next_try: Moment,
+    pub next_try: Timestamp,
     pub copy: Option<Copy>,
     /// Whether the site's pages answered when the file last did not.
     pub site_up: bool,
@@ -61,9 +61,10 @@ pub struct Unreachable {
 
 impl RobotsState {
     /// Near the end of its freshness (the last tenth) a state is worth refreshing while it serves.
-    pub fn wants_refresh(&self, now: Moment) -> bool {
+    pub fn wants_refresh(&self, now: Timestamp) -> bool {
         match self {
-            Self::Successful { at, fresh_until, .. } | Self::Unavailable { at, fresh_until, .. } => {
+            Self::Successful { at, fresh_until, .. }
+            | Self::Unavailable { at, fresh_until, .. } => {
                 now.until(*fresh_until) <= at.until(*fresh_until) / 10
             }
             Self::Unknown | Self::Unreachable(_) => false,
@@ -81,7 +82,7 @@ impl RobotsState {
     }
 
     /// Since when the state has been what it is.
-    pub const fn since(&self) -> Option<Moment> {
+    pub const fn since(&self) -> Option<Timestamp> {
         match self {
             Self::Unknown => None,
             Self::Successful { at, .. } | Self::Unavailable { at, .. } => Some(*at),
@@ -90,7 +91,7 @@ impl RobotsState {
     }
 
     /// Until when the state holds, which is when the file is asked for again.
-    pub const fn next_try(&self) -> Option<Moment> {
+    pub const fn next_try(&self) -> Option<Timestamp> {
         match self {
             Self::Unknown => None,
             Self::Successful { fresh_until, .. } | Self::Unavailable { fresh_until, .. } => {
@@ -110,14 +111,14 @@ impl RobotsState {
     }
 
     /// When the last attempt ended.
-    pub const fn learnt_at(&self) -> Option<Moment> {
+    pub const fn learnt_at(&self) -> Option<Timestamp> {
         match self {
             Self::Unreachable(outage) => Some(outage.tried),
             _ => self.since(),
         }
     }
 
-    fn is_current(&self, now: Moment) -> bool {
+    fn is_current(&self, now: Timestamp) -> bool {
         let ends_later = self.next_try().is_some_and(|end| now < end);
         let began_earlier = self.learnt_at().is_some_and(|at| at <= now.plus(CLOCK_SET_BACK_MAX));
         ends_later && began_earlier

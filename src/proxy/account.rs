@@ -13,11 +13,11 @@ use super::channel::{Channel, Scope};
 use super::denial::Denial;
 use super::stop::Stop;
 use crate::audit::{self, Event, Record};
-use crate::clock;
-use crate::moment::Moment;
-use crate::origin::{Origin, Scheme};
 use crate::policy::decision::Decision;
+use crate::runtime::clock;
 use crate::store::Known;
+use crate::types::origin::{Origin, Scheme};
+use crate::types::timestamp::Timestamp;
 
 /// The target of the lines, by which they are asked for (`log.level`).
 pub const ACCESS: &str = "access";
@@ -57,7 +57,7 @@ struct Decided {
     rule_text: Option<String>,
     group: Option<String>,
     sha256: Option<String>,
-    fetched_at: Option<Moment>,
+    fetched_at: Option<Timestamp>,
     age_s: Option<u64>,
     id: Option<String>,
 }
@@ -76,7 +76,7 @@ impl Account {
     }
 
     /// It is allowed, by `decision`.
-    pub fn allowed(&self, decision: &Decision<'_>, known: &Known, now: Moment) {
+    pub fn allowed(&self, decision: &Decision<'_>, known: &Known, now: Timestamp) {
         let Some(line) = &self.line else { return };
         let (rule, group) = (decision.basis.rule(), decision.basis.group());
         let copy = known.state().copy();
@@ -86,7 +86,7 @@ impl Account {
             rule_line: rule.map(|rule| rule.line),
             rule_text: rule.map(audit::Rule::of).map(rule_text),
             group: group.map(|group| audit::Group::of(group).token),
-            sha256: copy.map(|copy| crate::text::hex(&copy.snapshot.sha256)),
+            sha256: copy.map(|copy| crate::types::sanitize::hex(&copy.snapshot.sha256)),
             fetched_at: copy.map(|copy| copy.snapshot.fetched_at),
             age_s: copy.map(|copy| now.since(copy.confirmed_at).as_secs()),
             id: None,
@@ -151,7 +151,9 @@ impl Line {
                 .map(Origin::port)
                 .or(uri.port_u16())
                 .or_else(|| Some(Scheme::parse(scheme?).ok()?.default_port())),
-            path: Some(uri.path()).filter(|path| !path.is_empty()).map(|path| Record::url(path.as_bytes())),
+            path: Some(uri.path())
+                .filter(|path| !path.is_empty())
+                .map(|path| Record::url(path.as_bytes())),
             user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
             version: version(head.version),
             decided: Mutex::default(),
@@ -162,7 +164,13 @@ impl Line {
         *self.decided.lock().unwrap_or_else(PoisonError::into_inner) = decided;
     }
 
-    fn tell(&self, channel: &Channel, status: StatusCode, error: Option<&str>, trace_id: Option<&str>) {
+    fn tell(
+        &self,
+        channel: &Channel,
+        status: StatusCode,
+        error: Option<&str>,
+        trace_id: Option<&str>,
+    ) {
         let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let took = clock::monotonic() - self.since;
         let host = self.host.as_deref().unwrap_or_default();
@@ -222,10 +230,14 @@ fn trace_id(fields: &HeaderMap) -> Option<String> {
     let is_hex = |part: &[u8], length| {
         part.len() == length && part.iter().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let is_id = |part: &[u8], length| is_hex(part, length) && part.iter().any(|octet| *octet != b'0');
+    let is_id =
+        |part: &[u8], length| is_hex(part, length) && part.iter().any(|octet| *octet != b'0');
     let ends = rest.is_empty() || version != b"00" && rest[0] == b'-';
-    let is_valid =
-        is_hex(version, 2) && version != b"ff" && is_id(trace, 32) && is_id(parent, 16) && is_hex(flags, 2);
+    let is_valid = is_hex(version, 2)
+        && version != b"ff"
+        && is_id(trace, 32)
+        && is_id(parent, 16)
+        && is_hex(flags, 2);
     (is_valid && ends).then(|| String::from_utf8_lossy(trace).into_owned())
 }
 
@@ -246,9 +258,11 @@ mod tests {
 
     #[test]
     fn a_valid_traceparent_names_its_trace() {
-        for valid in
-            ["00-{}-00f067aa0ba902b7-01", "00-{}-00f067aa0ba902b7-00", "cc-{}-00f067aa0ba902b7-01-what"]
-        {
+        for valid in [
+            "00-{}-00f067aa0ba902b7-01",
+            "00-{}-00f067aa0ba902b7-00",
+            "cc-{}-00f067aa0ba902b7-01-what",
+        ] {
             assert_eq!(traced(&[&valid.replace("{}", TRACE)]).as_deref(), Some(TRACE), "{valid}");
         }
     }

@@ -112,7 +112,9 @@ impl http_body::Body for Body {
             }
             Content::Origin(body) => {
                 let mut frame = ready!(Pin::new(body.as_mut()).poll_frame(cx));
-                if let Some(trailers) = frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut()) {
+                if let Some(trailers) =
+                    frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut())
+                {
                     remove_forgeries(trailers, Names::of(trailers));
                 }
                 if let Some(Ok(frame)) = &frame

@@ -8,8 +8,8 @@ use arc_swap::ArcSwap;
 use super::Proxy;
 use super::control::Control;
 use crate::clients::{Client, Place};
-use crate::halt::Halt;
-use crate::origin::Origin;
+use crate::runtime::shutdown::Shutdown;
+use crate::types::origin::Origin;
 
 /// A worker's proxy as it is now: each request takes the one that is there when it comes, so that
 /// other settings hold from the next request on, and one under way ends under those it began with.
@@ -27,7 +27,7 @@ pub struct Channel {
     pub scope: Scope,
     pub control: Arc<Control>,
     /// Said when the request under way is to be the last.
-    pub stop: Halt,
+    pub stop: Shutdown,
     /// Who answers.
     pub proxy: Current,
 }
@@ -43,7 +43,7 @@ pub enum Scope {
 
 impl Channel {
     /// A client's own connection to the proxy.
-    pub fn of_client(client: SocketAddr, stop: Halt, proxy: Current) -> Self {
+    pub fn of_client(client: SocketAddr, stop: Shutdown, proxy: Current) -> Self {
         Self {
             client: Client::at(client.ip().to_canonical()),
             port: client.port(),

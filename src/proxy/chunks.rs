@@ -100,7 +100,8 @@ impl Chunks {
 
     fn digit(&mut self, octet: u8) -> Result<At, &'static str> {
         let value = char::from(octet).to_digit(16).map(u64::from);
-        let size = self.size.checked_mul(16).zip(value).and_then(|(size, digit)| size.checked_add(digit));
+        let size =
+            self.size.checked_mul(16).zip(value).and_then(|(size, digit)| size.checked_add(digit));
         self.size = size.ok_or("a chunk's size is more than can be counted (RFC 9112 §7.1)")?;
         Ok(At::Size)
     }
@@ -146,7 +147,9 @@ impl At {
                 "a chunk's size is not hexadecimal digits only (RFC 9112 §7.1)"
             }
             Self::Extension | Self::SizeLf => "a chunk's size does not end in CRLF (RFC 9112 §7.1)",
-            Self::Data | Self::DataCr | Self::DataLf => "a chunk is longer than its size (RFC 9112 §7.1)",
+            Self::Data | Self::DataCr | Self::DataLf => {
+                "a chunk is longer than its size (RFC 9112 §7.1)"
+            }
             Self::Trailer | Self::TrailerLf | Self::Over => {
                 "a trailer does not end in CRLF (RFC 9112 §7.1.2)"
             }
@@ -163,7 +166,8 @@ mod tests {
         let mut chunks = Chunks::new(64, 2);
         let whole = chunks.take(octets.as_bytes()).map(|count| (count, chunks.is_over()));
         let mut chunks = Chunks::new(64, 2);
-        let by_octet: Result<usize, _> = octets.as_bytes().chunks(1).map(|octet| chunks.take(octet)).sum();
+        let by_octet: Result<usize, _> =
+            octets.as_bytes().chunks(1).map(|octet| chunks.take(octet)).sum();
         assert_eq!(by_octet.map(|count| (count, chunks.is_over())), whole, "{octets:?} in pieces");
         whole
     }
@@ -222,6 +226,9 @@ mod tests {
         assert!(taken(&format!("0\r\nX: {}", "x".repeat(62))).is_err(), "trailers are bounded");
         let mut chunks = Chunks::new(64, 2);
         let extended = format!("1;{}\r\nx\r\n", "x".repeat(1000));
-        assert!((0..100).any(|_| chunks.take(extended.as_bytes()).is_err()), "and so are extensions");
+        assert!(
+            (0..100).any(|_| chunks.take(extended.as_bytes()).is_err()),
+            "and so are extensions"
+        );
     }
 }

@@ -6,7 +6,7 @@ use http::{Method, request};
 
 use super::channel::Scope;
 use super::refusal::Refusal;
-use crate::origin::{HostPattern, Origin, Scheme};
+use crate::types::origin::{HostPattern, Origin, Scheme};
 
 /// What a CONNECT comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,8 @@ impl Https {
 /// is refused (RFC 9110 §9.3.6).
 fn authority(request: &request::Parts) -> Result<Origin, Refusal> {
     let uri = &request.uri;
-    let authority = uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none());
+    let authority =
+        uri.authority().filter(|_| uri.scheme().is_none() && uri.path_and_query().is_none());
     let with_port = authority.filter(|authority| authority.port_u16().is_some());
     let Some(authority) = with_port else {
         return Err(Refusal::bad_request(

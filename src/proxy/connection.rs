@@ -16,8 +16,8 @@ use super::refusal::Refusal;
 use super::respond::raw_refusal;
 use super::unsent::Unsent;
 use super::wire::{Deadlines, LargeHeads, Wire};
-use crate::heap;
 use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_OCTETS_MAX};
+use crate::runtime::box_future::box_future;
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +48,11 @@ where
             () = stopped(&channel) => Ok(false),
         };
         if !matches!(came, Ok(true)) {
-            return heap::pinned(|| end(wire, came.map(drop), &channel)).await;
+            return box_future(|| end(wire, came.map(drop), &channel)).await;
         }
-        match heap::pinned(|| engine::run(wire, &channel, turned_away.clone())).await {
+        match box_future(|| engine::run(wire, &channel, turned_away.clone())).await {
             Outcome::Rests(resting) => wire = resting,
-            Outcome::Ended(wire, ended) => return heap::pinned(|| end(wire, ended, &channel)).await,
+            Outcome::Ended(wire, ended) => return box_future(|| end(wire, ended, &channel)).await,
             Outcome::Left(sequel) => {
                 drop((channel, turned_away));
                 return sequel.await;
@@ -77,8 +77,10 @@ where
 /// Returns when the proxy stops, and the request under way is to be the last. Who has only just come
 /// has a first one on its way: it is waited for a little, for nobody may take it from us any more.
 pub(super) async fn stopped(channel: &Channel) {
-    channel.stop.heard().await;
-    Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&channel.control))).await.unwrap_or_default();
+    channel.stop.wait().await;
+    Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&channel.control)))
+        .await
+        .unwrap_or_default();
 }
 
 async fn first_request(control: &Control) {

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::decision_log::DecisionLog;
 use crate::audit::{Event, Reason};
 use crate::egress::Failure;
-use crate::numbers::Numbers;
 use crate::policy::decision::Basis;
+use crate::runtime::sharded_counters::ShardedCounters;
 
 /// Shared by all workers.
 #[derive(Debug, Default)]
 pub struct Decisions {
     /// By outcome, basis and sight, in one row: an everyday decision is one addition.
-    table: Numbers<{ OUTCOMES.len() * BASES.len() * SIGHTS }>,
-    failures: Numbers<{ Failure::PROXY_ERRORS.len() }>,
+    table: ShardedCounters<{ OUTCOMES.len() * BASES.len() * SIGHTS }>,
+    failures: ShardedCounters<{ Failure::PROXY_ERRORS.len() }>,
     closed_ports: AtomicU64,
     /// What of them the log of the process says.
     pub log: DecisionLog,
@@ -168,7 +168,8 @@ impl Decisions {
     /// How often requests failed on the way to their origin, by the proxy error type of RFC 9209.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let told = Failure::PROXY_ERRORS.into_iter().zip(self.failures.values()).enumerate();
-        let failed = told.filter(|(place, _)| !REFUSALS.iter().any(|refusal| refusal.place() == *place));
+        let failed =
+            told.filter(|(place, _)| !REFUSALS.iter().any(|refusal| refusal.place() == *place));
         failed.map(|(_, told)| told)
     }
 }
@@ -197,8 +198,12 @@ mod tests {
                 let told: u64 = decisions.by_basis().map(|(_, _, count)| count).sum();
                 assert_eq!(told, u64::from(can_be), "{event:?} {reason:?}");
                 let is_denied = u64::from(event == Event::Denied);
-                let expected =
-                    DecisionCounts { allowed: 1 - is_denied, denied: is_denied, by_path: 1, by_host: 0 };
+                let expected = DecisionCounts {
+                    allowed: 1 - is_denied,
+                    denied: is_denied,
+                    by_path: 1,
+                    by_host: 0,
+                };
                 assert_eq!(decisions.counts(), expected);
             }
         }
@@ -211,7 +216,10 @@ mod tests {
         decisions.allowed(&Basis::RobotsTxtItself, true);
         let told: Vec<_> = decisions.by_basis().filter(|(_, _, count)| *count > 0).collect();
         assert_eq!(told, [("allow", "robots_txt_itself", 1), ("allow", "no_group", 1)]);
-        assert_eq!(decisions.counts(), DecisionCounts { allowed: 2, by_host: 1, by_path: 1, denied: 0 });
+        assert_eq!(
+            decisions.counts(),
+            DecisionCounts { allowed: 2, by_host: 1, by_path: 1, denied: 0 }
+        );
     }
 
     #[test]

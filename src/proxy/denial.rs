@@ -8,8 +8,8 @@ use http::StatusCode;
 
 use super::problem::Problem;
 use super::statements::Statement;
+use crate::audit::evidence::{Exhibit, Kind};
 use crate::audit::{Record, mended};
-use crate::evidence::{Exhibit, Kind};
 use crate::store::Known;
 
 /// A refused request.

@@ -15,7 +15,7 @@ use crate::clients::{Client, Key};
 use crate::limits::{
     DISTRUST_CLIENTS_MAX, DISTRUST_HOSTS_MAX, DISTRUST_NAMED_MAX, DISTRUST_WAIT, TRUST_REMEMBERED,
 };
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 /// What the latest clients have shown. Each has room of its own: none pushes out what is known of another's hosts.
 #[derive(Debug)]
@@ -126,8 +126,13 @@ impl Distrust {
         due
     }
 
-    fn change<T>(&self, client: &Client, origin: &Origin, change: impl FnOnce(&mut Hosts) -> T) -> T {
-        debug_assert_eq!(origin.scheme(), crate::origin::Scheme::Https);
+    fn change<T>(
+        &self,
+        client: &Client,
+        origin: &Origin,
+        change: impl FnOnce(&mut Hosts) -> T,
+    ) -> T {
+        debug_assert_eq!(origin.scheme(), crate::types::origin::Scheme::Https);
         let mut clients = self.clients();
         change(clients.get_or_insert_mut(client.key(), || Hosts {
             known: LruCache::sparse(DISTRUST_HOSTS_MAX),
@@ -178,8 +183,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock;
-    use crate::origin::Scheme;
+    use crate::runtime::clock;
+    use crate::types::origin::Scheme;
 
     fn client(last: u8) -> Client {
         Client::at([192, 0, 2, last].into())

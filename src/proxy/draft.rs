@@ -9,15 +9,15 @@ use super::rules::{Agent, Rules};
 use super::statements::{Statement, Statements};
 use super::target::Target;
 use crate::audit::{self, Event, Reason, Record, RobotsStatus};
-use crate::clock::Clock;
 use crate::egress::{self, Failure};
-use crate::moment::Moment;
-use crate::origin::Origin;
 use crate::policy::access::{NetworkFailure, Snapshot};
 use crate::policy::decision::{Decision, Named};
 use crate::policy::state::{Absence, RobotsState};
+use crate::runtime::clock::Clock;
 use crate::store::{Known, Undecided};
-use crate::text;
+use crate::types::origin::Origin;
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -45,13 +45,13 @@ pub(super) struct Draft<'a> {
     pub rules: &'a Rules,
     pub statements: &'a Statements,
     /// The date that it is judged by, once it is; until then there is no need to read the clock.
-    pub at: Option<Moment>,
+    pub at: Option<Timestamp>,
     pub clock: &'a dyn Clock,
 }
 
 impl Draft<'_> {
     /// The date of whatever is said of it.
-    pub(super) fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Timestamp {
         self.at.unwrap_or_else(|| self.clock.wall())
     }
 
@@ -61,9 +61,10 @@ impl Draft<'_> {
             record: self.record(reason),
             is_recorded: false,
             problem,
-            status: self
-                .rules
-                .status(&self.agent, matches!(problem, Problem::RobotsUnreachable | Problem::HostNotFound)),
+            status: self.rules.status(
+                &self.agent,
+                matches!(problem, Problem::RobotsUnreachable | Problem::HostNotFound),
+            ),
             proxy_error: "http_request_denied",
             cause: None,
             retry_after: None,
@@ -74,7 +75,10 @@ impl Draft<'_> {
 
     /// It could not be found out what the robots.txt says.
     pub(super) fn undecided(&self, why: &Undecided) -> Denial {
-        Denial { cause: Some(why.to_string()), ..self.denial(Reason::Undecided, Problem::Undecided) }
+        Denial {
+            cause: Some(why.to_string()),
+            ..self.denial(Reason::Undecided, Problem::Undecided)
+        }
     }
 
     pub(super) fn origin_refused(&self, error: &egress::Error) -> Denial {
@@ -87,7 +91,8 @@ impl Draft<'_> {
 
     pub(super) fn port_not_allowed(&self) -> Denial {
         let port = self.subject.origin().port();
-        let cause = format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
+        let cause =
+            format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
         Denial { cause: Some(cause), ..self.denial(Reason::OriginRefused, Problem::PortNotAllowed) }
     }
 
@@ -121,8 +126,9 @@ impl Draft<'_> {
             _ => denial.proxy_error,
         };
         denial.cause = absence.map(|absence| absence.cause.to_string());
-        denial.retry_after =
-            absence.filter(|absence| absence.defers()).map(|absence| self.now().until(absence.next_try));
+        denial.retry_after = absence
+            .filter(|absence| absence.defers())
+            .map(|absence| self.now().until(absence.next_try));
         denial.record.group = decision.basis.group().map(audit::Group::of);
         denial.record.rule = decision.basis.rule().map(audit::Rule::of);
         denial.rests_on(known, self.statement(known, absence));
@@ -144,16 +150,16 @@ impl Draft<'_> {
         };
         audit::Robots {
             asked_as: known.asked_as().map(|identity| Record::text(identity.as_str().as_bytes())),
-            capture: snapshot.map(|snapshot| text::hex(&snapshot.capture.sha256)),
+            capture: snapshot.map(|snapshot| sanitize::hex(&snapshot.capture.sha256)),
             cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
             confirmed_at: copy.map(|copy| copy.confirmed_at),
             cut: snapshot.is_some_and(|snapshot| snapshot.cut),
-            failed_capture: failed.map(|failed| text::hex(&failed.capture.sha256)),
+            failed_capture: failed.map(|failed| sanitize::hex(&failed.capture.sha256)),
             failures: outage.map(|outage| outage.failures),
             fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
             next_try: state.next_try(),
             result: Some(failed.map_or("successful", |failed| failed.result.word()).to_owned()),
-            sha256: snapshot.map(|snapshot| text::hex(&snapshot.sha256)),
+            sha256: snapshot.map(|snapshot| sanitize::hex(&snapshot.sha256)),
             since: state.since(),
             site_up: outage.map(|outage| outage.site_up),
             state: status(state),
@@ -167,7 +173,8 @@ impl Draft<'_> {
 
     fn record(&self, reason: Reason) -> Record {
         let now = self.now();
-        let octets = |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
+        let octets =
+            |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
         let origin = self.subject.origin().to_string();
         let url = match self.subject {
             // An address is dear to write, so it is written once.
@@ -176,7 +183,9 @@ impl Draft<'_> {
             Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
         };
         let url_as_received = match self.subject {
-            Subject::Resource(Target { received: Some(path), .. }) => Some([&origin, &**path].concat()),
+            Subject::Resource(Target { received: Some(path), .. }) => {
+                Some([&origin, &**path].concat())
+            }
             _ => None,
         };
         Record {

@@ -55,7 +55,10 @@ impl End {
     }
 
     /// Reads by `read`, or `None` where there is nothing.
-    pub fn read<T>(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<Option<T>> {
+    pub fn read<T>(
+        &self,
+        read: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
         match self.socket().attempt(Interest::READABLE, read) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             read => read.map(Some),
@@ -63,7 +66,10 @@ impl End {
     }
 
     /// Writes by `write`, when there is room.
-    pub async fn write<T>(&self, mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
+    pub async fn write<T>(
+        &self,
+        mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
         poll_fn(|cx| {
             loop {
                 let mut socket = self.socket();

@@ -22,7 +22,8 @@ use super::unsent::Unsent;
 use super::wire::Wire;
 use super::{Received, closing, turn_away};
 use crate::limits::ENGINES_FIELDS_MAX;
-use crate::{clock, heap};
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock;
 
 /// How the engine has let go of a connection.
 pub enum Outcome<S> {
@@ -112,8 +113,9 @@ pub async fn answer(
             let head = &request.head;
             let may_say_so = head.version < Version::HTTP_2 && head.method != Method::CONNECT;
             // On the heap: the engine keeps room for this future for as long as it is there.
-            let response = heap::pinned(|| proxy.handle(request, &channel)).await;
-            let is_last = channel.stop.is_said() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+            let response = box_future(|| proxy.handle(request, &channel)).await;
+            let is_last =
+                channel.stop.is_triggered() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             // RFC 9112 §9.6: the last answer says that it is the last.
             if is_last && may_say_so { closing(response) } else { response }
         }

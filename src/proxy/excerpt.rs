@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::robots::{self, Dialect};
-use crate::text::{self, Html};
+use crate::types::sanitize::{self, Html};
 
 /// Lines before and after the deciding one that are shown.
 const CONTEXT: u32 = 3;
@@ -29,7 +29,7 @@ pub fn rows(body: &[u8], decided: u32) -> Option<String> {
         let (open, close) = if number == decided { ("<mark>", "</mark>") } else { ("", "") };
         is_found |= number == decided;
         let shown = &line[..line.len().min(SHOWN_OCTETS_MAX)];
-        let text = text::text(shown, usize::MAX);
+        let text = sanitize::text(shown, usize::MAX);
         let _ = write!(rows, "<tr><th>{number}</th><td><code>{open}{}{close}</code>", Html(&text));
         if shown.len() < line.len() {
             let _ = write!(rows, " <i>… {} octets in all</i>", line.len());
@@ -52,21 +52,35 @@ mod tests {
         let body = (1..=20).map(|number| format!("Disallow: /{number}\r\n")).collect::<String>();
         let middle = rows(body.as_bytes(), 10).unwrap();
         assert_eq!(numbers(&middle), ["7", "8", "9", "10", "11", "12", "13"]);
-        assert!(middle.contains("<th>10</th><td><code><mark>Disallow: /10</mark></code></td>"), "{middle}");
+        assert!(
+            middle.contains("<th>10</th><td><code><mark>Disallow: /10</mark></code></td>"),
+            "{middle}"
+        );
         assert_eq!(middle.matches("<mark>").count(), 1);
         assert_eq!(numbers(&rows(body.as_bytes(), 1).unwrap()), ["1", "2", "3", "4"]);
         assert_eq!(numbers(&rows(body.as_bytes(), 20).unwrap()), ["17", "18", "19", "20"]);
-        assert_eq!(numbers(&rows(body.trim_end().as_bytes(), 20).unwrap()), ["17", "18", "19", "20"]);
-        assert_eq!((rows(body.as_bytes(), 30), rows(b"", 2), rows(b"a", u32::MAX)), (None, None, None));
+        assert_eq!(
+            numbers(&rows(body.trim_end().as_bytes(), 20).unwrap()),
+            ["17", "18", "19", "20"]
+        );
+        assert_eq!(
+            (rows(body.as_bytes(), 30), rows(b"", 2), rows(b"a", u32::MAX)),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn nothing_in_the_file_reaches_the_page_as_markup_or_control() {
         let body = b"</td><script>alert('1')</script>\nDisallow: /\x1b[2J\xe2\x80\xae\xff\0\x7f&amp;\n</mark><img src=x>";
         let rows = rows(body, 2).unwrap();
-        assert!(rows.contains("&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"), "{rows}");
         assert!(
-            rows.contains("<mark>Disallow: /\\x1B[2J\\xE2\\x80\\xAE\\xFF\\x00\\x7F&amp;amp;</mark>"),
+            rows.contains("&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"),
+            "{rows}"
+        );
+        assert!(
+            rows.contains(
+                "<mark>Disallow: /\\x1B[2J\\xE2\\x80\\xAE\\xFF\\x00\\x7F&amp;amp;</mark>"
+            ),
             "{rows}"
         );
         assert!(rows.contains("&lt;/mark&gt;&lt;img src=x&gt;"), "{rows}");

@@ -39,8 +39,10 @@ pub fn pass_back(fields: &mut HeaderMap) {
 }
 
 fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
-    let options =
-        fields.get_all(CONNECTION).iter().flat_map(|value| value.as_bytes().split(|octet| *octet == b','));
+    let options = fields
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|octet| *octet == b','));
     options
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .filter(|name| !NEVER_STRIPPED.contains(name))
@@ -76,7 +78,8 @@ pub fn takes_trailers(fields: &HeaderMap) -> bool {
 pub fn remove_forgeries(fields: &mut HeaderMap, names: Names) {
     if names.have(Names::PROXY_STATUS) {
         let is_others = |value: &&HeaderValue| !names_us(value.as_bytes());
-        let others: Vec<_> = fields.get_all(PROXY_STATUS).iter().filter(is_others).cloned().collect();
+        let others: Vec<_> =
+            fields.get_all(PROXY_STATUS).iter().filter(is_others).cloned().collect();
         fields.remove(&PROXY_STATUS);
         others.into_iter().for_each(|value| _ = fields.append(PROXY_STATUS, value));
     }
@@ -113,7 +116,10 @@ mod tests {
     fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
         for (name, value) in pairs {
-            map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+            map.append(
+                HeaderName::try_from(*name).unwrap(),
+                HeaderValue::try_from(*value).unwrap(),
+            );
         }
         map
     }

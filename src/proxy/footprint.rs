@@ -5,7 +5,7 @@
 use http::{HeaderValue, Version, request};
 
 use crate::limits::H2_STREAMS_FEW;
-use crate::origin::Scheme;
+use crate::types::origin::Scheme;
 
 /// Its tasks, the engines on either side, and three pieces of a body, read in the smallest portions.
 const REQUEST_OCTETS: usize = 32 << 10;
@@ -90,7 +90,8 @@ mod tests {
         ] {
             assert!(more > plain + (12 << 10), "{more} {plain}");
         }
-        let streamed = |has_content| of(&head(Version::HTTP_2, "a"), has_content, Some(Scheme::Https));
+        let streamed =
+            |has_content| of(&head(Version::HTTP_2, "a"), has_content, Some(Scheme::Https));
         assert!(streamed(true) > streamed(false) + crate::limits::H2_STREAM_WINDOW_OCTETS as usize);
     }
 }

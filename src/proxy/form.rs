@@ -49,7 +49,8 @@ pub(super) fn preferred(fields: &HeaderMap) -> Form {
         for range in String::from_utf8_lossy(value.as_bytes()).split(',') {
             let mut parts = range.split(';').map(str::trim);
             let Some(form) = Form::of(parts.next().unwrap_or_default()) else { continue };
-            let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
+            let quality =
+                parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
             if let Ok(quality) = quality
                 && quality > best.1
             {

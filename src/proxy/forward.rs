@@ -27,11 +27,11 @@ use super::refusal::Refusal;
 use super::upgrades::{self, Protocol};
 use super::via::Via;
 use super::{Received, closing, upgrade};
-use crate::carried::Carried;
 use crate::clients::Door;
+use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{self, Arriving, Egress, Error, Failure, Outgoing, Unstalled};
-use crate::halt::Halt;
 use crate::limits::CONTINUE_WAIT;
+use crate::runtime::shutdown::Shutdown;
 
 /// What forwarding needs besides the permit.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Client<'a> {
     pub gate: &'a Arc<Gate>,
     pub control: &'a Arc<Control>,
     /// Said when the proxy stops.
-    pub stop: &'a Halt,
+    pub stop: &'a Shutdown,
     /// Who grants it memory.
     pub door: &'a Arc<Door>,
 }
@@ -73,18 +73,22 @@ impl Forwarding {
         let received = head.version;
         let names = Names::of(&head.headers);
         let may_upgrade = names.have(Names::UPGRADE) && received == Version::HTTP_11;
-        let protocol = may_upgrade.then(|| upgrades::wanted(&head.headers, &self.upgrades)).flatten();
+        let protocol =
+            may_upgrade.then(|| upgrades::wanted(&head.headers, &self.upgrades)).flatten();
         let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         let is_expected = names.have(Names::EXPECT) && received == Version::HTTP_11;
         let (body, hold) = self.body(body, is_expected);
         let body = body.read_by(client.control.is_known_to_read());
         // Of HTTP/2 the window says how much may come.
-        let body =
-            if received < Version::HTTP_2 { body.reading(client.control.content_reads()) } else { body };
+        let body = if received < Version::HTTP_2 {
+            body.reading(client.control.content_reads())
+        } else {
+            body
+        };
         let progress = body.progress();
         self.rewrite(permit, &mut head, names, protocol.clone());
         let interim = Interim::pass_on(received, client.control, hold);
-        let outgoing = Carried { head, body: body.heard_by(Arc::clone(&interim) as Arc<_>) };
+        let outgoing = BoxedRequest { head, body: body.heard_by(Arc::clone(&interim) as Arc<_>) };
 
         let (origin, asker) = (&permit.target().origin, client.ask.client.key());
         let mut sending = pin!(self.egress.send(origin, outgoing, &asker));
@@ -100,8 +104,8 @@ impl Forwarding {
         let is_complete = progress.is_complete();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // Only a 101 that was asked for switches, and only to what was asked for (RFC 9110 §7.8).
-            let is_asked_for =
-                protocol.is_some_and(|asked| upgrades::switches_to_one_of(&asked, response.headers()));
+            let is_asked_for = protocol
+                .is_some_and(|asked| upgrades::switches_to_one_of(&asked, response.headers()));
             let Some(client_side) = client_side.filter(|_| is_asked_for) else {
                 return Err(breach("the origin switched to a protocol that nobody asked for"));
             };
@@ -112,10 +116,18 @@ impl Forwarding {
                 ));
             }
             let held = client.door.keep(client.ask.client, footprint::UPGRADED_OCTETS);
-            let held = held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
+            let held =
+                held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
             let lasting = Lasting::resource(client.gate, client.ask, permit.target().clone());
             let idle = self.tunnel_idle_timeout;
-            return Ok(upgrade::switch(response, client_side, idle, &self.via, client, (lasting, held)));
+            return Ok(upgrade::switch(
+                response,
+                client_side,
+                idle,
+                &self.via,
+                client,
+                (lasting, held),
+            ));
         }
         let answer = self.answer(response);
         // The rest of the content may never be read (RFC 9112 §9.6).
@@ -155,7 +167,10 @@ impl Forwarding {
         }
         parts.uri = Uri::from(target.path.clone());
         parts.version = Version::HTTP_11;
-        let named = parts.headers.get(HOST).is_some_and(|host| target.origin.has_authority(host.as_bytes()));
+        let named = parts
+            .headers
+            .get(HOST)
+            .is_some_and(|host| target.origin.has_authority(host.as_bytes()));
         if !named && let Ok(host) = HeaderValue::try_from(target.origin.authority()) {
             parts.headers.insert(HOST, host);
         }

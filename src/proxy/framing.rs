@@ -58,7 +58,15 @@ impl Framing {
     /// it would have to be percent-encoded.
     pub fn new(octets_max: usize, fields_max: usize, strict_target: bool) -> Self {
         let state = State::Head(Search::default());
-        Self { octets_max, fields_max, strict_target, state, line: None, in_title_case: true, encoded: None }
+        Self {
+            octets_max,
+            fields_max,
+            strict_target,
+            state,
+            line: None,
+            in_title_case: true,
+            encoded: None,
+        }
     }
 
     /// Judges `octets`: those that came since the last that were passed or dropped.
@@ -127,14 +135,19 @@ impl Framing {
     }
 
     /// Looks for the empty line, and at the first line as soon as it is there.
-    fn search(&self, octets: &[u8], mut search: Search) -> Result<(Search, Option<usize>), Refusal> {
+    fn search(
+        &self,
+        octets: &[u8],
+        mut search: Search,
+    ) -> Result<(Search, Option<usize>), Refusal> {
         for at in memchr::memchr_iter(b'\n', &octets[search.searched..]) {
             let at = search.searched + at;
             if search.line.is_none() {
                 if at > self.octets_max {
                     return Err(head::target_too_long());
                 }
-                search.line = Some(head::request_line(without_cr(&octets[..at]), self.strict_target)?);
+                search.line =
+                    Some(head::request_line(without_cr(&octets[..at]), self.strict_target)?);
             }
             match &octets[at + 1..] {
                 [b'\n', ..] => return Ok((search, Some(at + 2))),
@@ -224,8 +237,9 @@ mod tests {
                 let count = match framing.admit(&mut held) {
                     Ok(Admit::Pass(count)) => {
                         let encoded = framing.take_encoded().map(|encoded| encoded.head);
-                        let text = String::from_utf8_lossy(encoded.as_deref().unwrap_or(&held[..count]))
-                            .into_owned();
+                        let text =
+                            String::from_utf8_lossy(encoded.as_deref().unwrap_or(&held[..count]))
+                                .into_owned();
                         match all.last_mut().filter(|_| !is_new) {
                             Some(last) => last.push_str(&text),
                             None => all.push(text),
@@ -256,7 +270,10 @@ mod tests {
         }
         let (requests, status) = passed(octets, &vec![1; octets.len()]);
         assert_eq!(status, expected.1, "{octets:?} octet by octet");
-        assert!(status == Some(0) || requests == expected.0, "{octets:?} octet by octet: {requests:?}");
+        assert!(
+            status == Some(0) || requests == expected.0,
+            "{octets:?} octet by octet: {requests:?}"
+        );
     }
 
     const GET: &str = "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -264,8 +281,7 @@ mod tests {
     #[test]
     fn requests_pass_one_by_one_however_they_come() {
         let post = "POST http://a/ HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
-        let chunked =
-            "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\nX: y\r\n\r\n";
+        let chunked = "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\nX: y\r\n\r\n";
         assert_passed(GET, &[GET], None);
         assert_passed(&[GET, post, chunked, GET].concat(), &[GET, post, chunked, GET], None);
         assert_passed(&format!("\r\n\n{GET}\r\n\r\n{GET}\n"), &[GET, GET], None);
@@ -282,7 +298,11 @@ mod tests {
         // The head, or the target alone, would be longer than it may be.
         let long = |typed: &str| format!("GET http://a/{} HTTP/1.1\r\n\r\n{GET}", typed.repeat(60));
         assert_passed(&long("<"), &[], Some(431));
-        assert_passed(&[GET, "GET http://a\u{e9}/ HTTP/1.1\r\n\r\n", GET].concat(), &[GET], Some(400));
+        assert_passed(
+            &[GET, "GET http://a\u{e9}/ HTTP/1.1\r\n\r\n", GET].concat(),
+            &[GET],
+            Some(400),
+        );
     }
 
     #[test]
@@ -299,7 +319,8 @@ mod tests {
         let long = "x".repeat(300);
         assert_passed(&format!("GET http://a/{long} HTTP/1.1\r\n\r\n{GET}"), &[], Some(414));
         assert_passed(&format!("GET http://a/ HTTP/1.1\r\nX: {long}\r\n\r\n{GET}"), &[], Some(431));
-        let chunks = "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n";
+        let chunks =
+            "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n";
         assert_passed(&[chunks, GET].concat(), &[], Some(0));
     }
 }

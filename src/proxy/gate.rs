@@ -18,18 +18,18 @@ use super::problem::Problem;
 use super::rules::Rules;
 use super::statements::Statements;
 use super::target::Target;
-use crate::audit::watch::Watch;
 use crate::audit::{Reason, Record, Writer};
 use crate::clients::Client;
-use crate::clock::Clock;
 use crate::egress::{self, Egress, Failure};
-use crate::heap;
-use crate::moment::Moment;
-use crate::origin::Origin;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
 use crate::policy::state::{Policy, RobotsState};
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock::Clock;
 use crate::store::{Known, Store, Undecided};
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
+use crate::watch::Watch;
 
 /// The right to send one request. It owns the target it was granted for, and nothing but the gate
 /// can make one: what was checked is what is sent.
@@ -129,11 +129,12 @@ impl Gate {
                 ask.account.allowed(&decision, &known, now);
                 if decision.basis != Basis::RobotsTxtItself {
                     let (path, token) = (target.judged_path(), draft.agent.token);
-                    self.watch.allowed(&target.origin, path, token, known.profile(), || ask.client.key());
+                    self.watch
+                        .allowed(&target.origin, path, token, known.profile(), || ask.client.key());
                 }
             }
             Verdict::Disallow => {
-                heap::pinned(|| self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
+                box_future(|| self.disallowed(&draft, draft.by_policy(&known, &decision))).await?;
             }
         }
         if let Some(answer) = self.robots_txt(&decision, &policy, ask.method, now) {
@@ -144,7 +145,12 @@ impl Gate {
     }
 
     /// Decides on a tunnel to `origin`, of which no path will be seen.
-    pub async fn admit_host(&self, origin: Origin, ask: Ask<'_>, mixed: Mixed) -> Result<HostPermit, No> {
+    pub async fn admit_host(
+        &self,
+        origin: Origin,
+        ask: Ask<'_>,
+        mixed: Mixed,
+    ) -> Result<HostPermit, No> {
         self.check_audit()?;
         let draft = self.draft(Subject::Host(&origin), ask);
         let known = self.known(&draft).await?;
@@ -175,7 +181,12 @@ impl Gate {
 
     /// Whether `origin` may be contacted at all, by its name and addresses. A name that cannot be
     /// resolved is left to whoever asks for something there.
-    pub async fn admit_address(&self, origin: &Origin, ask: Ask<'_>, egress: &Egress) -> Result<(), No> {
+    pub async fn admit_address(
+        &self,
+        origin: &Origin,
+        ask: Ask<'_>,
+        egress: &Egress,
+    ) -> Result<(), No> {
         match egress.permits(origin, &ask.client.key()).await {
             Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
                 Err(self.no_way_out(Subject::Host(origin), ask, error).await)
@@ -186,7 +197,12 @@ impl Gate {
 
     /// What it means that the way out failed: where the operator closed it, that is a denial,
     /// with its record, whoever found it out.
-    pub(super) async fn no_way_out(&self, subject: Subject<'_>, ask: Ask<'_>, error: egress::Error) -> No {
+    pub(super) async fn no_way_out(
+        &self,
+        subject: Subject<'_>,
+        ask: Ask<'_>,
+        error: egress::Error,
+    ) -> No {
         self.decisions.failed(error.failure);
         if error.failure.is_prohibition() {
             self.deny(self.draft(subject, ask).origin_refused(&error)).await
@@ -197,8 +213,15 @@ impl Gate {
 
     /// Records that what a client sent inside its CONNECT to `origin` went nowhere, for `reason`; `sni` is the
     /// name in its TLS, where that is the reason.
-    pub async fn record_inside(&self, origin: &Origin, asker: &Asker, reason: Reason, sni: Option<&str>) {
-        let mut denial = self.draft(Subject::Host(origin), asker.ask()).denial(reason, Problem::NotServed);
+    pub async fn record_inside(
+        &self,
+        origin: &Origin,
+        asker: &Asker,
+        reason: Reason,
+        sni: Option<&str>,
+    ) {
+        let mut denial =
+            self.draft(Subject::Host(origin), asker.ask()).denial(reason, Problem::NotServed);
         denial.record.sni = sni.map(|name| Record::text(name.as_bytes()));
         self.count_denied(&denial);
         self.record(&mut denial).await;
@@ -222,19 +245,19 @@ impl Gate {
         let Draft { agent, subject, rules, .. } = draft;
         if rules.agent_required && agent.identification.is_none() {
             let denial = draft.denial(Reason::AgentRequired, Problem::AgentRequired);
-            return Err(heap::pinned(|| self.deny(denial)).await);
+            return Err(box_future(|| self.deny(denial)).await);
         }
         let profile = rules.profile(agent, subject.origin());
         match self.store.known(subject.origin(), profile, agent.token, draft.ask.client).await {
             Ok(known) => Ok(known),
             Err(Undecided::Refused(error)) if !error.failure.is_ours() => {
-                Err(heap::pinned(|| self.no_way_out(*subject, draft.ask, error)).await)
+                Err(box_future(|| self.no_way_out(*subject, draft.ask, error)).await)
             }
             Err(undecided) => {
                 if let Undecided::Refused(error) = &undecided {
                     self.decisions.failed(error.failure);
                 }
-                Err(heap::pinned(|| self.deny(draft.undecided(&undecided))).await)
+                Err(box_future(|| self.deny(draft.undecided(&undecided))).await)
             }
         }
     }
@@ -243,7 +266,9 @@ impl Gate {
     /// profile may ask whether the site is up at all. What failed for the client's reasons or ours says
     /// nothing of the site.
     pub fn note_answer(&self, permit: &Permit, answer: Result<StatusCode, Failure>) {
-        if !permit.in_outage || answer.is_err_and(|failure| failure.is_clients() || failure.is_ours()) {
+        if !permit.in_outage
+            || answer.is_err_and(|failure| failure.is_clients() || failure.is_ours())
+        {
             return;
         }
         let is_up = answer.is_ok_and(|status| !status.is_server_error());
@@ -256,7 +281,7 @@ impl Gate {
         decision: &Decision<'_>,
         policy: &Policy<'_>,
         method: &Method,
-        now: Moment,
+        now: Timestamp,
     ) -> Option<Admission> {
         let Policy::Rules(copy) = policy else { return None };
         let asked = decision.basis == Basis::RobotsTxtItself

@@ -31,7 +31,8 @@ impl Gathering {
     /// Little more is there, or nothing: whether it is to gather before it is looked for again.
     pub const fn is_drained(&mut self) -> bool {
         let gathers = self.is_stream();
-        self.stream = if self.piece >= STREAM_PIECE_OCTETS_MIN { self.stream + self.piece } else { 0 };
+        self.stream =
+            if self.piece >= STREAM_PIECE_OCTETS_MIN { self.stream + self.piece } else { 0 };
         self.piece = 0;
         gathers
     }
@@ -60,10 +61,22 @@ mod tests {
         let streams = [PIECE, PIECE + 1, 10 * PIECE];
         for octets in streams {
             let enough = STREAM_OCTETS_MIN.div_ceil(octets);
-            assert_eq!(pieces_until_it_gathers(vec![(octets, false); 2 * PIECES]), Some(enough), "{octets}");
+            assert_eq!(
+                pieces_until_it_gathers(vec![(octets, false); 2 * PIECES]),
+                Some(enough),
+                "{octets}"
+            );
         }
-        assert_eq!(pieces_until_it_gathers(vec![(PIECE - 1, false); 9 * PIECES]), None, "little at a time");
-        assert_eq!(pieces_until_it_gathers(vec![(STREAM_OCTETS_MIN - 1, true); 99]), None, "one asks");
+        assert_eq!(
+            pieces_until_it_gathers(vec![(PIECE - 1, false); 9 * PIECES]),
+            None,
+            "little at a time"
+        );
+        assert_eq!(
+            pieces_until_it_gathers(vec![(STREAM_OCTETS_MIN - 1, true); 99]),
+            None,
+            "one asks"
+        );
         let interrupted = (0..9 * PIECES).map(|number| (PIECE, number % (PIECES - 1) == 0));
         assert_eq!(pieces_until_it_gathers(interrupted), None, "asked before it was a stream");
     }

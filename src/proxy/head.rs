@@ -42,14 +42,18 @@ pub fn fields<'a>(
             return Err(too_large());
         }
         let fault = |fault| Refusal::bad_request(field_fault(field_line, fault));
-        let Field { name, value, in_title_case: is_in_title_case } = field(field_line).map_err(fault)?;
+        let Field { name, value, in_title_case: is_in_title_case } =
+            field(field_line).map_err(fault)?;
         in_title_case &= is_in_title_case;
         if name.eq_ignore_ascii_case(b"content-length") {
             // Equal ones could be folded into one (RFC 9110 §8.6); whoever sends two is not trusted to.
             let first = length.replace(number(value).map_err(fault)?).is_none();
-            first.then_some(()).ok_or_else(|| fault("is the second of its name (RFC 9112 §6.3)"))?;
+            first
+                .then_some(())
+                .ok_or_else(|| fault("is the second of its name (RFC 9112 §6.3)"))?;
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let only = !std::mem::replace(&mut codings, true) && value.eq_ignore_ascii_case(b"chunked");
+            let only =
+                !std::mem::replace(&mut codings, true) && value.eq_ignore_ascii_case(b"chunked");
             only.then_some(()).ok_or_else(|| {
                 fault("is not one transfer coding \"chunked\", the only one served (RFC 9112 §6.1)")
             })?;
@@ -78,7 +82,8 @@ fn content(line: RequestLine, length: Option<u64>, codings: bool) -> Result<Cont
 
 /// Digits only (RFC 9110 §8.6): no sign, no list, no other base, and no number that wraps.
 fn number(value: &[u8]) -> Result<u64, &'static str> {
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
+    let digits =
+        std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse().ok());
     // The engine counts in the same width, and has put the last of its numbers to other uses.
     number.filter(|it| *it < u64::MAX - 1).ok_or("is not a number of digits only (RFC 9110 §8.6)")
@@ -152,7 +157,10 @@ mod tests {
                 "second of its name",
             ),
             ("GET http://a/ HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "one transfer coding"),
-            ("GET http://a/ HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", "both"),
+            (
+                "GET http://a/ HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "both",
+            ),
             ("GET http://a/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.0 has no"),
             ("CONNECT a:443 HTTP/1.1\r\nContent-Length: 5\r\n\r\n", "a CONNECT has no content"),
         ] {
@@ -183,7 +191,11 @@ mod tests {
             ("Content-Length: 18446744073709551613\r\n", Content::Length(u64::MAX - 2)),
             ("transfer-encoding: Chunked\r\n", Content::Chunked),
         ] {
-            assert_eq!(read(&format!("POST http://a/ HTTP/1.1\r\n{fields}\r\n")), Ok(expected), "{fields:?}");
+            assert_eq!(
+                read(&format!("POST http://a/ HTTP/1.1\r\n{fields}\r\n")),
+                Ok(expected),
+                "{fields:?}"
+            );
         }
         let connect = "CONNECT a:443 HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(read(connect), Ok(Content::Length(0)), "nothing is taken out of the tunnel");

@@ -29,11 +29,11 @@ use super::unsent::Unsent;
 use super::upgrade::own_stream;
 use crate::audit::Reason;
 use crate::clients::Held;
-use crate::clock;
 use crate::egress::Plaintext;
-use crate::heap;
 use crate::limits::FIRST_REQUEST_GRACE;
-use crate::origin::{Origin, Scheme};
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock;
+use crate::types::origin::{Origin, Scheme};
 
 type Stream = Rewind<TcpStream>;
 /// Its TLS on the heap: it would be moved with each change of hands.
@@ -75,8 +75,11 @@ impl Speech {
     pub(super) fn by(first: &[u8]) -> Self {
         match first {
             [0x16, ..] => Self::Tls,
-            [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|octet| *octet == b'\n') {
-                Some(end) if memchr::memmem::find(&first[..end], b" HTTP/1.").is_none() => Self::Other,
+            [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|octet| *octet == b'\n')
+            {
+                Some(end) if memchr::memmem::find(&first[..end], b" HTTP/1.").is_none() => {
+                    Self::Other
+                }
                 _ => Self::Http,
             },
             _ => Self::Other,
@@ -93,7 +96,7 @@ pub fn sequel(
     asker: Asker,
     held: Held,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    heap::pinned(|| run(upgrade, origin, channel, asker, held))
+    box_future(|| run(upgrade, origin, channel, asker, held))
 }
 
 /// What is known of a client once it is clear what it speaks.
@@ -105,7 +108,7 @@ enum Inside {
 
 /// What it takes to get there is given back before the rest.
 async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker, mut held: Held) {
-    let inside = heap::pinned(|| begin(upgrade, origin, channel, asker)).await;
+    let inside = box_future(|| begin(upgrade, origin, channel, asker)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
         held.shrink_to(footprint::INTERCEPTED_OCTETS);
     }
@@ -116,7 +119,7 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker,
             note_end(&within);
         }
         Some(Inside::Http2(stream, within)) => {
-            heap::pinned(|| multiplexed::serve(stream, Arc::clone(&within))).await;
+            box_future(|| multiplexed::serve(stream, Arc::clone(&within))).await;
             note_end(&within);
         }
         None => {}
@@ -138,7 +141,12 @@ fn note_end(within: &Channel) {
     }
 }
 
-async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker) -> Option<Inside> {
+async fn begin(
+    upgrade: OnUpgrade,
+    origin: Origin,
+    channel: Channel,
+    asker: Asker,
+) -> Option<Inside> {
     let (mut first, mut stream) = own_stream(upgrade.await.ok()?).ok()?;
     let patience = channel.proxy.load().handshake_timeout;
     if first.is_empty() {
@@ -146,7 +154,7 @@ async fn begin(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Aske
         let read = tokio::select! {
             read = timeout(patience, stream.read(&mut first)) => read,
             // Nothing is under way yet that should be let end, but it may be about to begin.
-            () = async { channel.stop.heard().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
+            () = async { channel.stop.wait().await; sleep(FIRST_REQUEST_GRACE).await } => return None,
         };
         let Ok(Ok(count @ 1..)) = read else { return None };
         first.truncate(count);

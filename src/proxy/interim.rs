@@ -28,7 +28,11 @@ impl Interim {
     /// For those that are passed on to the client whose connection drives the exchange. A 100 lets the held
     /// body `go`: the engine says 100 to the client itself when its body is asked for. A client of HTTP/1.0 gets
     /// none, and one of HTTP/2 neither: the engine cannot send them there.
-    pub fn pass_on(received: Version, control: &Arc<Control>, go: Option<oneshot::Sender<()>>) -> Arc<Self> {
+    pub fn pass_on(
+        received: Version,
+        control: &Arc<Control>,
+        go: Option<oneshot::Sender<()>>,
+    ) -> Arc<Self> {
         let (read, passed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Arc::new(Self { received, control: Arc::clone(control), go: Mutex::new(go), read, passed })
     }
@@ -62,8 +66,11 @@ impl Listener for Interim {
 fn head(status: StatusCode, received: &HeaderMap) -> String {
     let mut fields = received.clone();
     fields::pass_back(&mut fields);
-    let mut head =
-        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
+    let mut head = format!(
+        "HTTP/1.1 {} {}\r\n",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or_default()
+    );
     for (name, value) in &fields {
         if let Ok(value) = value.to_str() {
             let _ = write!(head, "{name}: {value}\r\n");

@@ -9,10 +9,10 @@ use super::connect::Mixed;
 use super::draft::{Draft, Subject};
 use super::gate::{Ask, Finding, Gate};
 use super::target::Target;
-use crate::heap;
-use crate::origin::Origin;
 use crate::policy::decision::{HostDecision, Verdict, decide, decide_host};
+use crate::runtime::box_future::box_future;
 use crate::store::Known;
+use crate::types::origin::Origin;
 
 /// What was permitted, to whom, and by which gate.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Lasting {
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             ended = work => Some(ended),
-            () = heap::pinned(|| self.until_disallowed()) => None,
+            () = box_future(|| self.until_disallowed()) => None,
         }
     }
 
@@ -83,7 +83,8 @@ impl Lasting {
 
     /// Whether settings let it go although it is disallowed.
     fn goes_although(&self, draft: &Draft<'_>, finding: &Finding, mixed: Mixed) -> bool {
-        matches!((finding, mixed), (Finding::Unseen(_), Mixed::Tunnel)) || self.gate.is_waived(draft)
+        matches!((finding, mixed), (Finding::Unseen(_), Mixed::Tunnel))
+            || self.gate.is_waived(draft)
     }
 }
 
@@ -94,8 +95,11 @@ fn finding(draft: &Draft<'_>, known: &Known) -> Option<Finding> {
         Subject::Resource(target) => decide(&policy, token, target.judged_path().as_bytes()),
         Subject::Host(_) => match decide_host(&policy, token) {
             HostDecision::Whole(decision) => decision,
-            HostDecision::Mixed(group) => return Some(Finding::Unseen(draft.path_not_seen(known, group))),
+            HostDecision::Mixed(group) => {
+                return Some(Finding::Unseen(draft.path_not_seen(known, group)));
+            }
         },
     };
-    (decision.verdict == Verdict::Disallow).then(|| Finding::Disallowed(draft.by_policy(known, &decision)))
+    (decision.verdict == Verdict::Disallow)
+        .then(|| Finding::Disallowed(draft.by_policy(known, &decision)))
 }

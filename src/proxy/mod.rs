@@ -102,14 +102,14 @@ pub use via::Via;
 pub use wire::Deadlines;
 
 use crate::ca::Leaves;
-use crate::carried::Carried;
 use crate::clients::{self, Door, Held, TurnedAway};
-use crate::clock;
-use crate::heap;
-use crate::origin::{Origin, Scheme};
+use crate::egress::boxed_request::BoxedRequest;
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock;
+use crate::types::origin::{Origin, Scheme};
 
 /// A client's request.
-type Received = Carried<Incoming>;
+type Received = BoxedRequest<Incoming>;
 
 /// One worker's proxy.
 #[derive(Debug)]
@@ -182,7 +182,8 @@ impl Proxy {
         } else {
             channel.control.take_received()
         };
-        let destination = destination(&request.head, &channel.scope, channel.control.is_pathless())?;
+        let destination =
+            destination(&request.head, &channel.scope, channel.control.is_pathless())?;
         let destination = destination.received_as(received);
         let client = self.identify(&request.head, channel).await?;
         let scheme = destination.scheme();
@@ -191,7 +192,7 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
-                return heap::pinned(|| self.connect(request, &client, channel, account)).await;
+                return box_future(|| self.connect(request, &client, channel, account)).await;
             }
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
@@ -203,7 +204,9 @@ impl Proxy {
             forward::check_expectation(&request.head.headers, request.head.version)?;
         }
         if names.have(Names::VIA) && self.forwarding.via.is_looping(&request.head.headers) {
-            return Err(Refusal::looping("the request has been through this proxy before (Via)").into());
+            return Err(
+                Refusal::looping("the request has been through this proxy before (Via)").into()
+            );
         }
         if let Some(answer) = last_forward(&mut request.head) {
             return Ok(answer);
@@ -260,7 +263,7 @@ impl Proxy {
             Ok(response) => Ok((End::Forwarded, response)),
             Err(error) => {
                 let subject = Subject::Resource(permit.target());
-                Err(heap::pinned(|| self.gate.no_way_out(subject, ask, error)).await.into())
+                Err(box_future(|| self.gate.no_way_out(subject, ask, error)).await.into())
             }
         }
     }
@@ -284,15 +287,21 @@ impl Proxy {
                 if origin.port() != 80
                     && let Some(invalidity) = self.leaves.refusal()
                 {
-                    return count(self.tally.asked(&origin), Err(Refusal::ca_not_valid(&invalidity).into()));
+                    return count(
+                        self.tally.asked(&origin),
+                        Err(Refusal::ca_not_valid(&invalidity).into()),
+                    );
                 }
                 let since = clock::monotonic();
-                if let Err(no) = self.gate.admit_address(&origin, ask, &self.forwarding.egress).await {
+                if let Err(no) =
+                    self.gate.admit_address(&origin, ask, &self.forwarding.egress).await
+                {
                     // What is asked inside counts for itself; without an inside, this was the request.
                     return count(self.tally.asked(&origin).since(since), Err(no.into()));
                 }
                 let held = self.door.keep(client, footprint::MULTIPLEXED_OCTETS)?;
-                let inside = intercept::sequel(upgrade, origin, channel.of(client), ask.into(), held);
+                let inside =
+                    intercept::sequel(upgrade, origin, channel.of(client), ask.into(), held);
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
             }
@@ -319,13 +328,14 @@ impl Proxy {
     ) -> Result<(), Stop> {
         let permit = self.gate.admit_host(origin, ask, mixed).await?;
         let held = self.door.keep(ask.client, footprint::TUNNEL_OCTETS)?;
-        let stream = match self.forwarding.egress.connect_plain(permit.origin(), &ask.client.key()).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                let subject = Subject::Host(permit.origin());
-                return Err(self.gate.no_way_out(subject, ask, error).await.into());
-            }
-        };
+        let stream =
+            match self.forwarding.egress.connect_plain(permit.origin(), &ask.client.key()).await {
+                Ok(stream) => stream,
+                Err(error) => {
+                    let subject = Subject::Host(permit.origin());
+                    return Err(self.gate.no_way_out(subject, ask, error).await.into());
+                }
+            };
         let tunnel = upgrade::Tunnel {
             lasting: Lasting::host(&self.gate, ask, permit.origin().clone(), mixed),
             permit,
@@ -345,7 +355,10 @@ async fn holding(held: Held, next: impl Future<Output = ()>) {
 }
 
 /// Counts a request by how it ended; one that was refused has failed.
-fn count(counted: Counted<'_>, ended: Result<(End, Response<Body>), Stop>) -> Result<Response<Body>, Stop> {
+fn count(
+    counted: Counted<'_>,
+    ended: Result<(End, Response<Body>), Stop>,
+) -> Result<Response<Body>, Stop> {
     match &ended {
         Ok((end, response)) => counted.answered(response.body().asked_at()).ended(*end),
         Err(Stop::Denial(denial)) => counted.ended(End::Denied(denial.record.reason)),

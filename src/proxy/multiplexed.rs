@@ -33,7 +33,8 @@ struct Streams {
 
 impl Streams {
     fn of(channel: &Channel) -> Self {
-        const MORE: usize = (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_OCTETS;
+        const MORE: usize =
+            (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_OCTETS;
         let held = channel.proxy.load().door.memory().more(&channel.client.key(), MORE);
         Self { max: if held.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW }, _held: held }
     }

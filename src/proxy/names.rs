@@ -2,8 +2,8 @@
 //! messages and there in few: one pass over the names costs less than a look-up for each.
 
 use http::header::{
-    CONNECTION, HeaderMap, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING,
-    UPGRADE,
+    CONNECTION, HeaderMap, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRANSFER_ENCODING, UPGRADE,
 };
 
 pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
@@ -98,7 +98,9 @@ mod tests {
 
     #[test]
     fn what_may_be_taken_for_ours_is_ours() {
-        for ours in ["courtesy-record", "courtesy_record", "courtesy-", "courtesy.record", "courtesy~x"] {
+        for ours in
+            ["courtesy-record", "courtesy_record", "courtesy-", "courtesy.record", "courtesy~x"]
+        {
             assert!(is_ours(ours), "{ours}");
         }
         for other in ["courtesy", "courtesyrecord", "x-courtesy-record", "courtesies-", "record"] {
@@ -108,8 +110,8 @@ mod tests {
 
     #[test]
     fn each_name_is_found_and_no_other() {
-        let one_hop =
-            (0..HOP_BY_HOP.len()).map(|place| (HOP_BY_HOP[place].clone(), Names::of_one_hop(place)));
+        let one_hop = (0..HOP_BY_HOP.len())
+            .map(|place| (HOP_BY_HOP[place].clone(), Names::of_one_hop(place)));
         let others = [
             (COOKIE, Names::COOKIE),
             (EXPECT, Names::EXPECT),

@@ -39,9 +39,13 @@ mod tests {
 
     #[test]
     fn each_class_has_its_octets_and_no_other() {
-        for (class, signs) in
-            [(TOKEN, "!#$%&'*+-.^_`|~"), (CAPITAL, ""), (SMALL, ""), (HOST, "-."), (PATH, "-._/?&=%")]
-        {
+        for (class, signs) in [
+            (TOKEN, "!#$%&'*+-.^_`|~"),
+            (CAPITAL, ""),
+            (SMALL, ""),
+            (HOST, "-."),
+            (PATH, "-._/?&=%"),
+        ] {
             for octet in 0..=u8::MAX {
                 let expected = match octet {
                     b'A'..=b'Z' => class != SMALL,

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::end::End;
 use super::sni::{ClientHello, Mismatch, Named, check_tunnelled};
-use crate::origin::Host;
+use crate::types::origin::Host;
 
 /// Octets read at a time.
 const READ_OCTETS: usize = 4096;
@@ -31,8 +31,9 @@ impl Opening<'_> {
             return Ok(first);
         }
         let compared = timeout(self.handshake_timeout, self.compare(client, &mut first)).await;
-        compared
-            .map_err(|_| io::Error::new(ErrorKind::TimedOut, "a ClientHello did not come to its end"))??;
+        compared.map_err(|_| {
+            io::Error::new(ErrorKind::TimedOut, "a ClientHello did not come to its end")
+        })??;
         Ok(first)
     }
 

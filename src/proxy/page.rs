@@ -8,15 +8,16 @@ use serde_json::{Map, Value};
 use super::denial::Denial;
 use super::excerpt;
 use super::problem::{OWN_NAME, Problem};
+use crate::audit::evidence::Kind;
 use crate::audit::{Record, print_time};
 use crate::ca::CLIENTS;
-use crate::evidence::Kind;
-use crate::text::Html;
+use crate::types::sanitize::Html;
 
 const STYLE: &str = include_str!("page.css");
 
 /// Nothing may be loaded, run or sent; only the style in the page applies.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// A problem as a page: what happened, what to do about it, the lines of the robots.txt that decided it,
 /// and everything else folded.
@@ -40,7 +41,8 @@ pub fn problem(
         push_circumstances(&denial.record, &mut rows);
     }
     if !rows.is_empty() {
-        let _ = writeln!(body, "<details><summary>Details</summary>\n<table>{rows}</table></details>");
+        let _ =
+            writeln!(body, "<details><summary>Details</summary>\n<table>{rows}</table></details>");
     }
     let _ = write!(
         body,
@@ -81,7 +83,11 @@ fn push_evidence(denial: &Denial, body: &mut String) {
 /// What the record has and the JSON has not.
 fn push_circumstances(record: &Record, rows: &mut String) {
     push_row("method", &record.method, rows);
-    push_row("profile", &format!("{} (version {})", record.profile.name, record.profile.version), rows);
+    push_row(
+        "profile",
+        &format!("{} (version {})", record.profile.name, record.profile.version),
+        rows,
+    );
     push_row("time", &print_time(record.time), rows);
 }
 
@@ -104,11 +110,13 @@ fn push_row(name: &str, value: &str, rows: &mut String) {
 pub fn own(path: &str, fingerprint: &str) -> (StatusCode, String) {
     if let Some(found) = path.strip_prefix("/problems/").and_then(Problem::named) {
         let row = found.row();
-        let body = format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", Html(row.meaning), Html(row.remedy));
+        let body =
+            format!("<p>{}</p>\n<p><b>What to do:</b> {}</p>", Html(row.meaning), Html(row.remedy));
         return (StatusCode::OK, document(row.title, &body));
     }
     if path != "/" {
-        let body = format!("<p>There is no such page. <a href=\"http://{OWN_NAME}/\">Start here.</a></p>");
+        let body =
+            format!("<p>There is no such page. <a href=\"http://{OWN_NAME}/\">Start here.</a></p>");
         return (StatusCode::NOT_FOUND, document("Not found", &body));
     }
     let mut list = String::new();
@@ -169,10 +177,18 @@ mod tests {
     fn the_cure_comes_before_the_details_which_are_folded() {
         let members = Map::from_iter([("url".to_owned(), Value::from("http://a/"))]);
         let html = problem(Problem::Busy, "Too many.", &members, None);
-        let parts =
-            ["<h1>Too much under way</h1>", "<p>Too many.</p>", "Come back when", "<details>", "http://a/"];
+        let parts = [
+            "<h1>Too much under way</h1>",
+            "<p>Too many.</p>",
+            "Come back when",
+            "<details>",
+            "http://a/",
+        ];
         assert!(parts.map(|part| html.find(part).expect(part)).is_sorted(), "{html}");
-        assert!(!problem(Problem::Busy, "", &Map::new(), None).contains("<details>"), "nothing to fold");
+        assert!(
+            !problem(Problem::Busy, "", &Map::new(), None).contains("<details>"),
+            "nothing to fold"
+        );
     }
 
     #[test]

@@ -17,7 +17,9 @@ use tokio::task::coop::consume_budget;
 use super::end::End;
 use super::gather::Gathering;
 use super::tunnel::{Side, Silence};
-use crate::limits::{PIPE_OCTETS, PIPES_MAX, STREAM_GATHERED_OCTETS, STREAM_GATHERS, TUNNEL_BUFFER_OCTETS};
+use crate::limits::{
+    PIPE_OCTETS, PIPES_MAX, STREAM_GATHERED_OCTETS, STREAM_GATHERS, TUNNEL_BUFFER_OCTETS,
+};
 
 /// The pipes of all workers.
 #[derive(Debug)]
@@ -40,7 +42,13 @@ impl Default for Pipes {
 
 impl Pipes {
     /// Passes on what `side` says until it ends, then ends the other's.
-    pub async fn pump(&self, side: Side, from: &End, to: &End, silence: &Silence) -> io::Result<()> {
+    pub async fn pump(
+        &self,
+        side: Side,
+        from: &End,
+        to: &End,
+        silence: &Silence,
+    ) -> io::Result<()> {
         let mut gathering = Gathering::default();
         from.readable().await?;
         loop {
@@ -56,8 +64,8 @@ impl Pipes {
                 None => {}
             }
             // Who takes at once what has just come of a stream takes little, again and again.
-            let is_little =
-                moved.is_none() || gathering.is_stream() && from.waiting()? < STREAM_GATHERED_OCTETS;
+            let is_little = moved.is_none()
+                || gathering.is_stream() && from.waiting()? < STREAM_GATHERED_OCTETS;
             match is_little && gathering.is_drained() {
                 true => from.gather(STREAM_GATHERS).await?,
                 false if moved.is_none() => from.readable().await?,
@@ -74,7 +82,13 @@ impl Pipes {
     }
 
     /// What there is to read now, however long `to` takes for it. `None`: there was nothing.
-    async fn splice(&self, pipe: Pipe, from: &End, to: &End, silence: &Silence) -> io::Result<Option<usize>> {
+    async fn splice(
+        &self,
+        pipe: Pipe,
+        from: &End,
+        to: &End,
+        silence: &Silence,
+    ) -> io::Result<Option<usize>> {
         let Some(count) = from.read(|from| splice(from, &pipe.into, PIPE_OCTETS))? else {
             self.put(pipe);
             return Ok(None);
@@ -112,7 +126,9 @@ fn splice(from: impl AsFd, to: impl AsFd, count: usize) -> io::Result<usize> {
 /// [`Pipes::splice`], through this process.
 async fn copy(from: &End, to: &End, silence: &Silence) -> io::Result<Option<usize>> {
     let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
-    let Some(count) = from.read(|from| Ok(rustix::io::read(from, &mut buffer)?))? else { return Ok(None) };
+    let Some(count) = from.read(|from| Ok(rustix::io::read(from, &mut buffer)?))? else {
+        return Ok(None);
+    };
     silence.broken();
     write_all(to, &buffer[..count], silence).await?;
     Ok(Some(count))

@@ -13,7 +13,7 @@ pub use super::form::Form;
 use super::framing::{Admit, Framing};
 use super::intercept::Speech;
 use super::target::{Destination, Target, destination};
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 /// The resource that a request on a client's own connection is for; `None` where it is for none, or
 /// refused.

@@ -13,7 +13,12 @@ use crate::policy::exemption::Exemption;
 
 impl Gate {
     /// `Ok`: it goes all the same, as [`Self::disallowed`] says or by what holds for `mixed` hosts.
-    pub(super) async fn object(&self, draft: &Draft<'_>, finding: Finding, mixed: Mixed) -> Result<(), No> {
+    pub(super) async fn object(
+        &self,
+        draft: &Draft<'_>,
+        finding: Finding,
+        mixed: Mixed,
+    ) -> Result<(), No> {
         match (finding, mixed) {
             (Finding::Unseen(mut denial), Mixed::Tunnel) => {
                 denial.record.event = Event::Tunnelled;

@@ -30,7 +30,14 @@ impl Refusal {
         proxy_error: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        Self { problem, status, proxy_error, detail: detail.into(), retry_after: None, foreign: None }
+        Self {
+            problem,
+            status,
+            proxy_error,
+            detail: detail.into(),
+            retry_after: None,
+            foreign: None,
+        }
     }
 
     /// The client's mistake. The connection is closed after it: whoever sends one malformed request
@@ -64,8 +71,12 @@ impl Refusal {
     }
 
     pub fn busy(detail: impl Into<String>) -> Self {
-        let refusal =
-            Self::new(Problem::Busy, StatusCode::SERVICE_UNAVAILABLE, "connection_limit_reached", detail);
+        let refusal = Self::new(
+            Problem::Busy,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "connection_limit_reached",
+            detail,
+        );
         Self { retry_after: Some(Duration::from_secs(1)), ..refusal }
     }
 
@@ -114,15 +125,27 @@ impl Refusal {
             }
             Failure::NameNotFound => {
                 let proxy_error = error.failure.proxy_error_parameters();
-                Self::new(Problem::HostNotFound, StatusCode::BAD_GATEWAY, proxy_error, error.detail.clone())
+                Self::new(
+                    Problem::HostNotFound,
+                    StatusCode::BAD_GATEWAY,
+                    proxy_error,
+                    error.detail.clone(),
+                )
             }
-            Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => Self::new(
-                Problem::OriginTimeout,
-                StatusCode::GATEWAY_TIMEOUT,
+            Failure::DnsTimeout | Failure::ConnectionTimeout | Failure::ResponseTimeout => {
+                Self::new(
+                    Problem::OriginTimeout,
+                    StatusCode::GATEWAY_TIMEOUT,
+                    proxy_error,
+                    error.detail.clone(),
+                )
+            }
+            _ => Self::new(
+                Problem::OriginFailed,
+                StatusCode::BAD_GATEWAY,
                 proxy_error,
                 error.detail.clone(),
             ),
-            _ => Self::new(Problem::OriginFailed, StatusCode::BAD_GATEWAY, proxy_error, error.detail.clone()),
         }
     }
 
@@ -148,7 +171,8 @@ impl Refusal {
 impl From<TurnedAway> for Refusal {
     fn from(turned_away: TurnedAway) -> Self {
         let detail = turned_away.to_string();
-        let not_allowed = |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
+        let not_allowed =
+            |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
         match turned_away {
             TurnedAway::NotAllowed(_) | TurnedAway::NoLongerUser => {
                 not_allowed(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, detail)

@@ -16,22 +16,22 @@ use super::gate::{Ask, Denial, Gate, No};
 use super::rules::{Mode, Rules};
 use super::statements::Statements;
 use super::target::Target;
-use crate::audit::watch::{Changes, Watch};
+use crate::audit::evidence::{self, Body, CaptureRecord, Shelf};
+use crate::audit::read::replay::{Answer, Outcome, Replay};
 use crate::audit::{self, Reason, Writer};
 use crate::clients::Client;
-use crate::clock::{Clock, ManualClock};
-use crate::evidence::{self, Body, CaptureRecord, Shelf};
-use crate::fetch::{self, FetchRobots, Refused};
-use crate::moment::Moment;
-use crate::origin::{Origin, Scheme};
 use crate::policy::access::{AccessResult, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
 use crate::policy::exemption::Exemptions;
 use crate::policy::profile::Profile;
-use crate::review::replay::{Answer, Outcome, Replay};
+use crate::runtime::clock::{Clock, ManualClock};
+use crate::store::fetch::{self, FetchRobots, Refused};
 use crate::store::{self, Store};
-use crate::text::hex;
+use crate::types::origin::{Origin, Scheme};
+use crate::types::sanitize::hex;
+use crate::types::timestamp::Timestamp;
+use crate::watch::{Changes, Watch};
 
-const START: Moment = Moment::from_millis(1_795_176_000_123);
+const START: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const FILE: &str = "user-agent: *\ndisallow: /private/\nallow: /private/open\n";
 
@@ -51,14 +51,17 @@ struct Script {
 }
 
 impl FetchRobots for Script {
-    fn fetch(&self, ask: fetch::Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+    fn fetch(
+        &self,
+        ask: fetch::Ask,
+    ) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
         let answer = self.answers.lock().unwrap().pop_front().expect("nothing more is asked for");
         let fetched = fetched(&answer, &ask.origin, self.clock.wall());
         Box::pin(async move { Ok(fetched) })
     }
 }
 
-fn fetched(answer: &Answers, origin: &Origin, at: Moment) -> Fetched {
+fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> Fetched {
     let url = origin.robots_url();
     let mut capture = CaptureRecord {
         answers: Vec::new(),
@@ -95,7 +98,10 @@ fn fetched(answer: &Answers, origin: &Origin, at: Moment) -> Fetched {
                 last_modified: None,
                 capture: capture.seal(),
             };
-            AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() }
+            AccessResult::Successful {
+                snapshot: Arc::new(snapshot),
+                freshness: Freshness::default(),
+            }
         }
         Answers::Status(code) => {
             capture.answers.push(answered(*code));
@@ -160,7 +166,12 @@ impl Site {
         let agent = HeaderValue::from_static("ExampleBot/1.0");
         let client = Client::at([127, 0, 0, 1].into());
         let account = Account::default();
-        let asks = Ask { client: &client, method: &Method::GET, user_agent: Some(&agent), account: &account };
+        let asks = Ask {
+            client: &client,
+            method: &Method::GET,
+            user_agent: Some(&agent),
+            account: &account,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(ask(asks))
     }
@@ -206,8 +217,9 @@ impl Site {
     }
 
     fn again(&self, denial: &Denial) -> Outcome {
-        let mut replay =
-            Replay::recorded(self.dir.path(), |name, _, _| Ok(Profile::named(name).expect("a profile")));
+        let mut replay = Replay::recorded(self.dir.path(), |name, _, _| {
+            Ok(Profile::named(name).expect("a profile"))
+        });
         replay.again(&denial.record)
     }
 
@@ -243,7 +255,9 @@ fn a_rule_decides_again_from_the_kept_file() {
 
 #[test]
 fn an_unreachable_file_without_a_copy_is_decided_again() {
-    for answer in [Answers::Status(503), Answers::Status(429), Answers::Failure(NetworkFailure::Timeout)] {
+    for answer in
+        [Answers::Status(503), Answers::Status(429), Answers::Failure(NetworkFailure::Timeout)]
+    {
         let site = Site::under("rfc9309").answers(answer);
         let denial = site.denies("/anything");
         site.is_same(&denial, Reason::RobotsUnreachable);
@@ -256,15 +270,17 @@ fn an_unreachable_file_without_a_copy_is_decided_again() {
 
 #[test]
 fn an_unreachable_file_with_a_copy_is_decided_again_by_the_copy() {
-    let site = Site::under("rfc9309").answers(Answers::File(FILE)).after_a_request_for("/").later(2 * DAY);
+    let site =
+        Site::under("rfc9309").answers(Answers::File(FILE)).after_a_request_for("/").later(2 * DAY);
     let site = site.answers(Answers::Status(503));
     let denial = site.denies("/private/a");
     site.is_same(&denial, Reason::DisallowRule);
     // Twelve hours of nothing, for those who pause; and nothing at all for those without copies.
     for profile in ["google", "koster-1996"] {
         let outcome = site.again_under(profile, &denial);
-        let unreachable =
-            |is: &Answer| matches!(is, Answer::Disallowed { reason: Reason::RobotsUnreachable, .. });
+        let unreachable = |is: &Answer| {
+            matches!(is, Answer::Disallowed { reason: Reason::RobotsUnreachable, .. })
+        };
         assert!(matches!(&outcome, Outcome::Differs { is, .. } if unreachable(is)), "{outcome:?}");
     }
 }
@@ -278,7 +294,10 @@ fn denials_of_one_state_say_the_same_of_the_file_and_those_of_the_next_what_is_n
     assert!(Arc::ptr_eq(&first, &said(site.denies_host())));
     let site = site.later(2 * DAY).answers(Answers::Status(503));
     let next = said(site.denies("/private/a"));
-    assert_eq!((first.grounds.result.as_deref(), first.grounds.failures), (Some("successful"), None));
+    assert_eq!(
+        (first.grounds.result.as_deref(), first.grounds.failures),
+        (Some("successful"), None)
+    );
     assert_eq!((next.grounds.result.as_deref(), next.grounds.failures), (Some("status"), Some(1)));
     assert_eq!(next.grounds.sha256, first.grounds.sha256, "the copy still decides");
 }
@@ -310,15 +329,18 @@ fn a_file_that_is_kept_from_us_is_decided_again() {
 fn a_copy_that_serves_out_after_a_404_is_decided_again() {
     let site = Site::under("draft-rep-00").answers(Answers::File(FILE)).after_a_request_for("/");
     // Nearly stale: it is asked for again while the copy serves, and is gone.
-    let site =
-        site.later(DAY - Duration::from_secs(60)).answers(Answers::Status(404)).after_a_request_for("/");
+    let site = site
+        .later(DAY - Duration::from_secs(60))
+        .answers(Answers::Status(404))
+        .after_a_request_for("/");
     let denial = site.denies("/private/a");
     site.is_same(&denial, Reason::DisallowRule);
 }
 
 #[test]
 fn of_a_file_that_was_cut_the_last_line_does_not_count_again() {
-    let site = Site::under("rfc9309").answers(Answers::Cut("user-agent: *\ndisallow: /a\nallow: /a/bcd"));
+    let site =
+        Site::under("rfc9309").answers(Answers::Cut("user-agent: *\ndisallow: /a\nallow: /a/bcd"));
     let denial = site.denies("/a/b");
     site.is_same(&denial, Reason::DisallowRule);
     site.is_same(&site.denies("/a/bcd"), Reason::DisallowRule);
@@ -342,7 +364,8 @@ fn what_was_changed_in_a_record_or_in_its_evidence_does_not_come_out_the_same() 
     let changed = |change: fn(&mut audit::Record)| {
         let mut record = denial.record.clone();
         change(&mut record);
-        let mut replay = Replay::recorded(site.dir.path(), |name, _, _| Ok(Profile::named(name).unwrap()));
+        let mut replay =
+            Replay::recorded(site.dir.path(), |name, _, _| Ok(Profile::named(name).unwrap()));
         replay.again(&record)
     };
     let differs = |outcome: &Outcome| matches!(outcome, Outcome::Differs { .. });
@@ -357,16 +380,23 @@ fn what_was_changed_in_a_record_or_in_its_evidence_does_not_come_out_the_same() 
         assert!(differs(&outcome), "{outcome:?}");
     }
     let overdue = changed(|record| record.time = record.time.plus(3 * DAY));
-    assert!(matches!(&overdue, Outcome::Undecidable(why) if why.contains("asked for again")), "{overdue:?}");
+    assert!(
+        matches!(&overdue, Outcome::Undecidable(why) if why.contains("asked for again")),
+        "{overdue:?}"
+    );
     let refused = changed(|record| record.reason = Reason::OriginRefused);
     assert_eq!(refused, Outcome::NotOfRobots(Reason::OriginRefused));
     let missing = changed(|record| record.robots.as_mut().unwrap().sha256 = Some("ab".repeat(32)));
-    assert!(matches!(&missing, Outcome::NoEvidence(what) if what.ends_with("is missing")), "{missing:?}");
+    assert!(
+        matches!(&missing, Outcome::NoEvidence(what) if what.ends_with("is missing")),
+        "{missing:?}"
+    );
 }
 
 #[test]
 fn a_url_that_was_cut_or_redacted_is_decided_again_where_the_rest_does_not_matter() {
-    let file = "user-agent: *\ndisallow: /private/\ndisallow: /*?*secret\nallow: /private/?open=1234\n";
+    let file =
+        "user-agent: *\ndisallow: /private/\ndisallow: /*?*secret\nallow: /private/?open=1234\n";
     let site = Site::under("rfc9309").answers(Answers::File(file));
     let redacted = |path: &str, shown: &str| {
         let mut denial = site.denies(path);
@@ -390,5 +420,7 @@ fn a_url_that_was_cut_or_redacted_is_decided_again_where_the_rest_does_not_matte
     assert!(denial.record.url.contains("…["), "it is too long");
     site.is_same(&denial, Reason::DisallowRule);
     let long = format!("/private/{}", "b".repeat(9000));
-    assert!(matches!(site.again(&site.denies(&long)), Outcome::Undecidable(why) if why.contains("too long")));
+    assert!(
+        matches!(site.again(&site.denies(&long)), Outcome::Undecidable(why) if why.contains("too long"))
+    );
 }

@@ -32,7 +32,8 @@ const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
 pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
     let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
     let document = Document::of(refusal.problem, refusal.status, &refusal.detail);
-    let mut response = problem(refusal.problem, refusal.status, &refusal.detail, &document, None, asked);
+    let mut response =
+        problem(refusal.problem, refusal.status, &refusal.detail, &document, None, asked);
     insert(&mut response, PROXY_STATUS, &proxy_status);
     finish(&mut response, refusal.retry_after);
     if refusal.closes() {
@@ -66,7 +67,8 @@ pub fn denied(denial: &Denial, asked: &Asked) -> Response<Body> {
         sentence.push_str(" The record of this denial could not be written.");
     }
     let document = Document::of(denial.problem, denial.status, &sentence).denied(denial);
-    let mut response = problem(denial.problem, denial.status, &sentence, &document, Some(denial), asked);
+    let mut response =
+        problem(denial.problem, denial.status, &sentence, &document, Some(denial), asked);
     insert(&mut response, PROXY_STATUS, &denial.proxy_status());
     if denial.is_recorded {
         insert(&mut response, RECORD, &record.id);
@@ -84,7 +86,11 @@ pub fn robots_txt(snapshot: &Snapshot, age: Duration) -> Response<Body> {
     }
     fields.insert(AGE, HeaderValue::from(age.as_secs()));
     fields.insert(CONTENT_LENGTH, HeaderValue::from(snapshot.body.len()));
-    insert(&mut response, PROXY_STATUS, "courtesy; details=\"robots.txt from the copy that decides\"");
+    insert(
+        &mut response,
+        PROXY_STATUS,
+        "courtesy; details=\"robots.txt from the copy that decides\"",
+    );
     response
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
 
-use crate::agent::{Token, product_token};
 use crate::audit::AgentSource;
 use crate::clients::User;
-use crate::glob::Glob;
-use crate::origin::Origin;
 use crate::policy::exemption::Exemptions;
 pub use crate::policy::mode::Mode;
 use crate::policy::profile::Profile;
+use crate::types::agent::{Token, product_token};
+use crate::types::glob::Glob;
+use crate::types::origin::Origin;
 
 /// The operator's settings for decisions.
 #[derive(Clone, Debug)]
@@ -67,10 +67,15 @@ impl Rules {
 
     /// A configured rule goes before what the User-Agent itself says. Without a User-Agent the user's
     /// own token counts; where there is none either, only the rules for `*` apply.
-    pub fn agent<'a>(&'a self, user_agent: Option<&'a HeaderValue>, user: Option<&'a User>) -> Agent<'a> {
+    pub fn agent<'a>(
+        &'a self,
+        user_agent: Option<&'a HeaderValue>,
+        user: Option<&'a User>,
+    ) -> Agent<'a> {
         let Some(identification) = user_agent.filter(|value| !value.is_empty()) else {
             let token = user.and_then(|user| user.agent.as_ref()).map(Token::as_str);
-            let source = if token.is_some() { AgentSource::Credentials } else { AgentSource::Absent };
+            let source =
+                if token.is_some() { AgentSource::Credentials } else { AgentSource::Absent };
             return Agent { identification: None, token, source, rule: None, user };
         };
         let octets = identification.as_bytes();

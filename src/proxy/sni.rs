@@ -3,7 +3,7 @@
 
 use rustls::server::Acceptor;
 
-use crate::origin::Host;
+use crate::types::origin::Host;
 
 /// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];

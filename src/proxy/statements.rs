@@ -33,7 +33,12 @@ pub struct Statement {
 
 impl Statements {
     /// What is said of `known`; where that has not been said of late, what `make` says.
-    pub fn of(&self, known: &Known, of_absence: bool, make: impl FnOnce() -> Robots) -> Arc<Statement> {
+    pub fn of(
+        &self,
+        known: &Known,
+        of_absence: bool,
+        make: impl FnOnce() -> Robots,
+    ) -> Arc<Statement> {
         let key = (std::ptr::from_ref(known.state()).addr(), of_absence);
         if let Some((mark, statement)) = self.latest().get(&key)
             && mark.is_of(known)

@@ -8,21 +8,21 @@ use std::time::Instant;
 use super::foreign::Named;
 use super::inside::Inside;
 use crate::audit::Reason;
-use crate::clock;
-use crate::latency::{Latencies, Latency};
 use crate::limits::ORIGINS_COUNTED_MAX;
-use crate::numbers::Numbers;
-use crate::origin::Origin;
+use crate::runtime::clock;
+use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::runtime::sharded_counters::ShardedCounters;
+use crate::types::origin::Origin;
 
 /// Shared by all workers.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// By [`Counted`].
-    numbers: Numbers<4>,
+    numbers: ShardedCounters<4>,
     /// To the head of the answer.
-    lengths: Latency,
+    lengths: Histogram,
     /// Of that, how long the origin took for its answer.
-    upstream: Latency,
+    upstream: Histogram,
     /// A lock is nothing beside the record that each denial waits for.
     denied: Mutex<HashMap<Reason, u64>>,
     /// `None`: origins are not told apart. A set behind a lock is for those who want to know.
@@ -138,12 +138,12 @@ impl Tally {
     }
 
     /// How long requests took to the head of their answer.
-    pub fn lengths(&self) -> Latencies {
+    pub fn lengths(&self) -> HistogramCounts {
         self.lengths.counts()
     }
 
     /// How long origins took for the head of their answer, once they had the whole request.
-    pub fn upstream(&self) -> Latencies {
+    pub fn upstream(&self) -> HistogramCounts {
         self.upstream.counts()
     }
 
@@ -171,7 +171,8 @@ impl Counts {
 
     /// Asked, and not ended yet.
     pub fn under_way(&self) -> u64 {
-        self.requests.saturating_sub(self.forwarded + self.copies + self.failed + self.denied_in_all())
+        self.requests
+            .saturating_sub(self.forwarded + self.copies + self.failed + self.denied_in_all())
     }
 }
 
@@ -183,7 +184,7 @@ fn locked<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::origin::Scheme;
+    use crate::types::origin::Scheme;
 
     #[test]
     fn every_request_is_counted_once_by_how_it_ended() {
@@ -196,7 +197,10 @@ mod tests {
         let _open = ask("a.example");
         let counts = tally.counts();
         assert_eq!((counts.requests, counts.origins), (5, 2));
-        assert_eq!((counts.forwarded, counts.copies, counts.failed, counts.under_way()), (1, 1, 1, 1));
+        assert_eq!(
+            (counts.forwarded, counts.copies, counts.failed, counts.under_way()),
+            (1, 1, 1, 1)
+        );
         assert_eq!(counts.denied, [(Reason::RobotsUnreachable, 1)]);
     }
 }

@@ -10,7 +10,7 @@ use http::{Method, Version, request};
 use super::channel::Scope;
 use super::problem::OWN_NAME;
 use super::refusal::Refusal;
-use crate::origin::{Host, Origin, Recent, Scheme, UrlError};
+use crate::types::origin::{Host, Origin, Recent, Scheme, UrlError};
 
 thread_local! {
     /// Those of this worker.
@@ -125,14 +125,20 @@ fn with_slash(path: PathAndQuery) -> Result<PathAndQuery, Refusal> {
     let invalid = || Refusal::bad_request("the URL has no valid path");
     match path.as_str() {
         text if text.starts_with('/') => Ok(path),
-        text if text.starts_with('?') => PathAndQuery::try_from(format!("/{text}")).map_err(|_| invalid()),
+        text if text.starts_with('?') => {
+            PathAndQuery::try_from(format!("/{text}")).map_err(|_| invalid())
+        }
         _ => Err(invalid()),
     }
 }
 
 /// Inside a CONNECT the origin is known. What names another, as target (`:authority` in HTTP/2), by
 /// scheme or as `Host`, is refused: it would be judged as one host and served as another.
-fn within(request: &request::Parts, origin: &Origin, is_pathless: bool) -> Result<Destination, Refusal> {
+fn within(
+    request: &request::Parts,
+    origin: &Origin,
+    is_pathless: bool,
+) -> Result<Destination, Refusal> {
     let uri = &request.uri;
     let same = |authority: &str| {
         origin.has_authority(authority.as_bytes())
@@ -150,7 +156,11 @@ fn within(request: &request::Parts, origin: &Origin, is_pathless: bool) -> Resul
         return Ok(Destination::Resource(Target::whole(origin.clone())));
     }
     let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok(Destination::Resource(Target { origin: origin.clone(), path: with_slash(path)?, received: None }))
+    Ok(Destination::Resource(Target {
+        origin: origin.clone(),
+        path: with_slash(path)?,
+        received: None,
+    }))
 }
 
 /// RFC 9112 §3.2: no `Host` in HTTP/1.1, more than one, or an invalid one is answered with 400,
@@ -160,7 +170,9 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
     match (values.next(), values.next()) {
         // In HTTP/2 `:authority` stands for it (RFC 9113 §8.3.1).
         (None, _) if request.version != Version::HTTP_11 => Ok(()),
-        (None, _) => Err(Refusal::bad_request("an HTTP/1.1 request must have a Host field (RFC 9112 §3.2)")),
+        (None, _) => {
+            Err(Refusal::bad_request("an HTTP/1.1 request must have a Host field (RFC 9112 §3.2)"))
+        }
         (Some(_), Some(_)) => {
             Err(Refusal::bad_request("the request has more than one Host field (RFC 9112 §3.2)"))
         }
@@ -173,8 +185,11 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
                 (Scope::Proxy, None) => false,
             };
             let valid = || {
-                let named = |authority: Authority| !authority.host().is_empty() && has_valid_port(&authority);
-                octets.is_empty() || !octets.contains(&b'@') && Authority::try_from(octets).is_ok_and(named)
+                let named = |authority: Authority| {
+                    !authority.host().is_empty() && has_valid_port(&authority)
+                };
+                octets.is_empty()
+                    || !octets.contains(&b'@') && Authority::try_from(octets).is_ok_and(named)
             };
             if same || valid() {
                 Ok(())
@@ -190,9 +205,9 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
 fn check_agent(request: &request::Parts) -> Result<(), Refusal> {
     match request.headers.get_all(USER_AGENT).iter().nth(1) {
         None => Ok(()),
-        Some(_) => {
-            Err(Refusal::bad_request("the request has more than one User-Agent field (RFC 9110 §5.3)"))
-        }
+        Some(_) => Err(Refusal::bad_request(
+            "the request has more than one User-Agent field (RFC 9110 §5.3)",
+        )),
     }
 }
 
@@ -256,7 +271,9 @@ mod tests {
 
     #[test]
     fn the_target_counts_and_the_path_stays_as_written() {
-        let ok = |uri: &str, expected: &str| assert_eq!(of("GET", uri, &["other"]).as_deref(), Ok(expected));
+        let ok = |uri: &str, expected: &str| {
+            assert_eq!(of("GET", uri, &["other"]).as_deref(), Ok(expected))
+        };
         ok("http://Example.com/a/../%7e?x", "http://example.com/a/../%7e?x");
         ok("http://example.com:80", "http://example.com/");
         ok("http://example.com?q", "http://example.com/?q");
@@ -271,7 +288,10 @@ mod tests {
         assert_eq!(of("GET", "ftp://example.com/", &["a"]), Err(501));
         assert_eq!(of("GET", "http://user@example.com/", &["a"]), Err(400));
         assert_eq!(of("GET", "http://127.1/", &["a"]), Err(400));
-        assert_eq!(of("CONNECT", "example.com:443", &["example.com:443"]).as_deref(), Ok("Connect"));
+        assert_eq!(
+            of("CONNECT", "example.com:443", &["example.com:443"]).as_deref(),
+            Ok("Connect")
+        );
         assert_eq!(of("OPTIONS", "*", &["a"]).as_deref(), Ok("Proxy"));
         assert!(of("GET", "http://courtesy.internal/", &["x"]).unwrap().starts_with("OwnPage"));
     }
@@ -318,12 +338,19 @@ mod tests {
                 request = request.header(USER_AGENT, *agent);
             }
             let parts = request.body(()).unwrap().into_parts().0;
-            destination(&parts, &Scope::Proxy, false).map(drop).map_err(|refusal| refusal.status().as_u16())
+            destination(&parts, &Scope::Proxy, false)
+                .map(drop)
+                .map_err(|refusal| refusal.status().as_u16())
         };
         for (method, uri) in [("GET", "http://a/"), ("CONNECT", "a:443"), ("OPTIONS", "*")] {
             assert_eq!(of(method, uri, &[]), Ok(()), "{method}");
             assert_eq!(of(method, uri, &["OneBot"]), Ok(()), "{method}");
-            for two in [&["OneBot", "TwoBot"][..], &["OneBot", "OneBot"], &["", "OneBot"], &["a", "b", "c"]] {
+            for two in [
+                &["OneBot", "TwoBot"][..],
+                &["OneBot", "OneBot"],
+                &["", "OneBot"],
+                &["a", "b", "c"],
+            ] {
                 assert_eq!(of(method, uri, two), Err(400), "{method} {two:?}");
             }
         }

@@ -13,15 +13,15 @@ use tracing::debug;
 use super::end::End;
 use super::opening::Opening;
 use super::pipes::{self, Pipes};
-use crate::clock;
-use crate::halt::Halt;
 use crate::limits::{TUNNEL_BUFFER_OCTETS, TUNNEL_DRAIN_SILENCE};
+use crate::runtime::clock;
+use crate::runtime::shutdown::Shutdown;
 
 /// How long a tunnel may be silent. Traffic in one direction keeps the other open, too.
 #[derive(Debug)]
 pub struct Silence {
     limit: Duration,
-    stop: Halt,
+    stop: Shutdown,
     since: Mutex<Instant>,
     /// Who said something last.
     spoke: AtomicU8,
@@ -37,8 +37,13 @@ pub enum Side {
 impl Silence {
     /// At most `limit`, and hardly at all once `stop` is said: a tunnel may be kept open for hours
     /// without a word, and would hold the drain for all of its time.
-    pub fn new(limit: Duration, stop: Halt) -> Self {
-        Self { limit, stop, since: Mutex::new(clock::monotonic()), spoke: AtomicU8::new(Side::Client as u8) }
+    pub fn new(limit: Duration, stop: Shutdown) -> Self {
+        Self {
+            limit,
+            stop,
+            since: Mutex::new(clock::monotonic()),
+            spoke: AtomicU8::new(Side::Client as u8),
+        }
     }
 
     /// Something was said.
@@ -56,7 +61,7 @@ impl Silence {
     async fn too_long(&self) {
         tokio::select! {
             () = self.lasted(self.limit) => debug!("a tunnel without data for {:?} is closed", self.limit),
-            () = async { self.stop.heard().await; self.lasted(TUNNEL_DRAIN_SILENCE).await } => {
+            () = async { self.stop.wait().await; self.lasted(TUNNEL_DRAIN_SILENCE).await } => {
                 debug!("a tunnel that nobody used is closed: the proxy stops");
             }
         }
@@ -102,7 +107,8 @@ where
 {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_origin, to_origin) = tokio::io::split(origin);
-    both(pump(from_client, to_origin, silence), pump(from_origin, to_client, silence), silence).await
+    both(pump(from_client, to_origin, silence), pump(from_origin, to_client, silence), silence)
+        .await
 }
 
 async fn both(
@@ -141,8 +147,13 @@ mod tests {
 
     #[test]
     fn a_reply_is_what_a_side_says_first_after_the_other() {
-        let silence = Silence::new(Duration::ZERO, Halt::default());
-        let said = [(Side::Client, false), (Side::Origin, true), (Side::Origin, false), (Side::Client, true)];
+        let silence = Silence::new(Duration::ZERO, Shutdown::default());
+        let said = [
+            (Side::Client, false),
+            (Side::Origin, true),
+            (Side::Origin, false),
+            (Side::Client, true),
+        ];
         for (side, is_reply) in said {
             assert_eq!(silence.is_reply(side), is_reply, "{side:?}");
         }

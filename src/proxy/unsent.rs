@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::deadline::Deadline;
 use crate::limits::{CLIENT_UNSENT_OCTETS_MAX, UNSENT_OCTETS_SEEN};
+use crate::runtime::lazy_timer::LazyTimer;
 
 /// A stream that knows what of it waits in the system.
 pub trait Unsent {
@@ -49,7 +49,8 @@ mod linux {
     pub(super) fn has_fewer(stream: &TcpStream, octets: u32) -> io::Result<bool> {
         let options = SockRef::from(stream);
         options.set_tcp_notsent_lowat(octets.saturating_mul(2))?;
-        let with_room = poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&Timespec::default()));
+        let with_room =
+            poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&Timespec::default()));
         options.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
         Ok(with_room? > 0)
     }
@@ -58,14 +59,14 @@ mod linux {
 /// Whether a client takes what it is sent, and for how long it has not.
 #[derive(Debug)]
 pub struct Taking {
-    deadline: Deadline,
+    deadline: LazyTimer,
     /// No fewer octets than these waited when it was last looked, or when the system took no more.
     waited: u32,
 }
 
 impl Taking {
     pub const fn new() -> Self {
-        Self { deadline: Deadline::new(), waited: CLIENT_UNSENT_OCTETS_MAX }
+        Self { deadline: LazyTimer::new(), waited: CLIENT_UNSENT_OCTETS_MAX }
     }
 
     /// The system has taken what there was.
@@ -76,7 +77,12 @@ impl Taking {
 
     /// Ready when the client of `stream`, which takes no more, has read nothing for `limit`: it is looked each time
     /// that this is over, so that one that has read only in the beginning is waited for twice as long.
-    pub fn poll(&mut self, stream: &impl Unsent, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(
+        &mut self,
+        stream: &impl Unsent,
+        limit: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         loop {
             ready!(self.deadline.poll(limit, cx));
             if !self.has_read(stream) {
@@ -133,14 +139,17 @@ mod tests {
             assert_eq!(taking.has_read(&stream), expected, "{waiting}");
         }
         taking.clear();
-        assert!(taking.has_read(&stream), "what was seen before the system took more tells nothing");
+        assert!(
+            taking.has_read(&stream),
+            "what was seen before the system took more tells nothing"
+        );
     }
 
     #[tokio::test]
     async fn who_reads_has_another_deadline_and_who_reads_nothing_has_not() {
         let mut taking = Taking::new();
         let stream = Scripted(Cell::new(MOST - 1));
-        let begun = crate::clock::monotonic();
+        let begun = crate::runtime::clock::monotonic();
         let limit = Duration::from_millis(50);
         poll_fn(|cx| taking.poll(&stream, limit, cx)).await;
         assert!(

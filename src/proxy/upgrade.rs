@@ -79,7 +79,8 @@ impl Tunnel {
         let (client, server) = (End::from(client), End::from(origin));
         let origin = self.permit.origin();
         let opening = Opening { host: origin.host(), handshake_timeout: self.handshake_timeout };
-        let splicing = tunnel::splice(&client, first, &server, &opening, &self.silence, &self.pipes);
+        let splicing =
+            tunnel::splice(&client, first, &server, &opening, &self.silence, &self.pipes);
         let Some(ended) = self.lasting.during(splicing).await else { return };
         match ended.map_err(opening::mismatch) {
             Ok(()) => {}

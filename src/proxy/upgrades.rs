@@ -34,11 +34,15 @@ impl FromStr for Protocol {
         let is_token = |part: &str| !part.is_empty() && part.bytes().all(|octet| is(octet, TOKEN));
         let mut parts = text.split('/');
         if !parts.by_ref().take(2).all(is_token) || parts.next().is_some() {
-            return Err(format!("\"{text}\" is no protocol as Upgrade names one; write \"websocket\""));
+            return Err(format!(
+                "\"{text}\" is no protocol as Upgrade names one; write \"websocket\""
+            ));
         }
         let name = text.to_ascii_lowercase();
         match CARRIERS.iter().find(|carrier| name.starts_with(*carrier)) {
-            Some(_) => Err(format!("\"{text}\" carries HTTP requests, and nobody would judge them")),
+            Some(_) => {
+                Err(format!("\"{text}\" carries HTTP requests, and nobody would judge them"))
+            }
             None => Ok(Self(name.into())),
         }
     }
@@ -143,7 +147,10 @@ mod tests {
     #[test]
     fn what_carries_http_cannot_be_listed() {
         for protocol in ["websocket", "foo", "IRC/6.9", "tcp"] {
-            assert_eq!(protocol.parse::<Protocol>().unwrap().to_string(), protocol.to_ascii_lowercase());
+            assert_eq!(
+                protocol.parse::<Protocol>().unwrap().to_string(),
+                protocol.to_ascii_lowercase()
+            );
         }
         for carrier in ["h2c", "H2C-14", "HTTP/2.0", "https", "TLS/1.0", "tls", "h3", "SPDY/3"] {
             assert!(carrier.parse::<Protocol>().unwrap_err().contains("carries HTTP"), "{carrier}");

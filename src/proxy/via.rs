@@ -17,9 +17,11 @@ impl Via {
     pub fn new(pseudonym: Option<&str>, mark: &str) -> Self {
         let mark = format!("({mark})");
         let entry = |pseudonym: &str, version| {
-            HeaderValue::try_from(format!("{version} {pseudonym} {mark}")).expect("a token is visible ASCII")
+            HeaderValue::try_from(format!("{version} {pseudonym} {mark}"))
+                .expect("a token is visible ASCII")
         };
-        let entries = pseudonym.map(|pseudonym| ["1.0", "1.1", "2"].map(|version| entry(pseudonym, version)));
+        let entries =
+            pseudonym.map(|pseudonym| ["1.0", "1.1", "2"].map(|version| entry(pseudonym, version)));
         Self { entries, mark }
     }
 
@@ -36,8 +38,9 @@ impl Via {
 
     /// Whether the request has passed through this very process before.
     pub fn is_looping(&self, fields: &HeaderMap) -> bool {
-        let has_mark =
-            |value: &HeaderValue| memchr::memmem::find(value.as_bytes(), self.mark.as_bytes()).is_some();
+        let has_mark = |value: &HeaderValue| {
+            memchr::memmem::find(value.as_bytes(), self.mark.as_bytes()).is_some()
+        };
         fields.get_all(VIA).iter().any(has_mark)
     }
 }

@@ -13,8 +13,8 @@ use http_body::{Frame, SizeHint};
 use tokio::time::sleep;
 
 use super::body::Body;
-use crate::clock;
 use crate::limits::H2_STREAMS_MAX;
+use crate::runtime::clock;
 
 /// The responses of one connection.
 #[derive(Debug, Default)]
@@ -34,7 +34,8 @@ struct State {
 
 impl Watch {
     pub fn over(&self, body: Body) -> Watched {
-        let state = Arc::new(Mutex::new(State { body: Some(body), offered: Some(clock::monotonic()) }));
+        let state =
+            Arc::new(Mutex::new(State { body: Some(body), offered: Some(clock::monotonic()) }));
         let mut watched = locked(&self.0);
         if watched.len() >= 4 * H2_STREAMS_MAX as usize {
             watched.retain(|state| state.strong_count() > 0);
@@ -76,7 +77,8 @@ impl http_body::Body for Watched {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let mut state = locked(&self.0);
         let Some(body) = &mut state.body else {
-            let given_up = io::Error::new(io::ErrorKind::TimedOut, "the client did not take the response");
+            let given_up =
+                io::Error::new(io::ErrorKind::TimedOut, "the client did not take the response");
             return Poll::Ready(Some(Err(given_up)));
         };
         let frame = http_body::Body::poll_frame(Pin::new(body), cx);

@@ -24,7 +24,7 @@ pub use heads::LargeHeads;
 use super::control::Control;
 use super::framing::Framing;
 use super::unsent::{Taking, Unsent};
-use crate::deadline::Deadline;
+use crate::runtime::lazy_timer::LazyTimer;
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ pub struct Wire<S> {
     between_messages: bool,
     /// How many requests had been read when the current phase began.
     exchanges: usize,
-    reading: Deadline,
+    reading: LazyTimer,
     writing: Taking,
     heads: Option<LargeHeads>,
     /// The next probe of a client that has ended its side, and how long it was waited for.
@@ -102,7 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             is_shut: false,
             between_messages: true,
             exchanges: 0,
-            reading: Deadline::new(),
+            reading: LazyTimer::new(),
             writing: Taking::new(),
             heads: None,
             probe: None,
@@ -154,7 +154,11 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     }
 
     /// Passes a pending write on, or fails when the client has not read for too long.
-    fn watch_write<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn watch_write<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             self.writing.clear();
             return poll;
@@ -200,7 +204,11 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncWrite for Wire<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interim(cx))?;
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.engine_wrote(cx, poll)

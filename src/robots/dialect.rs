@@ -52,6 +52,17 @@ pub struct Dialect {
     pub size_limit_is_the_fetchers: bool,
 }
 
+impl Dialect {
+    /// The dialect for a file of which `length` octets are at hand, `cut` if it has more.
+    ///
+    /// The last octet of a file that is cut only tells whether the line before it is whole (D-SIZE):
+    /// a size limit just below it makes the parser drop the line that was cut.
+    pub fn for_length(&self, length: usize, cut: bool) -> Self {
+        let at_hand = if cut { length.saturating_sub(1) } else { usize::MAX };
+        Self { size_limit: self.size_limit.min(at_hand), ..self.clone() }
+    }
+}
+
 /// What of a user-agent line is compared with a crawler's product token, in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgentName {
@@ -182,8 +193,11 @@ impl Dialect {
     };
 
     /// The first draft that became RFC 9309.
-    pub const DRAFT_REP_00: Dialect =
-        Dialect { agent_name: AgentName::Letters, default_groups: Several::First, ..Dialect::RFC9309 };
+    pub const DRAFT_REP_00: Dialect = Dialect {
+        agent_name: AgentName::Letters,
+        default_groups: Several::First,
+        ..Dialect::RFC9309
+    };
 
     /// Koster's Internet-Draft of 1996.
     pub const KOSTER_1996: Dialect = Dialect {

@@ -59,12 +59,17 @@ impl<'a> Group<'a> {
     ///
     /// [`StepsExceeded`]: these were not enough, and which rule decides is not known.
     #[inline(always)]
-    pub fn rule_within(&self, path: &Path<'_>, steps: &mut Steps) -> Result<Option<Rule<'a>>, StepsExceeded> {
+    pub fn rule_within(
+        &self,
+        path: &Path<'_>,
+        steps: &mut Steps,
+    ) -> Result<Option<Rule<'a>>, StepsExceeded> {
         let RobotsTxt { arena, dialect, .. } = self.robots;
         let rules = self.robots.rules_for(path);
         let precedence = dialect.precedence;
         let mut lookup = Lookup::new(path, steps);
-        let mut of_group = |naming: &Naming| rules.deciding(naming.group, &mut lookup, precedence, arena);
+        let mut of_group =
+            |naming: &Naming| rules.deciding(naming.group, &mut lookup, precedence, arena);
         let rule = match self.namings {
             [one] => of_group(one)?,
             several => {
@@ -118,7 +123,8 @@ impl<'a> Group<'a> {
     pub fn rule_for_beginning(&self, begin: &Path<'_>) -> Option<Option<Rule<'a>>> {
         let RobotsTxt { arena, dialect, .. } = self.robots;
         let rules = self.robots.rules_for(begin);
-        let mut all: Vec<_> = self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
+        let mut all: Vec<_> =
+            self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
         all.sort_by_key(|rule| rule.rank(dialect.precedence));
         for rule in all {
             if rule.pattern.foresees(begin, arena)? {
@@ -137,7 +143,8 @@ impl<'a> Group<'a> {
     /// repetitions, unless the first rule that matches decides: then in the order of the lines.
     pub fn meant(&self) -> Vec<Meant<'a>> {
         let RobotsTxt { arena, dialect, rules, .. } = self.robots;
-        let mut all: Vec<_> = self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
+        let mut all: Vec<_> =
+            self.namings.iter().flat_map(|naming| rules.of_group(naming.group)).collect();
         match dialect.precedence {
             Precedence::FirstMatch => {
                 all.sort_by_key(|rule| rule.line);
@@ -159,7 +166,8 @@ impl<'a> Group<'a> {
 
     /// Whether every path can be decided the same way, without seeing one.
     pub fn whole_site(&self) -> WholeSite {
-        let rules = || self.namings.iter().flat_map(|naming| self.robots.rules.of_group(naming.group));
+        let rules =
+            || self.namings.iter().flat_map(|naming| self.robots.rules.of_group(naming.group));
         if rules().all(|rule| rule.directive == Directive::Allow) {
             WholeSite::Allowed
         } else if rules().all(|rule| rule.directive == Directive::Disallow)

@@ -113,8 +113,10 @@ mod tests {
 
     #[test]
     fn numbers_compare_as_the_octets_do() {
-        let sorted =
-            ["", "*", "a", "a-b", "ab", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh", "abcdefgi", "b"];
+        let sorted = [
+            "", "*", "a", "a-b", "ab", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh",
+            "abcdefgi", "b",
+        ];
         assert!(sorted.is_sorted_by(|a, b| number(a.as_bytes()) < number(b.as_bytes())));
     }
 

@@ -10,7 +10,8 @@ const SIZE_MAX: usize = 256 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 const USER_AGENT_HEADS: [&str; 3] = ["user-agent", "useragent", "user agent"];
-const DISALLOW_HEADS: [&str; 6] = ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"];
+const DISALLOW_HEADS: [&str; 6] =
+    ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"];
 
 /// A line by kind. Comments are cut off, blanks around keys and values too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,16 @@ pub(super) enum Key<'a> {
 }
 
 /// The lines of `body` that are parsed, numbered from 1. CR, LF and CR LF end a line (RFC 9309 §2.2, `EOL`).
-pub fn lines<'a>(body: &'a [u8], dialect: &Dialect) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
+pub fn lines<'a>(
+    body: &'a [u8],
+    dialect: &Dialect,
+) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
     let mut rest = Some(without_byte_order_mark(within_size(body, dialect), dialect));
     let lines = std::iter::from_fn(move || {
         let octets = rest?;
         let end = memchr2(b'\r', b'\n', octets);
-        rest = end.map(|end| &octets[end + if octets[end..].starts_with(b"\r\n") { 2 } else { 1 }..]);
+        rest =
+            end.map(|end| &octets[end + if octets[end..].starts_with(b"\r\n") { 2 } else { 1 }..]);
         Some(&octets[..end.unwrap_or(octets.len())])
     });
     (1..).zip(lines)
@@ -58,7 +63,8 @@ fn is_line_end(octet: u8) -> bool {
 
 fn without_byte_order_mark<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
     if dialect.skips_partial_bom {
-        let same = body.iter().zip(BYTE_ORDER_MARK).take_while(|(octet, mark)| octet == mark).count();
+        let same =
+            body.iter().zip(BYTE_ORDER_MARK).take_while(|(octet, mark)| octet == mark).count();
         &body[same..]
     } else {
         body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)
@@ -154,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_line_that_the_size_limit_cuts_is_dropped() {
-        let limited = |size_limit| numbered("ab\r\ncd", &Dialect { size_limit, ..Dialect::RFC9309 });
+        let limited =
+            |size_limit| numbered("ab\r\ncd", &Dialect { size_limit, ..Dialect::RFC9309 });
         let texts = |size_limit| {
             let texts = limited(size_limit).into_iter().map(|(_, text)| text);
             texts.filter(|text| !text.is_empty()).collect::<Vec<_>>()

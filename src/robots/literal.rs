@@ -55,7 +55,8 @@ impl<'p> Literal<'p> {
             self.find_by_place(from, path)
         };
         let end = at.map(|at| at + self.in_path.len());
-        steps.search(self.in_path.len(), end.unwrap_or(path.octets().len()).saturating_sub(from))?;
+        steps
+            .search(self.in_path.len(), end.unwrap_or(path.octets().len()).saturating_sub(from))?;
         Ok(end)
     }
 

@@ -23,7 +23,10 @@ impl<'a> Lookup<'a> {
 
     /// Which literals of `needles` the path has. None, as long as rules tried one by one have cost less than it
     /// would cost to know.
-    pub(super) fn occurring(&mut self, needles: &Needles) -> Result<Option<&Occurring>, StepsExceeded> {
+    pub(super) fn occurring(
+        &mut self,
+        needles: &Needles,
+    ) -> Result<Option<&Occurring>, StepsExceeded> {
         if self.occurring.is_none() && self.steps.spent() >= self.alone_until {
             self.occurring = Some(needles.occurring(self.path, self.steps)?);
         }

@@ -10,7 +10,8 @@ const HIGH_BITS: u64 = 0x80 * EACH;
 pub(super) fn is_ordinary(path: &[u8], head: u64) -> bool {
     let Some(last) = path.last_chunk() else {
         // In the place of what is not there stands what is nothing to look at.
-        let padding = (u64::from(b'/') * EACH).checked_shr(8 * path.len() as u32).unwrap_or_default();
+        let padding =
+            (u64::from(b'/') * EACH).checked_shr(8 * path.len() as u32).unwrap_or_default();
         return marks(head | padding, 0) & HIGH_BITS == 0;
     };
     let (mut found, mut before) = (0, 0);
@@ -30,7 +31,8 @@ const fn marks(octets: u64, before: u64) -> u64 {
     let below = octets.wrapping_sub(b'&' as u64 * EACH);
     let above = octets | octets.wrapping_add((0x7F - b'~' as u64) * EACH);
     let each_before = octets >> 8 | before << (u64::BITS - 8);
-    let other_than_dots_after_slash = (octets ^ (b'.' as u64 * EACH)) | (each_before ^ (b'/' as u64 * EACH));
+    let other_than_dots_after_slash =
+        (octets ^ (b'.' as u64 * EACH)) | (each_before ^ (b'/' as u64 * EACH));
     below | above | other_than_dots_after_slash.wrapping_sub(EACH)
 }
 
@@ -53,7 +55,11 @@ mod tests {
                     let is_plain = (b'&'..=b'~').contains(&octet);
                     let here = format!("{octet} at {at} of {length}");
                     assert_eq!(with(&[octet]), is_plain && (octet != b'.' || at > 1), "{here}");
-                    assert_eq!(with(&[b'/', octet]), is_plain && octet != b'.', "{here}, after a slash");
+                    assert_eq!(
+                        with(&[b'/', octet]),
+                        is_plain && octet != b'.',
+                        "{here}, after a slash"
+                    );
                 }
             }
         }

@@ -85,7 +85,11 @@ impl Needles {
     }
 
     /// Which of them `path` has.
-    pub(super) fn occurring(&self, path: &Path<'_>, steps: &mut Steps) -> Result<Occurring, StepsExceeded> {
+    pub(super) fn occurring(
+        &self,
+        path: &Path<'_>,
+        steps: &mut Steps,
+    ) -> Result<Occurring, StepsExceeded> {
         steps.take(Needles::steps(path))?;
         let mut found = vec![0_u64; self.automaton.patterns_len().div_ceil(64)].into_boxed_slice();
         // An unanchored search has a start.

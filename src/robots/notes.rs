@@ -83,7 +83,13 @@ impl Notes {
         known.is_some()
     }
 
-    pub(super) fn ignore(&mut self, line: u32, text: &[u8], because: IgnoredBecause, arena: &mut Arena) {
+    pub(super) fn ignore(
+        &mut self,
+        line: u32,
+        text: &[u8],
+        because: IgnoredBecause,
+        arena: &mut Arena,
+    ) {
         self.ignored_count += 1;
         if self.ignored.len() < IGNORED_LINES_MAX {
             let kept = &text[..text.len().min(IGNORED_LINE_OCTETS_MAX)];
@@ -115,8 +121,15 @@ impl Notes {
         self.records.iter().filter(follows).map(|record| record.view(arena))
     }
 
-    pub(super) fn ignored_lines<'a>(&'a self, arena: &'a Arena) -> impl Iterator<Item = IgnoredLine<'a>> {
-        self.ignored.iter().map(|&(line, text, because)| IgnoredLine { line, text: arena.get(text), because })
+    pub(super) fn ignored_lines<'a>(
+        &'a self,
+        arena: &'a Arena,
+    ) -> impl Iterator<Item = IgnoredLine<'a>> {
+        self.ignored.iter().map(|&(line, text, because)| IgnoredLine {
+            line,
+            text: arena.get(text),
+            because,
+        })
     }
 
     pub(super) fn ignored_count(&self) -> usize {

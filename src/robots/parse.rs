@@ -57,7 +57,9 @@ impl Parser<'_> {
             Line::Blank | Line::Comment => {}
             Line::NoRecord => self.ignore(number, octets, IgnoredBecause::NoRecord),
             Line::Record { key: Key::UserAgent, value } => self.user_agent(number, value),
-            Line::Record { key: Key::Allow, value } => self.rule(number, octets, Directive::Allow, value),
+            Line::Record { key: Key::Allow, value } => {
+                self.rule(number, octets, Directive::Allow, value)
+            }
             Line::Record { key: Key::Disallow, value } => {
                 self.rule(number, octets, Directive::Disallow, value)
             }
@@ -90,7 +92,9 @@ impl Parser<'_> {
         }
         let written = self.arena.push(value);
         match Pattern::compile(value, self.dialect, &mut self.arena) {
-            Some(pattern) => self.rules.push(StoredRule { pattern, written, line, directive }, &self.arena),
+            Some(pattern) => {
+                self.rules.push(StoredRule { pattern, written, line, directive }, &self.arena)
+            }
             None => self.ignore(line, octets, IgnoredBecause::MatchesNothing),
         }
         if directive == Directive::Allow && self.dialect.index_allows_directory {
@@ -107,7 +111,10 @@ impl Parser<'_> {
         let written = self.arena.push(value);
         let directory = [&value[..=slash], b"$"].concat();
         if let Some(pattern) = Pattern::compile(&directory, self.dialect, &mut self.arena) {
-            self.rules.push(StoredRule { pattern, written, line, directive: Directive::Allow }, &self.arena);
+            self.rules.push(
+                StoredRule { pattern, written, line, directive: Directive::Allow },
+                &self.arena,
+            );
         }
     }
 
@@ -131,7 +138,9 @@ impl Parser<'_> {
         self.rules.sort(self.dialect.precedence, &self.arena);
         let folded = match self.dialect.spellings {
             Spellings::AsWritten => None,
-            Spellings::AllReadings => self.rules.folded(self.dialect, &mut self.arena).map(Box::new),
+            Spellings::AllReadings => {
+                self.rules.folded(self.dialect, &mut self.arena).map(Box::new)
+            }
         };
         self.notes.shrink_to_fit();
         self.arena.shrink_to_fit();

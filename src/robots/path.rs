@@ -202,9 +202,12 @@ mod tests {
 
     #[test]
     fn only_robots_txt_itself_is_robots_txt() {
-        let is_robots_txt = |path: &str| Path::new(path.as_bytes(), &Dialect::RFC9309).is_robots_txt();
+        let is_robots_txt =
+            |path: &str| Path::new(path.as_bytes(), &Dialect::RFC9309).is_robots_txt();
         assert!(is_robots_txt("/robots.txt"));
-        for other in ["/robots.txt?", "/robots.txt/", "/Robots.txt", "/robots%2Etxt", "/a/../robots.txt"] {
+        for other in
+            ["/robots.txt?", "/robots.txt/", "/Robots.txt", "/robots%2Etxt", "/a/../robots.txt"]
+        {
             assert!(!is_robots_txt(other), "{other}");
         }
     }

@@ -59,7 +59,13 @@ impl Pattern {
         Some(Pattern::store(&normal, anchored, octets, arena, dialect))
     }
 
-    fn store(normal: &[u8], anchored: bool, octets: u32, arena: &mut Arena, dialect: &Dialect) -> Pattern {
+    fn store(
+        normal: &[u8],
+        anchored: bool,
+        octets: u32,
+        arena: &mut Arena,
+        dialect: &Dialect,
+    ) -> Pattern {
         let span = arena.push(normal);
         let two_forms = dialect.percent == Percent::ByValue
             && normal.iter().any(|&octet| normal::in_query(octet) != octet);
@@ -123,7 +129,8 @@ impl Pattern {
     /// or where each has two forms.
     pub(super) fn needle<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
         let literals = |span| arena.get(span).split(|octet| *octet == STAR).skip(1);
-        let of_one_form = literals(self.normal).zip(literals(self.in_query)).filter(|(a, b)| a == b);
+        let of_one_form =
+            literals(self.normal).zip(literals(self.in_query)).filter(|(a, b)| a == b);
         let needles = of_one_form.map(|(needle, _)| needle).filter(|needle| !needle.is_empty());
         needles.max_by_key(|needle| needle.len())
     }
@@ -162,7 +169,8 @@ impl Pattern {
             return Some(true);
         }
         let shown = (self.prefix as usize).min(begin.octets().len());
-        let (in_path, in_query) = (&arena.get(self.normal)[..shown], &arena.get(self.in_query)[..shown]);
+        let (in_path, in_query) =
+            (&arena.get(self.normal)[..shown], &arena.get(self.in_query)[..shown]);
         let fits = Literal { in_path, in_query }.is_at(0, begin);
         if fits { None } else { Some(false) }
     }
@@ -175,8 +183,10 @@ impl Pattern {
         steps: &mut Steps,
     ) -> Result<bool, StepsExceeded> {
         let (normal, in_query) = (arena.get(self.normal), arena.get(self.in_query));
-        let literal =
-            |range: Range<usize>| Literal { in_path: &normal[range.clone()], in_query: &in_query[range] };
+        let literal = |range: Range<usize>| Literal {
+            in_path: &normal[range.clone()],
+            in_query: &in_query[range],
+        };
         let prefix = self.prefix as usize;
         steps.search(prefix, 0)?;
         if !literal(0..prefix).is_at(0, path) {

@@ -60,7 +60,8 @@ impl PrefixRules {
         self.rules.shrink_to_fit();
         self.links = Vec::with_capacity(self.rules.len());
         for group in groups {
-            self.rules[group.clone()].sort_by(|a, b| a.pattern.text(arena).cmp(b.pattern.text(arena)));
+            self.rules[group.clone()]
+                .sort_by(|a, b| a.pattern.text(arena).cmp(b.pattern.text(arena)));
             self.link(group, precedence, arena);
         }
         self.heads = self.rules.iter().map(|rule| head::number(rule.pattern.text(arena))).collect();
@@ -135,7 +136,8 @@ impl PrefixRules {
         if Head::is_all_of(length) {
             Head::of_first(self.heads[at], length).admits(path.head())
         } else {
-            self.heads[at] == path.head() && begins_with(path.octets(), self.rules[at].pattern.text(arena))
+            self.heads[at] == path.head()
+                && begins_with(path.octets(), self.rules[at].pattern.text(arena))
         }
     }
 

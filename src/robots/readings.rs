@@ -107,7 +107,8 @@ fn turn_backslashes(path: &[u8]) -> Option<Vec<u8>> {
 
 /// RFC 3986 §3.3: what follows a `;` in a segment may be its parameters.
 fn remove_parameters(path: &[u8]) -> Option<Vec<u8>> {
-    let without = |segment: &[u8]| segment.split(|octet| *octet == b';').next().unwrap_or_default().to_vec();
+    let without =
+        |segment: &[u8]| segment.split(|octet| *octet == b';').next().unwrap_or_default().to_vec();
     let segments = path.split(|octet| *octet == b'/');
     path.contains(&b';').then(|| segments.map(without).collect::<Vec<_>>().join(&b'/'))
 }
@@ -178,7 +179,10 @@ mod tests {
             all.iter().map(|(path, reading)| ((*path).to_owned(), (*reading).to_owned())).collect()
         };
         assert_eq!(read("/private/a?b//c"), expected(&[("/private/a?b//c", "")]));
-        assert_eq!(read("//private?x"), expected(&[("//private?x", ""), ("/private?x", "slashes merged")]));
+        assert_eq!(
+            read("//private?x"),
+            expected(&[("//private?x", ""), ("/private?x", "slashes merged")])
+        );
         assert_eq!(
             read("/%2Fa;b\\c"),
             expected(&[
@@ -207,6 +211,11 @@ mod tests {
         assert!(readings(path.as_bytes(), &Dialect::RFC9309, &mut Steps::at_most(50_000)).is_err());
         let mut steps = Steps::of_decision();
         let readings = readings(path.as_bytes(), &Dialect::RFC9309, &mut steps).expect("enough");
-        assert!(readings.len() <= 32 && steps.spent() > 200_000, "{} {}", readings.len(), steps.spent());
+        assert!(
+            readings.len() <= 32 && steps.spent() > 200_000,
+            "{} {}",
+            readings.len(),
+            steps.spent()
+        );
     }
 }

@@ -60,7 +60,8 @@ impl Ruleset {
     }
 
     pub(super) fn push(&mut self, rule: StoredRule, arena: &Arena) {
-        let second_octets = rule.pattern.second_octet(arena).map_or(u64::MAX, |octet| 1 << (octet & 63));
+        let second_octets =
+            rule.pattern.second_octet(arena).map_or(u64::MAX, |octet| 1 << (octet & 63));
         if rule.pattern.is_prefix() {
             self.prefixes.push(rule);
         } else {
@@ -68,7 +69,8 @@ impl Ruleset {
         }
         if let Some(group) = self.groups.last_mut() {
             group.second_octets |= second_octets;
-            (group.prefixes.1, group.patterns.1) = (count(self.prefixes.len()), count(self.patterns.len()));
+            (group.prefixes.1, group.patterns.1) =
+                (count(self.prefixes.len()), count(self.patterns.len()));
         }
     }
 
@@ -81,7 +83,8 @@ impl Ruleset {
 
     /// The same rules in lower case, sorted; `None` where they are so.
     pub(super) fn folded(&self, dialect: &Dialect, arena: &mut Arena) -> Option<Ruleset> {
-        let has_upper = |rule: &StoredRule| rule.pattern.text(arena).iter().any(u8::is_ascii_uppercase);
+        let has_upper =
+            |rule: &StoredRule| rule.pattern.text(arena).iter().any(u8::is_ascii_uppercase);
         let groups = || 0..count(self.groups.len());
         groups().flat_map(|group| self.of_group(group)).any(has_upper).then(|| {
             let mut folded = Ruleset::default();
@@ -100,7 +103,10 @@ impl Ruleset {
     /// The rules of one group.
     pub(super) fn of_group(&self, group: u32) -> impl Iterator<Item = &StoredRule> {
         let group = &self.groups[group as usize];
-        self.prefixes.of_group(group.prefixes()).iter().chain(self.patterns.of_group(group.patterns()))
+        self.prefixes
+            .of_group(group.prefixes())
+            .iter()
+            .chain(self.patterns.of_group(group.patterns()))
     }
 
     /// The rule of one group that decides on the path.
@@ -120,7 +126,8 @@ impl Ruleset {
         if group.patterns.0 == group.patterns.1 {
             return Ok(prefix);
         }
-        let pattern = self.patterns.deciding_before(prefix, group.patterns(), lookup, precedence, arena)?;
+        let pattern =
+            self.patterns.deciding_before(prefix, group.patterns(), lookup, precedence, arena)?;
         Ok(pattern.or(prefix))
     }
 
@@ -156,7 +163,9 @@ impl StoredRule {
     /// RFC 9309 §2.2.2: most octets first; of equals allow, "the least restrictive". Then the first line.
     pub(super) fn rank(&self, precedence: Precedence) -> Rank {
         match precedence {
-            Precedence::MostOctets => (Reverse(self.pattern.octets), Some(self.directive), self.line),
+            Precedence::MostOctets => {
+                (Reverse(self.pattern.octets), Some(self.directive), self.line)
+            }
             Precedence::FirstMatch => (Reverse(0), None, self.line),
         }
     }

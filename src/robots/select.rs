@@ -54,7 +54,9 @@ impl Namings {
         let Self { all, names, .. } = self;
         let name = |naming: &Naming| &names.as_bytes()[naming.name.range()];
         all.sort_by(|a, b| compare(name(a), name(b)));
-        all.dedup_by(|later, kept| later.group == kept.group && name(later).eq_ignore_ascii_case(name(kept)));
+        all.dedup_by(|later, kept| {
+            later.group == kept.group && name(later).eq_ignore_ascii_case(name(kept))
+        });
         all.shrink_to_fit();
         self.heads = all.iter().map(|naming| folded_number(name(naming))).collect();
         let is_default = |naming: &Naming| name(naming) == DEFAULT;
@@ -97,7 +99,9 @@ impl Namings {
             return found;
         }
         let ends = (0..token.len()).rev().filter(|&at| matches!(token[at], b'-' | b'_'));
-        ends.map(|end| self.named(&token[..end])).find(|found| !found.is_empty()).unwrap_or_default()
+        ends.map(|end| self.named(&token[..end]))
+            .find(|found| !found.is_empty())
+            .unwrap_or_default()
     }
 
     fn named(&self, name: &[u8]) -> &[Naming] {
@@ -114,14 +118,17 @@ impl Namings {
         let from = self.heads.partition_point(|other| *other < head);
         let alike = self.heads[from..].iter().take_while(|other| **other == head).count();
         let alike = &self.all[from..from + alike];
-        let before = alike.partition_point(|naming| compare(self.name(naming).as_bytes(), name).is_lt());
-        let same =
-            alike[before..].partition_point(|naming| compare(self.name(naming).as_bytes(), name).is_eq());
+        let before =
+            alike.partition_point(|naming| compare(self.name(naming).as_bytes(), name).is_lt());
+        let same = alike[before..]
+            .partition_point(|naming| compare(self.name(naming).as_bytes(), name).is_eq());
         from + before..from + before + same
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.all.capacity() * size_of::<Naming>() + self.names.capacity() + size_of_val(&*self.heads)
+        self.all.capacity() * size_of::<Naming>()
+            + self.names.capacity()
+            + size_of_val(&*self.heads)
     }
 }
 
@@ -142,7 +149,9 @@ impl<'a> Names<'a> {
             // The longer name is for tokens with digits or dots. A token without them cannot equal it,
             // nor can one with them equal the shorter: one table serves both (D-DIGITS).
             (_, AgentName::LettersOrAsTheToken) => {
-                &value[..leading(value, |octet| is_letter(octet) || octet.is_ascii_digit() || octet == b'.')]
+                &value[..leading(value, |octet| {
+                    is_letter(octet) || octet.is_ascii_digit() || octet == b'.'
+                })]
             }
             (_, AgentName::UpToSlash) => up_to_slash(value),
         };

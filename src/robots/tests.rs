@@ -19,8 +19,9 @@ fn decides_as(
     expected: impl Into<Option<(u32, Directive)>>,
 ) {
     let robots = RobotsTxt::parse(robots.as_bytes(), dialect);
-    let rule =
-        robots.group(Some(token)).and_then(|group| group.rule_for(&Path::new(path.as_bytes(), dialect)));
+    let rule = robots
+        .group(Some(token))
+        .and_then(|group| group.rule_for(&Path::new(path.as_bytes(), dialect)));
     assert_eq!(rule.map(|rule| (rule.line, rule.directive)), expected.into(), "{path}");
 }
 
@@ -56,7 +57,8 @@ mod section_2_2_1_the_user_agent_line {
 
     #[test]
     fn a_group_is_named_as_the_file_names_it() {
-        let robots = RobotsTxt::parse(b"user-agent: *\n\nUser-Agent: ZeBra/1.0\n", &Dialect::RFC9309);
+        let robots =
+            RobotsTxt::parse(b"user-agent: *\n\nUser-Agent: ZeBra/1.0\n", &Dialect::RFC9309);
         let group = robots.group(Some("zebra")).expect("a group of its own");
         assert_eq!((group.name(), group.line()), ("ZeBra", 3));
     }
@@ -140,9 +142,11 @@ mod our_choices {
 
     #[test]
     fn lines_without_effect_are_kept_with_the_reason() {
-        let body = "allow: /\nuser-agent: *\nnonsense\ndisalow: /\ndisallow: a\n# fine\ndisallow:\n";
+        let body =
+            "allow: /\nuser-agent: *\nnonsense\ndisalow: /\ndisallow: a\n# fine\ndisallow:\n";
         let robots = RobotsTxt::parse(body.as_bytes(), &Dialect::RFC9309);
-        let ignored: Vec<_> = robots.ignored_lines().map(|ignored| (ignored.line, ignored.because)).collect();
+        let ignored: Vec<_> =
+            robots.ignored_lines().map(|ignored| (ignored.line, ignored.because)).collect();
         let expected = [
             (1, IgnoredBecause::OutsideGroups),
             (3, IgnoredBecause::NoRecord),
@@ -160,10 +164,13 @@ mod our_choices {
 
     #[test]
     fn other_records_can_be_read_of_the_file_and_of_a_group() {
-        let body = "Sitemap: /s.xml\nuser-agent: a\nCrawl-Delay: 5 # s\n\nuser-agent: *\ncrawl-delay: 9\n";
+        let body =
+            "Sitemap: /s.xml\nuser-agent: a\nCrawl-Delay: 5 # s\n\nuser-agent: *\ncrawl-delay: 9\n";
         let robots = RobotsTxt::parse(body.as_bytes(), &Dialect::RFC9309);
-        let all: Vec<_> = robots.records().map(|record| (record.line, record.key, record.value)).collect();
-        let expected = [(1, "sitemap", &b"/s.xml"[..]), (3, "crawl-delay", b"5"), (6, "crawl-delay", b"9")];
+        let all: Vec<_> =
+            robots.records().map(|record| (record.line, record.key, record.value)).collect();
+        let expected =
+            [(1, "sitemap", &b"/s.xml"[..]), (3, "crawl-delay", b"5"), (6, "crawl-delay", b"9")];
         assert_eq!(all, expected);
         // For rules this is one run of user-agent lines; a delay belongs to those right before it.
         let lines = |token| -> Vec<u32> {
@@ -181,7 +188,8 @@ mod our_choices {
     #[test]
     fn a_whole_site_is_decided_only_where_no_path_could_differ() {
         let whole_site = |rules: &str| {
-            let robots = RobotsTxt::parse(format!("user-agent: *\n{rules}").as_bytes(), &Dialect::RFC9309);
+            let robots =
+                RobotsTxt::parse(format!("user-agent: *\n{rules}").as_bytes(), &Dialect::RFC9309);
             robots.group(None).expect("a group").whole_site()
         };
         assert_eq!(whole_site(""), WholeSite::Allowed);

@@ -18,8 +18,8 @@ use tracing::{info, warn};
 use super::Listeners;
 use super::worker::{Arrival, Post};
 use crate::clients::Door;
-use crate::halt::Halt;
 use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX, KEPT_AHEAD_MAX};
+use crate::runtime::shutdown::Shutdown;
 
 /// What every listener's loop needs.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(super) struct Acceptor {
     pub share: usize,
     /// The one on whose thread this is, first.
     pub workers: Vec<Post<Arrival>>,
-    pub stop: Halt,
+    pub stop: Shutdown,
     /// Accepting has failed, and has not gone well since; the same for all, for it is said once.
     pub is_short: Arc<AtomicBool>,
 }
@@ -51,7 +51,7 @@ impl Acceptor {
         loop {
             let accepted = tokio::select! {
                 accepted = self.accept(&listener) => accepted,
-                () = self.stop.heard() => return,
+                () = self.stop.wait() => return,
             };
             match accepted {
                 Ok((stream, client, place)) => {
@@ -65,11 +65,13 @@ impl Acceptor {
                 Err(error) => {
                     // Most often no descriptors are left: waiting helps, trying at once does not.
                     if !self.is_short.swap(true, Relaxed) {
-                        warn!("cannot accept connections, tried again every {ACCEPT_PAUSE:?}: {error}");
+                        warn!(
+                            "cannot accept connections, tried again every {ACCEPT_PAUSE:?}: {error}"
+                        );
                     }
                     tokio::select! {
                         () = sleep(ACCEPT_PAUSE) => {}
-                        () = self.stop.heard() => return,
+                        () = self.stop.wait() => return,
                     }
                 }
             }
@@ -77,7 +79,10 @@ impl Acceptor {
     }
 
     /// The place first: whoever is accepted has descriptors.
-    async fn accept(&self, listener: &Listener) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    async fn accept(
+        &self,
+        listener: &Listener,
+    ) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
         let (stream, client) = listener.accept().await?;
         Ok((stream, client, place))
@@ -85,7 +90,8 @@ impl Acceptor {
 
     /// Hands a client to a worker that is there. What goes wrong costs this client alone.
     fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit) {
-        let received = catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
+        let received =
+            catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Who is turned away has a place among those, and leaves this one to others.
         let place = reception.turned_away.is_none().then_some(place);
@@ -111,7 +117,10 @@ fn choose(connections: impl Iterator<Item = usize> + Clone) -> Option<usize> {
 }
 
 fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
 }
 
 /// What it accepts belongs to no runtime yet: the runtime's own listener would take each connection on, also one that
@@ -197,16 +206,19 @@ mod tests {
             bound.listen().unwrap();
             let listener = Listener::new(bound.sockets.remove(0)).unwrap();
             let address = (Ipv4Addr::LOCALHOST, listener.socket.local_addr().unwrap().port());
-            let (client, accepted) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
+            let (client, accepted) =
+                tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
             let (client, (stream, _)) = (client.unwrap(), accepted.unwrap());
             assert!(stream.nodelay().unwrap());
             let nothing_to_read = stream.peek(&mut [0]).unwrap_err();
             assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
             #[cfg(target_os = "linux")]
             {
-                let (ours, systems) = (socket2::SockRef::from(&stream), socket2::SockRef::from(&client));
+                let (ours, systems) =
+                    (socket2::SockRef::from(&stream), socket2::SockRef::from(&client));
                 assert_eq!(ours.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
-                let expected = if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
+                let expected =
+                    if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
                 let name = ours.tcp_congestion().unwrap();
                 assert!(name.starts_with(&expected), "{}", name.escape_ascii());
             }

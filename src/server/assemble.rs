@@ -13,17 +13,17 @@ use super::lifecycle::Lifecycle;
 use super::prepare::{self, Prepared, SetupErrors, prepare};
 use crate::admin::{Reloads, Token, Watched};
 use crate::audit::Writer;
-use crate::audit::watch::Watch;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, Door};
-use crate::clock::Clock;
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Terms, Tls};
-use crate::fetch::{FetchRobots, RobotsFetcher};
-use crate::moment::Moment;
 use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
+use crate::runtime::clock::Clock;
 use crate::store::Store;
 use crate::store::disk::Disk;
+use crate::store::fetch::{FetchRobots, RobotsFetcher};
+use crate::types::timestamp::Timestamp;
+use crate::watch::Watch;
 
 /// Everything that the workers share, for as long as the process lives.
 #[derive(Clone, Debug)]
@@ -76,7 +76,8 @@ pub fn put_together(
     clock: Arc<dyn Clock>,
 ) -> Result<Assembly, SetupErrors> {
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
-    let egress = egress::Shared::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
+    let egress =
+        egress::Shared::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
     let token = Token::default();
     token.change(secret);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
@@ -109,7 +110,7 @@ pub fn put_together(
 
 impl Assembly {
     /// The parts that the admin listener looks at.
-    pub fn watched(&self, started: Moment) -> Watched {
+    pub fn watched(&self, started: Timestamp) -> Watched {
         Watched {
             store: Arc::clone(&self.store),
             audit: Arc::clone(&self.audit),
@@ -149,7 +150,12 @@ impl Assembly {
 
     /// A worker's proxy by these settings, over a way out of its own: its idle connections are not
     /// shared.
-    pub(super) fn proxy(&self, settings: &Settings, gate: &Arc<Gate>, egress: Arc<Egress>) -> Proxy {
+    pub(super) fn proxy(
+        &self,
+        settings: &Settings,
+        gate: &Arc<Gate>,
+        egress: Arc<Egress>,
+    ) -> Proxy {
         let limits = &settings.limits;
         let forwarding = Forwarding {
             egress,
@@ -183,14 +189,18 @@ impl Assembly {
 }
 
 /// What a command that fetches needs besides settings: the way out, as the proxy has it.
-pub fn way_out(settings: &Settings, own: Vec<SocketAddr>) -> Result<Arc<egress::Shared>, SetupErrors> {
+pub fn way_out(
+    settings: &Settings,
+    own: Vec<SocketAddr>,
+) -> Result<Arc<egress::Shared>, SetupErrors> {
     let mut found = Vec::new();
     let tls = prepare::tls(settings, &mut found);
     Ok(egress::Shared::new(terms(settings, prepare::finish(tls, found)?, own)))
 }
 
 fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Terms {
-    let policy = AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
+    let policy =
+        AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
     Terms { config: descriptors::bound(settings.egress()), policy, tls }
 }
 

@@ -37,10 +37,15 @@ impl Server {
     /// in the files that they name. The next request of every connection obeys them, and what is under
     /// way ends as it began; the bounds of a connection itself (its deadlines, the size of a head) are
     /// those at its beginning. What [`Settings::keep_fixed`] names is not looked at.
-    pub fn change(&self, settings: Settings, ca: Option<ca::Source>) -> Result<Changed, SetupErrors> {
+    pub fn change(
+        &self,
+        settings: Settings,
+        ca: Option<ca::Source>,
+    ) -> Result<Changed, SetupErrors> {
         let (assembly, mut found) = (&self.assembly, Vec::new());
         let prepared = prepare::read(&settings, &mut found);
-        let ca = ca.and_then(|source| Some((note(assembly.leaves.read(&source), &mut found)?, source)));
+        let ca =
+            ca.and_then(|source| Some((note(assembly.leaves.read(&source), &mut found)?, source)));
         let Prepared { tls, clients, secret, .. } = finish(prepared, found)?;
         let terms = assembly.terms(&settings, tls);
         assembly.audit.change(settings.audit())?;
@@ -62,7 +67,9 @@ impl Server {
         assembly.watch.change(settings.watch.changes.into(), settings.audit.redact_query);
         let gate = assembly.gate(&settings);
         for worker in &self.workers {
-            worker.change(|former| assembly.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress)));
+            worker.change(|former| {
+                assembly.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress))
+            });
         }
         assembly.settings.store(Arc::new(settings));
         Ok(Changed { ca, users, token })

@@ -7,8 +7,8 @@ use tracing::warn;
 
 use crate::egress::Config;
 use crate::limits::{
-    ATTEMPTS_BESIDE_MAX, DESCRIPTORS_FOR_ORIGINS_MAX, DESCRIPTORS_OF_OUR_OWN, DESCRIPTORS_PER_ATTEMPT_BESIDE,
-    DESCRIPTORS_PER_LOOKUP, LOOKUPS_MAX,
+    ATTEMPTS_BESIDE_MAX, DESCRIPTORS_FOR_ORIGINS_MAX, DESCRIPTORS_OF_OUR_OWN,
+    DESCRIPTORS_PER_ATTEMPT_BESIDE, DESCRIPTORS_PER_LOOKUP, LOOKUPS_MAX,
 };
 
 /// Room for so many clients at one time, under the limit as it is now.
@@ -75,7 +75,8 @@ mod tests {
     fn f25_attempts_and_look_ups_are_counted_among_the_descriptors() {
         for limit in [256, 1024, 4096, 20_000, 1 << 20] {
             let beside = beside_within(limit);
-            let theirs = beside.min(ATTEMPTS_BESIDE_MAX) + beside.min(LOOKUPS_MAX) * DESCRIPTORS_PER_LOOKUP;
+            let theirs =
+                beside.min(ATTEMPTS_BESIDE_MAX) + beside.min(LOOKUPS_MAX) * DESCRIPTORS_PER_LOOKUP;
             let places = places_within(limit);
             let for_origins = places.min(DESCRIPTORS_FOR_ORIGINS_MAX);
             assert!(DESCRIPTORS_OF_OUR_OWN + theirs + places + for_origins <= limit, "{limit}");

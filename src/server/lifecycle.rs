@@ -9,12 +9,13 @@ use std::time::Instant;
 use tracing::warn;
 
 use crate::audit::{
-    How, Notice, SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Who, Writer,
+    How, Notice, SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Who,
+    Writer,
 };
-use crate::clock::{Clock, monotonic};
 use crate::config::Settings;
 use crate::limits::{SETTINGS_NOTICES_MAX, SETTINGS_NOTICES_TIME};
 use crate::policy::profile;
+use crate::runtime::clock::{Clock, monotonic};
 
 /// Writes the notices `started`, `settings` and `stopped`.
 #[derive(Debug)]
@@ -102,7 +103,9 @@ impl Lifecycle {
         if logged.recent.len() >= SETTINGS_NOTICES_MAX {
             return;
         }
-        let Some(Waiting { settings, contents, who, count }) = logged.waiting.take() else { return };
+        let Some(Waiting { settings, contents, who, count }) = logged.waiting.take() else {
+            return;
+        };
         logged.recent.push_back(now);
         self.queue(Notice::SettingsChanged(SettingsChanged {
             changes: logged.settings.changes(&settings),
@@ -143,15 +146,17 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::audit::read::{Log, Piece, Scan};
     use crate::audit::{Config, Content};
-    use crate::clock::ManualClock;
     use crate::config::Mode;
-    use crate::moment::Moment;
-    use crate::review::{Log, Piece, Scan};
+    use crate::runtime::clock::ManualClock;
+    use crate::types::timestamp::Timestamp;
 
     fn lifecycle(dir: &Path) -> (Lifecycle, Arc<Writer>) {
-        let clock: Arc<dyn Clock> = ManualClock::starting_at(Moment::from_millis(1_795_176_000_123));
-        let audit = Arc::new(Writer::open(Config::new(dir.to_owned()), Arc::clone(&clock)).unwrap());
+        let clock: Arc<dyn Clock> =
+            ManualClock::starting_at(Timestamp::from_millis(1_795_176_000_123));
+        let audit =
+            Arc::new(Writer::open(Config::new(dir.to_owned()), Arc::clone(&clock)).unwrap());
         (Lifecycle::new(Arc::clone(&audit), clock, Settings::default()), audit)
     }
 
@@ -168,7 +173,9 @@ mod tests {
         while let Some(piece) = scan.next().unwrap() {
             let Piece::Lines(block) = piece else { panic!("{piece:?}") };
             for line in block.lines() {
-                if let Content::Notice(Notice::SettingsChanged(it)) = Content::parse(line.octets).unwrap() {
+                if let Content::Notice(Notice::SettingsChanged(it)) =
+                    Content::parse(line.octets).unwrap()
+                {
                     found.push(it);
                 }
             }
@@ -191,12 +198,20 @@ mod tests {
         let notices = notices(dir.path());
         assert_eq!(notices.len(), SETTINGS_NOTICES_MAX + 1);
         assert!(
-            notices[..SETTINGS_NOTICES_MAX].iter().all(|it| it.omitted.is_none() && it.changes.len() == 1)
+            notices[..SETTINGS_NOTICES_MAX]
+                .iter()
+                .all(|it| it.omitted.is_none() && it.changes.len() == 1)
         );
         let last = &notices[SETTINGS_NOTICES_MAX];
         assert_eq!(last.omitted, Some(1000 - SETTINGS_NOTICES_MAX as u64));
-        assert_eq!((last.who, &last.contents[..]), (Who::Hup, &["clients.users_file".to_owned()][..]));
-        assert_eq!((&last.changes[0].old, &last.changes[0].new), (&"enforce".into(), &"observe".into()));
+        assert_eq!(
+            (last.who, &last.contents[..]),
+            (Who::Hup, &["clients.users_file".to_owned()][..])
+        );
+        assert_eq!(
+            (&last.changes[0].old, &last.changes[0].new),
+            (&"enforce".into(), &"observe".into())
+        );
         assert_eq!(last.digest, settings(Mode::Observe).digest());
     }
 

@@ -28,10 +28,10 @@ pub use pulse::Pulse;
 use totals::Totals;
 use worker::Worker;
 
-use crate::audit::watch::Watching;
-use crate::halt::Halt;
 use crate::limits::ACCEPTORS_MAX;
-use crate::listener;
+use crate::runtime::listener;
+use crate::runtime::shutdown::Shutdown;
+use crate::watch::Watching;
 
 /// Sockets that are bound, but not served yet. Their addresses are known: port 0 became a number. Those
 /// that this process has bound take no connection before the proxy serves: a client is refused by the
@@ -94,7 +94,7 @@ impl Listeners {
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<SocketAddr>,
-    stop: Halt,
+    stop: Shutdown,
     workers: Vec<Worker>,
     pulse: Pulse,
     watching: Watching,
@@ -107,19 +107,22 @@ pub struct Server {
 impl Server {
     /// Starts the threads that serve `listeners`. An error where an address has been taken meanwhile.
     pub fn start(mut listeners: Listeners, assembly: &Assembly) -> io::Result<Self> {
-        let stop = Halt::default();
+        let stop = Shutdown::default();
         let addresses = listeners.addresses();
         let acceptors = assembly.workers.min(ACCEPTORS_MAX);
-        let accepting = (0..acceptors).map(|_| listeners.again()).collect::<io::Result<Vec<_>>>()?;
+        let accepting =
+            (0..acceptors).map(|_| listeners.again()).collect::<io::Result<Vec<_>>>()?;
         // Each of them holds a place for whom it waits, at each listener.
         let waiting = acceptors * listeners.sockets.len();
         let (settings, places) = (assembly.settings(), descriptors::places().max(waiting + 1));
         descriptors::say_if_short(settings.clients.max_connections, places);
         let gate = assembly.gate(&settings);
         let connections = TaskTracker::new();
-        let started = (0..assembly.workers)
-            .map(|number| Worker::start(number, assembly, &gate, stop.clone(), connections.clone()));
-        let (workers, posts): (Vec<_>, Vec<_>) = started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        let started = (0..assembly.workers).map(|number| {
+            Worker::start(number, assembly, &gate, stop.clone(), connections.clone())
+        });
+        let (workers, posts): (Vec<_>, Vec<_>) =
+            started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let pulse = Pulse::of(workers.iter().map(Worker::named));
         let watching = Watching::start(&assembly.watch, &assembly.audit, &assembly.clock)?;
         let (totals, assembly) = (Totals::start(assembly)?, assembly.clone());
@@ -157,7 +160,7 @@ impl Server {
     }
 
     fn end(&mut self) {
-        self.stop.say();
+        self.stop.trigger();
         for worker in &mut self.workers {
             worker.join();
         }

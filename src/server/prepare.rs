@@ -10,8 +10,8 @@ use crate::ca::{self, Authority, CaError};
 use crate::clients::{Clients, UsersError};
 use crate::config::Settings;
 use crate::egress::{self, RootsError, Tls};
-use crate::moment::Moment;
 use crate::store::disk;
+use crate::types::timestamp::Timestamp;
 
 /// What was read.
 pub struct Prepared {
@@ -57,7 +57,11 @@ pub struct SetupErrors(pub Vec<SetupError>);
 ///
 /// Everything that keeps a proxy from starting by these settings, apart from addresses that are in use and
 /// directories that another process uses.
-pub fn prepare(settings: &Settings, ca: &ca::Source, now: Moment) -> Result<Prepared, SetupErrors> {
+pub fn prepare(
+    settings: &Settings,
+    ca: &ca::Source,
+    now: Timestamp,
+) -> Result<Prepared, SetupErrors> {
     let mut found = Vec::new();
     let prepared = read(settings, &mut found);
     note(audit::check(&settings.audit()), &mut found);
@@ -82,7 +86,10 @@ pub(super) fn tls(settings: &Settings, found: &mut Vec<SetupError>) -> Option<Tl
 }
 
 /// The value of a step, or its fault among those that were found.
-pub(super) fn note<T, E: Into<SetupError>>(step: Result<T, E>, found: &mut Vec<SetupError>) -> Option<T> {
+pub(super) fn note<T, E: Into<SetupError>>(
+    step: Result<T, E>,
+    found: &mut Vec<SetupError>,
+) -> Option<T> {
     step.map_err(|error| found.push(error.into())).ok()
 }
 

@@ -18,7 +18,8 @@ impl Pulse {
     /// A thread that has ended, or takes longer than `patience` to come to a task; none is as it should be.
     pub async fn silent(&self, patience: Duration) -> Option<&str> {
         // All are asked before the first is waited for: they share the time.
-        let asked: Vec<_> = self.0.iter().map(|(name, handle)| (name, handle.spawn(async {}))).collect();
+        let asked: Vec<_> =
+            self.0.iter().map(|(name, handle)| (name, handle.spawn(async {}))).collect();
         for (name, task) in asked {
             if !matches!(timeout(patience, task).await, Ok(Ok(()))) {
                 return Some(name);
@@ -42,7 +43,8 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_hangs_is_silent_and_the_others_are_not() {
         let (release, held) = mpsc::channel::<()>();
-        let runtimes = ["hangs", "runs"].map(|name| (name, Builder::new_current_thread().build().unwrap()));
+        let runtimes =
+            ["hangs", "runs"].map(|name| (name, Builder::new_current_thread().build().unwrap()));
         let pulse = |names: &[&str]| {
             let named = runtimes.iter().filter(|(name, _)| names.contains(name));
             Pulse::of(named.map(|(name, runtime)| ((*name).to_owned(), runtime.handle().clone())))

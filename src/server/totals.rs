@@ -13,10 +13,10 @@ use tracing::warn;
 use super::assemble::Assembly;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
-use crate::clock::Clock;
 use crate::limits::{DECISION_SUMMARY_INTERVAL, TOTALS_INTERVAL};
-use crate::moment::Moment;
 use crate::proxy::{DecisionCounts, Decisions};
+use crate::runtime::clock::Clock;
+use crate::types::timestamp::Timestamp;
 
 /// The thread that tells.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Account {
 /// What has been told.
 struct Told {
     counts: DecisionCounts,
-    until: Moment,
+    until: Timestamp,
 }
 
 impl Totals {
@@ -53,7 +53,10 @@ impl Totals {
         let told = Told { counts: account.decisions.counts(), until: account.clock.wall() };
         let run = move || {
             runtime.block_on(async {
-                tokio::join!(tell(&account, told, ended.clone(), TOTALS_INTERVAL), sum_up(&account, ended));
+                tokio::join!(
+                    tell(&account, told, ended.clone(), TOTALS_INTERVAL),
+                    sum_up(&account, ended)
+                );
             });
         };
         let thread = std::thread::Builder::new().name("totals".into()).spawn(run)?;
@@ -99,7 +102,10 @@ impl Told {
         if account.audit.queue_notice(notice) {
             return next;
         }
-        warn!("the totals since {} wait: denial records cannot be written", audit::print_time(self.until));
+        warn!(
+            "the totals since {} wait: denial records cannot be written",
+            audit::print_time(self.until)
+        );
         self
     }
 
@@ -128,15 +134,17 @@ impl Told {
 mod tests {
     use super::*;
     use crate::audit::{Config, FILE_NAME};
-    use crate::clock::ManualClock;
     use crate::config::Settings;
+    use crate::runtime::clock::ManualClock;
 
     /// Hours without a request, each of them short.
     #[test]
     fn hours_in_which_nothing_is_decided_have_totals_and_so_has_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let clock: Arc<dyn Clock> = ManualClock::starting_at(Moment::from_millis(1_795_176_000_123));
-        let audit = Arc::new(Writer::open(Config::new(dir.path().to_owned()), Arc::clone(&clock)).unwrap());
+        let clock: Arc<dyn Clock> =
+            ManualClock::starting_at(Timestamp::from_millis(1_795_176_000_123));
+        let audit =
+            Arc::new(Writer::open(Config::new(dir.path().to_owned()), Arc::clone(&clock)).unwrap());
         let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), Settings::default());
         let account = Account {
             decisions: Arc::default(),
@@ -156,14 +164,20 @@ mod tests {
                 end.cancel();
             })
         };
-        tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(hours);
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
+            .block_on(hours);
         audit.close().unwrap();
         let lines = lines();
         assert!(lines.lines().count() > 3, "{lines}");
         let recorded = r#""recorded":{"denied":0,"exempted":0,"tunnelled":0,"would_deny":0}"#;
         for line in lines.lines() {
             assert!(
-                line.starts_with(r#"{"allowed":0,"by_host":0,"by_path":0,"denied":0,"event":"totals","#),
+                line.starts_with(
+                    r#"{"allowed":0,"by_host":0,"by_path":0,"denied":0,"event":"totals","#
+                ),
                 "{line}"
             );
             assert!(line.contains(recorded), "{line}");

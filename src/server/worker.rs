@@ -20,11 +20,11 @@ use super::Listeners;
 use super::accept::Acceptor;
 use super::assemble::Assembly;
 use crate::clients::Reception;
-use crate::clock;
 use crate::egress::Egress;
-use crate::halt::Halt;
 use crate::limits::POOL_SWEEP_INTERVAL;
 use crate::proxy::{self, Channel, Current, Gate, Proxy};
+use crate::runtime::clock;
+use crate::runtime::shutdown::Shutdown;
 
 /// A client that has been let in, on its way to a worker.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Worker {
         number: usize,
         assembly: &Assembly,
         gate: &Arc<Gate>,
-        stop: Halt,
+        stop: Shutdown,
         connections: TaskTracker,
     ) -> io::Result<(Self, Post<Arrival>)> {
         let (post, arrivals) = Post::new();
@@ -105,7 +105,8 @@ impl Worker {
         let (served, settings) = (Arc::clone(&current), Arc::clone(&assembly.settings));
         let (name, handle) = (format!("worker-{number}"), runtime.handle().clone());
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
-            let receive = |(arrival, held)| receive(arrival, held, Arc::clone(&served), stop.clone());
+            let receive =
+                |(arrival, held)| receive(arrival, held, Arc::clone(&served), stop.clone());
             let tend = || {
                 let proxy = served.load();
                 proxy.forwarding.egress.sweep();
@@ -172,13 +173,16 @@ async fn serve<T, F: Future<Output = ()> + Send + 'static>(
 async fn drain(connections: &TaskTracker, patience: Duration) {
     connections.close();
     if timeout(patience, connections.wait()).await.is_err() {
-        warn!(open = connections.len(), "connections were still open after {patience:?} and are closed");
+        warn!(
+            open = connections.len(),
+            "connections were still open after {patience:?} and are closed"
+        );
     }
 }
 
 /// Serves one client that has been let in. The place inside is kept until all is over, what runs
 /// inside a CONNECT included.
-async fn receive(arrival: Arrival, held: Held, proxy: Current, stop: Halt) {
+async fn receive(arrival: Arrival, held: Held, proxy: Current, stop: Shutdown) {
     let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let channel = Arc::new(Channel::of_client(client, stop, proxy));

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fetch::FetchIdentity;
-use crate::moment::Moment;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
+use crate::store::fetch::FetchIdentity;
+use crate::types::timestamp::Timestamp;
 
 /// Agents of which an origin's answers are kept at a time. Some origins refuse some agents; few refuse more
 /// than a handful that one operator runs.
@@ -72,7 +72,7 @@ impl AgentAnswers {
 }
 
 impl AgentAnswer {
-    fn worth(&self) -> (Duration, Moment) {
+    fn worth(&self) -> (Duration, Timestamp) {
         let outages = self.states.iter().filter_map(|(state, _)| state.outage());
         let observed = outages.map(|outage| outage.tried.since(outage.since)).max();
         (observed.unwrap_or_default(), self.own.at)
@@ -81,5 +81,8 @@ impl AgentAnswer {
 
 /// Under the same profiles, nothing.
 fn unknown(states: &States) -> States {
-    states.iter().map(|(_, profile)| (Arc::new(RobotsState::Unknown), Arc::clone(profile))).collect()
+    states
+        .iter()
+        .map(|(_, profile)| (Arc::new(RobotsState::Unknown), Arc::clone(profile)))
+        .collect()
 }

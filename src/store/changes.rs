@@ -12,8 +12,8 @@ use super::entry::Entry;
 use super::question::Question;
 use super::{Known, Store};
 use crate::clients::Client;
-use crate::origin::Origin;
 use crate::policy::profile::Profile;
+use crate::types::origin::Origin;
 
 /// All who want to be told, by origin, and each by the address of its news.
 #[derive(Default)]
@@ -36,7 +36,8 @@ pub struct Changes {
 impl Store {
     /// What is known of `origin` now, and whatever becomes known of it afterwards.
     pub fn changes(self: &Arc<Self>, origin: &Origin) -> Changes {
-        let changes = Changes { store: Arc::clone(self), origin: origin.clone(), news: Arc::default() };
+        let changes =
+            Changes { store: Arc::clone(self), origin: origin.clone(), news: Arc::default() };
         self.subscribers.add(origin, &changes.news);
         // Something may have become known since it was permitted.
         let entry = self.shelf().cache.peek(origin).cloned();
@@ -50,7 +51,12 @@ impl Store {
 impl Changes {
     /// Waits for the next change, and returns what is known then under `profile`, for an agent with this
     /// product token.
-    pub async fn next(&self, profile: &Arc<Profile>, agent: Option<&str>, client: &Client) -> Known {
+    pub async fn next(
+        &self,
+        profile: &Arc<Profile>,
+        agent: Option<&str>,
+        client: &Client,
+    ) -> Known {
         let question = Question::new(&self.origin, profile, agent, client);
         loop {
             let entry = self.news.next().await;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::fetch::Refused;
-use crate::latency::{Latencies, Latency};
 use crate::policy::access::{AccessResult, Cause, Fetched};
+use crate::runtime::histogram::{Histogram, HistogramCounts};
+use crate::store::fetch::Refused;
 
 /// The numbers at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Stats {
     pub unpacked: u64,
     pub fetches: u64,
     /// How long those waited that memory had no answer for.
-    pub waits: Latencies,
+    pub waits: HistogramCounts,
 }
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) struct Counters {
     pub misses: AtomicU64,
     pub unpacked: AtomicU64,
     pub fetches: AtomicU64,
-    pub waits: Latency,
+    pub waits: Histogram,
     results: [AtomicU64; RESULTS.len()],
 }
 
@@ -91,7 +91,8 @@ impl Begun<'_> {
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        let place = RESULTS.iter().position(|result| *result == self.result).expect("a word of the table");
+        let place =
+            RESULTS.iter().position(|result| *result == self.result).expect("a word of the table");
         self.counters.results[place].fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -114,7 +115,8 @@ mod tests {
     #[test]
     fn every_result_is_a_word_of_the_table() {
         let counters = Counters::default();
-        let failed = NetworkFailure::ALL.map(|failure| Cause::Failed { failure, detail: "".into() });
+        let failed =
+            NetworkFailure::ALL.map(|failure| Cause::Failed { failure, detail: "".into() });
         let status = [304, 404, 503, 999].map(|code| Cause::Status { code, retry_after: None });
         let redirects = [
             Cause::TooManyRedirects { limit: 5 },
@@ -131,7 +133,9 @@ mod tests {
         drop(counters.begin());
         let counted: u64 = counters.results().iter().map(|(_, count)| count).sum();
         assert_eq!(counted, NetworkFailure::ALL.len() as u64 + 4 + 3 + 1 + 1);
-        for (result, expected) in [("status_other", 2), ("status_4xx", 1), ("aborted", 1), ("refused", 0)] {
+        for (result, expected) in
+            [("status_other", 2), ("status_4xx", 1), ("aborted", 1), ("refused", 0)]
+        {
             assert!(counters.results().contains(&(result, expected)), "{result}");
         }
     }

@@ -6,12 +6,14 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use super::agents::{AgentAnswer, AgentAnswers, States};
-use crate::fetch::{FetchIdentity, Validators};
-use crate::limits::{PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS, STORE_SHARED_OCTETS};
+use crate::limits::{
+    PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS, STORE_SHARED_OCTETS,
+};
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Circumstances, RobotsState, Unreachable};
 use crate::robots::{Dialect, RobotsTxt};
+use crate::store::fetch::{FetchIdentity, Validators};
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -66,7 +68,8 @@ impl Entry {
         jitter: f64,
         read: Read<'_>,
     ) -> Self {
-        let unknown = Self { good: None, failed: None, states: Vec::new(), site_up: true, agents: None };
+        let unknown =
+            Self { good: None, failed: None, states: Vec::new(), site_up: true, agents: None };
         let mut entry = previous.unwrap_or(&unknown).with_profile(asking, jitter, read);
         let site_up = entry.site_up;
         let apply = |states: &mut States| {
@@ -121,7 +124,10 @@ impl Entry {
                 state.outage().filter(|_| other.meanings == profile.meanings).cloned()
             };
             let outage = states.iter().find_map(alike);
-            (Arc::new(self.derive(failures, profile, outage.as_ref(), jitter, read)), Arc::clone(profile))
+            (
+                Arc::new(self.derive(failures, profile, outage.as_ref(), jitter, read)),
+                Arc::clone(profile),
+            )
         };
         if find(&entry.states, profile).is_none() {
             if entry.states.len() >= PROFILES_PER_ORIGIN_MAX {
@@ -129,17 +135,21 @@ impl Entry {
             }
             entry.states.push(derive(&self.states, &self.failures()));
         }
-        let is_complete =
-            |agents: &Arc<AgentAnswers>| agents.states().all(|states| find(states, profile).is_some());
+        let is_complete = |agents: &Arc<AgentAnswers>| {
+            agents.states().all(|states| find(states, profile).is_some())
+        };
         if let Some(agents) = entry.agents.as_mut().filter(|agents| !is_complete(agents)) {
             let agents = Arc::make_mut(agents);
-            for answer in agents.answers.iter_mut().filter(|it| find(&it.states, profile).is_none()) {
+            for answer in agents.answers.iter_mut().filter(|it| find(&it.states, profile).is_none())
+            {
                 let state = derive(&answer.states, &self.failures_of(answer));
                 answer.states.push(state);
             }
             let others = agents.others.as_mut().filter(|states| find(states, profile).is_none());
             // Stricter than what it would be: it is asked for.
-            others.into_iter().for_each(|it| it.push((Arc::new(RobotsState::Unknown), Arc::clone(profile))));
+            others
+                .into_iter()
+                .for_each(|it| it.push((Arc::new(RobotsState::Unknown), Arc::clone(profile))));
         }
         entry
     }
@@ -173,14 +183,18 @@ impl Entry {
         jitter: f64,
         read: Read<'_>,
     ) -> RobotsState {
-        let apply = |state, fetched: &Fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
+        let apply =
+            |state, fetched: &Fetched| apply(&state, profile, fetched, jitter, self.site_up, read);
         let (last, earlier) = match failures.split_last() {
             Some((last, earlier)) => (Some(*last), earlier),
             None => (None, failures),
         };
-        let state = self.good.iter().chain(earlier.iter().copied()).fold(RobotsState::Unknown, apply);
+        let state =
+            self.good.iter().chain(earlier.iter().copied()).fold(RobotsState::Unknown, apply);
         let state = match outage {
-            Some(outage) => RobotsState::Unreachable(outage.before_last_failure(state.copy().cloned())),
+            Some(outage) => {
+                RobotsState::Unreachable(outage.before_last_failure(state.copy().cloned()))
+            }
             None => state,
         };
         last.into_iter().fold(state, apply)
@@ -188,8 +202,12 @@ impl Entry {
 
     /// What the agent goes by that asks as `identity` says, which is not needed where all go by the same.
     pub(super) fn view(&self, identity: impl FnOnce() -> FetchIdentity) -> View<'_> {
-        let shared =
-            View { states: &self.states, failed: self.failed.as_ref(), is_shared: true, asked_as: None };
+        let shared = View {
+            states: &self.states,
+            failed: self.failed.as_ref(),
+            is_shared: true,
+            asked_as: None,
+        };
         let alone = View { is_shared: false, ..shared };
         let Some(agents) = &self.agents else { return shared };
         match (agents.of(&identity()), &agents.others) {
@@ -217,22 +235,29 @@ impl Entry {
     }
 
     /// What every agent goes by that was not told otherwise.
-    pub(super) fn state(&self, profile: &Arc<Profile>) -> Option<&(Arc<RobotsState>, Arc<Profile>)> {
+    pub(super) fn state(
+        &self,
+        profile: &Arc<Profile>,
+    ) -> Option<&(Arc<RobotsState>, Arc<Profile>)> {
         find(&self.states, profile)
     }
 
     /// What a refresh may ask with: only if a 304 would be understood under every profile.
     pub(super) fn validators(&self, asking: &Arc<Profile>) -> Option<Validators> {
-        let Some(Fetched { result: AccessResult::Successful { snapshot, .. }, .. }) = &self.good else {
+        let Some(Fetched { result: AccessResult::Successful { snapshot, .. }, .. }) = &self.good
+        else {
             return None;
         };
         let understands = |(state, profile): &(Arc<RobotsState>, Arc<Profile>)| {
-            profile.conditional && state.copy().is_some_and(|copy| Arc::ptr_eq(&copy.snapshot, snapshot))
+            profile.conditional
+                && state.copy().is_some_and(|copy| Arc::ptr_eq(&copy.snapshot, snapshot))
         };
         let has_any = snapshot.etag.is_some() || snapshot.last_modified.is_some();
         // A cut file is asked for whole again: a raised limit must get to see the rest.
-        let may =
-            has_any && !snapshot.cut && self.state(asking).is_some() && self.states.iter().all(understands);
+        let may = has_any
+            && !snapshot.cut
+            && self.state(asking).is_some()
+            && self.states.iter().all(understands);
         may.then(|| Validators {
             url: snapshot.url.clone(),
             etag: snapshot.etag.clone(),
@@ -249,7 +274,8 @@ impl Entry {
         let agents = self.agents.as_deref();
         let answers = agents.map_or(&[][..], |agents| &agents.answers);
         let own = answers.iter().map(|answer| &*answer.own);
-        let facts: usize = self.good.iter().chain(self.failed.as_deref()).chain(own).map(fetched).sum();
+        let facts: usize =
+            self.good.iter().chain(self.failed.as_deref()).chain(own).map(fetched).sum();
         let file = self.snapshot().map_or(0, |snapshot| {
             let fields = [&snapshot.content_type, &snapshot.etag, &snapshot.last_modified];
             let fields = fields.into_iter().flatten().map(|value| piece(value.len()));
@@ -295,7 +321,9 @@ impl Entry {
 
     fn remember(&mut self, fetched: Fetched) {
         match (&fetched.result, self.snapshot().map(Arc::clone)) {
-            (AccessResult::Successful { .. }, _) => (self.good, self.failed) = (Some(fetched), None),
+            (AccessResult::Successful { .. }, _) => {
+                (self.good, self.failed) = (Some(fetched), None)
+            }
             (AccessResult::NotModified { freshness }, Some(snapshot)) => {
                 // The file's evidence stays the attempt that brought it.
                 let capture = snapshot.capture.clone();
@@ -327,12 +355,18 @@ impl<'a> View<'a> {
         self.states
     }
 
-    pub(super) fn state(&self, profile: &Arc<Profile>) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+    pub(super) fn state(
+        &self,
+        profile: &Arc<Profile>,
+    ) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
         find(self.states, profile)
     }
 }
 
-fn find<'a>(states: &'a States, profile: &Arc<Profile>) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
+fn find<'a>(
+    states: &'a States,
+    profile: &Arc<Profile>,
+) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
     // Profiles are made once and shared, so the same one is nearly always the same pointer.
     let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
     let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
@@ -353,5 +387,7 @@ fn apply(
     read: Read<'_>,
 ) -> RobotsState {
     let circumstances = Circumstances { now: fetched.at, jitter, site_up };
-    state.after(profile, &fetched.result, &circumstances, |snapshot| read(snapshot, &profile.dialect))
+    state.after(profile, &fetched.result, &circumstances, |snapshot| {
+        read(snapshot, &profile.dialect)
+    })
 }

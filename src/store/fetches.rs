@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use super::Undecided;
 use crate::clients::Key;
-use crate::clock;
-use crate::fetch::Progress;
+use crate::runtime::clock;
+use crate::store::fetch::Progress;
 pub(super) use table::Id;
 use table::{Entered, Table};
 

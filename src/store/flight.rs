@@ -12,11 +12,11 @@ use super::landing::Before;
 use super::question::{Question, jitter};
 use super::{Shelf, Store, Undecided};
 use crate::clients::{Key, Permit};
-use crate::fetch::{Ask, FetchIdentity};
 use crate::limits::PARSED_INLINE_OCTETS_MAX;
-use crate::origin::Origin;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
+use crate::store::fetch::{Ask, FetchIdentity};
+use crate::types::origin::Origin;
 
 /// How a fetch ended for those who waited.
 pub(super) type Landing = Result<Arc<Entry>, Undecided>;
@@ -60,7 +60,8 @@ impl Flight {
     fn new(store: &Arc<Store>, key: FlightKey, client: &Key, room: Permit) -> (Self, Landed) {
         let (sender, receiver) = watch::channel(None);
         let ticket = store.fetches.begin(client);
-        let landed = Landed { landed: receiver, ticket: ticket.id(), fetches: Arc::clone(&store.fetches) };
+        let landed =
+            Landed { landed: receiver, ticket: ticket.id(), fetches: Arc::clone(&store.fetches) };
         (Self { store: Arc::clone(store), key, landed: sender, ticket, _room: room }, landed)
     }
 
@@ -171,7 +172,8 @@ impl Lesson {
         fetched: Fetched,
     ) -> Self {
         let fetched = store.parsed.shared(fetched);
-        let entry = Arc::new(Self::entry(&store, known.as_deref(), &profile, &identity, fetched.clone()));
+        let entry =
+            Arc::new(Self::entry(&store, known.as_deref(), &profile, &identity, fetched.clone()));
         Self { store, known, profile, identity, fetched, entry }
     }
 
@@ -188,7 +190,8 @@ impl Lesson {
 
     /// The same, should something else be known of the origin by now: its file has been read already.
     fn on_top_of(self, newest: Option<Arc<Entry>>) -> Arc<Entry> {
-        let is_known = |newest: &&Arc<Entry>| !self.known.as_ref().is_some_and(|it| Arc::ptr_eq(it, newest));
+        let is_known =
+            |newest: &&Arc<Entry>| !self.known.as_ref().is_some_and(|it| Arc::ptr_eq(it, newest));
         match newest.as_ref().filter(is_known) {
             None => self.entry,
             Some(newest) => {
@@ -270,7 +273,13 @@ impl Store {
     }
 
     /// Asks again for what an origin's flight has just brought from a pack or the disk, for it ends soon.
-    fn refresh(self: &Arc<Self>, key: &FlightKey, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
+    fn refresh(
+        self: &Arc<Self>,
+        key: &FlightKey,
+        ask: Ask,
+        profile: &Arc<Profile>,
+        entry: Arc<Entry>,
+    ) {
         let shelf = self.shelf();
         let is_shared = entry.view(|| ask.identity.clone()).is_shared;
         let is_under_way = shelf.flights.find(&key.origin, &key.identity, is_shared).is_some();

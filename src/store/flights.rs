@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::flight::Landed;
-use crate::fetch::FetchIdentity;
-use crate::origin::Origin;
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::Origin;
 
 /// A fetch under way.
 #[derive(Clone, Debug)]
@@ -40,7 +40,12 @@ impl Flights {
     }
 
     /// The one that a question waits for. `may_share`: also another agent's.
-    pub(super) fn find(&self, origin: &Origin, identity: &FetchIdentity, may_share: bool) -> Option<&Landed> {
+    pub(super) fn find(
+        &self,
+        origin: &Origin,
+        identity: &FetchIdentity,
+        may_share: bool,
+    ) -> Option<&Landed> {
         let flights = self.origins.get(origin)?;
         let shared = flights.shared.as_ref().filter(|(asker, _)| may_share || asker == identity);
         shared.map(|(_, landed)| landed).or_else(|| flights.own.get(identity))

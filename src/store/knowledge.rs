@@ -7,12 +7,12 @@ use bytes::Bytes;
 use http::HeaderValue;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::fetch::FetchIdentity;
-use crate::moment::Moment;
 use crate::policy::access::{Capture, Cause, Freshness, Snapshot};
 use crate::policy::profile::{self, Profile};
 use crate::policy::state::RobotsState;
-use crate::text::{digest, hex};
+use crate::store::fetch::FetchIdentity;
+use crate::types::sanitize::{digest, hex};
+use crate::types::timestamp::Timestamp;
 
 /// One origin. The last two attempts tell all that its states are made of but how outages began. `good`,
 /// `failed` and `states` hold for every agent that `agents` and `others` say nothing else of.
@@ -52,7 +52,7 @@ pub struct OfAgent {
 /// An attempt that brought or confirmed a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Good {
-    pub at: Moment,
+    pub at: Timestamp,
     pub url: String,
     pub hops: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub struct File {
     pub status: u16,
     pub url: String,
     pub hops: u8,
-    pub fetched_at: Moment,
+    pub fetched_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<FieldValue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub struct File {
 /// An attempt of which no file came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
-    pub at: Moment,
+    pub at: Timestamp,
     pub url: String,
     pub hops: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,8 +100,8 @@ pub struct Kept {
     pub meanings: String,
     /// [`RobotsState::word`].
     pub state: String,
-    pub since: Moment,
-    pub next_try: Moment,
+    pub since: Timestamp,
+    pub next_try: Timestamp,
     pub has_copy: bool,
     /// Failed tries of the outage; zero where there is none.
     pub failures: u32,
@@ -130,9 +130,11 @@ pub struct FieldValue(pub HeaderValue);
 impl Knowledge {
     /// Those of the captures that it names.
     pub(super) fn captures_mut(&mut self) -> impl Iterator<Item = &mut Digest> {
-        let good = self.good.iter_mut().flat_map(|good| [&mut good.file.capture, &mut good.capture]);
+        let good =
+            self.good.iter_mut().flat_map(|good| [&mut good.file.capture, &mut good.capture]);
         let answers = self.agents.iter_mut().map(|agent| &mut agent.answer);
-        good.chain(self.failed.iter_mut().chain(answers).map(|failed| &mut failed.capture)).flatten()
+        good.chain(self.failed.iter_mut().chain(answers).map(|failed| &mut failed.capture))
+            .flatten()
     }
 
     /// What it needs beside itself: files and captures.
@@ -228,14 +230,17 @@ impl<'de> Deserialize<'de> for Digest {
 
 impl Serialize for FieldValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0.as_bytes().iter().map(|octet| char::from(*octet)).collect::<String>())
+        serializer.collect_str(
+            &self.0.as_bytes().iter().map(|octet| char::from(*octet)).collect::<String>(),
+        )
     }
 }
 
 impl<'de> Deserialize<'de> for FieldValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let octets: Option<Vec<u8>> = text.chars().map(|character| u8::try_from(character).ok()).collect();
+        let octets: Option<Vec<u8>> =
+            text.chars().map(|character| u8::try_from(character).ok()).collect();
         let value = octets.and_then(|octets| HeaderValue::from_bytes(&octets).ok());
         value.map(Self).ok_or_else(|| de::Error::custom("not the value of a field"))
     }

@@ -4,11 +4,11 @@ use std::sync::{Arc, Weak};
 
 use super::entry::View;
 use crate::egress;
-use crate::fetch::FetchIdentity;
-use crate::moment::Moment;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::{Policy, RobotsState, Standing};
+use crate::store::fetch::FetchIdentity;
+use crate::types::timestamp::Timestamp;
 
 /// What is known of an origin under a profile. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Known {
     failed: Option<Arc<Fetched>>,
     asked_as: Option<FetchIdentity>,
     /// When the state was current.
-    at: Moment,
+    at: Timestamp,
 }
 
 /// By what something [`Known`] is known again, without keeping it.
@@ -64,7 +64,7 @@ impl Known {
     pub(super) fn if_current(
         (state, profile): &(Arc<RobotsState>, Arc<Profile>),
         view: &View<'_>,
-        now: Moment,
+        now: Timestamp,
     ) -> Option<Self> {
         match state.standing(profile, now) {
             Standing::Current(_) => Some(Self {
@@ -80,25 +80,30 @@ impl Known {
 
     /// What follows at `now`; where the state has come due since the store answered, what followed
     /// then. Whoever waits between the two asks the store again.
-    pub fn policy(&self, now: Moment) -> Policy<'_> {
+    pub fn policy(&self, now: Timestamp) -> Policy<'_> {
         let standing = match self.state.standing(&self.profile, now) {
             Standing::Due => self.state.standing(&self.profile, self.at),
             current @ Standing::Current(_) => current,
         };
         match standing {
             Standing::Current(policy) => policy,
-            Standing::Due => unreachable!("it is made only of a state that is current at that moment"),
+            Standing::Due => {
+                unreachable!("it is made only of a state that is current at that moment")
+            }
         }
     }
 
     /// When it was found to be current: when the store answered.
-    pub const fn at(&self) -> Moment {
+    pub const fn at(&self) -> Timestamp {
         self.at
     }
 
     /// By what it is known again.
     pub fn mark(&self) -> Mark {
-        Mark { state: Arc::downgrade(&self.state), failed: self.failed.as_ref().map(Arc::downgrade) }
+        Mark {
+            state: Arc::downgrade(&self.state),
+            failed: self.failed.as_ref().map(Arc::downgrade),
+        }
     }
 
     pub fn state(&self) -> &RobotsState {

@@ -7,12 +7,12 @@ use super::Store;
 use super::agents::States;
 use super::entry::{Entry, View};
 use crate::clients::Key;
-use crate::fetch::FetchIdentity;
-use crate::moment::Moment;
-use crate::origin::Origin;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
 
 /// One fetch that has ended with a finding.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Landing {
     /// Under which that request was judged.
     pub profile: Arc<Profile>,
     /// When it ended.
-    pub at: Moment,
+    pub at: Timestamp,
     pub steps: Vec<Step>,
     /// The last attempt without a file before it.
     pub failed_before: Option<Arc<Fetched>>,
@@ -53,7 +53,7 @@ pub(super) struct Before {
     pub identity: FetchIdentity,
     pub client: Key,
     pub profile: Arc<Profile>,
-    pub at: Moment,
+    pub at: Timestamp,
     pub entry: Option<Arc<Entry>>,
 }
 
@@ -77,7 +77,16 @@ impl Store {
         });
         let steps = steps.collect();
         let origin = origin.clone();
-        follower.landed(Landing { origin, identity, client, profile, at, steps, failed_before, failed });
+        follower.landed(Landing {
+            origin,
+            identity,
+            client,
+            profile,
+            at,
+            steps,
+            failed_before,
+            failed,
+        });
     }
 }
 

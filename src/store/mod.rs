@@ -14,6 +14,7 @@ mod changes;
 mod counters;
 pub mod disk;
 mod entry;
+pub mod fetch;
 mod fetches;
 mod flight;
 mod flights;
@@ -38,10 +39,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use crate::clients::{Client, FairSemaphore};
-use crate::clock::{self, Clock};
-use crate::fetch::FetchRobots;
-use crate::origin::Origin;
 use crate::policy::profile::Profile;
+use crate::runtime::clock::{self, Clock};
+use crate::store::fetch::FetchRobots;
+use crate::types::origin::Origin;
 use apart::Apart;
 use cache::Cache;
 pub use changes::Changes;
@@ -52,12 +53,13 @@ use disk::Disk;
 pub use disk::Health;
 use fetches::Fetches;
 use flights::Flights;
-pub use knowledge::{Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge, OfAgent};
+pub use knowledge::{
+    Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge, OfAgent,
+};
 pub use known::{Known, Mark, Undecided};
 pub use landing::{Follower, Landing, Step};
 use pack::Packer;
 use parsed::Parsed;
-pub use parsed::as_far_as_known;
 use question::{Look, Question};
 pub use upkeep::Report;
 
@@ -95,7 +97,11 @@ impl Default for Config {
 
 impl Config {
     const fn fetches(&self) -> fetches::Bounds {
-        fetches::Bounds { max: self.fetches_max, queue_max: self.queue_max, patience: self.busy_wait }
+        fetches::Bounds {
+            max: self.fetches_max,
+            queue_max: self.queue_max,
+            patience: self.busy_wait,
+        }
     }
 
     /// Flights at one time: of those that wait for a place to fetch, and of those that have one, look

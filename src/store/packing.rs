@@ -15,8 +15,8 @@ use super::knowledge::Knowledge;
 use super::pack::{Pack, Packer};
 use super::restore::Blobs;
 use crate::limits::{PACKED_AT_ONCE, PACKED_INLINE_OCTETS_MAX, PARSED_INLINE_OCTETS_MAX};
-use crate::origin::Origin;
 use crate::policy::profile::Profile;
+use crate::types::origin::Origin;
 
 /// Held until what the room was made for has taken it: others wait for theirs.
 pub(super) type Turn = OwnedMutexGuard<Packer>;
@@ -74,7 +74,9 @@ impl Store {
         };
         self.counters.unpacked.fetch_add(1, Ordering::Relaxed);
         let _turn = self.make_room(&entry).await;
-        let Some(ready) = self.shelf().cache.unpack(origin, &pack, &entry) else { return Some(entry) };
+        let Some(ready) = self.shelf().cache.unpack(origin, &pack, &entry) else {
+            return Some(entry);
+        };
         if is_new {
             // It says less than there is to know by now.
             self.shelf().cache.drop_pack(origin, &pack);
@@ -87,7 +89,9 @@ impl Store {
     pub(super) fn keep_packed(&self, origin: &Origin, pack: &Pack) {
         let profiles = self.profiles().clone();
         let restore = |(knowledge, blobs)| self.restore(knowledge, blobs, &profiles);
-        let Some(entry) = self.disk.as_ref().and_then(|_| self.open(origin, pack)).and_then(restore) else {
+        let Some(entry) =
+            self.disk.as_ref().and_then(|_| self.open(origin, pack)).and_then(restore)
+        else {
             return;
         };
         // What has been learnt meanwhile is kept by whoever learnt it.

@@ -41,7 +41,7 @@ impl AsRef<[u8]> for Held {
 
 impl Parsed {
     pub(super) fn read(&self, snapshot: &Snapshot, dialect: &Dialect) -> Arc<RobotsTxt> {
-        let dialect = as_far_as_known(snapshot.cut, snapshot.body.len(), dialect);
+        let dialect = dialect.for_length(snapshot.body.len(), snapshot.cut);
         let key = (snapshot.sha256, hash(&dialect));
         if let Some(known) = self.table().find(&key, &dialect) {
             return known;
@@ -122,11 +122,4 @@ fn hash(dialect: &Dialect) -> u64 {
     let mut hasher = DefaultHasher::new();
     dialect.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Of a file that was not downloaded to its end, the last octet only tells whether the line before
-/// it is whole (D-SIZE): a limit just below it makes the parser drop the line that was cut.
-pub fn as_far_as_known(cut: bool, octets: usize, dialect: &Dialect) -> Dialect {
-    let known = if cut { octets.saturating_sub(1) } else { usize::MAX };
-    Dialect { size_limit: dialect.size_limit.min(known), ..dialect.clone() }
 }

@@ -7,9 +7,9 @@ use super::entry::Entry;
 use super::flight::Waiting;
 use super::{Known, Store, Undecided};
 use crate::clients::Client;
-use crate::fetch::FetchIdentity;
-use crate::origin::Origin;
 use crate::policy::profile::Profile;
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::Origin;
 
 /// Whoever asks what is known.
 pub(super) struct Question<'a> {
@@ -65,7 +65,10 @@ impl Store {
             if let Some(known) = held.and_then(|held| Known::if_current(held, &view, now)) {
                 let may_share = view.is_shared;
                 if known.state().wants_refresh(now)
-                    && shelf.flights.find(question.origin, self.identity(question), may_share).is_none()
+                    && shelf
+                        .flights
+                        .find(question.origin, self.identity(question), may_share)
+                        .is_none()
                     && self.fetches.has_place(&question.client.key())
                 {
                     // Whether it can begin or not, the copy still serves.
@@ -146,5 +149,6 @@ impl Store {
 
 /// From 0 to 1; it need only differ, so the hasher's random keys are enough.
 pub(super) fn jitter() -> f64 {
-    f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0)) / f64::from(u16::MAX)
+    f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0))
+        / f64::from(u16::MAX)
 }

@@ -33,7 +33,9 @@ impl Entry {
             Some(digest)
         };
         let good = self.good.as_ref().and_then(|fetched| {
-            let AccessResult::Successful { snapshot, freshness } = &fetched.result else { return None };
+            let AccessResult::Successful { snapshot, freshness } = &fetched.result else {
+                return None;
+            };
             keep_capture(&snapshot.capture);
             Some(Good {
                 at: fetched.at,
@@ -65,7 +67,10 @@ impl Entry {
             blobs.insert(Digest(snapshot.sha256), snapshot.body.clone());
         }
         let (site_up, states) = (self.site_up, kept(&self.states));
-        (Knowledge { good, failed, site_up, states, agents: agents.unwrap_or_default(), others }, blobs)
+        (
+            Knowledge { good, failed, site_up, states, agents: agents.unwrap_or_default(), others },
+            blobs,
+        )
     }
 
     /// The entry that `knowledge` was made of, under those of `profiles` that it was known by, and
@@ -79,11 +84,13 @@ impl Entry {
         read: Read<'_>,
     ) -> Option<Self> {
         let Knowledge { good, failed, site_up, states, agents, others } = knowledge;
-        let good = good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
+        let good =
+            good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
         // Earlier versions kept what one agent was told for all: the origin is asked again.
         let failed = failed.filter(|failed| failed.cause.counts_for_all());
-        let failed =
-            failed.map(|failed| fetched_without(failed, blobs)).map_or(Some(None), |it| it.map(Some))?;
+        let failed = failed
+            .map(|failed| fetched_without(failed, blobs))
+            .map_or(Some(None), |it| it.map(Some))?;
         let failed = failed.map(Arc::new);
         let mut entry = Self { good, failed, states: Vec::new(), site_up, agents: None };
         let making = Making { profiles, jitter, read };
@@ -96,7 +103,8 @@ impl Entry {
             restored.put(answer);
         }
         // What they may have been told before is not known: they have no copy to go by.
-        restored.others = others.map(|kept| entry.states_as_kept(&kept, &entry.failures(), &making));
+        restored.others =
+            others.map(|kept| entry.states_as_kept(&kept, &entry.failures(), &making));
         let has_any = restored.others.is_some() || !restored.answers.is_empty();
         entry.agents = has_any.then(|| Arc::new(restored));
         Some(entry)
@@ -152,9 +160,11 @@ impl Entry {
             return None;
         }
         match (kept.state.as_str(), last) {
-            ("rules", None) => {
-                Some(RobotsState::Successful { copy: copy?, at: kept.since, fresh_until: kept.next_try })
-            }
+            ("rules", None) => Some(RobotsState::Successful {
+                copy: copy?,
+                at: kept.since,
+                fresh_until: kept.next_try,
+            }),
             ("unavailable", Some(failed)) => Some(RobotsState::Unavailable {
                 cause: cause(&failed.result),
                 at: failed.at,

@@ -22,15 +22,17 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::clock::ManualClock;
 use crate::egress::{self, Failure};
-use crate::fetch::{Ask, FetchIdentity, Refused};
-use crate::moment::Moment;
-use crate::origin::split_url;
-use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
+use crate::policy::access::{
+    AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot,
+};
 use crate::policy::state::Policy;
+use crate::runtime::clock::ManualClock;
+use crate::store::fetch::{Ask, FetchIdentity, Refused};
+use crate::types::origin::split_url;
+use crate::types::timestamp::Timestamp;
 
-const START: Moment = Moment::from_millis(1_790_000_000_000);
+const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 /// Longer than anything takes that ends at all.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -115,13 +117,14 @@ impl House {
     }
 
     /// The same, with a clock that shows something else by then.
-    fn restart_at(self, now: Moment, script: Vec<Option<Answer>>) -> Self {
+    fn restart_at(self, now: Timestamp, script: Vec<Option<Answer>>) -> Self {
         self.store.close();
         Self::build(self.config, self.disk, ManualClock::starting_at(now), script)
     }
 
     async fn verdict(&self, host: &str, profile: &Arc<Profile>) -> &'static str {
-        let known = self.store.known(&origin(host), profile, None, &client(1)).await.expect("it is known");
+        let known =
+            self.store.known(&origin(host), profile, None, &client(1)).await.expect("it is known");
         match known.policy(self.clock.wall()) {
             Policy::Rules(_) => "rules",
             Policy::AllowAll(_) => "allow",
@@ -200,7 +203,12 @@ async fn ask(store: &Arc<Store>, host: &str, profile: &Arc<Profile>) -> &'static
     ask_as(store, host, profile, &client(1)).await
 }
 
-async fn ask_as(store: &Arc<Store>, host: &str, profile: &Arc<Profile>, client: &Client) -> &'static str {
+async fn ask_as(
+    store: &Arc<Store>,
+    host: &str,
+    profile: &Arc<Profile>,
+    client: &Client,
+) -> &'static str {
     match store.known(&origin(host), profile, None, client).await {
         Ok(known) => known.state().word(),
         Err(Undecided::Refused(_)) => "refused",
@@ -242,7 +250,7 @@ fn file(body: &str) -> Answer {
         status: 200,
         url: "https://example.com/robots.txt".into(),
         hops: 0,
-        fetched_at: Moment::from_millis(0),
+        fetched_at: Timestamp::from_millis(0),
         content_type: None,
         etag: Some(HeaderValue::from_static("\"1\"")),
         last_modified: None,

@@ -11,11 +11,11 @@ use super::question::jitter;
 use super::restore::Blobs;
 use super::{Known, Store};
 use crate::clients::Key;
-use crate::fetch::FetchIdentity;
 use crate::limits::PROFILES_PER_ORIGIN_MAX;
-use crate::origin::Origin;
 use crate::policy::profile::Profile;
 use crate::robots::{self, Dialect};
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::Origin;
 
 /// What is known of one origin, for whoever asks about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,12 @@ impl Store {
     }
 
     /// Whether `entry` answers the question of an agent without a fetch.
-    pub(super) fn answers(&self, entry: &Entry, profile: &Arc<Profile>, agent: &FetchIdentity) -> bool {
+    pub(super) fn answers(
+        &self,
+        entry: &Entry,
+        profile: &Arc<Profile>,
+        agent: &FetchIdentity,
+    ) -> bool {
         let view = entry.view(|| agent.clone());
         let held = view.state(profile);
         held.is_some_and(|held| Known::if_current(held, &view, self.clock.wall()).is_some())
@@ -204,7 +209,9 @@ mod tests {
 
     #[test]
     fn lines_are_counted_as_people_do() {
-        for (file, count) in [("", 0), ("a", 1), ("a\n", 1), ("a\r\nb", 2), ("a\rb\r", 2), ("\n\n", 2)] {
+        for (file, count) in
+            [("", 0), ("a", 1), ("a\n", 1), ("a\r\nb", 2), ("a\rb\r", 2), ("\n\n", 2)]
+        {
             assert_eq!(line_count(file.as_bytes()), count, "{file:?}");
         }
     }

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use courtesy::audit::evidence::{Exhibit, Kind, Shelf};
 use courtesy::audit::{Record, Robots};
-use courtesy::evidence::{Exhibit, Kind, Shelf};
-use courtesy::text::{digest, sha256_hex};
+use courtesy::types::sanitize::{digest, sha256_hex};
 use serde_json::Value;
 
 use crate::support::{Log, audit, compress, courtesy, ended, fails, record, succeeds};
@@ -20,8 +20,11 @@ const PART: [&str; 4] = ["--since", "2026-11-20T12:03:00Z", "--until", "2026-11-
 fn log() -> (Log, Vec<String>) {
     let mut log = Log::new();
     let sha256 = sha256_hex(FILE.as_bytes());
-    let exhibit =
-        Exhibit { sha256: digest(&sha256).unwrap(), kind: Kind::File, content: FILE.to_owned().into() };
+    let exhibit = Exhibit {
+        sha256: digest(&sha256).unwrap(),
+        kind: Kind::File,
+        content: FILE.to_owned().into(),
+    };
     Shelf::of(log.dir.path()).put(&exhibit).unwrap();
     let mut lines = Vec::new();
     for numbers in [1..=3, 4..=5, 6..=8] {
@@ -76,7 +79,10 @@ fn a_part_of_a_log_is_bundled_and_verified_without_the_rest() {
     let temporary = tempfile::tempdir().unwrap();
     let (code, text, said) = verify_in(temporary.path(), &path);
     assert_eq!((code, said.as_str()), (Some(0), ""), "{text}");
-    assert!(text.starts_with("The log holds in itself; no published head was given. 4 records"), "{text}");
+    assert!(
+        text.starts_with("The log holds in itself; no published head was given. 4 records"),
+        "{text}"
+    );
     assert!(text.contains("1 piece of evidence") && !text.contains("head.json"), "{text}");
     let before = format!("lines 3 to 6. What comes before them hangs on 2:{}", hash_of(&lines[1]));
     assert!(text.contains(&before), "{text}");
@@ -85,7 +91,10 @@ fn a_part_of_a_log_is_bundled_and_verified_without_the_rest() {
     let (code, json, _) = verify(&path, &["--format", "json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["holds"], &json["lines"]), (Some(0), &true.into(), &4.into()));
-    assert_eq!((&json["bundle"]["first"]["seq"], &json["bundle"]["last"]["seq"]), (&3.into(), &6.into()));
+    assert_eq!(
+        (&json["bundle"]["first"]["seq"], &json["bundle"]["last"]["seq"]),
+        (&3.into(), &6.into())
+    );
     assert_eq!(json["bundle"]["last"]["hash"], hash_of(&lines[5]));
 }
 
@@ -116,12 +125,16 @@ fn published_heads_bind_the_lines_that_a_bundle_has_and_no_others() {
 fn all_lines_between_those_that_match_are_in_a_bundle() {
     let (log, lines) = log();
     let path = log.dir.path().join("agent.tar");
-    // Numbers 1, 3, 5 and 7 are those of Wget.
-    succeeds(&mut audit(log.dir.path(), &["export", "--agent", "wget", "-o", path.to_str().unwrap()]));
+    // ShardedCounters 1, 3, 5 and 7 are those of Wget.
+    succeeds(&mut audit(
+        log.dir.path(),
+        &["export", "--agent", "wget", "-o", path.to_str().unwrap()],
+    ));
     let dir = extracted(&path);
     assert_eq!(succeeds(&mut audit(dir.path(), &["query"])), lines[..7].join("\n") + "\n");
-    let printed =
-        audit(log.dir.path(), &["export", "--agent", "wget", "--format", "bundle"]).output().unwrap();
+    let printed = audit(log.dir.path(), &["export", "--agent", "wget", "--format", "bundle"])
+        .output()
+        .unwrap();
     assert_eq!(printed.stdout, fs::read(&path).unwrap());
 }
 
@@ -141,13 +154,19 @@ fn an_extracted_bundle_is_a_log_that_every_command_reads() {
     let shown = succeeds(&mut audit(dir.path(), &["show", "4"]));
     assert!(shown.contains("2 lines in all"), "the file is there: {shown}");
     let (_, replayed, said) = ended(&mut audit(dir.path(), &["replay"]));
-    assert!(replayed.contains("4 records") && !replayed.contains("lost their evidence"), "{replayed}{said}");
+    assert!(
+        replayed.contains("4 records") && !replayed.contains("lost their evidence"),
+        "{replayed}{said}"
+    );
     // Named as a log, it lacks its beginning.
     let (code, text, _) = ended(&mut audit(dir.path(), &["verify"]));
     assert!(code == Some(1) && text.contains("lines 1 to 2 are missing"), "{text}");
     // From the first line on it is a whole log.
     let path = log.dir.path().join("all.tar");
-    succeeds(&mut audit(log.dir.path(), &["export", "--format", "bundle", "-o", path.to_str().unwrap()]));
+    succeeds(&mut audit(
+        log.dir.path(),
+        &["export", "--format", "bundle", "-o", path.to_str().unwrap()],
+    ));
     succeeds(&mut audit(extracted(&path).path(), &["verify"]));
 }
 
@@ -169,17 +188,26 @@ fn what_cannot_be_bundled_is_refused() {
 #[test]
 fn what_does_not_hold_in_the_log_is_said_when_it_is_bundled() {
     let (log, _) = log();
-    fs::remove_file(Shelf::of(log.dir.path()).path(Kind::File, &sha256_hex(FILE.as_bytes()))).unwrap();
+    fs::remove_file(Shelf::of(log.dir.path()).path(Kind::File, &sha256_hex(FILE.as_bytes())))
+        .unwrap();
     let text = fs::read_to_string(log.active()).unwrap();
     fs::write(log.active(), text.replace("/private/7", "/public/77")).unwrap();
     let path = log.dir.path().join("all.tar");
-    let (code, _, said) =
-        ended(&mut audit(log.dir.path(), &["export", "--format", "bundle", "-o", path.to_str().unwrap()]));
+    let (code, _, said) = ended(&mut audit(
+        log.dir.path(),
+        &["export", "--format", "bundle", "-o", path.to_str().unwrap()],
+    ));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("1 line is damaged or changed") && said.contains("evidence is not in"), "{said}");
+    assert!(
+        said.contains("1 line is damaged or changed") && said.contains("evidence is not in"),
+        "{said}"
+    );
     let (code, text, _) = verify(&path, &[]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("changed: its text is not") && text.contains("its evidence is missing"), "{text}");
+    assert!(
+        text.contains("changed: its text is not") && text.contains("its evidence is missing"),
+        "{text}"
+    );
     assert!(!text.contains("/courtesy-bundle-"), "files are named as in the bundle: {text}");
 }
 
@@ -286,13 +314,20 @@ fn names_links_and_headers_that_no_bundle_has_are_refused() {
     let path = bundle(&log);
     let whole = entries(&path);
     let outside = log.dir.path().join("outside");
-    for name in
-        ["../outside", outside.to_str().unwrap(), "evidence/../../outside", "head.json", "zzz\u{1b}[2J"]
-    {
+    for name in [
+        "../outside",
+        outside.to_str().unwrap(),
+        "evidence/../../outside",
+        "head.json",
+        "zzz\u{1b}[2J",
+    ] {
         let mut added = whole.clone();
         added.push((name.into(), b"outside".to_vec()));
         let said = refused(&path, &added);
-        assert!(said.contains("is no name of a file in a bundle") && !said.contains('\u{1b}'), "{said}");
+        assert!(
+            said.contains("is no name of a file in a bundle") && !said.contains('\u{1b}'),
+            "{said}"
+        );
     }
     assert!(!outside.exists());
     let twice = [whole.clone(), vec![whole[2].clone()]].concat();
@@ -309,9 +344,12 @@ fn names_links_and_headers_that_no_bundle_has_are_refused() {
         refused_octets(&path, &[&octets[..end], header.as_bytes(), &octets[end..]].concat())
     };
     let name = format!("evidence/ff/{}.txt.gz", "ff".repeat(32));
-    for kind in
-        [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Directory, tar::EntryType::Fifo]
-    {
+    for kind in [
+        tar::EntryType::Symlink,
+        tar::EntryType::Link,
+        tar::EntryType::Directory,
+        tar::EntryType::Fifo,
+    ] {
         let mut link = header(name.as_bytes(), 0);
         link.set_entry_type(kind);
         link.set_link_name("/etc/passwd").unwrap();
@@ -332,7 +370,8 @@ fn a_bundle_that_is_too_large_cut_off_or_goes_on_is_refused() {
     let end = octets.len() - 1024;
     let name = format!("evidence/ff/{}.txt.gz", "ff".repeat(32));
     for size in [65 << 20, 1 << 32] {
-        let bomb = [&octets[..end], header(name.as_bytes(), size).as_bytes(), &octets[end..]].concat();
+        let bomb =
+            [&octets[..end], header(name.as_bytes(), size).as_bytes(), &octets[end..]].concat();
         assert!(refused_octets(&path, &bomb).contains("is more than a bundle may have"));
     }
     for length in [0, 100, 512, 600, end - 700, end, end + 512] {
@@ -343,12 +382,18 @@ fn a_bundle_that_is_too_large_cut_off_or_goes_on_is_refused() {
     assert!(said.contains("there are octets behind its end"), "{said}");
     let mut padded = octets.clone();
     padded[1023] = 1;
-    assert!(refused_octets(&path, &padded).contains("there are octets behind the end of bundle.json"));
+    assert!(
+        refused_octets(&path, &padded).contains("there are octets behind the end of bundle.json")
+    );
     let mut entries = entries(&path);
-    entries[0].1 =
-        String::from_utf8(entries[0].1.clone()).unwrap().replace("\"version\":1", "\"version\":2").into();
+    entries[0].1 = String::from_utf8(entries[0].1.clone())
+        .unwrap()
+        .replace("\"version\":1", "\"version\":2")
+        .into();
     fs::write(&path, packed(&entries)).unwrap();
-    assert!(fails(&mut courtesy(&["verify", path.to_str().unwrap()]), 69).contains("later version"));
+    assert!(
+        fails(&mut courtesy(&["verify", path.to_str().unwrap()]), 69).contains("later version")
+    );
 }
 
 /// The commands of docs/bundle.md, as a shell runs them.
@@ -365,8 +410,10 @@ fn the_documented_commands_check_a_bundle_without_courtesy() {
     let run = |bundle: &Path| {
         let dir = tempfile::tempdir().unwrap();
         let script = documented(bundle.to_str().unwrap());
-        let output = Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let output =
+            Command::new("bash").args(["-c", &script]).current_dir(dir.path()).output().unwrap();
+        let text =
+            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
         (output.status.success(), text)
     };
     let (is_good, text) = run(&path);

@@ -73,7 +73,8 @@ fn only_what_matches_is_printed_and_half_a_line_waits() {
     let mut file = std::fs::OpenOptions::new().append(true).open(log.active()).unwrap();
     let (half, rest) = next.split_at(100);
     file.write_all(half).unwrap();
-    let other = Following::start(audit(log.dir.path(), &["query", "--format", "json", "--tail", "1"]));
+    let other =
+        Following::start(audit(log.dir.path(), &["query", "--format", "json", "--tail", "1"]));
     // A query that began later has seen the half line, and does not print it.
     assert_eq!({ other }.next(), lines[3]);
     file.write_all(rest).unwrap();

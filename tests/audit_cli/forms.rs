@@ -68,12 +68,18 @@ fn a_table_through_a_pipe_is_as_wide_as_a_screen() {
         let arguments = [&["query", "--format", "table"], arguments].concat();
         succeeds(audit(log.dir.path(), &arguments).env("COLUMNS", columns))
     };
-    let width =
-        |line: &str| line.chars().map(|it| if it.is_ascii() || it == '…' { 1 } else { 2 }).sum::<usize>();
-    for (columns, expected) in [("", 100), ("100", 100), ("72", 72), ("200", 200), ("3", 60), ("wide", 100)] {
+    let width = |line: &str| {
+        line.chars().map(|it| if it.is_ascii() || it == '…' { 1 } else { 2 }).sum::<usize>()
+    };
+    for (columns, expected) in
+        [("", 100), ("100", 100), ("72", 72), ("200", 200), ("3", 60), ("wide", 100)]
+    {
         let table = table(columns, &[]);
         let widest = table.lines().map(width).max().unwrap();
-        assert!(widest <= expected && widest + 1 >= expected, "COLUMNS={columns}: {widest}\n{table}");
+        assert!(
+            widest <= expected && widest + 1 >= expected,
+            "COLUMNS={columns}: {widest}\n{table}"
+        );
         assert!(table.lines().nth(1).unwrap().ends_with('…'), "what is cut says so: {table}");
     }
     assert!(table("72", &["--wide"]).contains(&long.url));
@@ -110,7 +116,9 @@ fn an_export_is_a_file_for_its_owner_alone() {
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let said = fails(&mut audit(dir, &["export", "--output", "/dev/full"]), 74);
     assert!(said.contains("cannot write /dev/full"), "{said}");
-    assert!(fails(&mut audit(dir, &["export", "--output", "/nowhere/x"]), 74).contains("/nowhere/x"));
+    assert!(
+        fails(&mut audit(dir, &["export", "--output", "/nowhere/x"]), 74).contains("/nowhere/x")
+    );
 }
 
 #[test]
@@ -123,7 +131,11 @@ fn a_reader_that_has_seen_enough_is_no_error() {
         let mut first = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{format}");
+        assert_eq!(
+            (output.status.code(), output.stderr.as_slice()),
+            (Some(0), &b""[..]),
+            "{format}"
+        );
     }
 }
 
@@ -142,7 +154,12 @@ fn the_head_is_that_of_the_last_line() {
     assert_eq!(succeeds(&mut audit(log.dir.path(), &["head"])), expected);
     // Beside a writer that is in the midst of a line.
     log.write([record(6)]);
-    std::fs::OpenOptions::new().append(true).open(log.active()).unwrap().write_all(b"{\"agent\":").unwrap();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .open(log.active())
+        .unwrap()
+        .write_all(b"{\"agent\":")
+        .unwrap();
     let json = succeeds(&mut audit(log.dir.path(), &["head", "--format", "json"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let time = "2026-11-20T12:06:00.000000Z";

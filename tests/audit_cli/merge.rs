@@ -5,9 +5,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
+use courtesy::audit::evidence::{Exhibit, Kind, Shelf};
 use courtesy::audit::{Record, Robots};
-use courtesy::evidence::{Exhibit, Kind, Shelf};
-use courtesy::text::{digest, sha256_hex};
+use courtesy::types::sanitize::{digest, sha256_hex};
 use serde_json::Value;
 
 use crate::forms::peak_memory;
@@ -52,17 +52,22 @@ fn lines(text: &str) -> Vec<Value> {
 fn records_of_several_logs_come_in_the_order_of_time_as_they_are_and_each_once() {
     let logs = three();
     let found = succeeds(&mut audit(&logs, &["query", "--format", "json"]));
-    let ids: Vec<_> = lines(&found).iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect();
+    let ids: Vec<_> =
+        lines(&found).iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids, (0..30).map(|n| record(n).id).collect::<Vec<_>>());
     // A directory that is given twice, by whatever name, is one log.
     let again = logs[0].dir.path().join(".");
-    assert_eq!(succeeds(audit(&logs, &["query", "--format", "json"]).arg("--dir").arg(again)), found);
+    assert_eq!(
+        succeeds(audit(&logs, &["query", "--format", "json"]).arg("--dir").arg(again)),
+        found
+    );
     // The counts are those of other programs over all files.
     let script = "for dir do zcat -f \"$dir\"/denials*; done | jq -r '[.node, .agent, .event] | join(\" \")' \
                   | sort | uniq -c | sed 's/^ *//'";
     let mut counted = Command::new("sh");
     counted.args(["-c", script, "sh"]).args(logs.iter().map(|log| log.dir.path()));
-    let counted = String::from_utf8(counted.stderr(Stdio::inherit()).output().unwrap().stdout).unwrap();
+    let counted =
+        String::from_utf8(counted.stderr(Stdio::inherit()).output().unwrap().stdout).unwrap();
     let mut ours: BTreeMap<String, u64> = BTreeMap::new();
     for line in lines(&found) {
         let words = ["node", "agent", "event"].map(|name| line[name].as_str().unwrap().to_owned());
@@ -76,7 +81,8 @@ fn records_of_several_logs_come_in_the_order_of_time_as_they_are_and_each_once()
 fn filters_ends_and_tables_hold_for_all_logs_together_and_the_table_names_the_proxies() {
     let logs = three();
     let of = |arguments: &[&str]| {
-        let found = succeeds(&mut audit(&logs, &[&["query", "--format", "json"], arguments].concat()));
+        let found =
+            succeeds(&mut audit(&logs, &[&["query", "--format", "json"], arguments].concat()));
         lines(&found).iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let ids = |numbers: &[u64]| numbers.iter().map(|n| record(*n).id).collect::<Vec<_>>();
@@ -93,7 +99,8 @@ fn filters_ends_and_tables_hold_for_all_logs_together_and_the_table_names_the_pr
     let csv = succeeds(&mut audit(&logs, &["export", "--format", "csv", "--event", "would_deny"]));
     // The last column but one.
     let nodes: Vec<_> = csv.lines().map(|line| line.rsplit(',').nth(1).unwrap()).collect();
-    let expected = ["node", "crawler-a", "crawler-b", "crawler-c", "crawler-a", "crawler-b", "crawler-c"];
+    let expected =
+        ["node", "crawler-a", "crawler-b", "crawler-c", "crawler-a", "crawler-b", "crawler-c"];
     assert_eq!(nodes[..7], expected, "0, 4, 8, 12, …");
 }
 
@@ -111,14 +118,16 @@ fn each_chain_is_verified_for_itself_and_the_worst_is_the_code() {
     let mut named = said.split(&heading);
     let (before, after) = (named.next().unwrap(), named.next().unwrap());
     assert!(
-        !before.contains("changed") && after.starts_with(&format!("{}:5: ", logs[1].active().display())),
+        !before.contains("changed")
+            && after.starts_with(&format!("{}:5: ", logs[1].active().display())),
         "{said}"
     );
     let (code, json, _) = ended(&mut audit(&logs, &["verify", "--format", "json"]));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &json["holds"]), (Some(1), &false.into()));
-    let of =
-        |name: &str| json["logs"].as_array().unwrap().iter().map(|log| log[name].clone()).collect::<Vec<_>>();
+    let of = |name: &str| {
+        json["logs"].as_array().unwrap().iter().map(|log| log[name].clone()).collect::<Vec<_>>()
+    };
     assert_eq!(of("holds"), [true, false, true]);
     assert_eq!(of("records"), [10, 9, 10]);
     let dirs: Vec<_> = logs.iter().rev().map(|log| log.dir.path().to_str().unwrap()).collect();
@@ -196,11 +205,18 @@ fn a_report_adds_up_all_logs_and_misses_no_line_that_only_another_log_has() {
     let of_all = report(&logs, &["--verify"]);
     assert_eq!((&of_all["records"]["all"], &of_all["log"]["lines"]), (&31.into(), &31.into()));
     assert_eq!(of_all["log"]["head"], Value::Null, "a chain has one");
-    assert_eq!((&of_all["verified"]["holds"], &of_all["missing"]["absent_lines"]), (&true.into(), &0.into()));
-    let heads = of_all["logs"].as_array().unwrap().iter().map(|log| log["head"]["seq"].as_u64().unwrap());
+    assert_eq!(
+        (&of_all["verified"]["holds"], &of_all["missing"]["absent_lines"]),
+        (&true.into(), &0.into())
+    );
+    let heads =
+        of_all["logs"].as_array().unwrap().iter().map(|log| log["head"]["seq"].as_u64().unwrap());
     assert_eq!(heads.collect::<Vec<_>>(), [10, 10, 11]);
     let of_one = report(&logs[..1], &[]);
-    assert_eq!((&of_one["records"]["all"], &of_one["log"]["head"]["seq"]), (&11.into(), &11.into()));
+    assert_eq!(
+        (&of_one["records"]["all"], &of_one["log"]["head"]["seq"]),
+        (&11.into(), &11.into())
+    );
     assert!(of_one.get("logs").is_none(), "as before");
     let text = succeeds(&mut audit(&logs, &["report"]));
     for log in &logs {
@@ -208,7 +224,8 @@ fn a_report_adds_up_all_logs_and_misses_no_line_that_only_another_log_has() {
     }
     // A line that is gone from one of them.
     let lines = fs::read_to_string(logs[2].active()).unwrap();
-    let kept: Vec<_> = lines.lines().enumerate().filter(|(at, _)| *at != 4).map(|(_, line)| line).collect();
+    let kept: Vec<_> =
+        lines.lines().enumerate().filter(|(at, _)| *at != 4).map(|(_, line)| line).collect();
     fs::write(logs[2].active(), kept.join("\n") + "\n").unwrap();
     let broken = report(&logs, &["--verify"]);
     assert_eq!(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use courtesy::audit::{
     self, Client, Event, Exemption, Gap, GapEvent, Notice, Profile, Reason, Record, Rule, Writer,
 };
-use courtesy::clock::{Clock, ManualClock};
-use courtesy::moment::Moment;
+use courtesy::runtime::clock::{Clock, ManualClock};
+use courtesy::types::timestamp::Timestamp;
 
 use crate::support::{Log, NOON, audit, compress, courtesy, ended, fails, record, succeeds};
 
@@ -16,7 +16,9 @@ fn found(log: &Log, arguments: &[&str]) -> Vec<u64> {
     let lines = succeeds(&mut audit(log.dir.path(), &[&["query"], arguments].concat()));
     lines
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap()
+        })
         .collect()
 }
 
@@ -24,13 +26,20 @@ fn found(log: &Log, arguments: &[&str]) -> Vec<u64> {
 fn each_filter_finds_its_records() {
     let mut log = Log::new();
     let rule = |pattern: &str| {
-        Some(Rule { directive: "disallow".into(), line: 30, pattern: pattern.into(), read_as: Vec::new() })
+        Some(Rule {
+            directive: "disallow".into(),
+            line: 30,
+            pattern: pattern.into(),
+            read_as: Vec::new(),
+        })
     };
-    let exempted = Record { event: Event::Exempted, origin: "http://example.org:8080".into(), ..record(4) };
+    let exempted =
+        Record { event: Event::Exempted, origin: "http://example.org:8080".into(), ..record(4) };
     let unreachable = Record { reason: Reason::RobotsUnreachable, rule: None, ..record(5) };
     let named = Client { address: "2001:db8::7".parse().unwrap(), name: Some("crawler-7".into()) };
     let named = Record { client: named, rule: rule("/a*b$"), ..record(6) };
-    let exemption = Exemption { by: "Legal".into(), reason: "r".into(), ticket: None, until: Moment::LAST };
+    let exemption =
+        Exemption { by: "Legal".into(), reason: "r".into(), ticket: None, until: Timestamp::LAST };
     let exempted = Record { exemption: Some(exemption), ..exempted };
     let of_file = |record: Record, sha256: &str| {
         let mut robots = record.robots.clone().unwrap();
@@ -90,8 +99,8 @@ fn each_filter_finds_its_records() {
 #[test]
 fn a_length_of_time_counts_back_from_now() {
     let mut log = Log::new();
-    let now = courtesy::clock::SystemClock.wall();
-    let ago = |minutes: u64| Moment::from_millis(now.millis() - minutes * 60_000);
+    let now = courtesy::runtime::clock::SystemClock.wall();
+    let ago = |minutes: u64| Timestamp::from_millis(now.millis() - minutes * 60_000);
     log.write([Record { time: ago(150), ..record(1) }, Record { time: ago(30), ..record(2) }]);
     assert_eq!(found(&log, &["--since", "1h"]), [2]);
     assert_eq!(found(&log, &["--since", "1d", "--until", "2h"]), [1]);
@@ -108,14 +117,20 @@ fn segments_are_one_log_whatever_became_of_them() {
     log.write((41..=45).map(record));
     compress(&dir.join("denials-000000000011.jsonl"));
     std::fs::rename(dir.join("denials-000000000001.jsonl"), dir.join("denials.jsonl.2")).unwrap();
-    std::fs::rename(dir.join("denials-000000000031.jsonl"), dir.join("denials.jsonl-20261120")).unwrap();
+    std::fs::rename(dir.join("denials-000000000031.jsonl"), dir.join("denials.jsonl-20261120"))
+        .unwrap();
     assert_eq!(found(&log, &[]), (1..=45).collect::<Vec<_>>());
     // Of a segment that is there twice, as while it is being compressed, one is read.
-    std::fs::copy(dir.join("denials-000000000011.jsonl.gz"), dir.join("denials-000000000011.jsonl")).unwrap();
+    std::fs::copy(
+        dir.join("denials-000000000011.jsonl.gz"),
+        dir.join("denials-000000000011.jsonl"),
+    )
+    .unwrap();
     std::fs::write(dir.join("denials-000000000021.jsonl.gz.tmp"), "half").unwrap();
     assert_eq!(found(&log, &[]), (1..=45).collect::<Vec<_>>());
     // Files may be named in any order.
-    let files = ["denials.jsonl", "denials.jsonl.2"].map(|name| dir.join(name).display().to_string());
+    let files =
+        ["denials.jsonl", "denials.jsonl.2"].map(|name| dir.join(name).display().to_string());
     let lines = succeeds(&mut courtesy(&["query", &files[0], &files[1]]));
     assert_eq!(lines.lines().count(), 15);
     assert!(lines.contains("\"seq\":1,") && lines.lines().last().unwrap().contains("\"seq\":45,"));
@@ -124,14 +139,15 @@ fn segments_are_one_log_whatever_became_of_them() {
 #[test]
 fn segments_of_another_time_are_passed_over() {
     let mut log = Log::new();
-    let day = |n: u64| Moment::from_millis(NOON + n * 24 * 60 * 60 * 1000);
+    let day = |n: u64| Timestamp::from_millis(NOON + n * 24 * 60 * 60 * 1000);
     for n in 0..6 {
         log.write([Record { time: day(n), ..record(n) }]);
         log.rotate();
     }
     // It could not be read, and nobody looks.
     let old = log.dir.path().join("denials-000000000001.jsonl");
-    let damaged = std::fs::read_to_string(&old).unwrap().lines().next().unwrap().to_owned() + "\n\u{1f}\n";
+    let damaged =
+        std::fs::read_to_string(&old).unwrap().lines().next().unwrap().to_owned() + "\n\u{1f}\n";
     std::fs::write(&old, damaged).unwrap();
     assert_eq!(found(&log, &["--since", "2026-11-24"]), [5, 6]);
     let (code, lines, said) = ended(&mut audit(log.dir.path(), &["query"]));
@@ -142,8 +158,9 @@ fn segments_of_another_time_are_passed_over() {
 #[test]
 fn what_the_writer_writes_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    let clock = ManualClock::starting_at(Moment::from_millis(NOON));
-    let writer = Writer::open(audit::Config::new(dir.path().to_owned()), clock as Arc<dyn Clock>).unwrap();
+    let clock = ManualClock::starting_at(Timestamp::from_millis(NOON));
+    let writer =
+        Writer::open(audit::Config::new(dir.path().to_owned()), clock as Arc<dyn Clock>).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for n in 1..=3 {
         runtime.block_on(writer.write(record(n), Vec::new())).unwrap();

@@ -1,8 +1,8 @@
 //! One record, its robots.txt, and how that came.
 
+use courtesy::audit::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
 use courtesy::audit::{Group, Reason, Record, Robots, RobotsStatus, Rule};
-use courtesy::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
-use courtesy::text::{hex, sha256_hex};
+use courtesy::types::sanitize::{hex, sha256_hex};
 use sha2::{Digest, Sha256};
 
 use crate::support::{Log, NOON, audit, ended, fails, record, succeeds};
@@ -36,7 +36,11 @@ fn log() -> Log {
     let sha256 = put(&shelf, Kind::File, file().as_bytes());
     let came = CaptureRecord {
         answers: vec![
-            answer("https://www1.example.com/robots.txt", 301, "HTTP/1.1 301 Moved\r\nLocation: /r\r\n"),
+            answer(
+                "https://www1.example.com/robots.txt",
+                301,
+                "HTTP/1.1 301 Moved\r\nLocation: /r\r\n",
+            ),
             answer("https://www1.example.com/r", 200, "HTTP/1.1 200 OK\r\nX-Odd: \u{9b}2J\r\n"),
         ],
         asked: "https://www1.example.com/robots.txt".into(),
@@ -62,7 +66,9 @@ fn log() -> Log {
     let (by_rule, unreachable) = (record(1), record(2));
     let robots = Robots::clone(by_rule.robots.as_ref().unwrap());
     let by_rule = Record {
-        robots: Some(Robots { sha256: Some(sha256), capture: Some(capture), ..robots.clone() }.into()),
+        robots: Some(
+            Robots { sha256: Some(sha256), capture: Some(capture), ..robots.clone() }.into(),
+        ),
         ..by_rule
     };
     let robots = Robots {
@@ -106,7 +112,9 @@ fn the_deciding_line_is_marked_in_its_file() {
     assert!(!shown.contains("# line 16") && !shown.contains("# line 5"), "{shown}");
     let all = succeeds(&mut audit(log.dir.path(), &["show", "1", "--all"]));
     assert!(
-        (1..=20).filter(|line| ![9, 12].contains(line)).all(|line| all.contains(&format!("# line {line}\n")))
+        (1..=20)
+            .filter(|line| ![9, 12].contains(line))
+            .all(|line| all.contains(&format!("# line {line}\n")))
     );
 }
 
@@ -114,7 +122,9 @@ fn the_deciding_line_is_marked_in_its_file() {
 fn why_there_is_no_file_is_shown_from_the_failed_attempt() {
     let log = log();
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "01k9zz00000000000000000002"]));
-    for expected in ["could not be had (status 503)", "failed 3 times", "answered 503", "Retry-After: 60"] {
+    for expected in
+        ["could not be had (status 503)", "failed 3 times", "answered 503", "Retry-After: 60"]
+    {
         assert!(shown.contains(expected), "{expected}\n{shown}");
     }
 }
@@ -143,7 +153,10 @@ fn missing_and_damaged_evidence_is_said() {
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "1"]));
     assert!(shown.contains("warning: its robots.txt is missing from the evidence\n"), "{shown}");
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "1", "--format", "json"]));
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["evidence"]["file"], "missing");
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&shown).unwrap()["evidence"]["file"],
+        "missing"
+    );
 }
 
 #[test]
@@ -172,5 +185,8 @@ fn a_file_without_a_deciding_line_is_shown_from_its_beginning() {
         ..record(3)
     }]);
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "3"]));
-    assert!(shown.contains("       1  # line 1\n") && shown.contains("only the host was known"), "{shown}");
+    assert!(
+        shown.contains("       1  # line 1\n") && shown.contains("only the host was known"),
+        "{shown}"
+    );
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use courtesy::audit::{
-    AgentSource, Client, Content, Event, FILE_NAME, Group, Head, Notice, Profile, Reason, Record, Robots,
-    RobotsStatus, Rule, segment,
+    AgentSource, Client, Content, Event, FILE_NAME, Group, Head, Notice, Profile, Reason, Record,
+    Robots, RobotsStatus, Rule, segment,
 };
-use courtesy::moment::Moment;
+use courtesy::types::timestamp::Timestamp;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -98,7 +98,7 @@ pub fn record(n: u64) -> Record {
         }),
         seq: 0,
         sni: None,
-        time: Moment::from_millis(NOON + n * MINUTE),
+        time: Timestamp::from_millis(NOON + n * MINUTE),
         trace_id: None,
         url_as_received: None,
         url: format!("{origin}/private/{n}"),
@@ -109,7 +109,7 @@ pub fn record(n: u64) -> Record {
 }
 
 fn robots(origin: &str) -> Robots {
-    let noon = Some(Moment::from_millis(NOON));
+    let noon = Some(Timestamp::from_millis(NOON));
     Robots {
         asked_as: None,
         capture: None,
@@ -143,7 +143,12 @@ pub fn courtesy(arguments: &[&str]) -> Command {
     // A shell's background ignores INT, and what it starts would, too.
     let mut command = Command::new("/usr/bin/env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_courtesy")]);
-    command.arg("audit").args(arguments).env_clear().env("HOME", "/home/somebody").stdin(Stdio::null());
+    command
+        .arg("audit")
+        .args(arguments)
+        .env_clear()
+        .env("HOME", "/home/somebody")
+        .stdin(Stdio::null());
     command
 }
 
@@ -187,7 +192,8 @@ impl Following {
         let lines = self.lines.as_mut().unwrap();
         if lines.buffer().is_empty() {
             let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
-            let ready = poll(&mut [PollFd::new(lines.get_ref(), PollFlags::IN)], Some(&minute)).unwrap();
+            let ready =
+                poll(&mut [PollFd::new(lines.get_ref(), PollFlags::IN)], Some(&minute)).unwrap();
             assert_eq!(ready, 1, "nothing was printed");
         }
         let mut line = String::new();
@@ -203,9 +209,9 @@ impl Following {
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
             stat.rsplit_once(") ").map(|(_, rest)| rest.chars().next())
         };
-        let deadline = courtesy::clock::monotonic() + std::time::Duration::from_secs(60);
+        let deadline = courtesy::runtime::clock::monotonic() + std::time::Duration::from_secs(60);
         while state() != Some(Some('S')) {
-            assert!(courtesy::clock::monotonic() < deadline, "it never rests");
+            assert!(courtesy::runtime::clock::monotonic() < deadline, "it never rests");
             std::thread::yield_now();
         }
     }

@@ -7,8 +7,8 @@ use courtesy::audit::{
     HEAD_NAME, How, Notice, Record, Recorded, Started, StartedEvent, Stopped, StoppedEvent, Totals,
     TotalsEvent,
 };
-use courtesy::moment::Moment;
-use courtesy::text::sha256_hex;
+use courtesy::types::sanitize::sha256_hex;
+use courtesy::types::timestamp::Timestamp;
 use serde_json::Value;
 
 use crate::support::{Log, NOON, audit, compress, ended, record, succeeds};
@@ -53,7 +53,10 @@ fn show_says_first_that_a_record_was_changed() {
     assert!(said.starts_with(WARNING) && said.contains("the first is number 3;"), "{said}");
     let (code, shown, _) = ended(&mut audit(log.dir.path(), &["show", "3", "--format", "json"]));
     let chain = serde_json::from_str::<Value>(&shown).unwrap()["chain"].clone();
-    assert_eq!((code, &chain["holds"], &chain["hash_holds"]), (Some(1), &false.into(), &false.into()));
+    assert_eq!(
+        (code, &chain["holds"], &chain["hash_holds"]),
+        (Some(1), &false.into(), &false.into())
+    );
     assert_eq!((&chain["before"], &chain["after"]), (&"fits".into(), &"fits".into()));
     // Its neighbours are what they were.
     for id in ["2", "4"] {
@@ -90,7 +93,9 @@ fn show_looks_at_the_neighbours_in_other_files_too() {
         log.write((from..from + 2).map(record));
         log.rotate();
     }
-    assert!(succeeds(&mut audit(log.dir.path(), &["show", "3"])).contains("before and after fit it"));
+    assert!(
+        succeeds(&mut audit(log.dir.path(), &["show", "3"])).contains("before and after fit it")
+    );
     fs::remove_file(log.dir.path().join("denials-000000000003.jsonl")).unwrap();
     let (code, shown, _) = ended(&mut audit(log.dir.path(), &["show", "5"]));
     assert_eq!(code, Some(1));
@@ -107,7 +112,10 @@ fn query_marks_counts_and_leaves_out_of_csv_what_was_changed() {
     assert!(said.starts_with(WARNING) && said.contains("marked with ! in the table"), "{said}");
     let marked: Vec<_> = table.lines().filter(|line| line.contains('!')).collect();
     assert_eq!(marked.len(), 1, "{table}");
-    assert!(marked[0].trim_start().starts_with("!3 ") && marked[0].contains("/public/33"), "{table}");
+    assert!(
+        marked[0].trim_start().starts_with("!3 ") && marked[0].contains("/public/33"),
+        "{table}"
+    );
     let (code, lines, said) = query("json");
     assert_eq!((code, lines), (Some(1), in_log));
     assert!(said.contains("printed as in the log"), "{said}");
@@ -134,7 +142,8 @@ fn a_record_in_another_spelling_does_not_hide_from_query() {
 fn export_leaves_out_what_was_changed() {
     let log = forged();
     for format in ["jsonl", "csv", "warc"] {
-        let (code, written, said) = ended(&mut audit(log.dir.path(), &["export", "--format", format]));
+        let (code, written, said) =
+            ended(&mut audit(log.dir.path(), &["export", "--format", format]));
         assert_eq!(code, Some(1), "{said}");
         assert!(!written.contains("/public/33"), "{written}");
         assert!(said.starts_with(WARNING) && said.contains("left out"), "{said}");
@@ -150,7 +159,10 @@ fn report_does_not_count_what_was_changed_and_says_so_in_its_heading() {
     let (code, text, _) = report("text");
     assert_eq!(code, Some(1));
     let heading: String = text.lines().take(4).collect();
-    assert!(heading.contains("WARNING: 1 line was changed after being written: it is not counted"), "{text}");
+    assert!(
+        heading.contains("WARNING: 1 line was changed after being written: it is not counted"),
+        "{text}"
+    );
     let (code, page, _) = report("html");
     let heading = page.split("<main>").next().unwrap();
     assert!(heading.contains("Warning: 1 line was changed"), "{heading}");
@@ -187,16 +199,24 @@ fn a_log_without_a_published_head_holds_in_itself_alone() {
     let (code, text, json) = verified(&log, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(
-        text.starts_with("The log holds in itself; no published head was given. 5 records in 1 file"),
+        text.starts_with(
+            "The log holds in itself; no published head was given. 5 records in 1 file"
+        ),
         "{text}"
     );
     assert!(
-        text.contains("whether lines were cut off at the end") && text.contains("There is no head.json"),
+        text.contains("whether lines were cut off at the end")
+            && text.contains("There is no head.json"),
         "{text}"
     );
-    assert_eq!((&json["published"]["up_to"], &json["noted_head"]["file"]), (&Value::Null, &"missing".into()));
+    assert_eq!(
+        (&json["published"]["up_to"], &json["noted_head"]["file"]),
+        (&Value::Null, &"missing".into())
+    );
     // The one beside the log is not published, and its place is said.
-    for (seq, place) in [(5, "the last one"), (4, "the last but one"), (2, "3 lines before the last one")] {
+    for (seq, place) in
+        [(5, "the last one"), (4, "the last but one"), (2, "3 lines before the last one")]
+    {
         let head = format!(
             "{{\"hash\":\"{}\",\"seq\":{seq},\"time\":\"2026-11-20T12:00:00.000000Z\"}}\n",
             hash_of(&lines[seq - 1])
@@ -204,8 +224,14 @@ fn a_log_without_a_published_head_holds_in_itself_alone() {
         fs::write(log.dir.path().join(HEAD_NAME), head).unwrap();
         let (code, text, json) = verified(&log, &[]);
         assert_eq!(code, Some(0), "{text}");
-        assert!(text.starts_with("The log holds in itself; no published head was given."), "{text}");
-        assert!(text.contains(&format!("notes line {seq}, {place}. It is not published")), "{text}");
+        assert!(
+            text.starts_with("The log holds in itself; no published head was given."),
+            "{text}"
+        );
+        assert!(
+            text.contains(&format!("notes line {seq}, {place}. It is not published")),
+            "{text}"
+        );
         assert_eq!(
             (&json["noted_head"]["seq"], &json["noted_head"]["state"]),
             (&seq.into(), &"found".into())
@@ -230,7 +256,8 @@ fn a_published_head_tells_up_to_where_the_log_holds_and_what_comes_after() {
     ] {
         let (code, text, json) = verified(&log, &["--head", head]);
         assert_eq!(code, Some(0), "{text}");
-        let verdict = format!("The log holds, up to line {up_to} under a published head. 5 records");
+        let verdict =
+            format!("The log holds, up to line {up_to} under a published head. 5 records");
         assert!(text.starts_with(&verdict), "{text}");
         assert!(text.contains(&format!("Published head {head}: {words}")), "{text}");
         assert_eq!(
@@ -251,7 +278,10 @@ fn an_end_that_was_cut_off_or_another_history_shows_against_published_heads() {
     fs::write(log.active(), lines[..3].join("\n") + "\n").unwrap();
     let (code, text, json) = verified(&log, &["--head", &heads[1], "--head", &heads[4]]);
     assert_eq!(code, Some(1));
-    assert!(text.starts_with("cut off: the log ends with line 3, and line 5 was published\n"), "{text}");
+    assert!(
+        text.starts_with("cut off: the log ends with line 3, and line 5 was published\n"),
+        "{text}"
+    );
     assert!(text.contains("Published heads: 1 found, 1 of a line after the last."), "{text}");
     assert_eq!(json["published"]["heads"][1]["state"], "cut_off");
     assert_eq!(
@@ -317,8 +347,8 @@ fn totals(denied: u64, would_deny: u64) -> Notice {
         prev: String::new(),
         recorded: Some(Recorded { denied, exempted: 0, tunnelled: 0, would_deny }),
         seq: 0,
-        since: Moment::from_millis(NOON),
-        time: Moment::from_millis(NOON),
+        since: Timestamp::from_millis(NOON),
+        time: Timestamp::from_millis(NOON),
     })
 }
 
@@ -331,19 +361,20 @@ fn started() -> Notice {
         prev: String::new(),
         profile_version: 1,
         seq: 0,
-        time: Moment::from_millis(NOON),
+        time: Timestamp::from_millis(NOON),
         version: "0.1.0".into(),
     })
 }
 
 fn stopped() -> Notice {
-    let (event, node, prev, time) = (StoppedEvent::It, None, String::new(), Moment::from_millis(NOON));
+    let (event, node, prev, time) =
+        (StoppedEvent::It, None, String::new(), Timestamp::from_millis(NOON));
     Notice::Stopped(Stopped { event, node, prev, seq: 0, time, why: "SIGTERM".into() })
 }
 
 /// Records of one time, so that nothing else is unusual: 1 to 3 are denied, each fourth would be.
 fn at_noon(n: u64) -> Record {
-    Record { time: Moment::from_millis(NOON), ..record(n) }
+    Record { time: Timestamp::from_millis(NOON), ..record(n) }
 }
 
 #[test]
@@ -401,7 +432,10 @@ fn a_time_that_runs_backwards_is_noted_with_both_lines() {
     log.write([3, 9, 4].map(record));
     let said = noted(&log);
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("denials.jsonl:1: number 4: its time 2026-11-20T12:03:00"), "{said:?}");
+    assert!(
+        said[0].contains("denials.jsonl:1: number 4: its time 2026-11-20T12:03:00"),
+        "{said:?}"
+    );
     assert!(said[0].contains("is earlier than 2026-11-20T12:10:00"), "{said:?}");
     assert!(said[0].contains("denials-000000000001.jsonl:3: a clock was set back"), "{said:?}");
     assert!(said[0].ends_with("; 2 times in the whole log"), "{said:?}");
@@ -427,7 +461,8 @@ fn a_segment_twice_under_another_name_is_noted_or_a_fault() {
     fs::copy(&closed[1], &copy).unwrap();
     let said = noted(&log);
     assert_eq!(said.len(), 1, "{said:?}");
-    let words = format!("{}: not read: it has the same lines as {}", copy.display(), closed[1].display());
+    let words =
+        format!("{}: not read: it has the same lines as {}", copy.display(), closed[1].display());
     assert!(said[0].starts_with(&words), "{said:?}");
     // With another record behind the first line, or without the last line.
     let text = fs::read_to_string(&copy).unwrap();
@@ -436,8 +471,11 @@ fn a_segment_twice_under_another_name_is_noted_or_a_fault() {
         fs::write(&copy, other).unwrap();
         let (code, text, json) = verified(&log, &[]);
         assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
-        let words =
-            format!("{}: not read: it begins with the same line as {}", copy.display(), closed[1].display());
+        let words = format!(
+            "{}: not read: it begins with the same line as {}",
+            copy.display(),
+            closed[1].display()
+        );
         assert!(text.starts_with(&words), "{text}");
     }
 }
@@ -450,7 +488,10 @@ fn a_plain_segment_beside_its_compressed_one_is_held_against_it() {
     fs::write(&closed[0], &whole).unwrap();
     let said = noted(&log);
     let packed = closed[0].with_added_extension("gz");
-    assert!(said.len() == 1 && said[0].starts_with(&format!("{}: not read", packed.display())), "{said:?}");
+    assert!(
+        said.len() == 1 && said[0].starts_with(&format!("{}: not read", packed.display())),
+        "{said:?}"
+    );
     // The compressed one has another record.
     fs::write(&closed[0], whole.replace("/private/2", "/public/22")).unwrap();
     compress(&closed[0]);
@@ -470,8 +511,10 @@ fn names_of_segments_that_were_swapped_are_faults() {
     let (code, text, json) = verified(&log, &[]);
     assert_eq!((code, &json["fault_count"]), (Some(1), &2.into()), "{text}");
     for (file, named, first) in [(&closed[2], 5, 1), (&closed[0], 1, 5)] {
-        let words = format!("its name says that it begins with line {named}, and it begins with {first}");
-        let is_said = |line: &str| line.starts_with(&file.display().to_string()) && line.ends_with(&words);
+        let words =
+            format!("its name says that it begins with line {named}, and it begins with {first}");
+        let is_said =
+            |line: &str| line.starts_with(&file.display().to_string()) && line.ends_with(&words);
         assert!(text.lines().any(is_said), "{file:?}: {text}");
     }
 }
@@ -489,10 +532,10 @@ fn a_list_of_evidence_that_was_emptied_is_a_fault() {
     log.write([at_noon(3)]);
     compress(&closed);
     let evidence = log.dir.path().join("evidence");
-    let shelf = courtesy::evidence::Shelf::of(log.dir.path());
-    let exhibit = courtesy::evidence::Exhibit {
-        sha256: courtesy::text::digest(&sha256_hex(b"")).unwrap(),
-        kind: courtesy::evidence::Kind::File,
+    let shelf = courtesy::audit::evidence::Shelf::of(log.dir.path());
+    let exhibit = courtesy::audit::evidence::Exhibit {
+        sha256: courtesy::types::sanitize::digest(&sha256_hex(b"")).unwrap(),
+        kind: courtesy::audit::evidence::Kind::File,
         content: Vec::new().into(),
     };
     shelf.put(&exhibit).unwrap();
@@ -509,7 +552,10 @@ fn a_list_of_evidence_that_was_emptied_is_a_fault() {
         let (code, text, json) = verified(&log, &[]);
         assert_eq!((code, &json["fault_count"]), (Some(1), &1.into()), "{text}");
         let first = text.lines().next().unwrap();
-        assert!(first.starts_with(&format!("{}.gz: ", closed.display())) && first.contains(words), "{text}");
+        assert!(
+            first.starts_with(&format!("{}.gz: ", closed.display())) && first.contains(words),
+            "{text}"
+        );
         assert!(first.contains(&list.display().to_string()), "{text}");
         // Only the lines are asked for.
         assert_eq!(verified(&log, &["--no-evidence"]).0, Some(0));

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use courtesy::audit::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
 use courtesy::audit::{Record, Robots};
-use courtesy::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
-use courtesy::text::{digest, hex, sha256_hex};
+use courtesy::types::sanitize::{digest, hex, sha256_hex};
 use serde_json::{Value, json};
 
 use crate::support::{Log, NOON, audit, ended, record, succeeds};
@@ -35,7 +35,9 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
             octets: file.len() as u64,
             sha256: sha256_hex(file.as_bytes()),
         }),
-        failure: file.is_none().then(|| Failure { text: "status 503".into(), word: "status".into() }),
+        failure: file
+            .is_none()
+            .then(|| Failure { text: "status 503".into(), word: "status".into() }),
         fetched_at: NOON,
         user_agent: None,
     };
@@ -44,7 +46,9 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
         let sha256 = digest(&sha256_hex(file.as_bytes())).unwrap();
         shelf.put(&Exhibit { sha256, kind: Kind::File, content: file.to_owned().into() }).unwrap();
     }
-    shelf.put(&Exhibit { sha256: capture.sha256, kind: Kind::Capture, content: capture.json }).unwrap();
+    shelf
+        .put(&Exhibit { sha256: capture.sha256, kind: Kind::Capture, content: capture.json })
+        .unwrap();
     hex(&capture.sha256)
 }
 
@@ -74,7 +78,8 @@ fn the_evidence_of_the_records_that_match_is_an_archive_that_has_each_capture_on
     let mut log = Log::new();
     let one = fetched(&log, "http://one.example/robots.txt", Some(FILE));
     let busy = fetched(&log, "http://two.example/robots.txt", None);
-    let other = fetched(&log, "http://three.example/robots.txt", Some("User-agent: *\nDisallow: /\n"));
+    let other =
+        fetched(&log, "http://three.example/robots.txt", Some("User-agent: *\nDisallow: /\n"));
     log.write([
         naming(1, Some(&one), None),
         naming(3, Some(&one), Some(&busy)),
@@ -89,7 +94,10 @@ fn the_evidence_of_the_records_that_match_is_an_archive_that_has_each_capture_on
         assert_eq!(export(&log, &archive, &wget), "");
         assert_eq!(archive.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let records = read_back(&archive);
-        assert_eq!(column(&records, "type"), json!(["warcinfo", "response", "response", "metadata"]));
+        assert_eq!(
+            column(&records, "type"),
+            json!(["warcinfo", "response", "response", "metadata"])
+        );
         let uris = [None, Some("one"), Some("two"), Some("two")];
         let uris = uris.map(|host| host.map(|host| format!("http://{host}.example/robots.txt")));
         assert_eq!(column(&records, "uri"), json!(uris));

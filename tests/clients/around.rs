@@ -50,5 +50,7 @@ fn links_as_it_comes() {
 #[test]
 fn httrack_as_it_comes() {
     let httrack = apt("httrack", "httrack");
-    inside("around::httrack_as_it_comes", || assert_goes_around(&[&httrack, "-q", "-r1", "-O", "mirror"]));
+    inside("around::httrack_as_it_comes", || {
+        assert_goes_around(&[&httrack, "-q", "-r1", "-O", "mirror"])
+    });
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::support::{
-    DISTRUST, Ended, Run, Site, WELCOME, answers, apt, assert_denied, end, inside, node, program, python,
-    with_modules,
+    DISTRUST, Ended, Run, Site, WELCOME, answers, apt, assert_denied, end, inside, node, program,
+    python, with_modules,
 };
 
 /// The trust that a user gives: once, with certutil.
@@ -51,7 +51,8 @@ fn firefox() {
     let run = Run::of(&site);
     let profile = run.directory().join("profile");
     trust_in(&run, &profile);
-    let client = [node(), with_modules("firefox.mjs", run.directory()), profile.display().to_string()];
+    let client =
+        [node(), with_modules("firefox.mjs", run.directory()), profile.display().to_string()];
     assert_browser(&site, &run, &run.client(client.into_iter().chain(site.four())), "Mozilla/5.0 ");
 }
 
@@ -69,8 +70,11 @@ fn assert_browser(site: &Site, run: &Run<'_>, ended: &Ended, user_agent: &str) {
         );
     }
     let urls = site.four();
-    let host =
-        urls[0].split('/').nth(2).and_then(|authority| authority.split(':').next()).unwrap_or_default();
+    let host = urls[0]
+        .split('/')
+        .nth(2)
+        .and_then(|authority| authority.split(':').next())
+        .unwrap_or_default();
     let ours = |record: &Value| {
         let url = record["url"].as_str().unwrap_or_default();
         url.contains(host) && url.ends_with("/page")
@@ -92,7 +96,8 @@ fn chromium() {
     let site = Site::start();
     let run = Run::of(&site);
     trust(&run);
-    let urls = [&site.four()[..], &["/page", "/private/page"].map(|path| site.other_url("https", path))];
+    let urls =
+        [&site.four()[..], &["/page", "/private/page"].map(|path| site.other_url("https", path))];
     let urls = urls.concat();
     let client = [node(), with_modules("chromium.mjs", run.directory())];
     let ended = run.client(client.into_iter().chain(urls.clone()));
@@ -100,7 +105,8 @@ fn chromium() {
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [200, 403, 200, 403, 200, 403], "{ended:#?}");
 
-    let ours = |record: &Value| record["url"].as_str().is_some_and(|url| url.contains(".localhost:"));
+    let ours =
+        |record: &Value| record["url"].as_str().is_some_and(|url| url.contains(".localhost:"));
     let records: Vec<_> = run.records().into_iter().filter(ours).collect();
     for (answer, url) in answers.iter().zip(&urls) {
         if answer.status == 200 {
@@ -113,7 +119,11 @@ fn chromium() {
         }
     }
     assert_eq!(records.len(), 3, "{records:#?}");
-    assert!(site.seen().iter().all(|seen| !seen.path.starts_with("/private/")), "{:#?}", site.seen());
+    assert!(
+        site.seen().iter().all(|seen| !seen.path.starts_with("/private/")),
+        "{:#?}",
+        site.seen()
+    );
 }
 
 /// Without trust, a page is an error that names it.
@@ -122,8 +132,11 @@ fn chromium_without_trust() {
     apt("chromium", "chromium");
     let site = Site::start();
     let run = Run::of(&site);
-    let ended =
-        run.client([node(), with_modules("chromium.mjs", run.directory()), site.url("https", "/page")]);
+    let ended = run.client([
+        node(),
+        with_modules("chromium.mjs", run.directory()),
+        site.url("https", "/page"),
+    ]);
     assert!(ended.stderr.contains("ERR_CERT_AUTHORITY_INVALID"), "{ended:#?}");
     assert!(ended.stderr.contains(DISTRUST), "{ended:#?}");
     assert_eq!(site.seen(), [], "nothing was asked for");
@@ -138,8 +151,9 @@ fn selenium() {
         let run = Run::of(&site).without_loopback();
         trust(&run);
         let urls = site.four();
-        let ended =
-            run.client([python("selenium"), program("fetch_selenium.py")].into_iter().chain(urls.clone()));
+        let ended = run.client(
+            [python("selenium"), program("fetch_selenium.py")].into_iter().chain(urls.clone()),
+        );
         assert_browser(&site, &run, &ended, "Mozilla/5.0 ");
         assert_eq!(run.summary()["proxy_loopback"], false);
     });

@@ -21,7 +21,8 @@ fn curl_by_http_2() {
 fn curl_by_http_1() {
     let curl = apt("curl", "curl");
     let site = Site::start();
-    let answers = Run::of(&site).four([&[&*curl], &CURL[..], &["20", "--http1.1"]].concat(), "curl/");
+    let answers =
+        Run::of(&site).four([&[&*curl], &CURL[..], &["20", "--http1.1"]].concat(), "curl/");
     assert!(answers.iter().all(|answer| answer.version == "1.1"), "{answers:#?}");
 }
 
@@ -29,7 +30,8 @@ fn curl_by_http_1() {
 fn wget() {
     let wget = apt("wget", "wget");
     let site = Site::start();
-    let options = ["-q", "--tries=1", "--timeout=20", "--content-on-error", "--save-headers", "-O-"];
+    let options =
+        ["-q", "--tries=1", "--timeout=20", "--content-on-error", "--save-headers", "-O-"];
     Run::of(&site).four([&[&*wget], &options[..]].concat(), "Wget/");
 }
 

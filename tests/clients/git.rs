@@ -39,10 +39,12 @@ fn git_clone() {
         let clone = ["git", "clone", "--quiet", &site.url(scheme, "/repository"), scheme];
         let ended = run.client(clone);
         assert_eq!(ended.code, Some(0), "{ended:#?}");
-        let page = fs::read_to_string(run.directory().join(scheme).join("page")).expect("what was cloned");
+        let page =
+            fs::read_to_string(run.directory().join(scheme).join("page")).expect("what was cloned");
         assert_eq!(page, "a page\n");
         assert!(run.records().is_empty());
-        let count = site.seen().iter().filter(|seen| seen.scheme == scheme && seen.by_proxy).count();
+        let count =
+            site.seen().iter().filter(|seen| seen.scheme == scheme && seen.by_proxy).count();
         assert_eq!(run.summary()["forwarded"], count, "all of it came by the proxy");
 
         let private = site.url(scheme, "/private/repository");
@@ -52,5 +54,9 @@ fn git_clone() {
         let [record] = &run.records()[..] else { panic!("{:#?}", run.records()) };
         assert_denied(record, &format!("{private}/info/refs?service=git-upload-pack"), "git/");
     }
-    assert!(site.seen().iter().all(|seen| !seen.path.starts_with("/private/")), "{:#?}", site.seen());
+    assert!(
+        site.seen().iter().all(|seen| !seen.path.starts_with("/private/")),
+        "{:#?}",
+        site.seen()
+    );
 }

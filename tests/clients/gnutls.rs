@@ -6,7 +6,8 @@ use std::fs;
 use crate::support::{MAYBE_DISTRUST, Run, Site, WELCOME, answers, apt, node, with_modules};
 
 /// What names the remedy where the client had the variables.
-const OWN_SETTING: &str = "takes its CAs from its own setting, not from the variables of `courtesy run`";
+const OWN_SETTING: &str =
+    "takes its CAs from its own setting, not from the variables of `courtesy run`";
 
 /// Runs `client` for the page, by HTTPS: it gets nothing, and the log says once who distrusts what, and the remedy.
 #[track_caller]
@@ -14,7 +15,8 @@ fn assert_named(run: &Run<'_>, site: &Site, client: &[&str]) {
     let url = site.url("https", "/page");
     let ended = run.client(client.iter().copied().chain([&*url]));
     assert!(!ended.stdout.contains(WELCOME), "{ended:#?}");
-    let warnings: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(MAYBE_DISTRUST)).collect();
+    let warnings: Vec<&str> =
+        ended.stderr.lines().filter(|line| line.contains(MAYBE_DISTRUST)).collect();
     let [warning] = warnings[..] else { panic!("{ended:#?}") };
     let origin = site.url("https", "");
     for named in ["127.0.0.1", &origin, OWN_SETTING] {

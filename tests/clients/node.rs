@@ -75,7 +75,10 @@ fn node_fetch_package() {
 fn superagent_with_agents() {
     let site = Site::start();
     let run = Run::of(&site);
-    run.four(old_node().chain([with_modules("superagent.mjs", run.directory())]), "node-superagent/");
+    run.four(
+        old_node().chain([with_modules("superagent.mjs", run.directory())]),
+        "node-superagent/",
+    );
 }
 
 /// It follows the proxy variables itself, and breaks where Node does, too. By a proxy it verifies nothing.
@@ -113,13 +116,22 @@ fn npm() {
     std::fs::write(run.directory().join(".npmrc"), "cafile=nobody.pem\n").expect("a file");
     let view = |registry: &str| -> [String; 6] {
         let registry = format!("--registry={}", site.url("https", registry));
-        [npm.clone(), "view".into(), "page".into(), "version".into(), registry, "--fetch-retries=0".into()]
+        [
+            npm.clone(),
+            "view".into(),
+            "page".into(),
+            "version".into(),
+            registry,
+            "--fetch-retries=0".into(),
+        ]
     };
     let ended = run.client(view("/"));
     assert_eq!(ended.stdout.trim(), "1.0.0", "{ended:#?}");
     let ended = run.client(view("/private/"));
     assert!(ended.stderr.contains("403"), "{ended:#?}");
     assert_denied(&run.records()[0], &site.url("https", "/private/page"), "npm/");
-    run.client(["env".into(), "-u".into(), "NPM_CONFIG_CAFILE".into()].into_iter().chain(view("/")));
+    run.client(
+        ["env".into(), "-u".into(), "NPM_CONFIG_CAFILE".into()].into_iter().chain(view("/")),
+    );
     assert_eq!(run.summary()["requests"], 0, "it trusts what the npmrc names");
 }

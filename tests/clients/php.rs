@@ -12,7 +12,10 @@ fn php_streams() {
     let site = Site::start();
     let run = Run::of(&site);
     // It calls itself nothing.
-    run.four_by(run.client(["php".to_owned(), program("streams.php")].into_iter().chain(site.four())), "");
+    run.four_by(
+        run.client(["php".to_owned(), program("streams.php")].into_iter().chain(site.four())),
+        "",
+    );
     run.assert_refuses(&format!("php -d openssl.cafile= {}", program("streams.php")));
 }
 

@@ -12,7 +12,8 @@ fn urllib() {
 #[test]
 fn urllib_at_its_strictest() {
     let site = Site::start();
-    Run::of(&site).four([python("ssl"), program("fetch_urllib.py"), "--strict".into()], "Python-urllib/");
+    Run::of(&site)
+        .four([python("ssl"), program("fetch_urllib.py"), "--strict".into()], "Python-urllib/");
 }
 
 #[test]
@@ -71,10 +72,15 @@ fn scrapy() {
     let (site, python) = (Site::start(), python("scrapy"));
     let run = Run::of(&site);
     let command = |urls: &[String]| -> Vec<String> {
-        let command = [&*python, "-m", "scrapy", "runspider", &program("spider.py"), "--loglevel=ERROR"];
+        let command =
+            [&*python, "-m", "scrapy", "runspider", &program("spider.py"), "--loglevel=ERROR"];
+        let settings = [
+            "DOWNLOAD_VERIFY_CERTIFICATES=True",
+            "RETRY_ENABLED=False",
+            "TELNETCONSOLE_ENABLED=False",
+        ];
         let settings =
-            ["DOWNLOAD_VERIFY_CERTIFICATES=True", "RETRY_ENABLED=False", "TELNETCONSOLE_ENABLED=False"];
-        let settings = settings.map(str::to_owned).into_iter().chain([format!("SITE={}", urls.join(" "))]);
+            settings.map(str::to_owned).into_iter().chain([format!("SITE={}", urls.join(" "))]);
         command
             .map(str::to_owned)
             .into_iter()

@@ -51,7 +51,10 @@ fn every_client_is_there_once_and_has_a_cure_where_it_needs_one() {
         rows.len()
     );
     for row in rows {
-        assert!(row[1] == "yes" || (["in part", "no"].contains(&row[1]) && !row[2].is_empty()), "{row:?}");
+        assert!(
+            row[1] == "yes" || (["in part", "no"].contains(&row[1]) && !row[2].is_empty()),
+            "{row:?}"
+        );
     }
 }
 
@@ -61,8 +64,10 @@ fn the_readme_lists_the_same_clients() {
     let section = section.split("\n#").next().unwrap_or_default();
     for follows in ["yes", "in part", "no"] {
         let listed = section.lines().find_map(|line| line.strip_prefix(&format!("| {follows} | ")));
-        let listed = listed.unwrap_or_else(|| panic!("no list of \"{follows}\"")).trim_end_matches(" |");
-        let clients: Vec<_> = rows().iter().filter(|row| row[1] == follows).map(|row| row[0]).collect();
+        let listed =
+            listed.unwrap_or_else(|| panic!("no list of \"{follows}\"")).trim_end_matches(" |");
+        let clients: Vec<_> =
+            rows().iter().filter(|row| row[1] == follows).map(|row| row[0]).collect();
         assert_eq!(listed.split(", ").collect::<Vec<_>>(), clients);
     }
 }

@@ -41,10 +41,13 @@ fn links_with_its_option() {
     let run = Run::of(&site);
     let command = format!("{links} -http-proxy {PROXY} -https-proxy {PROXY} -source");
     let script = format!("for url; do {command} \"$url\"; done");
-    let ended =
-        run.client(["sh".to_owned(), "-c".into(), script, "sh".into()].into_iter().chain(site.four()));
+    let ended = run
+        .client(["sh".to_owned(), "-c".into(), script, "sh".into()].into_iter().chain(site.four()));
     assert_eq!(ended.stdout.matches(WELCOME).count(), 1, "{ended:#?}");
-    assert!(!ended.stdout.contains(SECRET) && ended.stderr.contains("HTTPS forwarding failed"), "{ended:#?}");
+    assert!(
+        !ended.stdout.contains(SECRET) && ended.stderr.contains("HTTPS forwarding failed"),
+        "{ended:#?}"
+    );
     let summary = run.summary();
     let numbers = ["requests", "forwarded", "denied"].map(|name| summary[name].clone());
     assert_eq!(numbers, [2, 1, 1], "{summary}");
@@ -64,7 +67,11 @@ fn httrack_with_its_option() {
     let summary = run.summary();
     let numbers = ["forwarded", "denied"].map(|name| summary[name].clone());
     assert_eq!(numbers, [1, 1], "{summary} {ended:#?}");
-    assert_denied(&run.records()[0], &site.url("http", "/private/page"), "Mozilla/4.5 (compatible; HTTrack");
+    assert_denied(
+        &run.records()[0],
+        &site.url("http", "/private/page"),
+        "Mozilla/4.5 (compatible; HTTrack",
+    );
     assert!(site.seen().iter().all(|seen| seen.path != "/private/page"), "{:#?}", site.seen());
 }
 
@@ -90,9 +97,11 @@ fn wget2() {
     inside("terminal::wget2", || {
         let site = Site::at_the_usual_ports();
         let run = Run::of(&site).without_loopback();
-        let command = format!("for url; do {wget2} -qO- --tries=1 --timeout=20 --robots=off \"$url\"; done");
-        let ended =
-            run.client(["sh".to_owned(), "-c".into(), command, "sh".into()].into_iter().chain(site.four()));
+        let command =
+            format!("for url; do {wget2} -qO- --tries=1 --timeout=20 --robots=off \"$url\"; done");
+        let ended = run.client(
+            ["sh".to_owned(), "-c".into(), command, "sh".into()].into_iter().chain(site.four()),
+        );
         assert_eq!(ended.stdout.matches(WELCOME).count(), 1, "{ended:#?}");
         let summary = run.summary();
         let numbers = ["requests", "forwarded", "denied"].map(|name| summary[name].clone());

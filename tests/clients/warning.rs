@@ -30,14 +30,18 @@ fn a_connection_of_the_commands_own_is_warned_about() {
             &script,
         ]);
         command.env("COURTESY_CONFIG", run.directory().join("courtesy.toml"));
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let (held, _) = listener.accept().expect("a connection");
-        let mut said = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        let warning = said.find(|line| line.contains("a connection of its own")).expect("a warning");
+        let mut said =
+            BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let warning =
+            said.find(|line| line.contains("a connection of its own")).expect("a warning");
         assert!(warning.contains(&format!("address=10.9.8.7:{port}")), "{warning}");
         drop(held);
         assert!(child.wait().expect("it ends").success());
-        let summary = std::fs::read_to_string(run.directory().join("summary.txt")).expect("a summary");
+        let summary =
+            std::fs::read_to_string(run.directory().join("summary.txt")).expect("a summary");
         assert!(summary.contains("the command had 1 connection of its own ("), "{summary}");
         assert!(
             summary.contains(&format!(" to 10.9.8.7:{port}): it does not come by the proxy")),
@@ -53,11 +57,15 @@ fn who_comes_by_the_proxy_is_not_warned_about() {
         let site = Site::elsewhere();
         let run = Run::of(&site).without_loopback();
         // It stays connected to the proxy until that has been looked at, some looks long.
-        let client = [python("http.client"), program("stay_connected.py"), site.url("http", "/page")];
+        let client =
+            [python("http.client"), program("stay_connected.py"), site.url("http", "/page")];
         let ended = run.client(client);
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         let summary = run.summary();
         assert_eq!(summary["forwarded"], 1, "{summary}");
-        assert_eq!([&summary["warning"], &summary["own_connections"]["count"]], [&Value::Null, &0.into()]);
+        assert_eq!(
+            [&summary["warning"], &summary["own_connections"]["count"]],
+            [&Value::Null, &0.into()]
+        );
     });
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use courtesy::moment::Moment;
 use courtesy::policy::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
 use courtesy::policy::profile::Profile;
 use courtesy::policy::state::{Circumstances, Policy, RobotsState, Standing};
 use courtesy::robots::RobotsTxt;
+use courtesy::types::timestamp::Timestamp;
 use serde::Deserialize;
 
 use crate::cases::open;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const START: Moment = Moment::from_millis(1_790_000_000_000);
+const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 /// Where a text leaves the choice, or says nothing, this is ours.
 const CHOICES: [(&str, &str); 9] = [
@@ -86,8 +86,12 @@ impl Case {
     /// The words that describe what follows.
     fn answers(&self) -> Vec<&'static str> {
         let profile = Profile::named(&self.profile).expect("the profile exists");
-        let mut site =
-            Site { state: RobotsState::Unknown, now: START, profile: &profile, up: self.site_is_up() };
+        let mut site = Site {
+            state: RobotsState::Unknown,
+            now: START,
+            profile: &profile,
+            up: self.site_is_up(),
+        };
         if let Event::Cache { age_s, .. } = self.event {
             site.learn(&found(200, self.event.freshness()));
             site.now = site.now.plus(Duration::from_secs(age_s));
@@ -135,7 +139,9 @@ impl Event {
     }
 
     fn freshness(&self) -> Freshness {
-        let Self::Cache { cache_control, expires_in_s, .. } = self else { return Freshness::default() };
+        let Self::Cache { cache_control, expires_in_s, .. } = self else {
+            return Freshness::default();
+        };
         let max_age = cache_control.as_deref().and_then(|field| field.strip_prefix("max-age="));
         Freshness {
             max_age: max_age.map(|age| Duration::from_secs(age.parse().expect("seconds"))),
@@ -147,7 +153,7 @@ impl Event {
 
 struct Site<'a> {
     state: RobotsState,
-    now: Moment,
+    now: Timestamp,
     profile: &'a Profile,
     up: bool,
 }

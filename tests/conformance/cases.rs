@@ -2,13 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use courtesy::agent::product_token;
 use courtesy::robots::{Dialect, Directive, Path, RobotsTxt, path_of_url};
+use courtesy::types::agent::product_token;
 use serde::Deserialize;
 
 /// A directory entry beside this file.
 pub fn open(name: &str) -> std::fs::File {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name);
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name);
     std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -93,7 +94,11 @@ pub fn ask(robots: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Answer {
 }
 
 /// Text, base64, or parts to be repeated: exactly one of them is given.
-fn octets(text: &Option<String>, base64: &Option<String>, parts: &Option<Vec<(String, usize)>>) -> Vec<u8> {
+fn octets(
+    text: &Option<String>,
+    base64: &Option<String>,
+    parts: &Option<Vec<(String, usize)>>,
+) -> Vec<u8> {
     match (text, base64, parts) {
         (Some(text), None, None) => text.clone().into_bytes(),
         (None, Some(base64), None) => STANDARD.decode(base64).expect("base64"),

@@ -61,7 +61,8 @@ impl StoredFile {
 
 fn lines<T: DeserializeOwned>(name: &str) -> impl Iterator<Item = T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name);
-    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file =
+        std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     BufReader::new(GzDecoder::new(file)).lines().map(|line| {
         serde_json::from_str(&line.expect("a readable file")).expect("a line of the expected form")
     })

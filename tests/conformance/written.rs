@@ -30,13 +30,18 @@ fn run(name: &str, expected_count: usize) {
     assert_eq!(cases.len(), expected_count, "{name} is not complete");
     let failures: Vec<String> = cases.iter().filter_map(failure).collect();
     let passed = cases.len() - failures.len();
-    assert!(failures.is_empty(), "{name}: {passed} of {expected_count} pass\n{}", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{name}: {passed} of {expected_count} pass\n{}",
+        failures.join("\n")
+    );
 }
 
 fn failure(case: &Case) -> Option<String> {
     let robots = RobotsTxt::parse(&case.robots(), &dialect(&case.profile));
     let answer = ask(&robots, case.token(), &case.url());
     let Case { id, profile, expect, matched_line, why, .. } = case;
-    (!case.accepts(answer))
-        .then(|| format!("{id} ({profile}): {answer:?} instead of {:?}: {why}", (expect, matched_line)))
+    (!case.accepts(answer)).then(|| {
+        format!("{id} ({profile}): {answer:?} instead of {:?}: {why}", (expect, matched_line))
+    })
 }

@@ -132,7 +132,11 @@ fn a_state_directory_that_cannot_be_written_leaves_what_is_in_memory() {
     assert_eq!(site.fetches(), 1, "it is remembered in memory");
     assert!(serve.is_ready(), "{}", serve.admin("/readyz").body);
     let store = place.store();
-    assert!(serve.said().contains(&store.display().to_string()), "nothing is said: {}", serve.said());
+    assert!(
+        serve.said().contains(&store.display().to_string()),
+        "nothing is said: {}",
+        serve.said()
+    );
     serve.stop();
     Log::read(&elsewhere).assert_whole();
     place.verified_in(&elsewhere);

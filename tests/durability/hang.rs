@@ -103,7 +103,11 @@ fn f12_a_disk_that_hangs_holds_up_no_answer_and_what_it_cost_is_recorded_once() 
         assert_eq!(serve.get(&site.url("/open")).status, 200, "{form}: what is allowed goes on");
         let reasons = serve.admin("/readyz");
         assert_eq!(reasons.status, 503, "{form}");
-        assert!(reasons.body.contains("the disk has not answered for 100ms"), "{form}: {}", reasons.body);
+        assert!(
+            reasons.body.contains("the disk has not answered for 100ms"),
+            "{form}: {}",
+            reasons.body
+        );
         assert_eq!(
             serve.said().matches("cannot write denial records").count(),
             1,
@@ -129,7 +133,8 @@ fn f12_a_disk_that_hangs_grants_no_exemption_and_stops_everything_where_that_is_
         site.url("")
     );
     for on_failure in ["deny", "stop"] {
-        let place = Place::new(&format!("{exemption}[audit]\n{TIMEOUT}on_failure = \"{on_failure}\"\n"));
+        let place =
+            Place::new(&format!("{exemption}[audit]\n{TIMEOUT}on_failure = \"{on_failure}\"\n"));
         let hang = Hang::new(&place);
         let serve = hang.serve(&place);
         assert_eq!(deny(&serve, &site).status, 200, "it is exempted");
@@ -139,8 +144,15 @@ fn f12_a_disk_that_hangs_grants_no_exemption_and_stops_everything_where_that_is_
         hang.wait(WRITE.call);
         let expected = if on_failure == "deny" { 403 } else { 503 };
         assert_eq!((answer.status, answer.record), (expected, None), "{}", answer.body);
-        assert_eq!(serve.get(&site.url("/open")).status, if on_failure == "deny" { 200 } else { 503 });
-        assert_eq!(site.pages() - pages, usize::from(on_failure == "deny"), "what was refused went on");
+        assert_eq!(
+            serve.get(&site.url("/open")).status,
+            if on_failure == "deny" { 200 } else { 503 }
+        );
+        assert_eq!(
+            site.pages() - pages,
+            usize::from(on_failure == "deny"),
+            "what was refused went on"
+        );
         hang.end();
         until("it heals", || serve.is_ready());
         assert_eq!(deny(&serve, &site).status, 200, "it is exempted again");
@@ -158,7 +170,9 @@ fn f12_a_disk_that_hangs_grants_no_exemption_and_stops_everything_where_that_is_
 /// records, and so are these in the end.
 #[test]
 fn f12_evidence_that_hangs_costs_no_record() {
-    for (call, settings) in [("write", ""), ("fsync", "sync = \"each\"\n"), ("rename", ""), ("open", "")] {
+    for (call, settings) in
+        [("write", ""), ("fsync", "sync = \"each\"\n"), ("rename", ""), ("open", "")]
+    {
         let site = Site::start(|address| Robots::File(format!("{RULES}# {address}\n")));
         let place = Place::new(&format!("[audit]\n{TIMEOUT}{settings}"));
         let hang = Hang::new(&place);
@@ -201,7 +215,10 @@ fn a_denial_waits_for_its_own_evidence_only() {
         for _ in 0..20 {
             answers.add(deny(&serve, &site));
         }
-        assert!(new.iter().all(|denied| !denied.is_finished()), "a record is there before its evidence");
+        assert!(
+            new.iter().all(|denied| !denied.is_finished()),
+            "a record is there before its evidence"
+        );
         assert!(serve.is_ready());
         hang.end();
         new.into_iter().for_each(|denied| answers.add(denied.join().expect("an answer")));
@@ -250,7 +267,11 @@ fn a_store_that_does_not_answer_is_told_and_not_asked_again_until_it_does() {
     hang.wait("read");
     let told = serve.admin("/readyz");
     assert_eq!(told.status, 200, "it decides without");
-    assert!(told.body.contains("degraded") && told.body.contains("has not answered"), "{}", told.body);
+    assert!(
+        told.body.contains("degraded") && told.body.contains("has not answered"),
+        "{}",
+        told.body
+    );
     assert_eq!(serve.metric("courtesy_store_loads_total"), 1, "it was asked again");
     hang.end();
     until("it answers again", || serve.admin("/readyz").body.contains("\"ready\""));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Crawler, Place, RULES, Serve, Site, scale, until};
 
@@ -74,7 +74,9 @@ fn killed_under_load(serve: Serve, site: &Site, round: usize) -> Vec<String> {
             .collect();
         // Not always at the same place of whatever goes round.
         let enough = DENIALS + 137 * round;
-        until("there is load", || answered.load(Ordering::SeqCst) >= enough && begun.elapsed() >= LOAD);
+        until("there is load", || {
+            answered.load(Ordering::SeqCst) >= enough && begun.elapsed() >= LOAD
+        });
         let rate = answered.load(Ordering::SeqCst) as f64 / begun.elapsed().as_secs_f64();
         println!("kill {}: {rate:.0} denials a second", round + 1);
         serve.kill();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Crawler, Place, RULES, Robots, Serve, Site, scale};
 
@@ -78,7 +78,8 @@ fn l2_memory_is_bounded_and_no_origin_is_forgotten() {
     let at_rest = serve.resident();
 
     let seen = visit_all(&serve, &site, origins);
-    let peak = seen.iter().map(|(_, resident)| *resident).max().expect("memory was looked at") - at_rest;
+    let peak =
+        seen.iter().map(|(_, resident)| *resident).max().expect("memory was looked at") - at_rest;
     assert!(peak < cache + OTHER_OCTETS_MAX, "{peak} octets more than at rest");
     if origins >= FLAT_FROM {
         assert_flat(&seen);
@@ -87,7 +88,8 @@ fn l2_memory_is_bounded_and_no_origin_is_forgotten() {
 
     let sample = visit_some_again(&serve, &site, origins);
     // Where the file could not be had it is due again after half a minute.
-    let again = sample.iter().filter(|address| kind(**address) != 9 && site.fetches_at(**address) != 1);
+    let again =
+        sample.iter().filter(|address| kind(**address) != 9 && site.fetches_at(**address) != 1);
     let (again, dropped) = (again.count(), serve.metric("courtesy_store_dropped_total"));
     let store = serve.metric("courtesy_store_file_bytes") >> 20;
     println!(
@@ -157,7 +159,12 @@ fn assert_flat(seen: &[(usize, usize)]) {
 }
 
 /// Does something for each number below `count`, by many clients.
-fn in_parallel(clients: usize, serve: &Serve, count: usize, visit: impl Fn(usize, &mut Crawler) + Sync) {
+fn in_parallel(
+    clients: usize,
+    serve: &Serve,
+    count: usize,
+    visit: impl Fn(usize, &mut Crawler) + Sync,
+) {
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..clients {

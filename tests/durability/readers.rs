@@ -66,7 +66,8 @@ fn many_may_read_while_the_proxy_writes() {
 /// The ids of the denials that one client provokes.
 fn deny(serve: &Serve, site: &Site, client: usize) -> Vec<String> {
     let mut crawler = Crawler::new(serve.address());
-    let urls = (0..DENIALS / CLIENTS).map(|number| site.url(&format!("/private/{client}/{number}")));
+    let urls =
+        (0..DENIALS / CLIENTS).map(|number| site.url(&format!("/private/{client}/{number}")));
     urls.map(|url| crawler.get(&url).expect("an answer").record.expect("a record")).collect()
 }
 
@@ -76,7 +77,8 @@ fn read_until(over: &AtomicBool, place: &Place, words: &str) -> usize {
     let mut times = 0;
     while times == 0 || !over.load(Ordering::SeqCst) {
         let output = place.run(words);
-        let [said, complaint] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let [said, complaint] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         assert!(output.status.success(), "{words}: {complaint}{said}");
         times += 1;
     }

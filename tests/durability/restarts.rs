@@ -48,13 +48,19 @@ impl Story {
     }
 
     fn ask(&self, serve: &Serve) -> Said {
-        let [private, open] = ["/private/a", "/open"].map(|path| serve.get(&self.site.url(path)).status);
+        let [private, open] =
+            ["/private/a", "/open"].map(|path| serve.get(&self.site.url(path)).status);
         Said { private, open }
     }
 
     /// The last record.
     fn record(&self) -> Value {
-        self.place.log().lines.into_iter().rfind(|line| line["event"] == "denied").expect("a record")
+        self.place
+            .log()
+            .lines
+            .into_iter()
+            .rfind(|line| line["event"] == "denied")
+            .expect("a record")
     }
 }
 
@@ -137,11 +143,10 @@ fn thirty_days_of_an_outage_are_counted_over_restarts() {
 
 #[test]
 fn days_that_nobody_saw_are_not_counted() {
-    Story::begin(Robots::Status(503), &ALL_CLOSED).at("+5d", &ALL_CLOSED, 2).at("+31d", &ALL_CLOSED, 3).at(
-        "+32d",
-        &ALL_CLOSED,
-        4,
-    );
+    Story::begin(Robots::Status(503), &ALL_CLOSED)
+        .at("+5d", &ALL_CLOSED, 2)
+        .at("+31d", &ALL_CLOSED, 3)
+        .at("+32d", &ALL_CLOSED, 4);
 }
 
 #[test]

@@ -45,7 +45,8 @@ fn set_aside(place: &Place) -> Vec<PathBuf> {
 
 #[test]
 fn a_store_of_garbage_is_set_aside() {
-    let (place, site, _) = served_after(|place| fs::write(place.store(), "garbage".repeat(100_000)).unwrap());
+    let (place, site, _) =
+        served_after(|place| fs::write(place.store(), "garbage".repeat(100_000)).unwrap());
     assert_eq!(set_aside(&place).len(), 1);
     assert_remembered(&place, &site);
 }

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use courtesy::evidence::warc::{Info, Packing, Writer};
-use courtesy::evidence::{Answer, Body, CaptureRecord, Failure};
-use courtesy::moment::Moment;
-use courtesy::text::sha256_hex;
+use courtesy::audit::evidence::warc::{Info, Packing, Writer};
+use courtesy::audit::evidence::{Answer, Body, CaptureRecord, Failure};
+use courtesy::types::sanitize::sha256_hex;
+use courtesy::types::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use crate::warcio::{python, read_back};
@@ -16,7 +16,14 @@ const FILE: &[u8] = b"User-agent: *\nDisallow: /\xff\n";
 
 fn answer(url: &str, status: u16, head: &str) -> Answer {
     let peer = Some(IpAddr::from([192, 0, 2, 7]));
-    Answer { head: head.to_owned(), head_cut: false, peer, request: None, status, url: url.to_owned() }
+    Answer {
+        head: head.to_owned(),
+        head_cut: false,
+        peer,
+        request: None,
+        status,
+        url: url.to_owned(),
+    }
 }
 
 fn capture(
@@ -27,7 +34,11 @@ fn capture(
     CaptureRecord {
         asked: "http://example.com/robots.txt".into(),
         answers,
-        body: body.map(|(file, cut)| Body { cut, octets: file.len() as u64, sha256: sha256_hex(file) }),
+        body: body.map(|(file, cut)| Body {
+            cut,
+            octets: file.len() as u64,
+            sha256: sha256_hex(file),
+        }),
         failure: failure.map(|(word, text)| Failure { text: text.into(), word: word.into() }),
         fetched_at: NOON,
         user_agent: None,
@@ -44,9 +55,9 @@ fn request(path: &str) -> String {
 fn captures() -> Vec<(CaptureRecord, Option<&'static [u8]>)> {
     let asked = "http://example.com/robots.txt";
     let moved = "HTTP/1.1 301 Moved\r\nlocation: https://example.com/r\r\ncontent-length: 120\r\n";
-    let packed =
-        "HTTP/1.1 200 OK\r\nserver: caf\u{e9}\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n";
-    let mut redirected = vec![answer(asked, 301, moved), answer("https://example.com/r", 200, packed)];
+    let packed = "HTTP/1.1 200 OK\r\nserver: caf\u{e9}\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n";
+    let mut redirected =
+        vec![answer(asked, 301, moved), answer("https://example.com/r", 200, packed)];
     redirected[0].request = Some(request("/robots.txt"));
     redirected[1].request = Some(request("/r"));
     let mut cut = answer(asked, 200, "HTTP/2 200\r\ncontent-type: text/plain\r\n");
@@ -64,7 +75,10 @@ fn captures() -> Vec<(CaptureRecord, Option<&'static [u8]>)> {
 }
 
 fn archive(packing: Packing) -> Vec<u8> {
-    let info = Info { made_at: Moment::from_millis(NOON), description: "what a test has made up".into() };
+    let info = Info {
+        made_at: Timestamp::from_millis(NOON),
+        description: "what a test has made up".into(),
+    };
     let mut writer = Writer::new(Vec::new(), packing, &info).unwrap();
     for (capture, body) in captures() {
         writer.write_capture(&capture, body).unwrap();
@@ -84,23 +98,31 @@ fn an_archive_reads_back_as_what_was_captured() {
         let path = dir.path().join(name);
         std::fs::write(&path, archive(packing)).unwrap();
         let records = read_back(&path);
-        let column = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
+        let column =
+            |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
         let types = [
-            "warcinfo", "request", "response", "request", "response", "request", "response", "response",
-            "metadata", "metadata", "response",
+            "warcinfo", "request", "response", "request", "response", "request", "response",
+            "response", "metadata", "metadata", "response",
         ];
         assert_eq!(column("type"), types);
         let records = answers(&path);
-        let column = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
+        let column =
+            |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
         assert_eq!(
             json!(column("status")),
             json!([null, "301", "200", "200", "503", null, null, "200"]),
             "{name}"
         );
         assert_eq!(records[2]["uri"], "https://example.com/r");
-        assert!(records.iter().all(|record| record["date"] == "2026-11-20T12:00:00.123Z"), "{name}");
+        assert!(
+            records.iter().all(|record| record["date"] == "2026-11-20T12:00:00.123Z"),
+            "{name}"
+        );
         assert_eq!(records[3]["ip"], "2001:db8::7");
-        assert_eq!(json!(column("protocol")), json!([null, null, null, "h2", null, null, null, null]));
+        assert_eq!(
+            json!(column("protocol")),
+            json!([null, null, null, "h2", null, null, null, null])
+        );
         let truncated =
             json!([null, "unspecified", null, "length", "unspecified", null, null, "unspecified"]);
         assert_eq!(json!(column("truncated")), truncated);
@@ -165,7 +187,11 @@ fn the_answers_of_one_attempt_name_its_first() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), records.len());
-    assert_eq!(archive(Packing::Plain), archive(Packing::Plain), "the same evidence, the same archive");
+    assert_eq!(
+        archive(Packing::Plain),
+        archive(Packing::Plain),
+        "the same evidence, the same archive"
+    );
 }
 
 #[test]

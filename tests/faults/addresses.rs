@@ -194,9 +194,12 @@ fn spellings_of_v4(address: Ipv4Addr) -> (Vec<String>, Vec<String>) {
     ];
     let full_width = |text: &str| -> String {
         let wide = |digit: char| char::from_u32(u32::from(digit) - u32::from('0') + 0xff10);
-        text.chars().map(|it| if it.is_ascii_digit() { wide(it).expect("a digit") } else { it }).collect()
+        text.chars()
+            .map(|it| if it.is_ascii_digit() { wide(it).expect("a digit") } else { it })
+            .collect()
     };
-    let percent = |text: &str| text.bytes().map(|octet| format!("%{octet:02X}")).collect::<String>();
+    let percent =
+        |text: &str| text.bytes().map(|octet| format!("%{octet:02X}")).collect::<String>();
     let dotted = address.to_string();
     let unread = vec![
         // One number, two, three.

@@ -11,7 +11,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{AlertDescription, ClientConfig, RootCertStore};
 
-use crate::addresses::{DISGUISED, LOCAL_NAMES, PERMITTED, REFUSED, is_beyond_reach, plain, spellings};
+use crate::addresses::{
+    DISGUISED, LOCAL_NAMES, PERMITTED, REFUSED, is_beyond_reach, plain, spellings,
+};
 use crate::parties::{Client, Response, tls};
 use crate::world::names::{Names, ZONE, name};
 use crate::world::{Everywhere, Proxy, inside};
@@ -105,7 +107,8 @@ fn trusting(pem: &str) -> Arc<ClientConfig> {
         roots.add(certificate.expect("PEM")).expect("a certificate");
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     Arc::new(config.expect("versions of TLS").with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -147,9 +150,11 @@ fn no_spelling_of_a_url_reaches_a_refused_address() {
         for address in refused() {
             let (read, unread) = spellings(address);
             for host in [plain(address)].iter().chain(&read) {
-                for url in
-                    [format!("http://{host}/"), format!("http://{host}:8080/"), format!("https://{host}/")]
-                {
+                for url in [
+                    format!("http://{host}/"),
+                    format!("http://{host}:8080/"),
+                    format!("https://{host}/"),
+                ] {
                     stage.refuses(&format!("GET {url}"));
                 }
             }
@@ -175,8 +180,11 @@ fn no_name_of_this_machine_reaches_it() {
     inside("egress::no_name_of_this_machine_reaches_it", || {
         let mut stage = Stage::set("");
         for name in LOCAL_NAMES {
-            for url in [format!("http://{name}/"), format!("http://{name}:8080/"), format!("https://{name}/")]
-            {
+            for url in [
+                format!("http://{name}/"),
+                format!("http://{name}:8080/"),
+                format!("https://{name}/"),
+            ] {
                 stage.refuses(&format!("GET {url}"));
             }
             stage.refuses(&format!("CONNECT {name}:443"));
@@ -193,8 +201,10 @@ fn no_name_of_this_machine_reaches_it() {
 #[test]
 fn no_connect_reaches_a_refused_address() {
     inside("egress::no_connect_reaches_a_refused_address", || {
-        let listed: Vec<String> = refused().map(|address| format!("\"{}\"", plain(address))).collect();
-        let tunnel = format!("[https]\ntunnel = [\"{PUBLIC}\", \"*.{ZONE}\", {}]", listed.join(", "));
+        let listed: Vec<String> =
+            refused().map(|address| format!("\"{}\"", plain(address))).collect();
+        let tunnel =
+            format!("[https]\ntunnel = [\"{PUBLIC}\", \"*.{ZONE}\", {}]", listed.join(", "));
         Names::start();
         let everywhere = Everywhere::start();
         for settings in ["", "[https]\nmode = \"classify\"\nmixed = \"tunnel\"", &tunnel] {
@@ -231,15 +241,22 @@ fn no_answer_of_a_name_server_reaches_a_refused_address() {
                 stage.refuses(&format!("GET http://{host}/"));
                 stage.refuses(&format!("CONNECT {host}:443"));
             }
-            stage.refuses(&format!("GET https://{}.:8080/", name(&[], &[&address, "10.0.0.1", "fd00::1"])));
+            stage.refuses(&format!(
+                "GET https://{}.:8080/",
+                name(&[], &[&address, "10.0.0.1", "fd00::1"])
+            ));
         }
         stage.assert_contacted(&[]);
         // Among permitted ones, in either place and of either family, they are passed over.
         for address in refused().map(|address| address.to_string()) {
-            for addresses in
-                [[PUBLIC, &address], [&address, PUBLIC], [PUBLIC_V6, &address], [&address, PUBLIC_V6]]
-            {
-                let response = stage.proxy.get(&format!("http://{}:8080/", name(&["alias3"], &addresses)));
+            for addresses in [
+                [PUBLIC, &address],
+                [&address, PUBLIC],
+                [PUBLIC_V6, &address],
+                [&address, PUBLIC_V6],
+            ] {
+                let response =
+                    stage.proxy.get(&format!("http://{}:8080/", name(&["alias3"], &addresses)));
                 assert_eq!(response.status(), 200, "{addresses:?}: {}", response.text());
             }
         }
@@ -281,8 +298,10 @@ fn no_redirect_reaches_a_refused_address() {
     inside("egress::no_redirect_reaches_a_refused_address", || {
         // The evidence of each is written, which need not last.
         let stage = Stage::set("[audit]\nsync = \"none\"");
-        let plain = refused().flat_map(|address| [plain(address), name(&[], &[&address.to_string()])]);
-        let spelt = refused().step_by(4).flat_map(|address| <[_; 2]>::from(spellings(address)).concat());
+        let plain =
+            refused().flat_map(|address| [plain(address), name(&[], &[&address.to_string()])]);
+        let spelt =
+            refused().step_by(4).flat_map(|address| <[_; 2]>::from(spellings(address)).concat());
         let local = LOCAL_NAMES.into_iter().chain([DISGUISED]).map(str::to_owned);
         for (number, host) in plain.chain(spelt).chain(local).enumerate() {
             let location = format!("http://{host}:8080/latest/meta-data/");

@@ -26,10 +26,13 @@ fn without_end(number: usize) -> Script {
         1 => Script::default().send(format!("{head}\r\n{begun}")).endless(comment),
         2 => {
             let chunk = [format!("{:x}\r\n", comment.len()).as_bytes(), &comment, b"\r\n"].concat();
-            let head = format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{begun}\r\n", begun.len());
+            let head =
+                format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{begun}\r\n", begun.len());
             Script::default().send(head).endless(chunk)
         }
-        _ => Script::default().send(format!("{head}\r\n{begun}")).drip(comment, Duration::from_millis(250)),
+        _ => Script::default()
+            .send(format!("{head}\r\n{begun}"))
+            .drip(comment, Duration::from_millis(250)),
     }
 }
 
@@ -74,7 +77,8 @@ fn ask_at_once(serve: &Serve, origin: &Origin, names: &[String]) -> Vec<(u16, St
             .iter()
             .map(|name| {
                 scope.spawn(move || {
-                    let response = Client::connect(serve.address()).get(&origin.named(name, "/private/a"));
+                    let response =
+                        Client::connect(serve.address()).get(&origin.named(name, "/private/a"));
                     (response.status(), response.reason())
                 })
             })
@@ -159,7 +163,8 @@ fn outlives_all_of_them_together(settings: &str) {
                 for number in (part..count).step_by(8) {
                     let number = u32::try_from(number).expect("a few millions at most");
                     let address = Ipv4Addr::from_bits(0x7f01_0000 + number);
-                    let answer = crawler.get(&site.url_at(address, "/private/a")).expect("an answer");
+                    let answer =
+                        crawler.get(&site.url_at(address, "/private/a")).expect("an answer");
                     assert!([403, 503].contains(&answer.status), "{answer:?}");
                 }
             });
@@ -176,7 +181,9 @@ fn outlives_all_of_them_together(settings: &str) {
 
     // One more than it has room for is told so; those who have it go on.
     let held: Vec<_> = (0..64).map(|_| Client::connect(serve.address())).collect();
-    until("it is full", || Client::connect(serve.address()).get(&site.url("/private/a")).status() == 503);
+    until("it is full", || {
+        Client::connect(serve.address()).get(&site.url("/private/a")).status() == 503
+    });
     drop(held);
     until("it serves again", || serve.get(&site.url("/private/a")).status == 403);
     serve.stop();

@@ -74,7 +74,7 @@ const SOUND: [&str; 5] = [
 /// Octets that some parser takes for something else.
 const ODD: &[u8] = b"\r\n\t \0:;,\x0b\x0c\x7f\x80\xa0\xff+-_%/\\@#?09aFxX";
 
-/// Numbers that follow from the first (Steele, Lea, Flood: SplitMix).
+/// ShardedCounters that follow from the first (Steele, Lea, Flood: SplitMix).
 struct Draw(u64);
 
 impl Draw {
@@ -149,7 +149,8 @@ fn f20_no_request_whatever_is_ambiguous_to_an_origin() {
             scope.spawn(move || {
                 for number in (part..count).step_by(CLIENTS) {
                     let mut draw = Draw((seed as u64) << 32 | number as u64);
-                    let octets = if number % 3 == 0 { mutated(&mut draw) } else { random(&mut draw) };
+                    let octets =
+                        if number % 3 == 0 { mutated(&mut draw) } else { random(&mut draw) };
                     let mut client = Client::connect(serve.address());
                     // It may have been refused before its end.
                     let _ = client.try_send(filled_in(&octets, authority));
@@ -173,8 +174,10 @@ fn f20_no_request_whatever_is_ambiguous_to_an_origin() {
 #[track_caller]
 fn assert_strict(request: &Received, authority: &str) {
     let head = &request.head;
-    let lines: Vec<&str> = head.strip_suffix("\r\n\r\n").expect("a whole head").split("\r\n").collect();
-    let controls = |line: &str| line.bytes().any(|octet| octet < b' ' && octet != b'\t' || octet == 0x7f);
+    let lines: Vec<&str> =
+        head.strip_suffix("\r\n\r\n").expect("a whole head").split("\r\n").collect();
+    let controls =
+        |line: &str| line.bytes().any(|octet| octet < b' ' && octet != b'\t' || octet == 0x7f);
     assert!(!lines.iter().any(|line| controls(line)), "{head:?}");
     let words: Vec<&str> = lines[0].split(' ').collect();
     let [method, target, "HTTP/1.1"] = words[..] else { panic!("{head:?}") };
@@ -187,9 +190,13 @@ fn assert_strict(request: &Received, authority: &str) {
         assert!(name.is_some_and(is_token), "{head:?}");
     }
     assert_eq!(request.fields("host"), [authority], "{head:?}");
-    let (lengths, codings) = (request.fields("content-length"), request.fields("transfer-encoding"));
+    let (lengths, codings) =
+        (request.fields("content-length"), request.fields("transfer-encoding"));
     assert!(lengths.len() + codings.len() <= 1, "{head:?}");
-    assert!(lengths.iter().all(|length| length.bytes().all(|octet| octet.is_ascii_digit())), "{head:?}");
+    assert!(
+        lengths.iter().all(|length| length.bytes().all(|octet| octet.is_ascii_digit())),
+        "{head:?}"
+    );
     assert!(codings.iter().all(|coding| *coding == "chunked"), "{head:?}");
 }
 

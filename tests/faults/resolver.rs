@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
 use crate::processes::until;
 use crate::world::names::{Names, name};
@@ -80,7 +80,8 @@ fn f11_whatever_a_name_server_says_is_bounded() {
         let host = name(&["fleeting"], &[PUBLIC]);
         (0..10).for_each(|_| assert_eq!(get(&host).status(), 200));
         assert_eq!(names.asked(&host), 2);
-        let found: HashSet<IpAddr> = everywhere.take_contacts().iter().map(|contact| contact.to).collect();
+        let found: HashSet<IpAddr> =
+            everywhere.take_contacts().iter().map(|contact| contact.to).collect();
         assert!(found.len() <= 2, "one of a thousand was taken: {found:?}");
         // A thousand ways into the network are none.
         let inward = get(&name(&["thousand"], &["10.0.0.0"]));

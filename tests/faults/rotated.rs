@@ -31,7 +31,8 @@ fn f15_a_log_that_is_moved_away_under_load_loses_and_doubles_nothing() {
                 scope.spawn(move || {
                     let mut ids = Vec::new();
                     while !over.load(Ordering::SeqCst) {
-                        let answer = crawler.get(&format!("{url}/{}", ids.len())).expect("an answer");
+                        let answer =
+                            crawler.get(&format!("{url}/{}", ids.len())).expect("an answer");
                         ids.push(answer.record.expect("a record"));
                         answered.fetch_add(1, Ordering::SeqCst);
                     }
@@ -42,7 +43,8 @@ fn f15_a_log_that_is_moved_away_under_load_loses_and_doubles_nothing() {
         for number in 0..scale("COURTESY_TEST_ROTATIONS", 20) {
             let enough = answered.load(Ordering::SeqCst) + DENIALS;
             until("there is load", || answered.load(Ordering::SeqCst) >= enough);
-            fs::rename(&file, moved.join(format!("denials-{number:06}.jsonl"))).expect("a log to be moved");
+            fs::rename(&file, moved.join(format!("denials-{number:06}.jsonl")))
+                .expect("a log to be moved");
             serve.signal("HUP");
             until("there is another file", || file.exists());
         }

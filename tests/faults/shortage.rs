@@ -58,7 +58,8 @@ impl WithoutDescriptors {
     /// Waits until the connections of former requests are closed: those descriptors are free then.
     fn begin(proxy: &Proxy, at_rest: usize) -> Self {
         until("no more than at rest are in use", || descriptors(proxy).len() <= at_rest);
-        let pid = Pid::from_raw(proxy.serve().id().try_into().expect("a number")).expect("a process");
+        let pid =
+            Pid::from_raw(proxy.serve().id().try_into().expect("a number")).expect("a process");
         let used = descriptors(proxy);
         // The limit is on the number of a descriptor.
         let first_free = (0..).find(|number| !used.contains(number));
@@ -115,10 +116,12 @@ fn f24_a_missing_route_is_not_held_against_a_site() {
 fn f24_without_a_port_of_its_own_it_says_nothing_of_a_site() {
     inside("shortage::f24_without_a_port_of_its_own_it_says_nothing_of_a_site", || {
         let proxy = Proxy::start(NONE_KEPT, Everywhere::start().ca());
-        fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003").expect("a setting of this world");
+        fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003")
+            .expect("a setting of this world");
         let site: SocketAddr = (Ipv4Addr::new(8, 8, 8, 8), 80).into();
         let take_all = || {
-            let taken: Vec<_> = std::iter::from_fn(|| TcpStream::connect(site).ok()).take(10).collect();
+            let taken: Vec<_> =
+                std::iter::from_fn(|| TcpStream::connect(site).ok()).take(10).collect();
             assert!((1..10).contains(&taken.len()), "{}", taken.len());
             // They leave nothing behind that would keep the port.
             taken.iter().for_each(|stream| {
@@ -163,40 +166,49 @@ fn f24_without_descriptors_it_says_nothing_of_a_site_or_a_name() {
 
 #[test]
 fn f23_f24_silent_names_are_not_held_against_those_that_wait_for_a_look_up() {
-    inside("shortage::f23_f24_silent_names_are_not_held_against_those_that_wait_for_a_look_up", || {
-        let names = Names::start();
-        let settings = "[robots]\nfetch_timeout = \"1s\"\nbusy_fetch_timeout = \"1s\"\n\
+    inside(
+        "shortage::f23_f24_silent_names_are_not_held_against_those_that_wait_for_a_look_up",
+        || {
+            let names = Names::start();
+            let settings = "[robots]\nfetch_timeout = \"1s\"\nbusy_fetch_timeout = \"1s\"\n\
                         [egress]\nmax_lookups = 8";
-        let proxy = Proxy::start(settings, Everywhere::start().ca());
-        let silent: Vec<_> = (0..40).map(|number| name(&["silent", &format!("n{number}")], &[])).collect();
-        let from = |client: u8| Client::connect_from(Ipv4Addr::new(127, 0, 0, client), proxy.address());
-        thread::scope(|scope| {
-            let attack: Vec<_> = silent
-                .iter()
-                .map(|host| scope.spawn(move || ask(&mut from(2), &format!("http://{host}/"))))
-                .collect();
-            until("seven are asked for", || silent.iter().filter(|host| names.asked(host) > 0).count() == 7);
-            // One place is kept from it, so others' names are looked up.
-            for number in 0..5 {
-                let host = name(&[&format!("n{number}")], &[PUBLIC]);
-                assert_eq!(ask(&mut from(3), &format!("http://{host}/")).status(), 200);
-            }
-            // Its own wait, and are not said to be unreachable for that.
-            let waits = format!("http://{}/", name(&["waits"], &[PUBLIC]));
-            assert_undecided(&ask(&mut from(2), &waits), "");
-            assert_eq!(ask(&mut from(3), &waits).status(), 200, "nothing was kept of it");
-            attack.into_iter().for_each(|request| drop(request.join()));
-        });
-        let asked = silent.iter().filter(|host| names.asked(host) > 0).count();
-        assert_eq!(asked, 7, "silent look-ups keep their places until the system gives up");
-        drop(proxy);
-    });
+            let proxy = Proxy::start(settings, Everywhere::start().ca());
+            let silent: Vec<_> =
+                (0..40).map(|number| name(&["silent", &format!("n{number}")], &[])).collect();
+            let from = |client: u8| {
+                Client::connect_from(Ipv4Addr::new(127, 0, 0, client), proxy.address())
+            };
+            thread::scope(|scope| {
+                let attack: Vec<_> = silent
+                    .iter()
+                    .map(|host| scope.spawn(move || ask(&mut from(2), &format!("http://{host}/"))))
+                    .collect();
+                until("seven are asked for", || {
+                    silent.iter().filter(|host| names.asked(host) > 0).count() == 7
+                });
+                // One place is kept from it, so others' names are looked up.
+                for number in 0..5 {
+                    let host = name(&[&format!("n{number}")], &[PUBLIC]);
+                    assert_eq!(ask(&mut from(3), &format!("http://{host}/")).status(), 200);
+                }
+                // Its own wait, and are not said to be unreachable for that.
+                let waits = format!("http://{}/", name(&["waits"], &[PUBLIC]));
+                assert_undecided(&ask(&mut from(2), &waits), "");
+                assert_eq!(ask(&mut from(3), &waits).status(), 200, "nothing was kept of it");
+                attack.into_iter().for_each(|request| drop(request.join()));
+            });
+            let asked = silent.iter().filter(|host| names.asked(host) > 0).count();
+            assert_eq!(asked, 7, "silent look-ups keep their places until the system gives up");
+            drop(proxy);
+        },
+    );
 }
 
 /// Sockets of this world that wait for the answer of `port` to their first segment.
 fn connecting(port: u16) -> usize {
     const SYN_SENT: &str = "02";
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).expect("a table"));
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).expect("a table"));
     let lines = tables.iter().flat_map(|table| table.lines().skip(1));
     let to = format!(":{port:04X}");
     lines
@@ -214,7 +226,9 @@ fn f25_a_name_with_many_silent_addresses_costs_few_sockets() {
         Names::start();
         // Its queue is full, so that it answers no first segment.
         let silent = Socket::new(Domain::IPV6, Type::STREAM, None).expect("a socket");
-        silent.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, 81)).into()).expect("a port of this world");
+        silent
+            .bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, 81)).into())
+            .expect("a port of this world");
         silent.listen(0).expect("a listener");
         let _first = TcpStream::connect((Ipv4Addr::LOCALHOST, 81)).expect("there is room for one");
         let proxy = Proxy::start("[egress]\nconnect_timeout = \"4s\"", Everywhere::start().ca());
@@ -239,6 +253,9 @@ fn f25_a_name_with_many_silent_addresses_costs_few_sockets() {
                 assert_eq!(response.reason(), "robots_unreachable", "that is what the site does");
             }
         });
-        assert!((2 * REQUESTS..=3 * REQUESTS).contains(&most), "{most} at once for {REQUESTS} requests");
+        assert!(
+            (2 * REQUESTS..=3 * REQUESTS).contains(&most),
+            "{most} at once for {REQUESTS} requests"
+        );
     });
 }

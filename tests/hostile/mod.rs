@@ -46,9 +46,21 @@ fn searches() -> Vec<Shape> {
         one("short words", |_, words| format!("*{}aa", words.next(6)), ab()),
         one("words of 64", |_, words| format!("*{}{}aa", "ab".repeat(27), words.next(8)), ab()),
         one("words of 1,000", |_, words| format!("*{}{}aa", "ab".repeat(495), words.next(8)), ab()),
-        one("words of 8,000, the last octet wrong", |_, _| format!("*{}aa", "ab".repeat(4_000)), ab()),
-        one("the first octet wrong", |_, words| format!("*aa{}{}", words.next(8), "ab".repeat(8)), ab()),
-        one("random words in a random path", |_, words| format!("*{}", words.next(40)), rooted(&random)),
+        one(
+            "words of 8,000, the last octet wrong",
+            |_, _| format!("*{}aa", "ab".repeat(4_000)),
+            ab(),
+        ),
+        one(
+            "the first octet wrong",
+            |_, words| format!("*aa{}{}", words.next(8), "ab".repeat(8)),
+            ab(),
+        ),
+        one(
+            "random words in a random path",
+            |_, words| format!("*{}", words.next(40)),
+            rooted(&random),
+        ),
         one(
             "random words, anchored",
             |_, words| format!("*{}ab$", words.next(12)),
@@ -68,7 +80,11 @@ fn orders() -> Vec<Shape> {
     let ab = || path("ab");
     let halves = || rooted(&("b".repeat(PATH_OCTETS / 2) + &"a".repeat(PATH_OCTETS / 2)));
     vec![
-        one("a short word first", |_, words| format!("*a*{}{}aa", "ab".repeat(4), words.next(8)), ab()),
+        one(
+            "a short word first",
+            |_, words| format!("*a*{}{}aa", "ab".repeat(4), words.next(8)),
+            ab(),
+        ),
         one(
             "the second word first",
             |n, _| format!("*{}*{}", "a".repeat(n % 40 + 1), "b".repeat(n % 37 + 1)),
@@ -82,7 +98,11 @@ fn orders() -> Vec<Shape> {
         one("a word a star", |n, _| format!("/{}b{n}", "*a*b".repeat(200)), ab()),
         one("stars without end", |_, _| format!("/{}bb", "*ab".repeat(2_000)), ab()),
         one("the end is another", |n, _| format!("*ab*{}aa$", "ba".repeat(n % 9)), ab()),
-        one("one short word for all", |_, words| format!("*a*b*{}{}aa", "ab".repeat(3), words.next(8)), ab()),
+        one(
+            "one short word for all",
+            |_, words| format!("*a*b*{}{}aa", "ab".repeat(3), words.next(8)),
+            ab(),
+        ),
     ]
 }
 
@@ -133,7 +153,11 @@ fn prefixes() -> Vec<Shape> {
             |n, _| format!("/{}c", "a".repeat(n % 900)),
             path(&("a".repeat(899) + "b")),
         ),
-        one("dot segments", |_, words| format!("*{}/{}aa", "ab".repeat(4), words.next(8)), path("ab/./")),
+        one(
+            "dot segments",
+            |_, words| format!("*{}/{}aa", "ab".repeat(4), words.next(8)),
+            path("ab/./"),
+        ),
     ]
 }
 

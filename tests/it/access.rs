@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
 use courtesy::config::ProfileName;
+use courtesy::runtime::clock::monotonic;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -115,7 +115,8 @@ fn the_redirects_are_followed_and_no_other_status_with_a_location() {
     let codes: Vec<u16> = (200..=599).collect();
     let mut origin = Origin::start().on("/elsewhere", ok(RULES));
     for code in &codes {
-        origin = origin.on(&format!("s{code}/robots.txt"), status(*code, "Location: /elsewhere\r\n"));
+        origin =
+            origin.on(&format!("s{code}/robots.txt"), status(*code, "Location: /elsewhere\r\n"));
     }
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -129,7 +130,11 @@ fn the_redirects_are_followed_and_no_other_status_with_a_location() {
             400..=499 => Unavailable,
             _ => Unreachable,
         };
-        assert_eq!(verdict(&mut client, &origin.named(&format!("s{code}"), "")), expected, "{code}");
+        assert_eq!(
+            verdict(&mut client, &origin.named(&format!("s{code}"), "")),
+            expected,
+            "{code}"
+        );
     }
     assert_eq!(origin.count("/elsewhere"), 5);
 }
@@ -169,11 +174,23 @@ fn other_profiles_take_some_statuses_otherwise() {
         ),
         (
             ProfileName::Conservative,
-            [(401, AccessDenied), (403, AccessDenied), (404, Unavailable), (429, Unreachable), (200, Rules)],
+            [
+                (401, AccessDenied),
+                (403, AccessDenied),
+                (404, Unavailable),
+                (429, Unreachable),
+                (200, Rules),
+            ],
         ),
         (
             ProfileName::Archival,
-            [(401, Unavailable), (404, Unavailable), (429, Unavailable), (503, Unavailable), (200, Rules)],
+            [
+                (401, Unavailable),
+                (404, Unavailable),
+                (429, Unavailable),
+                (503, Unavailable),
+                (200, Rules),
+            ],
         ),
     ] {
         let mut origin = Origin::start();
@@ -210,10 +227,22 @@ fn f6_a_file_may_come_in_any_framing() {
         &RULES[1..]
     );
     check([
-        ("HTTP/1.0, to the end".into(), raw(format!("HTTP/1.0 200 OK\r\n\r\n{RULES}")).close(), Rules),
-        ("HTTP/1.1, to the end".into(), raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).close(), Rules),
+        (
+            "HTTP/1.0, to the end".into(),
+            raw(format!("HTTP/1.0 200 OK\r\n\r\n{RULES}")).close(),
+            Rules,
+        ),
+        (
+            "HTTP/1.1, to the end".into(),
+            raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).close(),
+            Rules,
+        ),
         ("chunked".into(), raw(chunked), Rules),
-        ("octet by octet".into(), Script::default().drip(answer(200, "", RULES), Duration::ZERO), Rules),
+        (
+            "octet by octet".into(),
+            Script::default().drip(answer(200, "", RULES), Duration::ZERO),
+            Rules,
+        ),
         (
             "a page of HTML is a file without rules".into(),
             ok_with("Content-Type: text/html\r\n", "<html>"),
@@ -234,7 +263,8 @@ fn f6_a_file_may_come_in_any_framing() {
 fn an_origin_that_cannot_be_reached_is_denied() {
     let (_held, refusing) = refusing();
     let origin = Origin::start();
-    let proxy = Proxy::with(|settings| settings.egress.connect_timeout = Duration::from_millis(300));
+    let proxy =
+        Proxy::with(|settings| settings.egress.connect_timeout = Duration::from_millis(300));
     let mut client = proxy.client();
     for base in [
         format!("http://{refusing}"),
@@ -258,32 +288,50 @@ fn f6_an_answer_that_is_no_http_is_unreachable() {
         ("closed in the head", raw("HTTP/1.1 200 OK\r\nContent-").close()),
         ("reset in the body", raw(format!("{head}Content-Length: 100\r\n\r\n{RULES}")).reset()),
         ("reset in a body without length", raw(format!("{head}\r\n{RULES}")).reset()),
-        ("a longer length than there is", raw(format!("{head}Content-Length: 1000\r\n\r\n{RULES}")).close()),
-        ("a length that is no number", raw(format!("{head}Content-Length: x\r\n\r\n{RULES}")).close()),
-        ("a negative length", raw(format!("{head}Content-Length: -1\r\n\r\n{RULES}")).close()),
-        ("two lengths", raw(format!("{head}Content-Length: 1\r\nContent-Length: 29\r\n\r\n{RULES}")).close()),
         (
-            "no chunk size",
-            raw(format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n{RULES}\r\n0\r\n\r\n")).close(),
+            "a longer length than there is",
+            raw(format!("{head}Content-Length: 1000\r\n\r\n{RULES}")).close(),
         ),
         (
-            "too large a chunk size",
-            raw(format!("{head}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{RULES}\r\n0\r\n\r\n"))
+            "a length that is no number",
+            raw(format!("{head}Content-Length: x\r\n\r\n{RULES}")).close(),
+        ),
+        ("a negative length", raw(format!("{head}Content-Length: -1\r\n\r\n{RULES}")).close()),
+        (
+            "two lengths",
+            raw(format!("{head}Content-Length: 1\r\nContent-Length: 29\r\n\r\n{RULES}")).close(),
+        ),
+        (
+            "no chunk size",
+            raw(format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n{RULES}\r\n0\r\n\r\n"))
                 .close(),
         ),
         (
+            "too large a chunk size",
+            raw(format!(
+                "{head}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{RULES}\r\n0\r\n\r\n"
+            ))
+            .close(),
+        ),
+        (
             "a chunk without its end",
-            raw(format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\n{RULES}\r\n0\r\n\r\n")).close(),
+            raw(format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\n{RULES}\r\n0\r\n\r\n"))
+                .close(),
         ),
         (
             "no last chunk",
-            raw(format!("{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{RULES}\r\n", RULES.len())).close(),
+            raw(format!(
+                "{head}Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{RULES}\r\n",
+                RULES.len()
+            ))
+            .close(),
         ),
         ("garbage", raw(b"\x00\xff\x16garbage\r\n\r\n").close()),
         ("no status", raw("HTTP/1.1 OK\r\n\r\n").close()),
         (
             "another version",
-            raw(format!("HTTP/2.0 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}", RULES.len())).close(),
+            raw(format!("HTTP/2.0 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}", RULES.len()))
+                .close(),
         ),
         ("HTTP/0.9", raw(RULES).close()),
         ("too long a field", raw(long_field)),
@@ -318,8 +366,16 @@ fn f5_a_file_that_breaks_off_at_any_octet_allows_nothing() {
     let mut cases = Vec::new();
     for (framing, whole) in [("length", with_length), ("chunked", chunked), ("gzip", gzipped)] {
         for cut in 0..whole.len() {
-            cases.push((format!("{framing} closed after {cut}"), raw(&whole[..cut]).close(), Unreachable));
-            cases.push((format!("{framing} reset after {cut}"), raw(&whole[..cut]).reset(), Unreachable));
+            cases.push((
+                format!("{framing} closed after {cut}"),
+                raw(&whole[..cut]).close(),
+                Unreachable,
+            ));
+            cases.push((
+                format!("{framing} reset after {cut}"),
+                raw(&whole[..cut]).reset(),
+                Unreachable,
+            ));
         }
         cases.push((format!("{framing} whole"), raw(&whole).close(), Rules));
     }
@@ -333,9 +389,13 @@ fn f1_a_file_that_comes_too_slowly_is_unreachable_by_the_deadline() {
     for (name, script) in [
         (
             "a dripping body",
-            raw(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", long.len())).drip(&long, pause),
+            raw(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", long.len()))
+                .drip(&long, pause),
         ),
-        ("a dripping head", Script::default().drip(answer(200, &"X: y\r\n".repeat(90), RULES), pause)),
+        (
+            "a dripping head",
+            Script::default().drip(answer(200, &"X: y\r\n".repeat(90), RULES), pause),
+        ),
         ("nothing at all", Script::default().hold()),
         ("nothing after the head", raw("HTTP/1.1 200 OK\r\nContent-Length: 29\r\n\r\n").hold()),
         (
@@ -349,12 +409,20 @@ fn f1_a_file_that_comes_too_slowly_is_unreachable_by_the_deadline() {
         ),
     ] {
         let origin = Origin::start().on("/robots.txt", script);
-        let proxy = Proxy::with(|settings| settings.robots.fetch_timeout = Duration::from_millis(300));
+        let proxy =
+            Proxy::with(|settings| settings.robots.fetch_timeout = Duration::from_millis(300));
         let begin = monotonic();
         let response = proxy.get(&origin.url("/yes"));
-        assert_eq!((response.status(), response.reason().as_str()), (403, "robots_unreachable"), "{name}");
+        assert_eq!(
+            (response.status(), response.reason().as_str()),
+            (403, "robots_unreachable"),
+            "{name}"
+        );
         let took = begin.elapsed();
-        assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(1800), "{name}: {took:?}");
+        assert!(
+            took >= Duration::from_millis(300) && took < Duration::from_millis(1800),
+            "{name}: {took:?}"
+        );
         origin.wait_until("the proxy has left", |log| log.abandoned == 1);
         assert_eq!(origin.request_lines(), ["GET /robots.txt"], "{name}");
     }
@@ -363,7 +431,8 @@ fn f1_a_file_that_comes_too_slowly_is_unreachable_by_the_deadline() {
 #[test]
 fn f4_a_chain_of_slow_redirects_has_one_deadline() {
     let slow = |to: &str| {
-        Script::default().drip(answer(302, &format!("Location: {to}\r\n"), ""), Duration::from_millis(3))
+        Script::default()
+            .drip(answer(302, &format!("Location: {to}\r\n"), ""), Duration::from_millis(3))
     };
     let origin = Origin::start()
         .on("/robots.txt", slow("/1"))
@@ -384,12 +453,15 @@ fn f2_a_file_without_end_costs_its_first_part_only() {
     let begin = format!("{RULES}#");
     let comment = vec![b'x'; 64 * 1024];
     let chunk = [format!("{:x}\r\n", comment.len()).as_bytes(), &comment, b"\r\n"].concat();
-    let chunked =
-        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{begin}\r\n", begin.len());
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{begin}\r\n",
+        begin.len()
+    );
     for (name, script) in [
         (
             "of 100 MB",
-            raw(format!("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n{begin}")).endless(&comment),
+            raw(format!("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n{begin}"))
+                .endless(&comment),
         ),
         ("without length", raw(format!("HTTP/1.1 200 OK\r\n\r\n{begin}")).endless(&comment)),
         ("in chunks", raw(chunked).endless(chunk)),

@@ -27,10 +27,14 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
     let mut lines = lines.lines().peekable();
     while let Some(help) = lines.next() {
-        let (family, about) = help.strip_prefix("# HELP ").and_then(|it| it.split_once(' ')).expect(help);
+        let (family, about) =
+            help.strip_prefix("# HELP ").and_then(|it| it.split_once(' ')).expect(help);
         assert!(about.len() > 10 && about.ends_with('.'), "{help}");
         assert!(families.insert(family), "{family} comes twice");
-        let kind = lines.next().and_then(|it| it.strip_prefix(&format!("# TYPE {family} "))).expect(family);
+        let kind = lines
+            .next()
+            .and_then(|it| it.strip_prefix(&format!("# TYPE {family} ")))
+            .expect(family);
         if let Some(unit) = lines.next_if(|line| line.starts_with("# UNIT ")) {
             let unit = unit.strip_prefix(&format!("# UNIT {family} ")).expect(unit);
             assert!(family.ends_with(&format!("_{unit}")), "{family} in {unit}");
@@ -55,7 +59,8 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
 #[track_caller]
 pub fn metrics(proxy: &Proxy) -> BTreeMap<String, f64> {
     let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
-    let response = ask(proxy, &format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {accept}"));
+    let response =
+        ask(proxy, &format!("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: {accept}"));
     assert_eq!(response.status(), 200);
     let kind = response.field("content-type");
     assert_eq!(kind, Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
@@ -64,8 +69,8 @@ pub fn metrics(proxy: &Proxy) -> BTreeMap<String, f64> {
 
 #[test]
 fn the_metrics_are_those_of_the_traffic() {
-    let origin =
-        Origin::with_robots("User-agent: *\nDisallow: /private/\n").on("/broken", Script::default().close());
+    let origin = Origin::with_robots("User-agent: *\nDisallow: /private/\n")
+        .on("/broken", Script::default().close());
     let down = Origin::start().on("/robots.txt", Script::default().send(answer(500, "", "")));
     let proxy = Proxy::start();
     let before = metrics(&proxy);
@@ -119,10 +124,15 @@ fn the_metrics_are_those_of_the_traffic() {
     let endless = "courtesy_request_duration_seconds_bucket{le=\"+Inf\",phase=\"total\"}";
     assert_eq!(after[endless], 8.0);
     assert_eq!(after["courtesy_audit_written_bytes_total"], log_octets(&proxy));
-    assert_eq!((after["courtesy_store_loads_total"], after["courtesy_store_load_hits_total"]), (2.0, 0.0));
+    assert_eq!(
+        (after["courtesy_store_loads_total"], after["courtesy_store_load_hits_total"]),
+        (2.0, 0.0)
+    );
     until("both origins are in the store", || metrics(&proxy)["courtesy_store_entries"] == 2.0);
     let kept = metrics(&proxy);
-    assert!(kept["courtesy_store_writes_total"] >= 2.0 && kept["courtesy_store_content_bytes"] > 0.0);
+    assert!(
+        kept["courtesy_store_writes_total"] >= 2.0 && kept["courtesy_store_content_bytes"] > 0.0
+    );
     assert!(kept["courtesy_store_file_bytes"] > kept["courtesy_store_content_bytes"]);
     let version = format!("courtesy_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
     assert_eq!(after[&version], 1.0);
@@ -136,11 +146,14 @@ fn log_octets(proxy: &Proxy) -> f64 {
 
 #[test]
 fn a_request_under_way_is_counted_as_that() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     assert_eq!(metrics(&proxy)["courtesy_requests_under_way"], 1.0);
     origin.release();
     client.read();
@@ -151,22 +164,31 @@ fn a_request_under_way_is_counted_as_that() {
 
 #[test]
 fn a_proxy_that_drains_lives_and_is_not_ready() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let mut proxy = Proxy::start();
-    assert_eq!((proxy.admin("/healthz").text().as_str(), proxy.admin("/readyz").status()), ("ok\n", 200));
+    assert_eq!(
+        (proxy.admin("/healthz").text().as_str(), proxy.admin("/readyz").status()),
+        ("ok\n", 200)
+    );
     let ready = proxy.admin("/readyz").json();
     assert_eq!(ready, serde_json::json!({ "status": "ready", "reasons": [] }));
 
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     let admin = proxy.admin_address();
     let get = |path: &str| Client::connect(admin).get(&format!("http://{admin}{path}"));
     thread::scope(|scope| {
         let stopping = scope.spawn(|| proxy.stop());
         until("it says so", || get("/readyz").status() == 503);
         let told = get("/readyz").json();
-        assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"not_ready".into(), &"server".into()));
+        assert_eq!(
+            (&told["status"], &told["reasons"][0]["part"]),
+            (&"not_ready".into(), &"server".into())
+        );
         assert_eq!(get("/healthz").status(), 200);
         origin.release();
         client.read();
@@ -187,11 +209,17 @@ fn a_log_that_cannot_be_written_is_not_ready_until_it_can() {
     let response = proxy.admin("/readyz");
     assert_eq!(response.status(), 503);
     let told = response.json();
-    assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"not_ready".into(), &"audit".into()));
+    assert_eq!(
+        (&told["status"], &told["reasons"][0]["part"]),
+        (&"not_ready".into(), &"audit".into())
+    );
     let problem = told["reasons"][0]["problem"].as_str().unwrap();
     assert!(problem.contains("No space left on device"), "{problem}");
     let failing = metrics(&proxy);
-    assert_eq!((failing["courtesy_audit_failing"], failing["courtesy_audit_lost_total"]), (1.0, 1.0));
+    assert_eq!(
+        (failing["courtesy_audit_failing"], failing["courtesy_audit_lost_total"]),
+        (1.0, 1.0)
+    );
     assert!(failing["courtesy_audit_errors_total"] >= 1.0);
 
     std::fs::remove_file(proxy.audit_dir().join(FILE_NAME)).expect("the link");
@@ -224,10 +252,14 @@ fn nobody_else_is_answered() {
     let proxy = Proxy::start();
     let rebound = ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: evil.example");
     assert_eq!((rebound.status(), rebound.text().contains("courtesy_")), (421, false));
-    assert_eq!(ask(&proxy, "GET http://evil.example/metrics HTTP/1.1\r\nHost: 127.0.0.1").status(), 421);
+    assert_eq!(
+        ask(&proxy, "GET http://evil.example/metrics HTTP/1.1\r\nHost: 127.0.0.1").status(),
+        421
+    );
     assert_eq!(ask(&proxy, "GET /metrics HTTP/1.1").status(), 400);
     assert_eq!(ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: a\r\nHost: localhost").status(), 400);
-    let own = ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example");
+    let own =
+        ask(&proxy, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example");
     assert_eq!((own.status(), own.field("access-control-allow-origin")), (200, None));
     assert_eq!(own.field("cache-control"), Some("no-store"));
 }
@@ -242,7 +274,8 @@ fn there_are_these_pages_and_they_are_read_only() {
         let head = ask(&proxy, &format!("HEAD {path} HTTP/1.1\r\nHost: 127.0.0.1"));
         assert_eq!((head.status(), head.body.len()), (200, 0), "{path}");
         assert_ne!(head.field("content-length"), Some("0"), "{path}");
-        let post = ask(&proxy, &format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0"));
+        let post =
+            ask(&proxy, &format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0"));
         assert_eq!((post.status(), post.field("allow")), (405, Some("GET, HEAD")), "{path}");
     }
 }
@@ -285,7 +318,8 @@ fn with_token() -> Proxy {
     Proxy::with(|settings| {
         let file = settings.state_dir.join("admin.token");
         std::fs::write(&file, format!("{TOKEN}\n")).expect("a file");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))
+            .expect("it is ours");
         settings.admin.token_file = Some(file);
     })
 }
@@ -293,8 +327,9 @@ fn with_token() -> Proxy {
 #[test]
 fn who_has_no_token_learns_that_it_lives_and_whether_it_is_ready() {
     let proxy = with_token();
-    let asked =
-        |path: &str, field: &str| ask(&proxy, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1{field}"));
+    let asked = |path: &str, field: &str| {
+        ask(&proxy, &format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1{field}"))
+    };
     for path in ["/metrics", "/version", "/config"] {
         for field in ["", "\r\nAuthorization: Bearer correct-horse-battery-stapler"] {
             let stranger = asked(path, field);
@@ -304,7 +339,11 @@ fn who_has_no_token_learns_that_it_lives_and_whether_it_is_ready() {
             );
             assert!(!stranger.text().contains("courtesy_"), "{path}");
         }
-        assert_eq!(asked(path, &format!("\r\nAuthorization: Bearer {TOKEN}")).status(), 200, "{path}");
+        assert_eq!(
+            asked(path, &format!("\r\nAuthorization: Bearer {TOKEN}")).status(),
+            200,
+            "{path}"
+        );
     }
     assert_eq!(asked("/healthz", "").text(), "ok\n");
     assert_eq!(asked("/readyz?verbose", "").json(), serde_json::json!({ "status": "ready" }));
@@ -318,8 +357,9 @@ fn with_the_token_any_name_will_do_and_without_it_none_does() {
     let proxy = with_token();
     let rebound = ask(&proxy, "GET /healthz HTTP/1.1\r\nHost: evil.example");
     assert_eq!(rebound.status(), 421);
-    let head =
-        format!("GET /metrics HTTP/1.1\r\nHost: courtesy.crawlers.svc\r\nAuthorization: Bearer {TOKEN}");
+    let head = format!(
+        "GET /metrics HTTP/1.1\r\nHost: courtesy.crawlers.svc\r\nAuthorization: Bearer {TOKEN}"
+    );
     assert_eq!(ask(&proxy, &head).status(), 200);
 }
 
@@ -334,11 +374,18 @@ fn verbose_readiness_lists_what_was_looked_at() {
     // The test's CA is made for ten years at the most.
     proxy.clock.advance(std::time::Duration::from_hours(24 * 365 * 50));
     let told = proxy.admin("/readyz?verbose").json();
-    assert_eq!((&told["status"], &told["reasons"][0]["part"]), (&"degraded".into(), &"ca".into()), "{told}");
+    assert_eq!(
+        (&told["status"], &told["reasons"][0]["part"]),
+        (&"degraded".into(), &"ca".into()),
+        "{told}"
+    );
 }
 
 #[test]
 fn the_version_is_that_of_the_binary() {
     let told = Proxy::start().admin("/version").json();
-    assert_eq!(told, serde_json::json!({ "name": "courtesy", "version": env!("CARGO_PKG_VERSION") }));
+    assert_eq!(
+        told,
+        serde_json::json!({ "name": "courtesy", "version": env!("CARGO_PKG_VERSION") })
+    );
 }

@@ -26,8 +26,9 @@ fn a3_of_two_agents_none_is_judged_and_none_is_sent() {
     let (plain, secure) = (Origin::start().robots(RULES), Origin::secure().robots(RULES));
     let proxy = Proxy::before(&[&plain, &secure], |_| {});
     for fields in two_agents() {
-        let head =
-            |target: &str, host: &str| format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+        let head = |target: &str, host: &str| {
+            format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")
+        };
         let next = request("GET", &plain.url("/smuggled"), "");
         let to_proxy = head(&plain.url("/page"), &plain.authority()) + &next;
         let inside = head("/page", &secure.authority()) + &next;
@@ -79,7 +80,10 @@ fn c3_connection_strips_nothing_that_is_judged() {
         assert_eq!(proxy.client().send(head(OPEN)).read().status(), 200, "{options}");
         let received = origin.log().requests.last().expect("a request").clone();
         assert_eq!(received.field("user-agent"), Some("OpenBot/1.0"), "{options}");
-        assert!(received.field("via").is_some_and(|via| via.starts_with("1.1 before")), "{options}");
+        assert!(
+            received.field("via").is_some_and(|via| via.starts_with("1.1 before")),
+            "{options}"
+        );
         assert_eq!(proxy.client().send(head(SHUT)).read().status(), 403, "{options}");
         assert_eq!(origin.count("/page"), number + 1, "{options}");
     }
@@ -94,7 +98,10 @@ fn b7_no_trailer_names_another_agent() {
     let fields = format!("{OPEN}Transfer-Encoding: chunked\r\nTrailer: User-Agent, X-Kept\r\n");
     let url = origin.url("/page");
     let mut client = proxy.client();
-    client.send(format!("POST {url} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n{chunked}", origin.authority()));
+    client.send(format!(
+        "POST {url} HTTP/1.1\r\nHost: {}\r\n{fields}\r\n{chunked}",
+        origin.authority()
+    ));
     assert_eq!(client.read_to("POST").status(), 200);
     let received = origin.received("/page");
     assert_eq!(received.field("user-agent"), Some("OpenBot/1.0"));

@@ -79,7 +79,15 @@ struct Served {
 impl Served {
     fn start(state: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_courtesy"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--allow-private", "--state-dir"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--workers",
+                "1",
+                "--allow-private",
+                "--state-dir",
+            ])
             .arg(state)
             .env_clear()
             .env("COURTESY__LOG__FORMAT", "json")

@@ -13,7 +13,8 @@ fn an_upload_that_was_answered_early_still_goes_out_whole() {
     let early = Script::default().send(answer(202, "", "later")).hold().read_body();
     let uploads: Vec<_> =
         (1..=24).map(|number| (format!("/jobs/{number}"), vec![b'x'; number << 18])).collect();
-    let origin = uploads.iter().fold(Origin::start(), |origin, (path, _)| origin.on(path, early.clone()));
+    let origin =
+        uploads.iter().fold(Origin::start(), |origin, (path, _)| origin.on(path, early.clone()));
     let proxy = Proxy::start();
     let answered = answer(202, "", "later").len() * uploads.len();
     std::thread::scope(|scope| {
@@ -42,12 +43,17 @@ fn an_upload_that_was_answered_early_still_goes_out_whole() {
 
 #[test]
 fn d6_a_response_is_passed_on_as_it_comes() {
-    let script =
-        Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst").hold().send("later");
+    let script = Script::default()
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")
+        .hold()
+        .send("later");
     let origin = Origin::start().on("/page", script);
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    assert_eq!(client.ask("GET", &origin.url("/page"), "").read_head().field("content-length"), Some("10"));
+    assert_eq!(
+        client.ask("GET", &origin.url("/page"), "").read_head().field("content-length"),
+        Some("10")
+    );
     assert_eq!(client.read_octets(5), b"first");
     origin.release();
     assert_eq!(client.read_octets(5), b"later");
@@ -57,13 +63,17 @@ fn d6_a_response_is_passed_on_as_it_comes() {
 fn d6_a_request_body_is_passed_on_as_it_comes() {
     let origin = Origin::start().on(
         "/up",
-        Script::default().send("HTTP/1.1 103 Early\r\n\r\n").read_body().send(answer(200, "", "done")),
+        Script::default()
+            .send("HTTP/1.1 103 Early\r\n\r\n")
+            .read_body()
+            .send(answer(200, "", "done")),
     );
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("POST", &origin.url("/up"), "Content-Length: 10\r\n").send("first");
-    origin
-        .wait_until("the head is there", |log| log.requests.iter().any(|it| it.path() == "/up" && !it.whole));
+    origin.wait_until("the head is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/up" && !it.whole)
+    });
     assert_eq!(client.read_head().status(), 103, "the origin speaks while the body is on its way");
     client.send("later");
     assert_eq!(client.read().text(), "done");
@@ -106,8 +116,7 @@ fn d6_an_origin_that_does_not_read_stops_the_client_from_sending() {
 
 #[test]
 fn chunked_bodies_pass_both_ways() {
-    let chunked =
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=\"a\"\r\nabc\r\n0002\r\nde\r\n0\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;ext=\"a\"\r\nabc\r\n0002\r\nde\r\n0\r\n\r\n";
     let origin = Origin::start().on("/up", Script::default().send(chunked));
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -146,10 +155,11 @@ fn b7_trailers_pass_both_ways() {
 
 #[test]
 fn c13_early_hints_are_passed_on() {
-    let hints =
-        "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\nCourtesy-Record: forged\r\n\r\n";
-    let origin = Origin::start()
-        .on("/page", Script::default().send(hints).send(hints).hold().send(answer(200, "", "page")));
+    let hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\nCourtesy-Record: forged\r\n\r\n";
+    let origin = Origin::start().on(
+        "/page",
+        Script::default().send(hints).send(hints).hold().send(answer(200, "", "page")),
+    );
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/page"), "");
@@ -165,7 +175,8 @@ fn c13_early_hints_are_passed_on() {
 #[test]
 fn c13_a_flood_of_interim_responses_is_bounded() {
     let flood = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1000);
-    let origin = Origin::start().on("/page", Script::default().send(flood).send(answer(200, "", "page")));
+    let origin =
+        Origin::start().on("/page", Script::default().send(flood).send(answer(200, "", "page")));
     let proxy = Proxy::start();
     let response = proxy.get(&origin.url("/page"));
     assert_eq!(response.text(), "page");
@@ -188,9 +199,15 @@ fn c13_d10_a_client_of_http_1_0_gets_no_interim_responses_and_no_chunks() {
         (response.status(), response.body.as_slice(), response.interim.len()),
         (200, b"abc".as_slice(), 0)
     );
-    assert_eq!((response.field("transfer-encoding"), response.field("content-length")), (None, None));
+    assert_eq!(
+        (response.field("transfer-encoding"), response.field("content-length")),
+        (None, None)
+    );
     client.assert_closed();
-    assert!(origin.received("/page").head.starts_with("GET /page HTTP/1.1\r\n"), "we speak our own version");
+    assert!(
+        origin.received("/page").head.starts_with("GET /page HTTP/1.1\r\n"),
+        "we speak our own version"
+    );
 }
 
 #[test]
@@ -288,7 +305,9 @@ fn d2_a_truncated_body_stays_visibly_truncated() {
         .on("/length/close", Script::default().send(&length).close())
         .on("/length/reset", Script::default().send(&length).reset());
     let proxy = Proxy::start();
-    for path in ["/chunked/close", "/chunked/reset", "/chunked/bad", "/length/close", "/length/reset"] {
+    for path in
+        ["/chunked/close", "/chunked/reset", "/chunked/bad", "/length/close", "/length/reset"]
+    {
         let mut client = proxy.client();
         match client.ask("GET", &origin.url(path), "").try_read("GET") {
             Err(cut) => assert!(b"hello".starts_with(&cut.body), "{path}: {cut:?}"),
@@ -300,8 +319,7 @@ fn d2_a_truncated_body_stays_visibly_truncated() {
 
 #[test]
 fn f7_a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
-    let chunked =
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\npa\r\n2;x=y\r\nge\r\n0\r\nX: y\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\npa\r\n2;x=y\r\nge\r\n0\r\nX: y\r\n\r\n";
     let wholes = [("length", answer(200, "X: y\r\n", "page")), ("chunked", chunked.into())];
     let mut origin = Origin::start();
     for (framing, whole) in &wholes {
@@ -314,7 +332,9 @@ fn f7_a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
     let proxy = Proxy::start();
     for (framing, whole) in &wholes {
         let cuts = 0..whole.len();
-        for path in cuts.flat_map(|cut| ["close", "reset"].map(|end| format!("/{framing}/{cut}/{end}"))) {
+        for path in
+            cuts.flat_map(|cut| ["close", "reset"].map(|end| format!("/{framing}/{cut}/{end}")))
+        {
             let mut client = proxy.client();
             match client.ask("GET", &origin.url(&path), "").try_read("GET") {
                 Ok(response) => {
@@ -336,8 +356,9 @@ fn b17_a_truncated_request_stays_visibly_truncated() {
         let mut client = proxy.client();
         client.ask("POST", &origin.url("/up"), framing);
         client.send(if framing.starts_with('C') { "hello" } else { "5\r\nhello\r\n" });
-        origin
-            .wait_until("the head is there", |log| log.requests.last().is_some_and(|it| it.path() == "/up"));
+        origin.wait_until("the head is there", |log| {
+            log.requests.last().is_some_and(|it| it.path() == "/up")
+        });
         client.finish_sending();
         let before = origin.log().abandoned;
         origin.wait_until("the origin sees the end", |log| {
@@ -369,7 +390,8 @@ fn d7_a_client_that_leaves_before_the_answer_frees_the_origin() {
 /// A client that is still there is probed too, and gets its answer behind the probes.
 #[test]
 fn d8_a_client_that_waits_longer_than_it_is_probed_gets_its_answer() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "").finish_sending();
@@ -398,11 +420,14 @@ fn an_upload_may_take_longer_than_the_answer_to_it() {
 /// Half-closing says "no more requests", not "no more answers" (RFC 9112 §9.6).
 #[test]
 fn d8_a_client_that_has_finished_sending_still_gets_its_answer() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "").finish_sending();
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     origin.release();
     assert_eq!(client.read().text(), "late");
     client.assert_closed();
@@ -412,7 +437,10 @@ fn d8_a_client_that_has_finished_sending_still_gets_its_answer() {
 fn d6_an_early_answer_passes_while_the_upload_runs() {
     let origin = Origin::start().on(
         "/up",
-        Script::default().leave_body().send(answer(413, "Connection: close\r\n", "too large")).hold(),
+        Script::default()
+            .leave_body()
+            .send(answer(413, "Connection: close\r\n", "too large"))
+            .hold(),
     );
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -428,14 +456,18 @@ fn d3_responses_that_have_no_body_have_none_whatever_their_fields_say() {
         .on("/204", Script::default().send("HTTP/1.1 204 No Content\r\n\r\n"))
         .on(
             "/304",
-            Script::default().send("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\nETag: \"x\"\r\n\r\n"),
+            Script::default()
+                .send("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\nETag: \"x\"\r\n\r\n"),
         )
         .on("/head", Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     assert_eq!(client.get(&origin.url("/204")).status(), 204);
     assert_eq!(client.get(&origin.url("/304")).field("etag"), Some("\"x\""));
-    assert_eq!(client.exchange("HEAD", &origin.url("/head"), "").field("content-length"), Some("100"));
+    assert_eq!(
+        client.exchange("HEAD", &origin.url("/head"), "").field("content-length"),
+        Some("100")
+    );
     assert_eq!(client.get(&origin.url("/next")).text(), "this is /next\n");
 }
 
@@ -454,7 +486,8 @@ fn d3_octets_behind_an_answer_are_no_answer() {
 /// The same, when they come late: the connection has gone back to the others by then.
 #[test]
 fn d3_octets_that_an_idle_connection_brings_are_no_answer() {
-    let late = Script::default().send(answer(200, "", "first")).hold().send(answer(200, "", "poison"));
+    let late =
+        Script::default().send(answer(200, "", "first")).hold().send(answer(200, "", "poison"));
     let origin = Origin::start().on("/first", late);
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -477,9 +510,10 @@ fn b16_the_body_of_a_request_that_was_answered_early_is_no_request() {
     let smuggled = request("GET", &origin.url("/smuggled"), "");
     for path in ["/no", "/refused"] {
         for expect in ["", "Expect: 100-continue\r\n"] {
-            for framing in
-                [format!("Content-Length: {}\r\n", smuggled.len()), "Transfer-Encoding: chunked\r\n".into()]
-            {
+            for framing in [
+                format!("Content-Length: {}\r\n", smuggled.len()),
+                "Transfer-Encoding: chunked\r\n".into(),
+            ] {
                 let mut client = proxy.client();
                 // At once, as a client does that does not wait to be asked.
                 let head = request("POST", &origin.url(path), &format!("{expect}{framing}"));
@@ -507,8 +541,9 @@ fn d11_pipelined_requests_are_answered_in_order() {
         .on("/1", Script::default().drip(answer(200, "", "one"), Duration::ZERO));
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    let all: String =
-        ["/1", "/2", "/3", "/robots.txt", "/5"].map(|path| request("GET", &origin.url(path), "")).concat();
+    let all: String = ["/1", "/2", "/3", "/robots.txt", "/5"]
+        .map(|path| request("GET", &origin.url(path), ""))
+        .concat();
     client.send(all);
     assert_eq!(client.read().text(), "one");
     assert_eq!(client.read().status(), 403);
@@ -520,12 +555,15 @@ fn d11_pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn a_large_body_arrives_octet_for_octet() {
-    let body: Vec<u8> =
-        (0..3_000_000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
+    let body: Vec<u8> = (0..3_000_000_u32)
+        .map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+        .collect();
     let origin = Origin::start().on("/up", ok_with("X: y\r\n", &body));
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    client.ask("PUT", &origin.url("/up"), &format!("Content-Length: {}\r\n", body.len())).send(&body);
+    client
+        .ask("PUT", &origin.url("/up"), &format!("Content-Length: {}\r\n", body.len()))
+        .send(&body);
     assert!(client.read().body == body, "the answer");
     assert!(origin.received("/up").body == body, "the upload");
 }

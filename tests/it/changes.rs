@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use courtesy::audit::evidence::{Found, Kind, Shelf};
+use courtesy::audit::read::Log;
+use courtesy::audit::read::verify::{Findings, verify};
 use courtesy::config::Changes;
-use courtesy::evidence::{Found, Kind, Shelf};
-use courtesy::review::Log;
-use courtesy::review::verify::{Findings, verify};
 use serde_json::{Value, json};
 
 use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, until};
@@ -39,7 +39,8 @@ impl Proxy {
     /// All that is wrong with the log, its evidence included.
     #[track_caller]
     fn verify(&self) -> Findings {
-        let findings = verify(&Log::Dir(self.audit_dir()), &[], true, &mut |_, _| {}).expect("a log");
+        let findings =
+            verify(&Log::Dir(self.audit_dir()), &[], true, &mut |_, _| {}).expect("a log");
         assert_eq!(findings.faults.count, 0, "{:#?}", findings.faults);
         findings
     }
@@ -151,7 +152,8 @@ fn evidence_that_a_notice_names_and_that_is_gone_or_another_is_found() {
     let (proxy, _origin) = between(ok(BASE), ok([BASE, "Disallow: /a/\n"].concat()), |_| {});
     let change = proxy.wait_for_changes(1).remove(0);
     let shelf = Shelf::of(&proxy.audit_dir());
-    let path = |side: &str| shelf.path(Kind::File, change[side]["sha256"].as_str().expect("a digest"));
+    let path =
+        |side: &str| shelf.path(Kind::File, change[side]["sha256"].as_str().expect("a digest"));
     std::fs::remove_file(path("from")).expect("a file of evidence");
     std::fs::write(path("to"), b"not what it was").expect("a file of evidence");
     let findings = verify(&Log::Dir(proxy.audit_dir()), &[], true, &mut |_, _| {}).expect("a log");
@@ -164,7 +166,8 @@ fn evidence_that_a_notice_names_and_that_is_gone_or_another_is_found() {
 #[test]
 fn query_values_stay_out_of_a_notice_where_the_setting_says_so() {
     let after = [BASE, "Disallow: /b\n"].concat();
-    let (proxy, _origin) = between(ok(BASE), ok(after), |settings| settings.audit.redact_query = true);
+    let (proxy, _origin) =
+        between(ok(BASE), ok(after), |settings| settings.audit.redact_query = true);
     let change = proxy.wait_for_changes(1).remove(0);
     assert_eq!(change["sampled"]["examples"], json!(["/b?q=&page="]));
     assert!(!change.to_string().contains("secret"));
@@ -189,7 +192,8 @@ fn a_text_that_means_the_same_is_counted_and_has_a_notice_where_all_are_asked_fo
     let after = "# Of today.\nUser-Agent: *\nDisallow: /private/ # as ever\n";
     let (proxy, _origin) = between(ok(BASE), ok(after), |_| {});
     until("it is counted", || proxy.counted("cosmetic") == 1);
-    let (all, _origin) = between(ok(BASE), ok(after), |settings| settings.watch.changes = Changes::All);
+    let (all, _origin) =
+        between(ok(BASE), ok(after), |settings| settings.watch.changes = Changes::All);
     assert_eq!(all.wait_for_changes(1)[0]["kind"], "cosmetic");
     assert!(proxy.changes().is_empty());
 }
@@ -206,8 +210,9 @@ fn nothing_is_noticed_where_that_is_switched_off() {
 #[test]
 fn what_only_observes_notices_changes_too_and_denies_nothing() {
     let nothing = "User-agent: *\nDisallow: /\n";
-    let (proxy, origin) =
-        between(ok(BASE), ok(nothing), |settings| settings.robots.mode = courtesy::config::Mode::Observe);
+    let (proxy, origin) = between(ok(BASE), ok(nothing), |settings| {
+        settings.robots.mode = courtesy::config::Mode::Observe
+    });
     let change = proxy.wait_for_changes(1).remove(0);
     // The page that the rules forbade was fetched, and is no allowed request all the same.
     assert_eq!(change["sampled"]["seen"], 3, "{change:#}");
@@ -217,7 +222,8 @@ fn what_only_observes_notices_changes_too_and_denies_nothing() {
 
 #[test]
 fn a_file_that_comes_back_as_it_was_has_two_notices_and_no_difference() {
-    let origin = Origin::with_robots(BASE).then("/robots.txt", status(503)).then("/robots.txt", ok(BASE));
+    let origin =
+        Origin::with_robots(BASE).then("/robots.txt", status(503)).then("/robots.txt", ok(BASE));
     let proxy = Proxy::start();
     for _ in 0..3 {
         proxy.get(&origin.url("/page"));
@@ -271,7 +277,8 @@ fn another_size_limit_is_no_change() {
 
 #[test]
 fn a_change_while_the_proxy_was_stopped_is_told_after_the_start() {
-    let origin = Origin::with_robots(BASE).then("/robots.txt", ok([BASE, "Disallow: /a/\n"].concat()));
+    let origin =
+        Origin::with_robots(BASE).then("/robots.txt", ok([BASE, "Disallow: /a/\n"].concat()));
     let proxy = Proxy::start();
     proxy.get(&origin.url("/page"));
     let proxy = proxy.restart(|_| {});
@@ -328,7 +335,10 @@ fn an_origin_with_a_file_for_each_agent_changes_when_one_of_these_does() {
         proxy.clock.advance(DAY);
     }
     let change = proxy.wait_for_changes(1).remove(0);
-    assert_eq!((&change["kind"], &change["agent_asked"]), (&json!("narrower"), &json!("OneBot courtesy")));
+    assert_eq!(
+        (&change["kind"], &change["agent_asked"]),
+        (&json!("narrower"), &json!("OneBot courtesy"))
+    );
     assert_eq!(proxy.is_kept(Kind::File, &change["from"]["sha256"]), own.as_bytes());
     proxy.verify();
 }
@@ -336,10 +346,12 @@ fn an_origin_with_a_file_for_each_agent_changes_when_one_of_these_does() {
 #[test]
 fn a_file_that_changes_all_the_time_has_some_notices_a_day_and_then_counts() {
     const CHANGES: u64 = 2 * 24 * 6;
-    let file = |number| ok_with("Cache-Control: max-age=300\r\n", format!("{BASE}Disallow: /{number}\n"));
-    let origin = (0..CHANGES).fold(Origin::start().on("/robots.txt", file(CHANGES)), |origin, number| {
-        origin.then("/robots.txt", file(number))
-    });
+    let file =
+        |number| ok_with("Cache-Control: max-age=300\r\n", format!("{BASE}Disallow: /{number}\n"));
+    let origin = (0..CHANGES)
+        .fold(Origin::start().on("/robots.txt", file(CHANGES)), |origin, number| {
+            origin.then("/robots.txt", file(number))
+        });
     let mut proxy = Proxy::start();
     let fetches = |count| until("it is fetched again", || origin.count("/robots.txt") == count);
     for number in 0..=CHANGES {
@@ -353,7 +365,10 @@ fn a_file_that_changes_all_the_time_has_some_notices_a_day_and_then_counts() {
     let lines = proxy.lines();
     let omitted = lines.iter().filter(|line| line["event"] == "changes_omitted");
     let counts = omitted.map(|line| {
-        assert_eq!((&line["why"], &line["origin"]), (&json!("origin_limit"), &json!(origin.url(""))));
+        assert_eq!(
+            (&line["why"], &line["origin"]),
+            (&json!("origin_limit"), &json!(origin.url("")))
+        );
         line["omitted"].as_u64().expect("a number")
     });
     assert!((2 * 24..=3 * 24).contains(&changes), "{changes}");
@@ -387,7 +402,10 @@ fn no_request_waits_while_a_thousand_origins_change_and_no_client_takes_all_noti
     let lines = proxy.lines();
     let omitted: Vec<_> = lines.iter().filter(|line| line["event"] == "changes_omitted").collect();
     assert_eq!((proxy.changes().len(), omitted.len()), (ORIGINS / 2, 1));
-    assert_eq!((&omitted[0]["omitted"], &omitted[0]["why"]), (&json!(ORIGINS / 2), &json!("total_limit")));
+    assert_eq!(
+        (&omitted[0]["omitted"], &omitted[0]["why"]),
+        (&json!(ORIGINS / 2), &json!("total_limit"))
+    );
 }
 
 #[test]
@@ -398,7 +416,8 @@ fn notices_that_cannot_be_written_hold_nothing_up_and_are_counted() {
     proxy.audit.close().expect("a disk that answers");
     proxy.clock.advance(DAY);
     assert_eq!(proxy.get(&origin.url("/page")).status(), 200);
-    let omitted = || proxy.admin("/metrics").text().contains("courtesy_robots_changes_omitted_total 1\n");
+    let omitted =
+        || proxy.admin("/metrics").text().contains("courtesy_robots_changes_omitted_total 1\n");
     until("it is counted", omitted);
     assert_eq!(proxy.counted("gone"), 1);
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use courtesy::config::{Exemption, HttpsMode, Mixed, Mode, Settings};
-use courtesy::origin::HostPattern;
 use courtesy::policy::exemption::OriginPattern;
+use courtesy::types::origin::HostPattern;
 use serde_json::{Value, json};
 
 use crate::support::{Client, NOW, Origin, Proxy, Script, answer, connect, tls};
@@ -43,16 +43,22 @@ fn last(proxy: &Proxy) -> (Value, Value) {
 
 #[test]
 fn a_host_of_which_everything_is_allowed_is_tunnelled() {
-    for robots_txt in
-        [None, Some(""), Some("User-agent: *\nDisallow:\n"), Some("User-agent: other\nDisallow: /\n")]
-    {
+    for robots_txt in [
+        None,
+        Some(""),
+        Some("User-agent: *\nDisallow:\n"),
+        Some("User-agent: other\nDisallow: /\n"),
+    ] {
         let origin = match robots_txt {
             None => Origin::secure(),
             Some(robots_txt) => Origin::secure().robots(robots_txt),
         };
         let proxy = Proxy::before(&[&origin], classify);
         for _ in 0..2 {
-            assert_eq!(end_to_end(&proxy, &origin.authority()).get("/page").text(), "this is /page\n");
+            assert_eq!(
+                end_to_end(&proxy, &origin.authority()).get("/page").text(),
+                "this is /page\n"
+            );
         }
         assert_eq!(origin.received("/page").field("via"), None, "nobody looked into it");
         assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /page", "GET /page"]);
@@ -71,7 +77,10 @@ fn a_host_of_which_nothing_is_allowed_is_refused() {
     client.assert_closed();
     let record = proxy.record();
     assert_eq!(last(&proxy), (json!("denied"), json!("disallow_rule")));
-    assert_eq!((&record["url"], &record["origin"]), (&json!(origin.authority()), &json!(origin.url(""))));
+    assert_eq!(
+        (&record["url"], &record["origin"]),
+        (&json!(origin.authority()), &json!(origin.url("")))
+    );
     assert_eq!((&record["agent"], &record["rule"]["line"]), (&json!("ExampleBot"), &json!(2)));
     assert_eq!(denied.field("courtesy-record"), record["id"].as_str());
     assert_eq!(origin.request_lines(), ["GET /robots.txt"]);
@@ -134,7 +143,8 @@ fn the_group_of_the_agent_at_connect_counts() {
         let before = proxy.records().len();
         assert_eq!(self::status(&proxy, &origin.authority(), fields), status, "{fields}");
         let records = proxy.records();
-        let new: Vec<_> = records[before..].iter().map(|record| record["reason"].as_str()).collect();
+        let new: Vec<_> =
+            records[before..].iter().map(|record| record["reason"].as_str()).collect();
         assert_eq!(new, reason.map(Some).into_iter().collect::<Vec<_>>(), "{fields}");
     }
     assert_eq!(origin.count("/robots.txt"), 1);
@@ -228,8 +238,10 @@ fn a_listed_host_is_tunnelled_and_no_other() {
 fn d13_a_tunnel_ends_with_both_of_its_sides() {
     let slowly = Script::default().drip(answer(200, "", "slow"), Duration::from_millis(1));
     let closing = Script::default().send("HTTP/1.1 200 OK\r\n\r\nall of it").close();
-    let origin =
-        Origin::secure().on("/slow", slowly).on("/closing", closing).on("/held", Script::default().hold());
+    let origin = Origin::secure()
+        .on("/slow", slowly)
+        .on("/closing", closing)
+        .on("/held", Script::default().hold());
     let proxy = Proxy::before(&[&origin], classify);
 
     let mut client = end_to_end(&proxy, &origin.authority());

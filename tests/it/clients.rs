@@ -67,7 +67,10 @@ fn c7_credentials_are_asked_for_and_never_leave() {
 
     let refused = proxy.get(&plain.url("/"));
     refused.assert_error(407, "http_request_denied");
-    assert_eq!(refused.head.all("proxy-authenticate"), ["Basic realm=\"courtesy\", charset=\"UTF-8\""]);
+    assert_eq!(
+        refused.head.all("proxy-authenticate"),
+        ["Basic realm=\"courtesy\", charset=\"UTF-8\""]
+    );
     let mut client = proxy.client();
     assert_eq!(client.send(connect(&secure.authority(), "")).read_head().status(), 407);
     let wrong = format!("Proxy-Authorization: Basic {}\r\n", STANDARD.encode("ada:sesame"));
@@ -77,7 +80,11 @@ fn c7_credentials_are_asked_for_and_never_leave() {
     let mut client = proxy.client();
     assert_eq!(client.exchange("GET", &plain.url("/"), &ada).status(), 200);
     assert_eq!(client.exchange("POST", &plain.url("/private/a"), &ada).status(), 403);
-    assert_eq!(client.exchange("GET", &plain.url("/"), "").status(), 407, "each request says who asks");
+    assert_eq!(
+        client.exchange("GET", &plain.url("/"), "").status(),
+        407,
+        "each request says who asks"
+    );
     for named in ["Connection: Proxy-Authorization\r\n", "Connection: close\r\n"] {
         assert_eq!(proxy.exchange("GET", &plain.url("/"), &format!("{named}{ada}")).status(), 200);
     }
@@ -94,7 +101,10 @@ fn c7_credentials_are_asked_for_and_never_leave() {
     for origin in [&plain, &secure] {
         for received in &origin.log().requests {
             let head = received.head.to_ascii_lowercase();
-            assert!(!head.contains("proxy-auth") && !received.head.contains(&encoded("ada")), "{head}");
+            assert!(
+                !head.contains("proxy-auth") && !received.head.contains(&encoded("ada")),
+                "{head}"
+            );
         }
         assert!(origin.count("/robots.txt") == 1 && origin.count("/") >= 2);
     }
@@ -116,7 +126,11 @@ fn without_a_user_agent_the_users_own_agent_counts() {
         with_users(
             settings,
             [
-                User { agent: Some("AdaBot".parse().unwrap()), deny_status: Some(status), ..user("ada") },
+                User {
+                    agent: Some("AdaBot".parse().unwrap()),
+                    deny_status: Some(status),
+                    ..user("ada")
+                },
                 User {
                     agent: Some("AdaBot".parse().unwrap()),
                     mode: Some(courtesy::proxy::Mode::Observe),
@@ -130,14 +144,21 @@ fn without_a_user_agent_the_users_own_agent_counts() {
         proxy.exchange("GET", &origin.url("/"), &fields).status()
     };
     assert_eq!((asks("ada", ""), asks("ada", " OtherBot/1"), asks("bob", "")), (404, 200, 200));
-    let status =
-        |fields: &str| proxy.client().send(connect(&origin.authority(), fields)).read_head().status();
+    let status = |fields: &str| {
+        proxy.client().send(connect(&origin.authority(), fields)).read_head().status()
+    };
     assert_eq!(status(&credentials("ada")), 404, "of the host as a whole");
-    assert!(proxy.records().iter().all(|it| it["reason"] == "disallow_rule"), "{:#?}", proxy.records());
+    assert!(
+        proxy.records().iter().all(|it| it["reason"] == "disallow_rule"),
+        "{:#?}",
+        proxy.records()
+    );
     let told: Vec<_> = proxy
         .records()
         .iter()
-        .map(|it| ["event", "agent", "agent_source"].map(|field| it[field].as_str().unwrap().to_owned()))
+        .map(|it| {
+            ["event", "agent", "agent_source"].map(|field| it[field].as_str().unwrap().to_owned())
+        })
         .collect();
     assert_eq!(
         told,
@@ -202,9 +223,14 @@ fn what_runs_inside_a_connect_counts_for_its_client() {
     let proxy = Proxy::before(&[&origin], |settings| settings.clients.max_requests_per_client = 1);
     let mut held = proxy.https(&origin.authority());
     held.ask("GET", "/held", "");
-    origin.wait_until("the first is under way", |log| log.requests.iter().any(|it| it.path() == "/held"));
+    origin.wait_until("the first is under way", |log| {
+        log.requests.iter().any(|it| it.path() == "/held")
+    });
     let mut second = proxy.client();
-    second.send(connect(&origin.authority(), "")).read().assert_error(429, "connection_limit_reached");
+    second
+        .send(connect(&origin.authority(), ""))
+        .read()
+        .assert_error(429, "connection_limit_reached");
     origin.release();
     assert_eq!(held.read().status(), 200);
     until("the place is left", || {
@@ -218,12 +244,17 @@ fn users_behind_one_address_have_places_of_their_own() {
     let proxy = Proxy::with(|settings| {
         with_users(
             settings,
-            [User { max_requests: Some(1), ..user("ada") }, User { max_connections: Some(1), ..user("bob") }],
+            [
+                User { max_requests: Some(1), ..user("ada") },
+                User { max_connections: Some(1), ..user("bob") },
+            ],
         );
     });
     let mut held = proxy.client();
     held.ask("GET", &origin.url("/held"), &credentials("ada"));
-    origin.wait_until("the first is under way", |log| log.requests.iter().any(|it| it.path() == "/held"));
+    origin.wait_until("the first is under way", |log| {
+        log.requests.iter().any(|it| it.path() == "/held")
+    });
     let status = |name: &str| proxy.exchange("GET", &origin.url("/"), &credentials(name)).status();
     assert_eq!((status("ada"), status("bob")), (429, 200));
 
@@ -265,8 +296,9 @@ const GUESSES: u32 = 5;
 #[test]
 fn l11_a_new_user_is_verified_while_strangers_guess_passwords() {
     let origin = Origin::with_robots(RULES);
-    let proxy =
-        Proxy::with(|settings| with_users(settings, [user("ada"), user("bob"), user("eve"), user("kim")]));
+    let proxy = Proxy::with(|settings| {
+        with_users(settings, [user("ada"), user("bob"), user("eve"), user("kim")])
+    });
     let guess = |address: u8, number: u32| {
         let wrong = STANDARD.encode(format!("ada:{address} {number}"));
         let fields = format!("Proxy-Authorization: Basic {wrong}\r\n");

@@ -42,7 +42,10 @@ fn d14_plain_http_inside_is_judged() {
     assert_eq!(client.get(&origin.url("/absolute")).status(), 200);
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /open", "GET /absolute"]);
     let record = proxy.record();
-    assert_eq!((&record["url"], &record["path_seen"]), (&origin.url("/private/a").into(), &true.into()));
+    assert_eq!(
+        (&record["url"], &record["path_seen"]),
+        (&origin.url("/private/a").into(), &true.into())
+    );
 }
 
 #[test]
@@ -67,7 +70,10 @@ fn what_is_neither_tls_nor_http_goes_nowhere() {
     let records = proxy.records();
     assert_eq!(records.len(), spoken.len());
     for record in records {
-        assert_eq!((&record["event"], &record["reason"]), (&"denied".into(), &"tunnel_not_http".into()));
+        assert_eq!(
+            (&record["event"], &record["reason"]),
+            (&"denied".into(), &"tunnel_not_http".into())
+        );
         assert_eq!((&record["method"], &record["path_seen"]), (&"CONNECT".into(), &false.into()));
         assert_eq!(record["url"], origin.authority());
     }
@@ -112,7 +118,8 @@ fn d14_a_connect_inside_a_tunnel_is_refused() {
     let plain = Origin::start();
     let proxy = Proxy::before(&[&origin, &plain], |_| {});
     let inner = connect(&origin.authority(), "");
-    for mut client in [proxy.https(&origin.authority()), proxy.client().tunnel(&plain.authority())] {
+    for mut client in [proxy.https(&origin.authority()), proxy.client().tunnel(&plain.authority())]
+    {
         client.send(&inner).send(request("GET", &plain.url("/smuggled"), ""));
         client.read().assert_error(400, "http_request_error");
         client.assert_closed();
@@ -133,9 +140,16 @@ fn d14_the_name_in_tls_is_that_of_connect() {
     for target in ["a.localhost", "localhost", "127.0.0.1"] {
         let tunnel = proxy.client().tunnel(&format!("{target}:{port}"));
         let error = tunnel.secured(proxy.trusted(&[]), "b.localhost").expect_err("refused");
-        assert_eq!(tls::alert(&error), Some(AlertDescription::UnrecognisedName), "{target}: {error}");
+        assert_eq!(
+            tls::alert(&error),
+            Some(AlertDescription::UnrecognisedName),
+            "{target}: {error}"
+        );
         let record = proxy.records().pop().expect("a record");
-        assert_eq!((&record["reason"], &record["sni"]), (&"sni_mismatch".into(), &"b.localhost".into()));
+        assert_eq!(
+            (&record["reason"], &record["sni"]),
+            (&"sni_mismatch".into(), &"b.localhost".into())
+        );
         assert_eq!(record["url"], format!("{target}:{port}"));
     }
     assert_untouched(&origin);
@@ -143,7 +157,8 @@ fn d14_the_name_in_tls_is_that_of_connect() {
     let mut unnamed = (*proxy.trusted(&[])).clone();
     unnamed.enable_sni = false;
     let tunnel = proxy.client().tunnel(&format!("a.localhost:{port}"));
-    let mut client = tunnel.secured(Arc::new(unnamed), "a.localhost").expect("no name is no other name");
+    let mut client =
+        tunnel.secured(Arc::new(unnamed), "a.localhost").expect("no name is no other name");
     assert_eq!(client.get("/").status(), 200);
 }
 
@@ -170,7 +185,11 @@ fn c14_d14_a_request_inside_cannot_name_another_host() {
         format!("GET https://user@{here}/ HTTP/1.1\r\nHost: {here}\r\n"),
     ] {
         let mut client = proxy.https(&here);
-        client.send(format!("{head}{agent}\r\n")).send(request("GET", &closed.url("/smuggled"), ""));
+        client.send(format!("{head}{agent}\r\n")).send(request(
+            "GET",
+            &closed.url("/smuggled"),
+            "",
+        ));
         let response = client.read();
         assert_eq!(response.status(), 400, "{head}{}", response.text());
         client.assert_closed();
@@ -240,7 +259,10 @@ fn d13_a_port_that_is_not_listed_is_refused_and_recorded() {
         client.assert_closed();
         let record = proxy.records().pop().expect("a record");
         assert_eq!(response.field("courtesy-record"), record["id"].as_str());
-        assert_eq!((&record["event"], &record["reason"]), (&"denied".into(), &"origin_refused".into()));
+        assert_eq!(
+            (&record["event"], &record["reason"]),
+            (&"denied".into(), &"origin_refused".into())
+        );
         assert_eq!(record["url"], format!("127.0.0.1:{port}"));
     }
     assert_eq!(proxy.records().len(), 4, "one for each");
@@ -252,7 +274,10 @@ fn c15_the_proxys_own_listener_is_no_destination() {
     let proxy = Proxy::with(|settings| settings.egress.connect_ports = (1..=u16::MAX).collect());
     let port = proxy.address().port();
     let mut client = proxy.client();
-    client.send(connect(&format!("127.0.0.1:{port}"), "")).read().assert_error(502, "proxy_loop_detected");
+    client
+        .send(connect(&format!("127.0.0.1:{port}"), ""))
+        .read()
+        .assert_error(502, "proxy_loop_detected");
     client.assert_closed();
 }
 
@@ -264,8 +289,12 @@ fn algorithm_5_an_address_that_may_not_be_reached_is_refused_and_recorded() {
         settings.egress.deny = vec!["8.8.8.0/24".parse().expect("a block")];
     });
     let port = origin.address().port();
-    let targets =
-        [origin.authority(), format!("localhost:{port}"), "169.254.169.254:80".into(), "8.8.8.8:443".into()];
+    let targets = [
+        origin.authority(),
+        format!("localhost:{port}"),
+        "169.254.169.254:80".into(),
+        "8.8.8.8:443".into(),
+    ];
     for target in &targets {
         let mut client = proxy.client();
         let response = client.send(connect(target, "User-Agent: ExampleBot/1.0\r\n")).read();
@@ -275,9 +304,18 @@ fn algorithm_5_an_address_that_may_not_be_reached_is_refused_and_recorded() {
     let records = proxy.records();
     assert_eq!(records.len(), targets.len());
     for (record, target) in records.iter().zip(&targets) {
-        assert_eq!((&record["event"], &record["reason"]), (&"denied".into(), &"origin_refused".into()));
-        assert_eq!((&record["url"], &record["path_seen"]), (&target.as_str().into(), &false.into()));
-        assert_eq!((&record["method"], &record["agent"]), (&"CONNECT".into(), &"ExampleBot".into()));
+        assert_eq!(
+            (&record["event"], &record["reason"]),
+            (&"denied".into(), &"origin_refused".into())
+        );
+        assert_eq!(
+            (&record["url"], &record["path_seen"]),
+            (&target.as_str().into(), &false.into())
+        );
+        assert_eq!(
+            (&record["method"], &record["agent"]),
+            (&"CONNECT".into(), &"ExampleBot".into())
+        );
     }
     assert_untouched(&origin);
 }
@@ -321,7 +359,8 @@ fn what_follows_a_granted_connect_may_come_with_it() {
     let plain = Origin::start();
     let proxy = Proxy::before(&[&secure, &plain], |_| {});
     for _ in 0..20 {
-        let tunnel = proxy.client().tunnel_in_hope(&secure.authority(), proxy.trusted(&["http/1.1"]));
+        let tunnel =
+            proxy.client().tunnel_in_hope(&secure.authority(), proxy.trusted(&["http/1.1"]));
         assert_eq!(tunnel.expect("a handshake").get("/").status(), 200);
     }
     let mut client = proxy.client();
@@ -393,7 +432,8 @@ fn every_version_of_tls_and_only_known_protocols_are_spoken() {
     let proxy = Proxy::before(&[&origin], |_| {});
     let authority = origin.authority();
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-        let config = tls::trusting_at(&[version], &proxy.leaves.authority().bundle(), &["http/1.1"]);
+        let config =
+            tls::trusting_at(&[version], &proxy.leaves.authority().bundle(), &["http/1.1"]);
         let tunnel = proxy.client().tunnel(&authority);
         let mut client = tunnel.secured(config, tls::host(&authority)).expect("a handshake");
         assert_eq!(client.get("/").status(), 200, "{version:?}");
@@ -402,6 +442,7 @@ fn every_version_of_tls_and_only_known_protocols_are_spoken() {
     let error = tunnel.secured(proxy.trusted(&["h3"]), tls::host(&authority)).expect_err("refused");
     assert_eq!(tls::alert(&error), Some(AlertDescription::NoApplicationProtocol), "{error}");
     let tunnel = proxy.client().tunnel(&authority);
-    let mut silent = tunnel.secured(proxy.trusted(&[]), tls::host(&authority)).expect("a handshake");
+    let mut silent =
+        tunnel.secured(proxy.trusted(&[]), tls::host(&authority)).expect("a handshake");
     assert_eq!(silent.get("/").status(), 200, "without ALPN it is HTTP/1.1");
 }

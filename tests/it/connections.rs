@@ -37,12 +37,18 @@ fn a_connection_is_kept_behind_an_answer_in_chunks() {
 
 #[test]
 fn a_connection_that_either_side_wants_closed_is_closed() {
-    let origin = Origin::start()
-        .on("/closing", Script::default().send(answer(200, "Connection: close\r\n", "bye")).close());
+    let origin = Origin::start().on(
+        "/closing",
+        Script::default().send(answer(200, "Connection: close\r\n", "bye")).close(),
+    );
     let proxy = Proxy::start();
     let mut client = proxy.client();
     assert_eq!(client.get(&origin.url("/closing")).text(), "bye");
-    assert_eq!(client.get(&origin.url("/next")).status(), 200, "the origin's wish is not the client's");
+    assert_eq!(
+        client.get(&origin.url("/next")).status(),
+        200,
+        "the origin's wish is not the client's"
+    );
     let last = client.exchange("GET", &origin.url("/last"), "Connection: close\r\n");
     assert_eq!(last.field("connection"), Some("close"));
     client.assert_closed();
@@ -68,7 +74,8 @@ fn b15_requests_behind_the_last_one_are_not_processed() {
 /// repeat is sent once more (RFC 9110 §9.2.2).
 #[test]
 fn d9_a_get_is_sent_again_when_a_kept_connection_turns_out_closed() {
-    let origin = Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
+    let origin =
+        Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.get(&origin.url("/first"));
@@ -78,7 +85,8 @@ fn d9_a_get_is_sent_again_when_a_kept_connection_turns_out_closed() {
 
 #[test]
 fn d9_a_post_is_never_sent_again() {
-    let origin = Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
+    let origin =
+        Origin::start().on("/again", Script::default().close()).then("/again", ok("at last"));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.get(&origin.url("/first"));
@@ -143,7 +151,8 @@ fn b20_octets_behind_an_upgrade_request_wait_for_the_switch() {
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.send(
-        request("GET", &origin.url("/socket"), UPGRADE) + &request("GET", &origin.url("/smuggled"), ""),
+        request("GET", &origin.url("/socket"), UPGRADE)
+            + &request("GET", &origin.url("/smuggled"), ""),
     );
     assert_eq!(client.read().text(), "no switch");
     assert_eq!(client.read().text(), "this is /smuggled\n", "as a request of its own, and judged");
@@ -153,7 +162,8 @@ fn b20_octets_behind_an_upgrade_request_wait_for_the_switch() {
 
 #[test]
 fn d5_a_switch_that_nobody_asked_for_is_refused() {
-    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let switch =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Origin::start().on("/page", Script::default().send(switch));
     let proxy = Proxy::start();
     proxy.get(&origin.url("/page")).assert_error(502, "http_protocol_error");
@@ -164,11 +174,14 @@ fn d5_a_switch_that_nobody_asked_for_is_refused() {
 /// The rest of the content would be taken for the new protocol.
 #[test]
 fn d5_a_switch_before_the_request_is_whole_is_refused() {
-    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let switch =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Origin::start().on("/socket", Script::default().leave_body().send(switch).echo());
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    client.ask("POST", &origin.url("/socket"), &format!("{UPGRADE}Content-Length: 10\r\n")).send("begin");
+    client
+        .ask("POST", &origin.url("/socket"), &format!("{UPGRADE}Content-Length: 10\r\n"))
+        .send("begin");
     let refused = client.read();
     refused.assert_error(502, "http_protocol_error");
     assert_eq!(refused.field("connection"), Some("close"));
@@ -178,7 +191,8 @@ fn d5_a_switch_before_the_request_is_whole_is_refused() {
 fn c4_an_upgrade_to_h2c_is_never_passed_on() {
     let origin = Origin::start();
     let proxy = Proxy::start();
-    let fields = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+    let fields =
+        "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
     assert_eq!(proxy.exchange("GET", &origin.url("/page"), fields).status(), 200);
     let received = origin.received("/page");
     assert_eq!((received.field("upgrade"), received.field("http2-settings")), (None, None));
@@ -225,9 +239,11 @@ fn slowloris_idle_connections_of_clients_are_closed() {
 
 #[test]
 fn a_tunnel_that_nobody_uses_is_closed() {
-    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let switch =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Origin::start().on("/socket", Script::default().send(switch).echo());
-    let proxy = Proxy::with(|settings| settings.limits.tunnel_idle_timeout = Duration::from_secs(2));
+    let proxy =
+        Proxy::with(|settings| settings.limits.tunnel_idle_timeout = Duration::from_secs(2));
     let mut client = proxy.client();
     assert_eq!(client.ask("GET", &origin.url("/socket"), UPGRADE).read_head().status(), 101);
     client.send("x");
@@ -237,7 +253,8 @@ fn a_tunnel_that_nobody_uses_is_closed() {
 
 #[test]
 fn requests_beyond_the_bound_on_one_origin_wait_for_their_turn() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "slow")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "slow")));
     let proxy = Proxy::with(|settings| settings.egress.max_per_origin = 2);
     proxy.get(&origin.url("/"));
     let mut clients: Vec<_> = (0..6)
@@ -248,7 +265,11 @@ fn requests_beyond_the_bound_on_one_origin_wait_for_their_turn() {
         })
         .collect();
     origin.wait_until("two are there", |log| log.requests.len() == 4);
-    assert_eq!(proxy.get(&origin.named("other", "/")).status(), 200, "another origin does not wait");
+    assert_eq!(
+        proxy.get(&origin.named("other", "/")).status(),
+        200,
+        "another origin does not wait"
+    );
     assert_eq!(origin.count("/slow"), 2);
     origin.release();
     for client in &mut clients {

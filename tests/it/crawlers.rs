@@ -114,7 +114,11 @@ fn assert_polite(origin: &Origin, proxy: &Proxy) {
     let refused: BTreeSet<_> = records.iter().filter_map(|record| record["url"].as_str()).collect();
     let disallowed: Vec<_> = expected(false).iter().map(|path| origin.url(path)).collect();
     assert_eq!(refused, disallowed.iter().map(String::as_str).collect(), "what the records say");
-    assert!(records.iter().all(|record| record["event"] == "denied" && record["reason"] == "disallow_rule"));
+    assert!(
+        records
+            .iter()
+            .all(|record| record["event"] == "denied" && record["reason"] == "disallow_rule")
+    );
 }
 
 /// A command that has been told of no proxy by the environment of the tests.
@@ -132,7 +136,8 @@ fn command(program: impl AsRef<OsStr>) -> Command {
 #[track_caller]
 fn run(command: &mut Command) -> (Option<i32>, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let child =
+        command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let id = child.id();
     let (sender, ended) = mpsc::channel();
     let waiting = std::thread::spawn(move || {
@@ -154,7 +159,14 @@ fn wget_gets_what_is_allowed_and_no_more() {
     let proxy = Proxy::start();
     let into = TempDir::new().expect("a directory");
     let (code, said) = run(command("wget")
-        .args(["--recursive", "--level=inf", "--no-verbose", "--tries=1", "--timeout=20", "--no-config"])
+        .args([
+            "--recursive",
+            "--level=inf",
+            "--no-verbose",
+            "--tries=1",
+            "--timeout=20",
+            "--no-config",
+        ])
         .args(["--user-agent=ExampleBot/1.0", "-e", "robots=off", "-e", "use_proxy=on"])
         .args(["-e", &format!("http_proxy=http://{}", proxy.address())])
         .arg("--directory-prefix")
@@ -229,13 +241,30 @@ fn scrapy_gets_what_is_allowed_and_no_more() {
     let spider = directory.path().join("spider.py");
     std::fs::write(
         &spider,
-        SPIDER
-            .replace("\"everything\"", &format!("\"everything\"\n    start_urls = [{:?}]", origin.url("/"))),
+        SPIDER.replace(
+            "\"everything\"",
+            &format!("\"everything\"\n    start_urls = [{:?}]", origin.url("/")),
+        ),
     )
     .expect("a file");
     let (code, said) = run(command(python)
-        .args(["-m", "scrapy", "runspider", "-O", "items.jsonl:jsonlines", "-s", "ROBOTSTXT_OBEY=False"])
-        .args(["-s", "HTTPERROR_ALLOW_ALL=True", "-s", "TELNETCONSOLE_ENABLED=False", "-s", "LOG_LEVEL=INFO"])
+        .args([
+            "-m",
+            "scrapy",
+            "runspider",
+            "-O",
+            "items.jsonl:jsonlines",
+            "-s",
+            "ROBOTSTXT_OBEY=False",
+        ])
+        .args([
+            "-s",
+            "HTTPERROR_ALLOW_ALL=True",
+            "-s",
+            "TELNETCONSOLE_ENABLED=False",
+            "-s",
+            "LOG_LEVEL=INFO",
+        ])
         .args(["-s", "USER_AGENT=ExampleBot/1.0 (+http://bot.example/)"])
         .arg(&spider)
         .current_dir(directory.path())
@@ -243,11 +272,17 @@ fn scrapy_gets_what_is_allowed_and_no_more() {
     assert_eq!(code, Some(0), "{said}");
     assert_polite(&origin, &proxy);
 
-    let items = std::fs::read_to_string(directory.path().join("items.jsonl")).expect("what it scraped");
-    let items: Vec<Value> = items.lines().map(|line| serde_json::from_str(line).expect("an item")).collect();
+    let items =
+        std::fs::read_to_string(directory.path().join("items.jsonl")).expect("what it scraped");
+    let items: Vec<Value> =
+        items.lines().map(|line| serde_json::from_str(line).expect("an item")).collect();
     let records = proxy.records();
     let of = |status: u64| -> BTreeSet<&str> {
-        items.iter().filter(|item| item["status"] == status).filter_map(|item| item["url"].as_str()).collect()
+        items
+            .iter()
+            .filter(|item| item["status"] == status)
+            .filter_map(|item| item["url"].as_str())
+            .collect()
     };
     let pages = expected(true);
     let pages = pages.iter().filter(|path| REDIRECTS.iter().all(|(from, _)| from != path));

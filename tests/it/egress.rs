@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
-use courtesy::origin::HostPattern;
+use courtesy::types::origin::HostPattern;
 
 use crate::support::{Origin, Proxy, Script, answer, connect, ok};
 
@@ -23,7 +23,10 @@ fn algorithm_6_a_host_that_is_listed_is_refused_with_a_record_whatever_its_addre
         assert!(response.text().contains("egress.deny_hosts"), "{}", response.text());
         let record = proxy.records().pop().expect("a record");
         assert_eq!(response.field("courtesy-record"), record["id"].as_str());
-        assert_eq!((&record["event"], &record["reason"]), (&"denied".into(), &"origin_refused".into()));
+        assert_eq!(
+            (&record["event"], &record["reason"]),
+            (&"denied".into(), &"origin_refused".into())
+        );
     }
     let mut client = proxy.client();
     let refused = client.send(connect("closed.localhost:443", "")).read();
@@ -42,7 +45,9 @@ fn algorithm_6_a_list_of_hosts_does_not_switch_the_address_check_off() {
         settings.egress.allow.clear();
     });
     let port = origin.address().port();
-    proxy.get(&format!("http://a.localhost:{port}/")).assert_error(403, "destination_ip_prohibited");
+    proxy
+        .get(&format!("http://a.localhost:{port}/"))
+        .assert_error(403, "destination_ip_prohibited");
     let unlisted = proxy.get(&format!("http://127.0.0.1:{port}/"));
     unlisted.assert_error(403, "http_request_denied");
     assert!(unlisted.text().contains("egress.allow_hosts"), "{}", unlisted.text());
@@ -53,8 +58,10 @@ fn algorithm_6_a_list_of_hosts_does_not_switch_the_address_check_off() {
 fn algorithm_4_a_redirect_of_robots_txt_to_a_refused_host_is_not_followed() {
     let closed = Origin::start();
     let url = format!("http://closed.localhost:{}/robots.txt", closed.address().port());
-    let origin = Origin::start()
-        .on("/robots.txt", Script::default().send(answer(301, &format!("Location: {url}\r\n"), "")));
+    let origin = Origin::start().on(
+        "/robots.txt",
+        Script::default().send(answer(301, &format!("Location: {url}\r\n"), "")),
+    );
     let proxy = Proxy::with(|settings| settings.egress.deny_hosts = hosts(&["closed.localhost"]));
     let denied = proxy.get(&origin.url("/page"));
     assert_eq!((denied.status(), denied.reason()), (403, "robots_unreachable".to_owned()));
@@ -75,11 +82,14 @@ fn algorithm_6_an_entry_of_one_port_opens_no_other() {
 #[test]
 fn c15_a_listener_on_all_addresses_is_no_destination_under_any_of_them() {
     let proxy = Proxy::at((Ipv4Addr::UNSPECIFIED, 0).into(), |settings| {
-        settings.egress.allow = ["0.0.0.0/0", "::/0"].map(|all| all.parse().expect("a block")).to_vec();
+        settings.egress.allow =
+            ["0.0.0.0/0", "::/0"].map(|all| all.parse().expect("a block")).to_vec();
     });
     let port = proxy.address().port();
     let mut hosts: Vec<String> =
-        ["127.0.0.1", "127.9.9.9", "0.0.0.0", "localhost", "[::ffff:127.0.0.1]"].map(str::to_owned).to_vec();
+        ["127.0.0.1", "127.9.9.9", "0.0.0.0", "localhost", "[::ffff:127.0.0.1]"]
+            .map(str::to_owned)
+            .to_vec();
     // The address by which this machine speaks to others. Nothing is sent to find it.
     let outside = UdpSocket::bind("0.0.0.0:0").expect("a socket");
     if outside.connect("192.0.2.1:9").is_ok() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use courtesy::evidence::{CaptureRecord, Found, Kind, Shelf};
+use courtesy::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
 use serde_json::Value;
 
 use crate::support::{AGENT, NOW, Origin, Proxy, Script, answer, ok_with};
@@ -27,14 +27,20 @@ fn capture(proxy: &Proxy, sha256: &Value) -> CaptureRecord {
 #[test]
 fn a_record_names_the_file_and_the_whole_way_to_it() {
     let origin = Origin::start()
-        .on("/robots.txt", Script::default().send(answer(301, "Location: /rules\r\nServer: Moved\r\n", "")))
+        .on(
+            "/robots.txt",
+            Script::default().send(answer(301, "Location: /rules\r\nServer: Moved\r\n", "")),
+        )
         .on("/rules", ok_with("X-Rules: caf\u{e9}\r\nSet-Cookie: a=b\r\n", NOTHING));
     let proxy = Proxy::start();
     proxy.get(&origin.url("/page")).assert_error(403, "http_request_denied");
     let robots = &proxy.record()["robots"];
     assert_eq!(kept(&proxy, Kind::File, &robots["sha256"]), NOTHING.as_bytes());
     let capture = capture(&proxy, &robots["capture"]);
-    assert_eq!((capture.asked.as_str(), capture.fetched_at), (&*origin.url("/robots.txt"), NOW.millis()));
+    assert_eq!(
+        (capture.asked.as_str(), capture.fetched_at),
+        (&*origin.url("/robots.txt"), NOW.millis())
+    );
     let body = capture.body.expect("a file");
     assert_eq!((Some(body.sha256.as_str()), body.cut), (robots["sha256"].as_str(), false));
     let [moved, file] = &capture.answers[..] else { panic!("{:?}", capture.answers) };
@@ -42,7 +48,11 @@ fn a_record_names_the_file_and_the_whole_way_to_it() {
     assert!(moved.head.contains("\r\nserver: Moved\r\n"), "{}", moved.head);
     assert_eq!((file.status, file.url.as_str()), (200, &*origin.url("/rules")));
     // Octet by octet, as ISO 8859-1 shows them.
-    assert!(file.head.contains("\r\nx-rules: caf\u{c3}\u{a9}\r\nset-cookie: a=b\r\n"), "{}", file.head);
+    assert!(
+        file.head.contains("\r\nx-rules: caf\u{c3}\u{a9}\r\nset-cookie: a=b\r\n"),
+        "{}",
+        file.head
+    );
     assert!([moved, file].iter().all(|answer| answer.peer == Some(origin.address().ip())));
 }
 
@@ -58,7 +68,10 @@ fn a_record_of_an_unreachable_file_names_the_attempt_that_failed() {
     assert_eq!(failed.failure.expect("no file came").word, "status");
     assert!(failed.body.is_none());
     let head = &failed.answers[0].head;
-    assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nretry-after: 120\r\n"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 503 ") && head.contains("\r\nretry-after: 120\r\n"),
+        "{head}"
+    );
 }
 
 #[test]

@@ -16,7 +16,11 @@ fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
     let host = "Host: x\r\n";
     for (sent, status, reason) in [
         ("garbage\r\n\r\n".to_owned(), 400, "is not a method, a target and a version"),
-        ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\u{3}\u{3}\r\n\r\n".to_owned(), 400, "TLS"),
+        (
+            "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\u{3}\u{3}\r\n\r\n".to_owned(),
+            400,
+            "TLS",
+        ),
         ("\u{5}\u{1}\u{0}".to_owned(), 400, "SOCKS"),
         ("\u{4}\u{1}\u{0}\u{50}\u{7f}\u{0}\u{0}\u{1}\u{0}".to_owned(), 400, "SOCKS"),
         (get("Host : x\r\n"), 400, "blank before the colon"),
@@ -91,7 +95,8 @@ fn b1_a_length_beside_chunks_is_never_passed_on() {
     ] {
         let mut client = proxy.client();
         client.ask("POST", &origin.url("/up"), fields);
-        let _ = client.try_send(format!("0\r\n\r\n{}", request("GET", &origin.url("/smuggled"), "")));
+        let _ =
+            client.try_send(format!("0\r\n\r\n{}", request("GET", &origin.url("/smuggled"), "")));
         client.read().assert_error(400, "http_request_error");
         client.assert_closed();
     }
@@ -103,7 +108,8 @@ fn b3_chunks_in_a_request_of_http_1_0_are_not_passed_on() {
     let origin = Origin::start();
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    client.send(format!("POST {} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", origin.url("/up")));
+    client
+        .send(format!("POST {} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", origin.url("/up")));
     let _ = client.try_send("0\r\n\r\n");
     assert_eq!(client.read().status(), 400);
     client.assert_closed();
@@ -138,7 +144,10 @@ fn a12_what_this_proxy_does_not_serve_is_told_so() {
     for (line, told) in [("GET ftp://ftp.example/file", "ftp"), ("GET gopher://x/", "gopher")] {
         let response = proxy.client().send(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n")).read();
         response.assert_error(501, "http_request_error");
-        assert!(response.json()["detail"].as_str().is_some_and(|detail| detail.contains(told)), "{line}");
+        assert!(
+            response.json()["detail"].as_str().is_some_and(|detail| detail.contains(told)),
+            "{line}"
+        );
     }
 }
 
@@ -169,7 +178,11 @@ fn b21_a_refused_connect_closes_the_connection() {
     client.send(format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n\r\n{inside}", origin.address()));
     let refused = client.read();
     refused.assert_error(403, "http_request_denied");
-    assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("egress.connect_ports")));
+    assert!(
+        refused.json()["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("egress.connect_ports"))
+    );
     client.assert_closed();
     assert_eq!(origin.count("/inside"), 0);
 }
@@ -184,7 +197,10 @@ fn options_for_the_proxy_itself_end_here() {
 fn the_proxys_own_page_says_what_it_is() {
     let proxy = Proxy::start();
     let page = proxy.get("http://courtesy.internal/");
-    assert_eq!((page.status(), page.field("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(
+        (page.status(), page.field("content-type")),
+        (200, Some("text/html; charset=utf-8"))
+    );
     assert_eq!(proxy.get("http://courtesy.internal/problems/disallowed").status(), 200);
     assert_eq!(proxy.get("http://courtesy.internal/nothing").status(), 404);
 }
@@ -232,7 +248,8 @@ fn slowloris_a_head_that_comes_too_slowly_is_told_so() {
 #[test]
 fn a_body_that_stalls_ends_the_exchange() {
     let origin = Origin::start();
-    let proxy = Proxy::with(|settings| settings.limits.body_idle_timeout = Duration::from_millis(200));
+    let proxy =
+        Proxy::with(|settings| settings.limits.body_idle_timeout = Duration::from_millis(200));
     let mut client = proxy.client();
     client.ask("POST", &origin.url("/up"), "Content-Length: 10\r\n").send("begin");
     origin.wait_until("the origin sees the end", |log| log.abandoned == 1);
@@ -243,10 +260,13 @@ fn a_body_that_stalls_ends_the_exchange() {
 
 #[test]
 fn an_answer_that_stalls_ends_visibly() {
-    let stalls = Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nbegin").hold();
+    let stalls =
+        Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nbegin").hold();
     let origin = Origin::start().on("/page", stalls);
-    let proxy = Proxy::with(|settings| settings.limits.body_idle_timeout = Duration::from_millis(200));
-    let cut = proxy.client().ask("GET", &origin.url("/page"), "").try_read("GET").expect_err("not whole");
+    let proxy =
+        Proxy::with(|settings| settings.limits.body_idle_timeout = Duration::from_millis(200));
+    let cut =
+        proxy.client().ask("GET", &origin.url("/page"), "").try_read("GET").expect_err("not whole");
     assert_eq!(cut.body, b"begin");
     assert_ne!(cut.error.kind(), std::io::ErrorKind::WouldBlock, "the connection was left open");
     origin.wait_until("the origin sees the end", |log| log.abandoned == 1);
@@ -256,7 +276,8 @@ fn an_answer_that_stalls_ends_visibly() {
 #[test]
 fn a_client_that_reads_nothing_of_an_answer_is_cut_off() {
     for is_secure in [false, true] {
-        let origin = if is_secure { Origin::secure() } else { Origin::start() }.on("/large", endless());
+        let origin =
+            if is_secure { Origin::secure() } else { Origin::start() }.on("/large", endless());
         let proxy = Proxy::before(&[&origin], |settings| {
             settings.limits.body_idle_timeout = Duration::from_millis(200);
         });
@@ -291,7 +312,8 @@ fn c17_an_origin_that_goes_away_is_named_with_its_failure() {
 #[test]
 fn c17_an_origin_that_does_not_answer_in_time_is_named_with_its_failure() {
     let origin = Origin::start().on("/slow", Script::default().hold());
-    let proxy = Proxy::with(|settings| settings.egress.response_timeout = Duration::from_millis(200));
+    let proxy =
+        Proxy::with(|settings| settings.egress.response_timeout = Duration::from_millis(200));
     proxy.get(&origin.url("/slow")).assert_error(504, "http_response_timeout");
     origin.wait_until("the origin sees the end", |log| log.abandoned == 1);
     assert_eq!(origin.count("/slow"), 1);
@@ -311,7 +333,10 @@ fn d1_d4_an_answer_that_is_no_http_is_not_passed_on() {
         (format!("{ok}Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody"), "http_protocol_error"),
         (format!("{ok}Content-Length: -4\r\n\r\nbody"), "http_protocol_error"),
         (format!("{ok}X: a\0b\r\n\r\n"), "http_protocol_error"),
-        (format!("{ok}X-Long: {}\r\n\r\n", "x".repeat(200_000)), "http_response_header_section_size"),
+        (
+            format!("{ok}X-Long: {}\r\n\r\n", "x".repeat(200_000)),
+            "http_response_header_section_size",
+        ),
         (String::new(), "connection_terminated"),
         (ok.to_owned(), ""),
     ];
@@ -324,7 +349,9 @@ fn d1_d4_an_answer_that_is_no_http_is_not_passed_on() {
         let response = client.get(&origin.url(&format!("/{number}")));
         assert_eq!(response.status(), 502, "{:.80}: {}", octets.escape_debug(), response.text());
         response.assert_error(502, error);
-        assert!(response.json()["type"].as_str().is_some_and(|uri| uri.ends_with("/origin-failed")));
+        assert!(
+            response.json()["type"].as_str().is_some_and(|uri| uri.ends_with("/origin-failed"))
+        );
     }
 }
 
@@ -346,7 +373,11 @@ fn algorithm_1_loopback_is_refused_by_every_name_unless_it_is_allowed() {
         let response = proxy.get(&format!("http://{host}:{port}/page"));
         response.assert_error(403, "destination_ip_prohibited");
         assert_eq!(response.reason(), "origin_refused", "{host}");
-        assert!(response.json()["detail"].as_str().is_some_and(|detail| detail.contains("egress.allow")));
+        assert!(
+            response.json()["detail"]
+                .as_str()
+                .is_some_and(|detail| detail.contains("egress.allow"))
+        );
         let records = proxy.records();
         let record = records.last().expect("a record");
         assert_eq!(
@@ -360,7 +391,9 @@ fn algorithm_1_loopback_is_refused_by_every_name_unless_it_is_allowed() {
 #[test]
 fn algorithm_6_what_is_denied_to_the_way_out_wins_over_what_is_allowed() {
     let origin = Origin::start();
-    let proxy = Proxy::with(|settings| settings.egress.deny = vec!["127.0.0.1/32".parse().expect("a block")]);
+    let proxy = Proxy::with(|settings| {
+        settings.egress.deny = vec!["127.0.0.1/32".parse().expect("a block")]
+    });
     proxy.get(&origin.url("/page")).assert_error(403, "destination_ip_prohibited");
     assert_eq!(origin.log().connections, 0);
 }
@@ -383,8 +416,9 @@ fn d1_an_answer_whose_end_is_ambiguous_is_not_passed_on() {
     let mut origin = Origin::start();
     for (number, octets) in cases.iter().enumerate() {
         let script = Script::default().send(octets).close();
-        origin =
-            origin.on(&format!("/{number}"), script.clone()).on(&format!("o{number}/robots.txt"), script);
+        origin = origin
+            .on(&format!("/{number}"), script.clone())
+            .on(&format!("o{number}/robots.txt"), script);
     }
     let proxy = Proxy::start();
     let mut client = proxy.client();
@@ -393,7 +427,11 @@ fn d1_an_answer_whose_end_is_ambiguous_is_not_passed_on() {
         assert_eq!(response.status(), 502, "{octets:?}: {}", response.text());
         response.assert_error(502, "http_protocol_error");
         let denied = client.get(&origin.named(&format!("o{number}"), "/page"));
-        assert_eq!((denied.status(), denied.reason().as_str()), (403, "robots_unreachable"), "{octets:?}");
+        assert_eq!(
+            (denied.status(), denied.reason().as_str()),
+            (403, "robots_unreachable"),
+            "{octets:?}"
+        );
     }
 }
 

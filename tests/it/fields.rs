@@ -93,7 +93,8 @@ fn c1_c2_c9_hop_by_hop_fields_of_a_response_end_here() {
 fn c6_via_is_appended_both_ways() {
     let origin = Origin::start().on("/page", ok_with("Via: 1.0 edge\r\n", "page"));
     let proxy = Proxy::start();
-    let response = proxy.exchange("GET", &origin.url("/page"), "Via: 1.1 first\r\nVia: 1.1 second\r\n");
+    let response =
+        proxy.exchange("GET", &origin.url("/page"), "Via: 1.1 first\r\nVia: 1.1 second\r\n");
     let theirs = response.head.all("via");
     assert!(
         theirs.len() == 2 && theirs[0] == "1.0 edge" && theirs[1].starts_with("1.1 courtesy"),
@@ -122,16 +123,21 @@ fn via_may_be_another_name_or_none() {
         proxy.get(&origin.url("/page"));
         let received = origin.received("/page");
         assert_eq!(received.field("via").is_some(), begins.is_some(), "{setting}");
-        assert!(begins.is_none_or(|begins| received.field("via").is_some_and(|via| via.starts_with(begins))));
+        assert!(
+            begins.is_none_or(|begins| received
+                .field("via")
+                .is_some_and(|via| via.starts_with(begins)))
+        );
     }
 }
 
 #[test]
 fn the_spelling_of_field_names_is_kept() {
-    let origin =
-        Origin::start().on("/page", ok_with("X-CamelCase: 1\r\nx-lower: 2\r\nETAG: \"x\"\r\n", "page"));
+    let origin = Origin::start()
+        .on("/page", ok_with("X-CamelCase: 1\r\nx-lower: 2\r\nETAG: \"x\"\r\n", "page"));
     let proxy = Proxy::start();
-    let response = proxy.exchange("GET", &origin.url("/page"), "X-oDd: 1\r\naccept: x\r\nDNT: 1\r\n");
+    let response =
+        proxy.exchange("GET", &origin.url("/page"), "X-oDd: 1\r\naccept: x\r\nDNT: 1\r\n");
     for line in ["X-CamelCase: 1", "x-lower: 2", "ETAG: \"x\""] {
         assert!(response.head.has_line(line), "{line} in {}", response.head.0);
     }
@@ -151,7 +157,10 @@ fn the_spelling_is_kept_also_where_it_changes_on_a_connection() {
     let spellings = ["X-Plain: 1", "X-oDd: 1", "x-lower: 1", "X-Plain: 2", "x-lower: 2"];
     for (number, line) in spellings.iter().enumerate() {
         let path = format!("/{number}");
-        assert_eq!(client.exchange("GET", &origin.url(&path), &format!("{line}\r\n")).status(), 200);
+        assert_eq!(
+            client.exchange("GET", &origin.url(&path), &format!("{line}\r\n")).status(),
+            200
+        );
         let head = origin.received(&path).head;
         assert!(head.lines().any(|it| it == *line), "{line} in {head}");
     }
@@ -162,7 +171,9 @@ fn the_spelling_is_kept_also_where_it_changes_on_a_connection() {
         &origin.url("/next"),
         "x-lower: 3\r\n",
     );
-    origin.wait_until("the first is there", |log| log.requests.iter().any(|it| it.path() == "/large"));
+    origin.wait_until("the first is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/large")
+    });
     assert_eq!(hasty.read().text(), large);
     assert_eq!(hasty.read().text(), "this is /next\n");
     let head = origin.received("/next").head;
@@ -174,9 +185,15 @@ fn c5_lines_of_one_name_keep_their_order_and_are_not_merged() {
     let cookies = "Set-Cookie: a=1; Expires=Wed, 01 Jan 2031 00:00:00 GMT\r\nX: 1\r\nSet-Cookie: b=2\r\nX: 2\r\nSet-Cookie: c=3\r\n";
     let origin = Origin::start().on("/page", ok_with(cookies, "page"));
     let proxy = Proxy::start();
-    let response =
-        proxy.exchange("GET", &origin.url("/page"), "X-Many: 1\r\nX-One: x\r\nX-Many: 2\r\nX-Many: 3,4\r\n");
-    assert_eq!(response.head.all("set-cookie"), ["a=1; Expires=Wed, 01 Jan 2031 00:00:00 GMT", "b=2", "c=3"]);
+    let response = proxy.exchange(
+        "GET",
+        &origin.url("/page"),
+        "X-Many: 1\r\nX-One: x\r\nX-Many: 2\r\nX-Many: 3,4\r\n",
+    );
+    assert_eq!(
+        response.head.all("set-cookie"),
+        ["a=1; Expires=Wed, 01 Jan 2031 00:00:00 GMT", "b=2", "c=3"]
+    );
     assert_eq!(response.head.all("x"), ["1", "2"]);
     assert_eq!(origin.received("/page").fields("x-many"), ["1", "2", "3,4"]);
 }
@@ -186,11 +203,15 @@ fn c5_lines_of_one_name_keep_their_order_and_are_not_merged() {
 fn our_own_words_are_taken_from_an_origins_mouth() {
     let forged = "Proxy-Status: courtesy; error=http_request_denied\r\nProxy-Status: edge; error=dns_error\r\n\
                   Proxy-Status: COURTESY\r\nCourtesy-Record: 01J\r\nCOURTESY-Other: x\r\n";
-    let origin =
-        Origin::start().on("/page", Script::default().send(crate::support::answer(403, forged, "forged")));
+    let origin = Origin::start()
+        .on("/page", Script::default().send(crate::support::answer(403, forged, "forged")));
     let proxy = Proxy::start();
     let response = proxy.get(&origin.url("/page"));
-    assert_eq!((response.status(), response.text().as_str()), (403, "forged"), "the origin's own answer");
+    assert_eq!(
+        (response.status(), response.text().as_str()),
+        (403, "forged"),
+        "the origin's own answer"
+    );
     assert_eq!(response.head.all("proxy-status"), ["edge; error=dns_error"]);
     assert_eq!((response.field("courtesy-record"), response.field("courtesy-other")), (None, None));
     assert!(proxy.records().is_empty());
@@ -199,8 +220,9 @@ fn our_own_words_are_taken_from_an_origins_mouth() {
 #[test]
 fn c8_a_date_is_added_only_where_there_is_none() {
     let date = "Thu, 01 Jan 2026 00:00:00 GMT";
-    let origin =
-        Origin::start().on("/dated", ok_with(&format!("Date: {date}\r\n"), "")).on("/undated", ok(""));
+    let origin = Origin::start()
+        .on("/dated", ok_with(&format!("Date: {date}\r\n"), ""))
+        .on("/undated", ok(""));
     let proxy = Proxy::start();
     assert_eq!(proxy.get(&origin.url("/dated")).head.all("date"), [date]);
     assert_eq!(proxy.get(&origin.url("/undated")).head.all("date").len(), 1);
@@ -214,7 +236,11 @@ fn c10_c11_max_forwards_counts_down_and_ends_here_at_zero() {
     let url = origin.url("/page");
     assert_eq!(proxy.exchange("OPTIONS", &url, "Max-Forwards: 3\r\n").status(), 200);
     assert_eq!(origin.received("/page").field("max-forwards"), Some("2"));
-    assert_eq!(proxy.exchange("GET", &url, "Max-Forwards: 0\r\n").status(), 200, "means nothing in a GET");
+    assert_eq!(
+        proxy.exchange("GET", &url, "Max-Forwards: 0\r\n").status(),
+        200,
+        "means nothing in a GET"
+    );
     let before = origin.log().requests.len();
     let ends = proxy.exchange("OPTIONS", &url, "Max-Forwards: 0\r\n");
     assert_eq!((ends.status(), ends.field("allow").is_some()), (204, true));
@@ -228,8 +254,11 @@ fn c10_c11_max_forwards_counts_down_and_ends_here_at_zero() {
 fn b12_octets_beyond_ascii_pass_in_values() {
     let origin = Origin::start().on("/page", ok_with("X-Latin: caf\u{e9}\r\n", ""));
     let proxy = Proxy::start();
-    let response =
-        proxy.exchange("GET", &origin.url("/page"), "X-Latin: caf\u{e9}\r\nX-Tab: a\tb\r\nX-Empty:\r\n");
+    let response = proxy.exchange(
+        "GET",
+        &origin.url("/page"),
+        "X-Latin: caf\u{e9}\r\nX-Tab: a\tb\r\nX-Empty:\r\n",
+    );
     assert_eq!(response.field("x-latin"), Some("caf\u{e9}"));
     let received = origin.received("/page");
     assert_eq!(received.field("x-latin"), Some("caf\u{e9}"));

@@ -4,8 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
 use courtesy::config::Settings;
+use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Client, Origin, Proxy, Script, answer, ok, until};
 
@@ -78,15 +78,19 @@ fn f23_one_client_cannot_deny_others_the_first_contact_with_a_site() {
     let one = Ipv4Addr::new(127, 0, 0, 2);
     let silent = Silent::start();
     // Answers that never end, and one that sends on to where none comes.
-    let drip = || Script::default().drip(answer(200, "", "#".repeat(1 << 16)), Duration::from_millis(50));
+    let drip =
+        || Script::default().drip(answer(200, "", "#".repeat(1 << 16)), Duration::from_millis(50));
     let dripping = Origin::start().on("/robots.txt", drip());
     let location = format!("Location: {}robots.txt\r\n", silent.url(REQUESTS + 1));
-    let redirecting = Origin::start().on("/robots.txt", Script::default().send(answer(302, &location, "")));
+    let redirecting =
+        Origin::start().on("/robots.txt", Script::default().send(answer(302, &location, "")));
     let held = Origin::start().on("/robots.txt", Script::default().hold());
     let named = |origin: &Origin, number: usize| origin.named(&format!("n{number}"), "/");
     let forms: [(&str, usize, Attack<'_>); 6] = [
         ("hosts that accept and say nothing", SHARE, &|n| (silent.url(n), one)),
-        ("names of a site that takes the request and says nothing", SHARE, &|n| (named(&held, n), one)),
+        ("names of a site that takes the request and says nothing", SHARE, &|n| {
+            (named(&held, n), one)
+        }),
         ("files that drip", SHARE, &|n| (named(&dripping, n), one)),
         ("redirects to a silent host", SHARE, &|n| (named(&redirecting, n), one)),
         ("one silent host that all requests wait for", 1, &|_| (silent.url(REQUESTS), one)),
@@ -119,7 +123,8 @@ fn f23_many_clients_together_cannot_either() {
         few_places(settings);
         settings.robots.busy_fetch_timeout = Duration::from_millis(100);
     });
-    let from = |number: usize| Ipv4Addr::new(127, 0, 1, u8::try_from(number % 4).expect("it is small"));
+    let from =
+        |number: usize| Ipv4Addr::new(127, 0, 1, u8::try_from(number % 4).expect("it is small"));
     let attackers = attack(&proxy, &|n| (silent.url(n), from(n)));
     until("all places are taken", || proxy.stats().fetches >= PLACES as u64);
     first_contacts(&proxy, &sites(5));
@@ -155,7 +160,10 @@ fn f23_f24_a_crawl_with_dead_hosts_contacts_those_that_live() {
     assert!(refused.text().contains("undecided"), "{}", refused.text());
     assert_eq!(proxy.get(&back.url("/")).status(), 200, "nothing was kept of it");
     let reasons: Vec<_> = proxy.records().iter().map(|record| record["reason"].clone()).collect();
-    assert!(!reasons.is_empty() && reasons.iter().all(|reason| reason == "undecided"), "{reasons:?}");
+    assert!(
+        !reasons.is_empty() && reasons.iter().all(|reason| reason == "undecided"),
+        "{reasons:?}"
+    );
     drop(dead);
 }
 
@@ -164,8 +172,9 @@ fn f23_f24_a_crawl_with_dead_hosts_contacts_those_that_live() {
 fn f23_fetches_that_no_client_waits_for_are_the_first_to_go() {
     let silent = Silent::start();
     let proxy = Proxy::with(few_places);
-    let address =
-        |n: usize| IpAddr::from(Ipv4Addr::new(127, 0, 2, u8::try_from(n % 8).expect("it is small")));
+    let address = |n: usize| {
+        IpAddr::from(Ipv4Addr::new(127, 0, 2, u8::try_from(n % 8).expect("it is small")))
+    };
     let attackers = attack(&proxy, &|n| match address(n) {
         IpAddr::V4(from) => (silent.url(n), from),
         IpAddr::V6(_) => unreachable!("they are of IPv4"),
@@ -181,10 +190,14 @@ fn f23_fetches_that_no_client_waits_for_are_the_first_to_go() {
 #[test]
 fn f24_a_queue_of_the_proxy_is_not_held_against_a_site() {
     let millis = Duration::from_millis;
-    for (connect, fetch) in [(millis(200), Duration::from_secs(10)), (Duration::from_secs(10), millis(300))] {
-        let busy = Origin::with_robots("").on("/held", Script::default().hold().send(answer(200, "", "")));
+    for (connect, fetch) in
+        [(millis(200), Duration::from_secs(10)), (Duration::from_secs(10), millis(300))]
+    {
+        let busy =
+            Origin::with_robots("").on("/held", Script::default().hold().send(answer(200, "", "")));
         let location = format!("Location: {}\r\n", busy.url("/robots.txt"));
-        let site = Origin::start().on("/robots.txt", Script::default().send(answer(302, &location, "")));
+        let site =
+            Origin::start().on("/robots.txt", Script::default().send(answer(302, &location, "")));
         let proxy = Proxy::with(|settings| {
             settings.egress.max_per_origin = 1;
             settings.egress.connect_timeout = connect;
@@ -197,7 +210,8 @@ fn f24_a_queue_of_the_proxy_is_not_held_against_a_site() {
         assert_eq!(proxy.get(&site.url("/")).reason(), "undecided");
         busy.release();
         until("its slot is free", || proxy.get(&site.url("/")).status() == 200);
-        let reasons: Vec<_> = proxy.records().iter().map(|record| record["reason"].clone()).collect();
+        let reasons: Vec<_> =
+            proxy.records().iter().map(|record| record["reason"].clone()).collect();
         assert!(reasons.iter().all(|reason| reason == "undecided"), "{reasons:?}");
     }
     let silent = Silent::start();

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, until};
 
@@ -27,7 +27,8 @@ fn f8_a_hundred_first_requests_cause_one_fetch() {
         let asking: Vec<_> = (0..100)
             .map(|number| {
                 let (origin, proxy) = (&origin, &proxy);
-                scope.spawn(move || (number, proxy.get(&origin.url(&format!("/{number}"))).status()))
+                scope
+                    .spawn(move || (number, proxy.get(&origin.url(&format!("/{number}"))).status()))
             })
             .collect();
         until("all wait", || proxy.stats().waiters == 100);
@@ -134,7 +135,10 @@ fn after_a_day_a_request_waits_for_the_new_file() {
 #[test]
 fn a_site_may_shorten_the_time_to_five_minutes() {
     let origin = Origin::start()
-        .on("/robots.txt", ok_with("Cache-Control: max-age=1\r\n", "User-agent: *\nDisallow: /old\n"))
+        .on(
+            "/robots.txt",
+            ok_with("Cache-Control: max-age=1\r\n", "User-agent: *\nDisallow: /old\n"),
+        )
         .then("/robots.txt", ok("User-agent: *\nDisallow: /new\n"));
     let proxy = Proxy::start();
     assert_eq!(proxy.get(&origin.url("/new")).status(), 200);
@@ -170,7 +174,8 @@ fn f5_an_unreachable_file_is_asked_for_once_in_a_while() {
     proxy.clock.advance(Duration::from_secs(30));
     for _ in 0..10 {
         let denied = client.get(&origin.url("/"));
-        let wait: u64 = denied.field("retry-after").and_then(|wait| wait.parse().ok()).expect("seconds");
+        let wait: u64 =
+            denied.field("retry-after").and_then(|wait| wait.parse().ok()).expect("seconds");
         assert!((45..=60).contains(&wait), "it doubles: {wait}");
     }
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /robots.txt"]);

@@ -41,7 +41,10 @@ fn a_denial_is_an_ordinary_answer_over_http_2() {
 
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /open", "GET /next"]);
     let record = proxy.record();
-    assert_eq!((&record["url"], &record["path_seen"]), (&origin.url("/private/a?b").into(), &true.into()));
+    assert_eq!(
+        (&record["url"], &record["path_seen"]),
+        (&origin.url("/private/a?b").into(), &true.into())
+    );
     assert_eq!(denied.json()["url"], record["url"]);
 }
 
@@ -58,7 +61,10 @@ fn requests_in_a_row_are_answered_in_order() {
     assert_eq!(client.read().text(), "this is /3\n");
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /1", "GET /3"]);
     let log = origin.log();
-    assert_eq!(log.requests[1].connection, log.requests[2].connection, "the way out is kept open too");
+    assert_eq!(
+        log.requests[1].connection, log.requests[2].connection,
+        "the way out is kept open too"
+    );
 }
 
 /// Clients are handed to the workers in turn: two in a row are with two.
@@ -100,15 +106,20 @@ fn every_spelling_of_the_host_is_that_of_the_tunnel() {
     for host in ["a.localhost", "A.LocalHost", "a.localhost."] {
         let response = client.exchange("GET", "/", &format!("Host: {host}:{port}\r\n"));
         assert_eq!(response.status(), 200, "{host}: {}", response.text());
-        assert_eq!(origin.received("/").field("host"), Some(format!("a.localhost:{port}").as_str()));
+        assert_eq!(
+            origin.received("/").field("host"),
+            Some(format!("a.localhost:{port}").as_str())
+        );
     }
     assert_eq!(client.get(&format!("https://a.localhost:{port}/absolute")).status(), 200);
 }
 
 #[test]
 fn bodies_are_passed_on_as_they_come() {
-    let streamed =
-        Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst").hold().send("later");
+    let streamed = Script::default()
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")
+        .hold()
+        .send("later");
     let taken = Script::default().read_body().send(answer(200, "", "done"));
     let origin = Origin::secure().on("/down", streamed.clone()).on("/up", taken);
     let proxy = Proxy::before(&[&origin], |_| {});
@@ -126,7 +137,9 @@ fn bodies_are_passed_on_as_they_come() {
     let body = up.body.take().expect("a body");
     body.send("first".into()).expect("somebody reads");
     let heads = |path: &'static str, count| {
-        move |log: &crate::support::Log| log.requests.iter().filter(|it| it.path() == path).count() == count
+        move |log: &crate::support::Log| {
+            log.requests.iter().filter(|it| it.path() == path).count() == count
+        }
     };
     origin.wait_until("the head is there", heads("/up", 2));
     assert!(!origin.received("/up").whole);
@@ -199,7 +212,8 @@ fn an_origin_that_does_not_read_stops_the_client_from_sending() {
 
 #[test]
 fn a_large_body_arrives_whole_both_ways() {
-    let body: Vec<u8> = (0..8_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let body: Vec<u8> =
+        (0..8_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let origin = Origin::secure().on("/large", ok(&body));
     let proxy = Proxy::before(&[&origin], |_| {});
     let mut client = proxy.https(&origin.authority());
@@ -242,11 +256,11 @@ fn trailers_pass_both_ways() {
 fn an_upgrade_works_inside_the_tunnel_and_is_judged_there() {
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                   Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-    let origin =
-        Origin::secure().robots(RULES).on("/socket", Script::default().send(switch).send("hello").echo());
+    let origin = Origin::secure()
+        .robots(RULES)
+        .on("/socket", Script::default().send(switch).send("hello").echo());
     let proxy = Proxy::before(&[&origin], |_| {});
-    let fields =
-        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let fields = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let mut client = proxy.https(&origin.authority());
     assert_eq!(client.exchange("GET", "/private/socket", fields).status(), 403);
     let head = client.ask("GET", "/socket", fields).read_head();
@@ -306,17 +320,21 @@ fn the_body_of_a_denied_upload_is_no_request() {
 #[test]
 fn the_streams_of_a_connection_are_under_way_together() {
     const COUNT: usize = 30;
-    let origin =
-        Origin::secure().robots(RULES).on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin = Origin::secure()
+        .robots(RULES)
+        .on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::before(&[&origin], |_| {});
     let client = proxy.h2(&origin.authority());
     let slow: Vec<_> = (0..COUNT).map(|_| client.ask(client.request("GET", "/slow"))).collect();
-    let denied: Vec<_> = (0..COUNT).map(|_| client.ask(client.request("GET", "/private/"))).collect();
+    let denied: Vec<_> =
+        (0..COUNT).map(|_| client.ask(client.request("GET", "/private/"))).collect();
     for stream in denied {
         assert_eq!(client.answer(stream).status, 403);
     }
     let is_slow = |it: &crate::support::Received| it.path() == "/slow";
-    origin.wait_until("all are there", |log| log.requests.iter().filter(|it| is_slow(it)).count() == COUNT);
+    origin.wait_until("all are there", |log| {
+        log.requests.iter().filter(|it| is_slow(it)).count() == COUNT
+    });
     origin.release();
     for stream in slow {
         assert_eq!(client.answer(stream).body, "late");
@@ -327,8 +345,10 @@ fn the_streams_of_a_connection_are_under_way_together() {
 
 #[test]
 fn h2_a_cancelled_stream_ends_its_own_transfer_and_no_other() {
-    let begun =
-        Script::default().send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst").hold().send("later");
+    let begun = Script::default()
+        .send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")
+        .hold()
+        .send("later");
     let origin = Origin::secure().on("/cancelled", begun.clone()).on("/kept", begun);
     let proxy = Proxy::before(&[&origin], |_| {});
     let client = proxy.h2(&origin.authority());
@@ -349,8 +369,8 @@ fn h2_a_cancelled_stream_ends_its_own_transfer_and_no_other() {
 #[test]
 fn h2_a_response_that_a_client_does_not_take_is_given_up() {
     let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
-    let origin =
-        Origin::secure().on("/endless", Script::default().send(head).endless("octets ".repeat(10_000)));
+    let origin = Origin::secure()
+        .on("/endless", Script::default().send(head).endless("octets ".repeat(10_000)));
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.limits.body_idle_timeout = Duration::from_millis(300);
     });
@@ -377,17 +397,28 @@ fn h2_a_request_by_http_2_becomes_one_of_http_1() {
     let asked = client.request("GET", "/page").header("cookie", "a=1").header("cookie", "b=2; c=3");
     let response = client.answer(client.ask(asked.header("cookie", "d=4").header("x-kept", "1")));
     assert_eq!(response.status, 200);
-    assert!(response.field("via").is_some_and(|via| via.starts_with("1.1 courtesy")), "{response:?}");
+    assert!(
+        response.field("via").is_some_and(|via| via.starts_with("1.1 courtesy")),
+        "{response:?}"
+    );
     let received = origin.received("/page");
     assert!(received.head.starts_with("GET /page HTTP/1.1\r\n"), "{}", received.head);
     assert_eq!(received.fields("cookie"), ["a=1; b=2; c=3; d=4"]);
     assert_eq!(received.fields("host"), [origin.authority()]);
     assert_eq!(received.field("x-kept"), Some("1"));
-    assert!(received.field("via").is_some_and(|via| via.starts_with("2 courtesy")), "{}", received.head);
+    assert!(
+        received.field("via").is_some_and(|via| via.starts_with("2 courtesy")),
+        "{}",
+        received.head
+    );
 
     proxy.https(&origin.authority()).get("/other");
     let received = origin.received("/other");
-    assert!(received.field("via").is_some_and(|via| via.starts_with("1.1 courtesy")), "{}", received.head);
+    assert!(
+        received.field("via").is_some_and(|via| via.starts_with("1.1 courtesy")),
+        "{}",
+        received.head
+    );
 }
 
 #[test]
@@ -427,8 +458,8 @@ fn an_origin_that_cannot_prove_who_it_is_gets_nothing() {
 /// RFC 9112 §9.8: as a client we end TLS before the connection. Ones of HTTP/1.0 are not kept.
 #[test]
 fn a_connection_that_is_not_kept_is_ended_with_its_tls() {
-    let old =
-        Script::default().send("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nold");
+    let old = Script::default()
+        .send("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nold");
     let origin = Origin::secure().on("/old", old);
     let proxy = Proxy::before(&[&origin], |_| {});
     assert_eq!(proxy.https(&origin.authority()).get("/old").text(), "old");
@@ -450,7 +481,8 @@ fn a_body_that_ends_without_the_end_of_tls_is_incomplete() {
 
 #[test]
 fn requests_under_way_in_a_tunnel_may_end_when_the_proxy_stops() {
-    let origin = Origin::secure().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::secure().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let mut proxy = Proxy::before(&[&origin], |settings| {
         settings.limits.drain_timeout = std::time::Duration::from_secs(20);
     });
@@ -543,7 +575,8 @@ fn exchange(client: &mut Client, frames: &[Vec<u8>]) -> Option<u16> {
     }
     loop {
         let head = client.try_read_octets(9)?;
-        let payload = client.try_read_octets(usize::from(u16::from_be_bytes([head[1], head[2]])))?;
+        let payload =
+            client.try_read_octets(usize::from(u16::from_be_bytes([head[1], head[2]])))?;
         match (head[3], head[8]) {
             // RFC 7541 Appendix A: the statuses with a place in the table.
             (1, 1) if payload[0] == 0x88 => return Some(200),
@@ -657,7 +690,8 @@ fn h2_what_the_engine_drops_is_neither_judged_nor_sent() {
         exchange(&mut client, &frames)
     };
     assert_eq!(sent(b"GET", b"/page#/../private/", b""), Some(200));
-    let forged = block(&[(b":path", b"/private/"), (b":authority", b"other.example"), (b"x-sum", b"1")]);
+    let forged =
+        block(&[(b":path", b"/private/"), (b":authority", b"other.example"), (b"x-sum", b"1")]);
     assert_eq!(sent(b"POST", b"/up", &forged), Some(200));
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /page", "POST /up"]);
     let received = origin.received("/up");
@@ -672,9 +706,9 @@ fn h2_a_head_has_as_many_fields_as_one_of_http_1() {
     let client = proxy.h2(&origin.authority());
     let asked = |path: &str, count| {
         let fields = (1..count).map(|number| (format!("x-{}", number % 7), "1"));
-        client.ask(
-            fields.fold(client.request("GET", path), |request, (name, value)| request.header(name, value)),
-        )
+        client.ask(fields.fold(client.request("GET", path), |request, (name, value)| {
+            request.header(name, value)
+        }))
     };
     assert_eq!(client.answer(asked("/most", 20)).status, 200);
     for count in [21, 100, 1000] {
@@ -716,7 +750,9 @@ fn h2_floods_end_the_connection_and_no_other() {
     for flood in [resets, continued] {
         let tunnel = proxy.client().tunnel(&authority);
         let mut client = tunnel.secured(proxy.trusted(&["h2"]), "127.0.0.1").expect("a handshake");
-        client.send([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, b"")].concat());
+        client.send(
+            [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, b"")].concat(),
+        );
         // The proxy may well not read it to the end.
         let _ = client.try_send(flood);
         while client.try_read_octets(1).is_some() {}

@@ -11,7 +11,8 @@ const OPEN: &str = "User-agent: *\nDisallow: /other/\n";
 const SHUT: &str = "User-agent: *\nDisallow: /\n";
 const AGENT: &str = "User-Agent: ExampleBot/1.0\r\n";
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
 fn classify(settings: &mut Settings) {
     settings.https.mode = HttpsMode::Classify;
@@ -30,7 +31,9 @@ fn expire(proxy: &Proxy) {
 #[track_caller]
 fn end_to_end(proxy: &Proxy, authority: &str) -> Client {
     let within = proxy.client().tunnel_with(authority, AGENT);
-    within.secured(tls::trusting(tls::origins_ca(), &["http/1.1"]), tls::host(authority)).expect("TLS")
+    within
+        .secured(tls::trusting(tls::origins_ca(), &["http/1.1"]), tls::host(authority))
+        .expect("TLS")
 }
 
 #[track_caller]
@@ -89,7 +92,8 @@ fn d13_a_tunnel_ends_when_its_host_closes() {
 #[test]
 fn d15_a_websocket_ends_when_its_path_closes() {
     let echo = || Script::default().send(SWITCH).echo();
-    let origin = changing(Origin::start(), "", OPEN).on("/other/socket", echo()).on("/socket", echo());
+    let origin =
+        changing(Origin::start(), "", OPEN).on("/other/socket", echo()).on("/socket", echo());
     let proxy = Proxy::start();
     let mut shut = socket(&proxy, &origin.url("/other/socket"));
     let mut open = socket(&proxy, &origin.url("/socket"));
@@ -101,7 +105,10 @@ fn d15_a_websocket_ends_when_its_path_closes() {
     assert_echoes(&mut open);
     assert_eq!(reasons(&proxy), [(json!("denied"), json!("disallow_rule"), json!("GET"))]);
     let record = proxy.record();
-    assert_eq!((&record["url"], &record["rule"]["line"]), (&json!(origin.url("/other/socket")), &json!(2)));
+    assert_eq!(
+        (&record["url"], &record["rule"]["line"]),
+        (&json!(origin.url("/other/socket")), &json!(2))
+    );
 }
 
 /// Where the settings let it go all the same, it goes on, and that is recorded once for each.
@@ -134,7 +141,8 @@ fn what_is_only_observed_or_tunnelled_unseen_goes_on() {
 /// A site that cannot be asked any more has a copy that counts, and one that opens ends nothing.
 #[test]
 fn what_stays_permitted_goes_on() {
-    let origin = changing(Origin::secure(), OPEN, "").on("/socket", Script::default().send(SWITCH).echo());
+    let origin =
+        changing(Origin::secure(), OPEN, "").on("/socket", Script::default().send(SWITCH).echo());
     let proxy = Proxy::before(&[&origin], |_| {});
     let mut client = proxy.https(&origin.authority());
     assert_eq!(client.ask("GET", "/socket", UPGRADE).read_head().status(), 101);

@@ -6,16 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::{Clock, monotonic};
 use courtesy::config::{Roots, Settings};
-use courtesy::moment::Moment;
-use courtesy::origin::HostPattern;
+use courtesy::runtime::clock::{Clock, monotonic};
 use courtesy::server::{Listeners, Server, assemble};
+use courtesy::types::origin::HostPattern;
+use courtesy::types::timestamp::Timestamp;
 
 use crate::support::{Client, NOW, Origin, Proxy, Script, answer, tls, until};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
 /// The listener is gone, so the proxy has begun to stop.
 fn begin_to_stop<'scope>(
@@ -30,14 +31,17 @@ fn begin_to_stop<'scope>(
 
 #[test]
 fn a_request_under_way_may_end_when_the_proxy_stops() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let mut proxy = Proxy::start();
     let address = proxy.address();
     let mut client = proxy.client();
     let mut idle = proxy.client();
     idle.get(&origin.url("/"));
     client.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     thread::scope(|scope| {
         let stopping = scope.spawn(|| proxy.stop());
         idle.assert_closed();
@@ -54,11 +58,14 @@ fn a_request_under_way_may_end_when_the_proxy_stops() {
 #[test]
 fn what_does_not_end_in_time_does_not_keep_the_proxy() {
     let origin = Origin::start().on("/slow", Script::default().hold());
-    let mut proxy =
-        Proxy::with(|settings| settings.limits.drain_timeout = std::time::Duration::from_millis(100));
+    let mut proxy = Proxy::with(|settings| {
+        settings.limits.drain_timeout = std::time::Duration::from_millis(100)
+    });
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     proxy.stop();
     assert!(client.try_read("GET").is_err());
 }
@@ -101,7 +108,10 @@ fn a_proxy_that_is_full_says_so_and_serves_again() {
 #[test]
 fn a_client_that_is_not_allowed_is_told_so() {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
-    let own = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr()).map(|address| address.ip());
+    let own = socket
+        .connect("192.0.2.1:9")
+        .and_then(|()| socket.local_addr())
+        .map(|address| address.ip());
     let Ok(own) = own else { return };
     let origin = Origin::start();
     let listening = SocketAddr::from((own, 0));
@@ -149,8 +159,9 @@ fn a_tunnel_that_nobody_uses_does_not_hold_the_drain_and_one_in_use_goes_on() {
     };
     let (mut quiet, mut busy) = (upgraded(), upgraded());
     let blind = proxy.client().tunnel(&secure.authority());
-    let mut blind =
-        blind.secured(tls::trusting(tls::origins_ca(), &[]), "127.0.0.1").expect("the origin's own");
+    let mut blind = blind
+        .secured(tls::trusting(tls::origins_ca(), &[]), "127.0.0.1")
+        .expect("the origin's own");
     assert_eq!(blind.get("/").status(), 200);
     let began = monotonic();
     thread::scope(|scope| {
@@ -180,7 +191,7 @@ struct BrokenClock {
 }
 
 impl Clock for BrokenClock {
-    fn wall(&self) -> Moment {
+    fn wall(&self) -> Timestamp {
         let is_here = thread::current().name().is_some_and(|name| name.starts_with(self.thread));
         assert!(!(is_here && self.armed.swap(false, Ordering::SeqCst)), "the clock is broken");
         NOW
@@ -190,7 +201,8 @@ impl Clock for BrokenClock {
 /// A proxy whose clock can be broken.
 fn with_clock(clock: &Arc<BrokenClock>) -> (Server, SocketAddr, tempfile::TempDir) {
     let state = tempfile::tempdir().expect("a directory");
-    let mut settings = Settings { state_dir: state.path().into(), workers: Some(1), ..Settings::default() };
+    let mut settings =
+        Settings { state_dir: state.path().into(), workers: Some(1), ..Settings::default() };
     settings.egress.allow = vec!["127.0.0.0/8".parse().expect("a block")];
     settings.tls.roots = Roots::Bundled;
     let listeners = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).expect("a free port");

@@ -11,8 +11,11 @@ fn metric(proxy: &Proxy, name: &str) -> f64 {
 
 #[test]
 fn a_way_that_is_closed_is_counted_by_who_closed_it() {
-    let proxy = Proxy::with(|settings| settings.egress.deny_hosts = vec!["closed.example".parse().unwrap()]);
-    let refused = |kind: &str| metric(&proxy, &format!("courtesy_egress_refusals_total{{kind=\"{kind}\"}}"));
+    let proxy = Proxy::with(|settings| {
+        settings.egress.deny_hosts = vec!["closed.example".parse().unwrap()]
+    });
+    let refused =
+        |kind: &str| metric(&proxy, &format!("courtesy_egress_refusals_total{{kind=\"{kind}\"}}"));
     assert_eq!(["address", "host", "port", "loop"].map(refused), [0.0; 4]);
     assert_eq!(proxy.get("http://169.254.169.254/latest/").status(), 403);
     assert_eq!(proxy.get("http://closed.example/").status(), 403);
@@ -25,11 +28,13 @@ fn a_way_that_is_closed_is_counted_by_who_closed_it() {
 
 #[test]
 fn who_waits_for_a_turn_is_in_the_queue_and_then_among_those_who_waited() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::with(|settings| settings.egress.max_per_origin = 1);
     let mut first = proxy.client();
     first.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the first is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin
+        .wait_until("the first is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
     assert_eq!(metric(&proxy, "courtesy_queue_depth"), 0.0);
     assert_eq!(metric(&proxy, "courtesy_pool_connections{state=\"in_use\"}"), 1.0);
     let mut second = proxy.client();
@@ -41,7 +46,9 @@ fn who_waits_for_a_turn_is_in_the_queue_and_then_among_those_who_waited() {
     assert_eq!(now["courtesy_queue_depth"], 0.0);
     assert_eq!(now["courtesy_request_duration_seconds_count{phase=\"wait\"}"], 1.0);
     assert_eq!(now["courtesy_queue_rejected_total"], 0.0);
-    until("a connection is kept", || metric(&proxy, "courtesy_pool_connections{state=\"idle\"}") >= 1.0);
+    until("a connection is kept", || {
+        metric(&proxy, "courtesy_pool_connections{state=\"idle\"}") >= 1.0
+    });
     assert_eq!(metric(&proxy, "courtesy_pool_connections{state=\"in_use\"}"), 0.0);
 }
 
@@ -58,7 +65,10 @@ fn a_client_that_does_not_trust_the_ca_is_counted_by_its_alert() {
     let now = metrics(&proxy);
     assert_eq!(now["courtesy_tunnel_protocol_total{kind=\"tls\"}"], 2.0);
     assert_eq!(now["courtesy_leaf_certificates_minted_total"], 1.0);
-    assert_eq!((now["courtesy_leaf_cache_entries"], now["courtesy_leaf_cache_hits_total"]), (1.0, 1.0));
+    assert_eq!(
+        (now["courtesy_leaf_cache_entries"], now["courtesy_leaf_cache_hits_total"]),
+        (1.0, 1.0)
+    );
     let ca = proxy.leaves.authority().certificate().not_after();
     assert_eq!(now["courtesy_ca_expiry_timestamp_seconds"], ca.millis() as f64 / 1000.0);
 }
@@ -113,7 +123,9 @@ fn a_client_that_does_not_trust_the_ca_is_named_once() {
     let failed = "courtesy_tls_client_failures_total{alert=\"unknown_ca\"}";
     for count in 1..4 {
         let tunnel = proxy.client().tunnel(&authority);
-        assert!(tunnel.secured(tls::trusting(tls::origins_ca(), &[]), tls::host(&authority)).is_err());
+        assert!(
+            tunnel.secured(tls::trusting(tls::origins_ca(), &[]), tls::host(&authority)).is_err()
+        );
         until("the alert is counted", || metric(&proxy, failed) == f64::from(count));
     }
     until("it is named", || metric(&proxy, "courtesy_tls_clients_distrusting_total") == 1.0);

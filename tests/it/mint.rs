@@ -8,7 +8,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use courtesy::ca::{Authority, Source};
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use rustls::ClientConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -42,7 +42,8 @@ fn at_once() -> usize {
 
 /// Handshakes for all of `hosts` at once. Returns how long they took.
 fn crowd(proxy: &Proxy, hosts: Vec<String>) -> Duration {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let config = proxy.trusted(&["http/1.1"]);
     let address = proxy.address();
     let began = monotonic();
@@ -136,7 +137,8 @@ fn a_restart_changes_nothing_of_the_ca() {
     let (before, trusted) = (files(&proxy.ca), proxy.trusted(&["http/1.1"]));
     assert!(!before.is_empty());
     proxy.https(&origin.authority()).get("/");
-    let proxy = proxy.restart(|settings| settings.egress.connect_ports.push(origin.address().port()));
+    let proxy =
+        proxy.restart(|settings| settings.egress.connect_ports.push(origin.address().port()));
     assert_eq!(files(&proxy.ca), before);
     let tunnel = proxy.client().tunnel(&origin.authority());
     tunnel.secured(trusted, "127.0.0.1").expect("who trusted it before still does");
@@ -148,10 +150,17 @@ fn the_proxy_hands_out_what_its_clients_are_to_trust() {
     let handed = proxy.get("http://courtesy.internal/ca.pem").text();
     assert_eq!(handed, proxy.leaves.authority().bundle());
     Authority::rotate(&proxy.ca, NOW).expect("a new CA");
-    assert_eq!(proxy.get("http://courtesy.internal/ca.pem").text(), handed, "not before it is read");
+    assert_eq!(
+        proxy.get("http://courtesy.internal/ca.pem").text(),
+        handed,
+        "not before it is read"
+    );
     assert!(proxy.leaves.reload().expect("a CA"));
     let both = proxy.get("http://courtesy.internal/ca.pem").text();
-    assert!(both.ends_with(&handed) && both.len() > handed.len(), "the new one, and the old one still");
+    assert!(
+        both.ends_with(&handed) && both.len() > handed.len(),
+        "the new one, and the old one still"
+    );
 }
 
 /// No handshake fails for clients which trust both CAs.

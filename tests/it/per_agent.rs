@@ -36,7 +36,11 @@ fn get_as(proxy: &Proxy, field: &str, url: &str) -> u16 {
 fn assert_by_the_file(proxy: &Proxy, origin: &Origin, case: &str) {
     assert_eq!(proxy.get(&origin.url("/open")).status(), 200, "{case}: shut");
     let denied = proxy.get(&origin.url("/private/"));
-    assert_eq!((denied.status(), denied.reason().as_str()), (403, "disallow_rule"), "{case}: opened");
+    assert_eq!(
+        (denied.status(), denied.reason().as_str()),
+        (403, "disallow_rule"),
+        "{case}: opened"
+    );
 }
 
 /// The User-Agent of the attacker, and a site that takes it amiss.
@@ -76,7 +80,11 @@ fn attacks() -> Vec<(&'static str, String, Origin)> {
             site("BadBot", to("ftp://x.example/")),
         ),
         ("an agent that is told a part", bot, site("BadBot", status(206))),
-        ("the victim's name in another case", "EXAMPLEBOT/1.0".to_owned(), site("EXAMPLEBOT", status(403))),
+        (
+            "the victim's name in another case",
+            "EXAMPLEBOT/1.0".to_owned(),
+            site("EXAMPLEBOT", status(403)),
+        ),
         ("no name at all", "(none)".to_owned(), site("courtesy", status(403))),
         ("the proxy's own name", "courtesy/9".to_owned(), site("courtesy", status(429))),
     ]
@@ -111,7 +119,11 @@ fn f29_nor_when_it_asks_in_the_last_tenth_of_a_copys_time() {
         let proxy = Proxy::start();
         assert_by_the_file(&proxy, &origin, case);
         proxy.clock.advance(23 * HOUR);
-        assert_eq!(get_as(&proxy, &attacker, &origin.url("/private/")), 403, "{case}: the copy still serves");
+        assert_eq!(
+            get_as(&proxy, &attacker, &origin.url("/private/")),
+            403,
+            "{case}: the copy still serves"
+        );
         until("it has been asked for again", || {
             proxy.stats().flights == 0 && origin.count("/robots.txt") > 1
         });
@@ -174,9 +186,12 @@ fn f29_a_record_says_whose_answer_it_rests_on() {
     };
     assert_eq!(fields, [sent.clone(), sent.replace("BadBot", VICTIM)]);
     let capture = records[0]["robots"]["failed_capture"].as_str().expect("there is one");
-    let shelf = courtesy::evidence::Shelf::of(&proxy.audit_dir());
-    let kept = shelf.get(courtesy::evidence::Kind::Capture, capture).expect("it can be read");
-    let courtesy::evidence::Found::Content(kept) = kept else { panic!("{capture} is missing") };
+    let shelf = courtesy::audit::evidence::Shelf::of(&proxy.audit_dir());
+    let kept =
+        shelf.get(courtesy::audit::evidence::Kind::Capture, capture).expect("it can be read");
+    let courtesy::audit::evidence::Found::Content(kept) = kept else {
+        panic!("{capture} is missing")
+    };
     let kept: serde_json::Value = serde_json::from_slice(&kept).expect("a capture");
     assert_eq!(kept["user_agent"], sent);
 }
@@ -184,7 +199,8 @@ fn f29_a_record_says_whose_answer_it_rests_on() {
 #[test]
 fn f29_a_text_that_is_set_is_sent_for_all_and_so_counts_for_all() {
     let origin = Origin::with_robots(RULES).on("Fetcher /robots.txt", status(429));
-    let proxy = Proxy::with(|settings| settings.robots.fetch_as = FetchAs::Text("Fetcher/2".into()));
+    let proxy =
+        Proxy::with(|settings| settings.robots.fetch_as = FetchAs::Text("Fetcher/2".into()));
     assert_eq!(get_as(&proxy, "BadBot/1.0", &origin.url("/open")), 403);
     assert_eq!(proxy.get(&origin.url("/open")).status(), 403);
     assert_eq!(origin.count("/robots.txt"), 1);
@@ -205,7 +221,10 @@ fn f29_a_flood_of_tokens_keeps_a_victim_neither_out_nor_waiting() {
         assert_eq!(origin.count("/robots.txt"), before + 1, "{code}: the victim's own");
         // All of them are bound by the file now, and no more is asked.
         for number in 0..100 {
-            assert_eq!(get_as(&proxy, &format!("made-up-{number}/1"), &origin.url("/private/")), 403);
+            assert_eq!(
+                get_as(&proxy, &format!("made-up-{number}/1"), &origin.url("/private/")),
+                403
+            );
         }
         assert_eq!(origin.count("/robots.txt"), before + 1, "{code}");
     }

@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use courtesy::config::{AgentRule, Exemption, Mode, OriginRule, ProfileName};
-use courtesy::glob::Glob;
-use courtesy::moment::Moment;
-use courtesy::origin::split_url;
 use courtesy::policy::exemption::OriginPattern;
+use courtesy::types::glob::Glob;
+use courtesy::types::origin::split_url;
+use courtesy::types::timestamp::Timestamp;
 use http::StatusCode;
 
 use crate::support::{NOW, Origin, Proxy, Script, answer, ok, ok_with, request};
 
-const RULES: &str = "# rules\nUser-agent: *\nDisallow: /private/\nDisallow: /*.zip$\nAllow: /private/open\n";
+const RULES: &str =
+    "# rules\nUser-agent: *\nDisallow: /private/\nDisallow: /*.zip$\nAllow: /private/open\n";
 
 #[test]
 fn a_disallowed_request_puts_not_an_octet_on_the_origins_wire() {
@@ -32,7 +33,8 @@ fn a_disallowed_request_puts_not_an_octet_on_the_origins_wire() {
     ] {
         assert_eq!(client.get(&origin.url(path)).status(), status, "{path}");
     }
-    let expected = ["GET /robots.txt", "GET /", "GET /private/open?q", "GET /a/b.zip?x", "GET /PRIVATE/"];
+    let expected =
+        ["GET /robots.txt", "GET /", "GET /private/open?q", "GET /a/b.zip?x", "GET /PRIVATE/"];
     assert_eq!(origin.request_lines(), expected);
 }
 
@@ -40,7 +42,9 @@ fn a_disallowed_request_puts_not_an_octet_on_the_origins_wire() {
 fn every_method_is_judged() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
-    for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW", "get"] {
+    for method in
+        ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW", "get"]
+    {
         let response = proxy.exchange(method, &origin.url("/private/a"), "Content-Length: 0\r\n");
         response.assert_error(403, "http_request_denied");
     }
@@ -117,7 +121,8 @@ fn a_denial_comes_in_the_form_that_is_accepted() {
         ("text/plain", "text/plain; charset=utf-8", "Disallowed by robots.txt"),
         ("application/json;q=0.9, text/html;q=0.1", "application/problem+json", "{"),
     ] {
-        let response = proxy.exchange("GET", &origin.url("/private/a"), &format!("Accept: {accept}\r\n"));
+        let response =
+            proxy.exchange("GET", &origin.url("/private/a"), &format!("Accept: {accept}\r\n"));
         assert_eq!(response.status(), 403, "{accept}: {}", response.text());
         assert_eq!(response.field("content-type"), Some(content_type), "{accept}");
         assert!(response.text().starts_with(begins), "{accept}: {}", response.text());
@@ -131,7 +136,8 @@ fn a_page_says_what_happened_then_the_cure_then_the_lines_that_decided() {
     let proxy = Proxy::start();
     let url = origin.url("/private/<i>");
     let response = proxy.exchange("GET", &url, "Accept: text/html\r\nUser-Agent: Shelfbot/1\r\n");
-    let (page, id) = (response.text(), response.field("courtesy-record").expect("a record").to_owned());
+    let (page, id) =
+        (response.text(), response.field("courtesy-record").expect("a record").to_owned());
     let parts = [
         "<h1>Disallowed by robots.txt</h1>",
         &format!("<p><code>GET {}</code> was refused: Line 3 of ", url.replace("<i>", "%3Ci%3E")),
@@ -191,7 +197,8 @@ fn b16_a_denied_upload_gets_its_answer_whole_though_nobody_reads_the_body() {
 
 #[test]
 fn a_robots_txt_is_answered_from_the_copy_that_decides() {
-    let origin = Origin::start().on("/robots.txt", ok_with("Content-Type: text/plain; charset=x\r\n", RULES));
+    let origin = Origin::start()
+        .on("/robots.txt", ok_with("Content-Type: text/plain; charset=x\r\n", RULES));
     let proxy = Proxy::start();
     let url = origin.url("/robots.txt");
     let first = proxy.get(&url);
@@ -209,8 +216,8 @@ fn a_robots_txt_is_answered_from_the_copy_that_decides() {
 
 #[test]
 fn a_robots_txt_that_there_is_none_of_is_asked_of_the_origin() {
-    let origin =
-        Origin::start().on("/robots.txt", Script::default().send(answer(404, "X-From: origin\r\n", "no")));
+    let origin = Origin::start()
+        .on("/robots.txt", Script::default().send(answer(404, "X-From: origin\r\n", "no")));
     let proxy = Proxy::start();
     let response = proxy.get(&origin.url("/robots.txt"));
     assert_eq!((response.status(), response.field("x-from")), (404, Some("origin")));
@@ -243,7 +250,10 @@ fn a_robots_txt_goes_to_the_origin_when_the_copy_is_not_to_be_served() {
 fn a_method_that_writes_to_the_robots_txt_goes_to_the_origin() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
-    assert_eq!(proxy.exchange("PUT", &origin.url("/robots.txt"), "Content-Length: 0\r\n").status(), 200);
+    assert_eq!(
+        proxy.exchange("PUT", &origin.url("/robots.txt"), "Content-Length: 0\r\n").status(),
+        200
+    );
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "PUT /robots.txt"]);
 }
 
@@ -251,13 +261,15 @@ fn a_method_that_writes_to_the_robots_txt_goes_to_the_origin() {
 fn c7_the_robots_txt_is_fetched_for_the_crawler_and_without_its_secrets() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
-    let fields =
-        "Cookie: a=b\r\nAuthorization: Basic eA==\r\nProxy-Authorization: Basic eA==\r\nReferer: x\r\n";
+    let fields = "Cookie: a=b\r\nAuthorization: Basic eA==\r\nProxy-Authorization: Basic eA==\r\nReferer: x\r\n";
     proxy.exchange("GET", &origin.url("/"), fields);
     let fetch = origin.received("/robots.txt");
     let authority = origin.address().to_string();
     assert_eq!(fetch.field("host"), Some(authority.as_str()));
-    assert_eq!(fetch.field("user-agent"), Some(concat!("ExampleBot courtesy/", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(
+        fetch.field("user-agent"),
+        Some(concat!("ExampleBot courtesy/", env!("CARGO_PKG_VERSION")))
+    );
     for name in ["cookie", "authorization", "proxy-authorization", "referer"] {
         assert_eq!(fetch.field(name), None, "{name}");
     }
@@ -272,7 +284,10 @@ fn observing_forwards_and_records_what_would_be_denied() {
     assert_eq!(response.field("courtesy-record"), None);
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /private/a"]);
     let record = proxy.record();
-    assert_eq!((&record["event"], &record["reason"]), (&"would_deny".into(), &"disallow_rule".into()));
+    assert_eq!(
+        (&record["event"], &record["reason"]),
+        (&"would_deny".into(), &"disallow_rule".into())
+    );
 }
 
 #[test]
@@ -280,13 +295,14 @@ fn observing_one_origin_enforces_at_the_others() {
     let origin = Origin::with_robots(RULES);
     let observed = split_url(origin.url("/").as_bytes()).expect("a URL").0;
     let proxy = Proxy::with(|settings| {
-        settings.origins = vec![OriginRule { origin: observed, mode: Some(Mode::Observe), profile: None }];
+        settings.origins =
+            vec![OriginRule { origin: observed, mode: Some(Mode::Observe), profile: None }];
     });
     assert_eq!(proxy.get(&origin.url("/private/a")).status(), 200);
     assert_eq!(proxy.get(&origin.named("other", "/private/a")).status(), 403);
 }
 
-fn exemption(origin: &Origin, paths: &[&str], until: Moment) -> Exemption {
+fn exemption(origin: &Origin, paths: &[&str], until: Timestamp) -> Exemption {
     Exemption {
         origin: OriginPattern::parse(&origin.url("")).expect("an origin"),
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
@@ -323,25 +339,39 @@ fn an_exemption_is_not_to_be_had_by_dot_segments_or_spelling() {
     let origin = Origin::with_robots(RULES);
     let allowed = exemption(&origin, &["/private/data/"], NOW.plus(Duration::from_secs(60)));
     let proxy = Proxy::with(|settings| settings.exemptions = vec![allowed]);
-    for path in ["/private/data/../secret", "/private/data/%2e%2e/secret", "/private/data/x/../../secret"] {
+    for path in
+        ["/private/data/../secret", "/private/data/%2e%2e/secret", "/private/data/x/../../secret"]
+    {
         assert_eq!(proxy.get(&origin.url(path)).status(), 403, "{path}");
     }
-    assert_eq!(proxy.get(&origin.url("/private/%64ata/1")).status(), 200, "the same path, spelt otherwise");
+    assert_eq!(
+        proxy.get(&origin.url("/private/%64ata/1")).status(),
+        200,
+        "the same path, spelt otherwise"
+    );
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /private/%64ata/1"]);
 }
 
 fn rule(matches: &str) -> AgentRule {
-    AgentRule { matches: Glob::new(matches), token: None, mode: None, profile: None, deny_status: None }
+    AgentRule {
+        matches: Glob::new(matches),
+        token: None,
+        mode: None,
+        profile: None,
+        deny_status: None,
+    }
 }
 
 #[test]
 fn an_agents_rule_sets_token_mode_profile_and_status() {
-    const FILE: &str =
-        "User-agent: NewsBot\nDisallow: /news\n\nUser-agent: *\nDisallow: /private\nAllow: /private\n";
+    const FILE: &str = "User-agent: NewsBot\nDisallow: /news\n\nUser-agent: *\nDisallow: /private\nAllow: /private\n";
     let origin = Origin::with_robots(FILE);
     let proxy = Proxy::with(|settings| {
         settings.agents.rules = vec![
-            AgentRule { token: Some("NewsBot".parse().expect("a token")), ..rule("python-requests/*") },
+            AgentRule {
+                token: Some("NewsBot".parse().expect("a token")),
+                ..rule("python-requests/*")
+            },
             AgentRule { mode: Some(Mode::Observe), ..rule("NewsBot-Test/*") },
             AgentRule { profile: Some(ProfileName::Koster1996), ..rule("OldBot/*") },
             AgentRule { deny_status: Some(StatusCode::TOO_MANY_REQUESTS), ..rule("*newsbot*") },
@@ -377,7 +407,8 @@ fn an_agents_mode_goes_before_the_general_one() {
 
 #[test]
 fn a_request_without_user_agent_is_under_the_star_rules_or_refused() {
-    let origin = Origin::with_robots("User-agent: ExampleBot\nDisallow: /\n\nUser-agent: *\nDisallow: /a\n");
+    let origin =
+        Origin::with_robots("User-agent: ExampleBot\nDisallow: /\n\nUser-agent: *\nDisallow: /a\n");
     let anonymous = |path: &str| {
         let url = origin.url(path);
         format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -399,8 +430,8 @@ fn a_request_without_user_agent_is_under_the_star_rules_or_refused() {
 
 #[test]
 fn the_status_of_denials_is_a_setting() {
-    let origin =
-        Origin::with_robots(RULES).on("down/robots.txt", Script::default().send(answer(500, "", "")));
+    let origin = Origin::with_robots(RULES)
+        .on("down/robots.txt", Script::default().send(answer(500, "", "")));
     let proxy = Proxy::with(|settings| {
         settings.deny.status = StatusCode::GONE;
         settings.deny.unreachable_status = StatusCode::SERVICE_UNAVAILABLE;
@@ -408,7 +439,8 @@ fn the_status_of_denials_is_a_setting() {
     assert_eq!(proxy.get(&origin.url("/private/a")).status(), 410);
     let unreachable = proxy.get(&origin.named("down", "/"));
     unreachable.assert_error(503, "http_request_denied");
-    let wait: u64 = unreachable.field("retry-after").and_then(|wait| wait.parse().ok()).expect("seconds");
+    let wait: u64 =
+        unreachable.field("retry-after").and_then(|wait| wait.parse().ok()).expect("seconds");
     assert!((1..=30).contains(&wait), "{wait}");
 }
 

@@ -3,14 +3,13 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use courtesy::audit::read::replay::{Outcome, Replay};
 use courtesy::config::{ProfileName, recorded_profile};
-use courtesy::review::replay::{Outcome, Replay};
 use serde_json::{Value, json};
 
 use crate::support::{AGENT, Client, Origin, Proxy};
 
-const RULES: &str =
-    "User-agent: *\nDisallow: /caf\u{e9}/\nDisallow: /*?q=%3Cx\nDisallow: /latin/%E9\nDisallow: /q%22\n";
+const RULES: &str = "User-agent: *\nDisallow: /caf\u{e9}/\nDisallow: /*?q=%3Cx\nDisallow: /latin/%E9\nDisallow: /q%22\n";
 
 /// Path and query as a client writes them, as they are judged and sent, and whether they are disallowed.
 const SPELLINGS: [(&[u8], &str, bool); 9] = [
@@ -56,7 +55,8 @@ fn a4_what_is_judged_is_what_is_sent_and_the_record_has_both_spellings() {
         for (record, (typed, encoded, _)) in records.iter().zip(denied) {
             assert_eq!(record["url"], origin.url(encoded));
             let received = (*typed != encoded.as_bytes()).then(|| {
-                let typed = String::from_utf8(typed.to_vec()).unwrap_or_else(|_| "/latin/\\xE9".into());
+                let typed =
+                    String::from_utf8(typed.to_vec()).unwrap_or_else(|_| "/latin/\\xE9".into());
                 Value::from(origin.url(&typed))
             });
             assert_eq!(record.get("url_as_received"), received.as_ref(), "{encoded}");
@@ -125,7 +125,8 @@ fn a4_what_redaction_hides_is_hidden_in_both_spellings() {
     assert_eq!(status(&mut proxy.client(), &origin.url(""), path, &origin.authority()), 403);
     let record = proxy.record();
     assert!(!record.to_string().contains("secret"), "{record:#}");
-    let [url, received] = ["url", "url_as_received"].map(|name| record[name].as_str().unwrap_or_default());
+    let [url, received] =
+        ["url", "url_as_received"].map(|name| record[name].as_str().unwrap_or_default());
     assert!(url.starts_with(&origin.url("/caf%C3%A9/a?q=~")), "{url}");
     assert!(received.starts_with(&origin.url("/caf\u{e9}/a?q=~")), "{received}");
 }
@@ -153,18 +154,23 @@ fn a4_check_decides_as_the_proxy_does_in_each_spelling() {
     let urls: Vec<Vec<u8>> =
         SPELLINGS.iter().map(|(typed, ..)| [origin.url("").as_bytes(), typed].concat()).collect();
     let list = urls.join(&b'\n');
-    let batch: String = urls.iter().map(|url| json!({ "url_b64": base64(url) }).to_string() + "\n").collect();
+    let batch: String =
+        urls.iter().map(|url| json!({ "url_b64": base64(url) }).to_string() + "\n").collect();
     for profile in ["rfc9309", "google"] {
-        let proxy = Proxy::with(|settings| settings.robots.profile = profile.parse().expect("a profile"));
+        let proxy =
+            Proxy::with(|settings| settings.robots.profile = profile.parse().expect("a profile"));
         let decided: Vec<bool> = SPELLINGS
             .iter()
             .map(|(typed, ..)| {
                 status(&mut proxy.client(), &origin.url(""), typed, &origin.authority()) == 200
             })
             .collect();
-        for (arguments, input) in [(&["--json", "-"][..], &list[..]), (&["--batch"], batch.as_bytes())] {
+        for (arguments, input) in
+            [(&["--json", "-"][..], &list[..]), (&["--batch"], batch.as_bytes())]
+        {
             let arguments =
-                [&["--allow-private", "--profile", profile, "--agent", "ExampleBot"], arguments].concat();
+                [&["--allow-private", "--profile", profile, "--agent", "ExampleBot"], arguments]
+                    .concat();
             assert_eq!(check(&arguments, input), decided, "{arguments:?}");
         }
     }

@@ -19,7 +19,8 @@ fn the_reason_phrase_says_what_refused_the_request() {
     let proxy = Proxy::before(&[&origin, &secure], |_| {});
     let disallowed = "HTTP/1.1 403 Disallowed by robots.txt";
     for accept in ["*/*", "text/html", "text/plain"] {
-        let denied = proxy.exchange("GET", &origin.url("/private/"), &format!("Accept: {accept}\r\n"));
+        let denied =
+            proxy.exchange("GET", &origin.url("/private/"), &format!("Accept: {accept}\r\n"));
         assert_line(&denied.head.0, disallowed);
     }
     assert_line(&proxy.exchange("HEAD", &origin.url("/private/"), "").head.0, disallowed);
@@ -29,12 +30,18 @@ fn the_reason_phrase_says_what_refused_the_request() {
     assert_line(&proxy.get("ftp://a.example/").head.0, "HTTP/1.1 501 Not served");
     assert_line(&proxy.get("/").head.0, "HTTP/1.1 400 Not a valid request");
     let mut client = proxy.client();
-    assert_line(&client.send("G@T / HTTP/1.1\r\n\r\n").read().head.0, "HTTP/1.1 400 Not a valid request");
+    assert_line(
+        &client.send("G@T / HTTP/1.1\r\n\r\n").read().head.0,
+        "HTTP/1.1 400 Not a valid request",
+    );
     // An origin's answer has its own.
     assert!(proxy.get(&origin.url("/open")).head.0.starts_with("HTTP/1.1 200 "));
 
     proxy.change(|settings| settings.deny.status = StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS);
-    assert_line(&proxy.get(&origin.url("/private/")).head.0, "HTTP/1.1 451 Disallowed by robots.txt");
+    assert_line(
+        &proxy.get(&origin.url("/private/")).head.0,
+        "HTTP/1.1 451 Disallowed by robots.txt",
+    );
 }
 
 #[test]
@@ -46,7 +53,11 @@ fn a_refused_connect_has_its_reason_phrase() {
     });
     let connect = |authority: &str| {
         let mut client = proxy.client();
-        client.send(format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")).read().head.0
+        client
+            .send(format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n"))
+            .read()
+            .head
+            .0
     };
     assert_line(&connect(&origin.authority()), "HTTP/1.1 403 Paths cannot be seen");
     assert_line(&connect("127.0.0.1:25"), "HTTP/1.1 403 Port not allowed");

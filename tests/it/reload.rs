@@ -33,11 +33,14 @@ fn a_kept_connection_obeys_other_settings_with_its_next_request() {
 
 #[test]
 fn a_request_under_way_ends_as_it_began() {
-    let origin = Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
+    let origin =
+        Origin::start().on("/slow", Script::default().hold().send(answer(200, "", "late")));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     proxy.change(|settings| settings.egress.deny = vec!["127.0.0.0/8".parse().expect("a block")]);
     origin.release();
     assert_eq!(client.read().text(), "late");
@@ -106,7 +109,9 @@ fn the_memory_for_origins_shrinks_at_once() {
     assert_eq!((proxy.stats().entries, proxy.stats().bytes), (0, 0));
     // What memory has no room for is still on the disk.
     assert_eq!(proxy.get(&origins[0].url("/private/")).status(), 403);
-    proxy.change(|settings| (settings.robots.cache_size, settings.robots.cache_entries) = (1 << 20, 100));
+    proxy.change(|settings| {
+        (settings.robots.cache_size, settings.robots.cache_entries) = (1 << 20, 100)
+    });
     origins.iter().for_each(|origin| assert_eq!(proxy.get(&origin.url("/private/")).status(), 403));
     assert_eq!(proxy.stats().entries, 4);
 }
@@ -118,7 +123,8 @@ fn robots_txt_is_fetched_as_it_is_set_now() {
     proxy.get(&before.url("/"));
     proxy.change(|settings| settings.robots.fetch_as = FetchAs::Text("Fetcher/2".into()));
     proxy.get(&after.url("/"));
-    let asked_as = |origin: &Origin| origin.received("/robots.txt").field("user-agent").map(str::to_owned);
+    let asked_as =
+        |origin: &Origin| origin.received("/robots.txt").field("user-agent").map(str::to_owned);
     assert_ne!(asked_as(&before).as_deref(), Some("Fetcher/2"));
     assert_eq!(asked_as(&after).as_deref(), Some("Fetcher/2"));
 }
@@ -161,10 +167,15 @@ fn the_log_is_kept_as_it_is_set_now() {
     proxy.change(|settings| settings.audit.redact_query = true);
     assert!(last_url().contains("?q=~"));
     proxy.change(|settings| settings.audit.rotate_size = 1);
-    until("the file is closed, for it is too large now", || proxy.audit.health().segments_closed > 0);
-    proxy.change(|settings| (settings.audit.redact_query, settings.audit.rotate_size) = (false, 1 << 20));
+    until("the file is closed, for it is too large now", || {
+        proxy.audit.health().segments_closed > 0
+    });
+    proxy.change(|settings| {
+        (settings.audit.redact_query, settings.audit.rotate_size) = (false, 1 << 20)
+    });
     assert!(last_url().ends_with("?q=secret"));
-    let seqs: Vec<_> = proxy.lines().iter().map(|line| line["seq"].as_u64().expect("a number")).collect();
+    let seqs: Vec<_> =
+        proxy.lines().iter().map(|line| line["seq"].as_u64().expect("a number")).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "one chain");
 }
 
@@ -187,7 +198,9 @@ fn the_drain_takes_no_longer_than_it_is_set_now() {
     let mut proxy = Proxy::with(|settings| settings.limits.drain_timeout = Duration::from_mins(10));
     let mut client = proxy.client();
     client.ask("GET", &origin.url("/slow"), "");
-    origin.wait_until("the request is there", |log| log.requests.iter().any(|it| it.path() == "/slow"));
+    origin.wait_until("the request is there", |log| {
+        log.requests.iter().any(|it| it.path() == "/slow")
+    });
     proxy.change(|settings| settings.limits.drain_timeout = Duration::from_millis(100));
     proxy.stop();
     assert!(client.try_read("GET").is_err());
@@ -239,7 +252,9 @@ fn changes_under_load_fail_no_request() {
                     let mut client = proxy.client();
                     (0..100).for_each(|_| {
                         assert_eq!(client.get(&origin.url("/")).status(), 200);
-                        assert!([403, 410].contains(&client.get(&origin.url("/private/")).status()));
+                        assert!(
+                            [403, 410].contains(&client.get(&origin.url("/private/")).status())
+                        );
                     });
                 })
             })

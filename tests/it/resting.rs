@@ -4,13 +4,14 @@
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
 use courtesy::limits::{ENGINE_REST, ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_OCTETS};
+use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
 /// Longer than a connection that has made a request or two does nothing before it is at rest.
 fn rest() {
@@ -157,7 +158,8 @@ fn whoever_leaves_while_at_rest_leaves_its_place() {
             inside = proxy.client();
             inside.send(connect(&secure.authority(), "")).read_head().status() == 200
         });
-        let mut inside = inside.secured(proxy.trusted(&[]), tls::host(&secure.authority())).expect("TLS");
+        let mut inside =
+            inside.secured(proxy.trusted(&[]), tls::host(&secure.authority())).expect("TLS");
         assert_eq!(inside.get(&secure.url("/")).status(), 200);
         rest();
         assert_eq!(proxy.get(&plain.url("/")).status(), 503, "it is still in");
@@ -205,7 +207,9 @@ fn of_connections_that_large_answers_came_by_those_that_idled_longest_are_closed
         .on("/small", ok(vec![b'x'; ORIGIN_READ_SMALL_OCTETS - 1024]));
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    for (path, expected) in [("/small", ORIGIN_GROWN_MAX + BEYOND), ("/large", ORIGIN_GROWN_MAX - 1)] {
+    for (path, expected) in
+        [("/small", ORIGIN_GROWN_MAX + BEYOND), ("/large", ORIGIN_GROWN_MAX - 1)]
+    {
         let mut connection_of = |name: &str| {
             let url = origin.named(&format!("{}-{name}", &path[1..]), path);
             assert_eq!(client.get(&url).status(), 200);
@@ -217,7 +221,8 @@ fn of_connections_that_large_answers_came_by_those_that_idled_longest_are_closed
             first.push(connection_of(&number.to_string()));
             assert_eq!(connection_of("often"), often, "{path}: this one never idles for long");
         }
-        let again = (0..first.len()).rev().map(|number| (number, connection_of(&number.to_string())));
+        let again =
+            (0..first.len()).rev().map(|number| (number, connection_of(&number.to_string())));
         let kept = again.take_while(|(number, connection)| first[*number] == *connection).count();
         assert_eq!(kept, expected, "{path}");
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use courtesy::config::{HttpsMode, Mixed, Settings};
-use courtesy::origin::HostPattern;
+use courtesy::types::origin::HostPattern;
 use serde_json::Value;
 
 use crate::support::{Client, Origin, Proxy, answer, connect, ok, tls};
@@ -22,7 +22,8 @@ fn classify(settings: &mut Settings) {
 }
 
 fn listed(settings: &mut Settings) {
-    settings.https.tunnel = ["127.0.0.1", "*.localhost"].map(|host| HostPattern::new(host).unwrap()).to_vec();
+    settings.https.tunnel =
+        ["127.0.0.1", "*.localhost"].map(|host| HostPattern::new(host).unwrap()).to_vec();
 }
 
 /// The first flight of a client that asks for `name`; for an address, it names none.
@@ -32,8 +33,9 @@ fn hello(name: &str) -> Vec<u8> {
 
 /// The same handshake message in records of `size` octets.
 fn in_records(hello: &[u8], size: usize) -> Vec<u8> {
-    let record =
-        |piece: &[u8]| [&hello[..3], &u16::try_from(piece.len()).unwrap().to_be_bytes(), piece].concat();
+    let record = |piece: &[u8]| {
+        [&hello[..3], &u16::try_from(piece.len()).unwrap().to_be_bytes(), piece].concat()
+    };
     hello[5..].chunks(size).flat_map(record).collect()
 }
 
@@ -45,7 +47,8 @@ fn with_extension(hello: &[u8], kind: u16, content: &[u8]) -> Vec<u8> {
     at += 2 + usize::from(u16::from_be_bytes([message[at], message[at + 1]]));
     at += 1 + usize::from(message[at]);
     let length = u16::try_from(content.len()).unwrap();
-    message.splice(at + 2..at + 2, [&kind.to_be_bytes()[..], &length.to_be_bytes(), content].concat());
+    message
+        .splice(at + 2..at + 2, [&kind.to_be_bytes()[..], &length.to_be_bytes(), content].concat());
     let all = u16::from_be_bytes([message[at], message[at + 1]]) + 4 + length;
     message[at..at + 2].copy_from_slice(&all.to_be_bytes());
     let size = u32::try_from(message.len()).unwrap().to_be_bytes();
@@ -72,7 +75,8 @@ fn answered(proxy: &Proxy, authority: &str, pieces: &[Vec<u8>]) -> Vec<u8> {
 
 #[track_caller]
 fn assert_refused(record: &Value, authority: &str, sni: Option<&str>) {
-    let fields = ["event", "reason", "method", "url", "agent"].map(|name| record[name].as_str().unwrap());
+    let fields =
+        ["event", "reason", "method", "url", "agent"].map(|name| record[name].as_str().unwrap());
     assert_eq!(fields, ["denied", "sni_mismatch", "CONNECT", authority, "ExampleBot"]);
     assert_eq!((record["sni"].as_str(), &record["path_seen"]), (sni, &Value::Bool(false)));
 }
@@ -168,7 +172,9 @@ fn d14_a_client_hello_that_stops_halfway_goes_nowhere() {
 #[track_caller]
 fn end_to_end(proxy: &Proxy, authority: &str, name: &str) -> Client {
     let tunnel = proxy.client().tunnel(authority);
-    tunnel.secured(tls::trusting(tls::origins_ca(), &["http/1.1"]), name).expect("the origin's certificate")
+    tunnel
+        .secured(tls::trusting(tls::origins_ca(), &["http/1.1"]), name)
+        .expect("the origin's certificate")
 }
 
 /// The host that was judged, in every spelling and in every way to say it.
@@ -178,9 +184,11 @@ fn a_tunnel_carries_tls_for_the_host_of_its_connect() {
     let port = origin.address().port();
     for setting in [classify, listed] {
         let proxy = Proxy::before(&[&origin], setting);
-        for (host, name) in
-            [("a.localhost", "a.localhost"), ("A.LocalHost", "a.localhost"), ("127.0.0.1", "127.0.0.1")]
-        {
+        for (host, name) in [
+            ("a.localhost", "a.localhost"),
+            ("A.LocalHost", "a.localhost"),
+            ("127.0.0.1", "127.0.0.1"),
+        ] {
             let mut client = end_to_end(&proxy, &format!("{host}:{port}"), name);
             assert_eq!(client.get("/page").status(), 200, "{host}");
         }
@@ -195,7 +203,8 @@ fn a_tunnel_carries_tls_for_the_host_of_its_connect() {
             assert_eq!(client.get("/page").status(), 200, "in records of {size}");
         }
         let config = tls::trusting(tls::origins_ca(), &["http/1.1"]);
-        let mut client = proxy.client().tunnel_in_hope(&authority, Arc::clone(&config)).expect("a handshake");
+        let mut client =
+            proxy.client().tunnel_in_hope(&authority, Arc::clone(&config)).expect("a handshake");
         assert_eq!(client.get("/page").status(), 200, "in hope");
         // Browsers send an encrypted name with each ClientHello, mostly with nothing in it.
         let decoy = with_extension(&hello("a.localhost"), 0xfe0d, &encrypted());
@@ -233,7 +242,8 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
     assert_eq!(client.read_rest(), b"HELO\r\n");
     server.join().expect("no panic");
 
-    let plain = Origin::start().on("/page", crate::support::Script::default().send(answer(200, "", "plain")));
+    let plain = Origin::start()
+        .on("/page", crate::support::Script::default().send(answer(200, "", "plain")));
     proxy.change(|settings| settings.egress.connect_ports.push(plain.address().port()));
     let mut client = proxy.client().tunnel(&plain.authority());
     assert_eq!(client.get("/page").text(), "plain");

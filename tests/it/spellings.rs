@@ -2,13 +2,12 @@
 
 use std::process::Command;
 
+use courtesy::audit::read::replay::{Outcome, Replay};
 use courtesy::config::{ProfileName, Spellings, recorded_profile};
-use courtesy::review::replay::{Outcome, Replay};
 
 use crate::support::{Origin, Proxy};
 
-const RULES: &str =
-    "User-agent: *\nDisallow: /private\nAllow: /private/open\nDisallow: /Upper/\nDisallow: /a/b;c\n";
+const RULES: &str = "User-agent: *\nDisallow: /private\nAllow: /private/open\nDisallow: /Upper/\nDisallow: /a/b;c\n";
 
 /// A path, and what is mended in it where it is disallowed.
 const MENDED: [(&str, &[&str]); 12] = [
@@ -24,7 +23,10 @@ const MENDED: [(&str, &[&str]); 12] = [
     ("/x%5C..%5Cprivate/a", &["decoded", "backslashes_turned"]),
     ("/pri%2576ate", &["decoded"]),
     ("/a//b;c", &["slashes_merged"]),
-    ("/;a//%2550rivate%3Bb?q=//x", &["decoded", "parameters_removed", "slashes_merged", "case_ignored"]),
+    (
+        "/;a//%2550rivate%3Bb?q=//x",
+        &["decoded", "parameters_removed", "slashes_merged", "case_ignored"],
+    ),
 ];
 
 /// Disallowed in no reading.
@@ -85,7 +87,8 @@ fn a4_as_written_only_what_rfc9309_makes_equal_is_judged_alike() {
     for (path, _) in MENDED {
         assert_eq!(proxy.get(&origin.url(path)).status(), 200, "{path}");
     }
-    for path in ["/%70rivate/a", "/./private/a", "/x/../private/a", "/private%2Fa", "/private;a=b"] {
+    for path in ["/%70rivate/a", "/./private/a", "/x/../private/a", "/private%2Fa", "/private;a=b"]
+    {
         let denied = proxy.get(&origin.url(path));
         assert_eq!(denied.status(), 403, "{path}");
         assert!(denied.json()["rule"].get("read_as").is_none(), "{path}");

@@ -3,15 +3,19 @@
 use std::fs;
 use std::process::Command;
 
+use courtesy::audit::read::replay::{Outcome, Replay};
 use courtesy::config::{Mode, Settings, recorded_profile};
-use courtesy::review::replay::{Outcome, Replay};
 
 use crate::hostile::{self, Shape};
 use crate::support::{Origin, Proxy};
 
 /// One as the next, and two that are dear in other ways.
-const SHAPES: [&str; 4] =
-    ["abab, random, aa", "the second word first", "stars without end", "random words in a random path"];
+const SHAPES: [&str; 4] = [
+    "abab, random, aa",
+    "the second word first",
+    "stars without end",
+    "random words in a random path",
+];
 
 /// Requests that wait for a decision at one time.
 const DEAR: usize = 8;
@@ -44,7 +48,9 @@ fn l7_a_dear_decision_is_denied_recorded_and_keeps_no_other_waiting() {
     let records = proxy.records();
     let undecided = records.iter().filter(|record| record["reason"] == "undecided");
     let rests_on_the_file = |record: &&serde_json::Value| {
-        record["group"]["line"] == 1 && record["robots"]["sha256"].is_string() && record["rule"].is_null()
+        record["group"]["line"] == 1
+            && record["robots"]["sha256"].is_string()
+            && record["rule"].is_null()
     };
     assert_eq!(undecided.filter(rests_on_the_file).count(), recorded);
 }
@@ -58,7 +64,9 @@ fn l7_what_was_undecided_for_too_many_steps_is_so_again() {
     let proxy = Proxy::start();
     let denied = proxy.get(&origin.url(path));
     denied.assert_error(403, "http_request_denied");
-    assert!(denied.json()["detail"].as_str().is_some_and(|detail| detail.contains("too many steps")));
+    assert!(
+        denied.json()["detail"].as_str().is_some_and(|detail| detail.contains("too many steps"))
+    );
     let record = serde_json::from_value(proxy.record()).expect("a record");
     let mut replay = Replay::recorded(&proxy.audit_dir(), |name, version, changes| {
         recorded_profile(name, version, changes).map_err(|refusal| refusal.to_string())

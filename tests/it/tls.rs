@@ -59,7 +59,11 @@ fn a11_a_certificate_that_does_not_hold_lets_nothing_through() {
         (&early, early.root(), "valid"),
     ] {
         let denied = trusting(root.clone()).get(&front.url("/page"));
-        assert_eq!((denied.status(), denied.reason().as_str()), (403, "robots_unreachable"), "{told}");
+        assert_eq!(
+            (denied.status(), denied.reason().as_str()),
+            (403, "robots_unreachable"),
+            "{told}"
+        );
         // Nor does observing let anything pass that is not the origin's.
         let observing = Proxy::with(|settings| {
             settings.tls.extra_roots = vec![root];
@@ -67,7 +71,11 @@ fn a11_a_certificate_that_does_not_hold_lets_nothing_through() {
         });
         let failed = observing.get(&front.url("/page"));
         failed.assert_error(502, "tls_certificate_error");
-        assert!(failed.json()["detail"].as_str().is_some_and(|it| it.contains(told)), "{}", failed.text());
+        assert!(
+            failed.json()["detail"].as_str().is_some_and(|it| it.contains(told)),
+            "{}",
+            failed.text()
+        );
     }
     assert_eq!(origin.log().connections, 0);
 }
@@ -90,7 +98,8 @@ fn the_rules_of_http_are_not_those_of_https() {
 /// RFC 9112 §9.8: a body that ends with the connection is whole only when TLS says so.
 #[test]
 fn d12_what_ends_without_close_notify_is_incomplete() {
-    let until_the_end = |body: &str| Script::default().send(format!("HTTP/1.1 200 OK\r\n\r\n{body}")).close();
+    let until_the_end =
+        |body: &str| Script::default().send(format!("HTTP/1.1 200 OK\r\n\r\n{body}")).close();
     let origin = Origin::with_robots(RULES).on("/page", until_the_end("page"));
     let cut = TlsFront::with(&origin, &params("localhost"), End::Cut);
     let told = TlsFront::before(&origin);
@@ -113,7 +122,8 @@ fn a_robots_txt_may_be_reached_from_http_by_https_and_only_when_it_can_be_verifi
     let secure = Origin::start().on("/rules.txt", ok_with("", RULES));
     let front = TlsFront::before(&secure);
     let to = |url: &str| {
-        Script::default().send(format!("HTTP/1.1 301 Moved\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n"))
+        Script::default()
+            .send(format!("HTTP/1.1 301 Moved\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n"))
     };
     let plain = Origin::start().on("/robots.txt", to(&front.url("/rules.txt")));
     let proxy = trusting(front.root());

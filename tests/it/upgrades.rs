@@ -7,8 +7,9 @@ use crate::support::{Origin, Proxy, Script, answer};
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 
 fn switch_to(protocol: &str) -> Script {
-    let head =
-        format!("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+    );
     Script::default().send(head).echo()
 }
 
@@ -39,8 +40,9 @@ fn c4_only_what_is_listed_is_asked_of_an_origin() {
     let (plain, secure) = (Origin::start().robots(RULES), Origin::secure().robots(RULES));
     let proxy = Proxy::before(&[&plain, &secure], |_| {});
     for (number, (upgrade, expected)) in ASKED.into_iter().enumerate() {
-        let fields =
-            format!("Connection: Upgrade, HTTP2-Settings\r\n{upgrade}\r\nHTTP2-Settings: AAMAAABk\r\n");
+        let fields = format!(
+            "Connection: Upgrade, HTTP2-Settings\r\n{upgrade}\r\nHTTP2-Settings: AAMAAABk\r\n"
+        );
         let path = format!("/{number}");
         let mut secured = proxy.https(&secure.authority());
         assert_eq!(proxy.exchange("GET", &plain.url(&path), &fields).status(), 200, "{upgrade}");
@@ -81,7 +83,11 @@ fn c4_d5_no_request_is_hidden_behind_an_upgrade() {
         client.ask("GET", &origin.url(&path), &fields).send(hidden);
         let answer = client.read();
         answer.assert_error(502, "http_protocol_error");
-        assert_eq!(origin.request_lines(), ["GET /robots.txt", &format!("GET {path}")], "{asked} {switched}");
+        assert_eq!(
+            origin.request_lines(),
+            ["GET /robots.txt", &format!("GET {path}")],
+            "{asked} {switched}"
+        );
         assert_eq!(origin.log().requests.len(), 2, "{asked} {switched}");
         assert_eq!(proxy.records(), Vec::<Value>::new());
     }
@@ -95,15 +101,19 @@ fn d5_a_switch_without_a_wish_is_refused_in_every_version() {
     proxy.https(&secure.authority()).get("/page").assert_error(502, "http_protocol_error");
     proxy.h2(&secure.authority()).get("/page").assert_error(502, "http_protocol_error");
     let plain = Origin::start().on("/page", switch_to("websocket"));
-    let head =
-        format!("GET {} HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", plain.url("/page"));
+    let head = format!(
+        "GET {} HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        plain.url("/page")
+    );
     proxy.client().send(head).read().assert_error(502, "http_protocol_error");
 }
 
 #[test]
 fn a_setting_says_what_else_may_be_upgraded_to() {
     let origin = Origin::start().on("/socket", switch_to("Foo/1"));
-    let proxy = Proxy::with(|settings| settings.egress.upgrades = vec!["foo/1".parse().expect("a protocol")]);
+    let proxy = Proxy::with(|settings| {
+        settings.egress.upgrades = vec!["foo/1".parse().expect("a protocol")]
+    });
     let fields = "Connection: Upgrade\r\nUpgrade: websocket, FOO/1\r\n";
     let mut client = proxy.client();
     let head = client.ask("GET", &origin.url("/socket"), fields).read_head();

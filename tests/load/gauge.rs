@@ -22,7 +22,8 @@ impl Gauge {
         let count = |name: &str| fs::read_dir(place(name)).expect("a process that runs").count();
         let stat = fs::read_to_string(place("stat")).expect("a process that runs");
         let (_, fields) = stat.rsplit_once(") ").expect("its fields");
-        let ticks = fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number"));
+        let ticks =
+            fields.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number"));
         Self {
             resident: serve.resident(),
             descriptors: count("fd"),

@@ -1,7 +1,7 @@
 //! Clients that are there and want nothing.
 
 use crate::gauge::Gauge;
-use crate::ordinary::{Latency, raise_descriptors};
+use crate::ordinary::{Histogram, raise_descriptors};
 use crate::parties::Client;
 use crate::processes::{Place, scale, until};
 use crate::site::Site;
@@ -23,7 +23,7 @@ fn l1_idle_clients_cost_little_disturb_nobody_and_are_let_go() {
         "[clients]\nmax_connections = {places}\nmax_per_client = {places}\n[limits]\nidle_timeout = \"{idle}s\""
     ));
     let serve = place.serve();
-    let alone = Latency::of(&serve, &site);
+    let alone = Histogram::of(&serve, &site);
     let before = Gauge::of(&serve);
     let url = site.url(1, 1, "/open");
     let mut crowd: Vec<_> = (0..count)
@@ -36,9 +36,12 @@ fn l1_idle_clients_cost_little_disturb_nobody_and_are_let_go() {
         })
         .collect();
     until("all are inside", || serve.metric("courtesy_connections") >= count);
-    let beside = Latency::of(&serve, &site);
+    let beside = Histogram::of(&serve, &site);
     let after = Gauge::of(&serve);
-    assert!(serve.metric("courtesy_connections") >= count, "some left before they had been looked at");
+    assert!(
+        serve.metric("courtesy_connections") >= count,
+        "some left before they had been looked at"
+    );
     let each = after.resident.saturating_sub(before.resident) / count;
     println!("{count} idle clients: {} MiB in all, {} KiB each", after.resident >> 20, each >> 10);
     beside.assert_near(alone);

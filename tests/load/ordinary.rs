@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::processes::{Crawler, Serve};
@@ -17,12 +17,12 @@ const NOISE: Duration = Duration::from_millis(5);
 
 /// How long an answer took.
 #[derive(Clone, Copy, Debug)]
-pub struct Latency {
+pub struct Histogram {
     median: Duration,
     p99: Duration,
 }
 
-impl Latency {
+impl Histogram {
     /// Of pages that a client asks for one after the other.
     #[track_caller]
     pub fn of(serve: &Serve, site: &Site) -> Self {

@@ -88,8 +88,10 @@ impl Site {
     }
 
     fn start(tls: Option<TlsAcceptor>) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("a free port");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+        let listener =
+            runtime.block_on(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("a free port");
         let port = listener.local_addr().expect("a bound address").port();
         let seen = Arc::<Seen>::default();
         let noted = Arc::clone(&seen);
@@ -214,7 +216,9 @@ where
                 stream.write_all(&[b'#'; 16 << 10]).await?;
             }
         }
-        Some("is a bomb") => stream.write_all(&answer(200, "Content-Encoding: gzip\r\n", &*BOMB)).await?,
+        Some("is a bomb") => {
+            stream.write_all(&answer(200, "Content-Encoding: gzip\r\n", &*BOMB)).await?
+        }
         Some("redirects to itself") => {
             stream.write_all(&answer(302, "Location: /robots.txt\r\n", "")).await?
         }

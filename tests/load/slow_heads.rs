@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
-use crate::ordinary::Latency;
+use crate::ordinary::Histogram;
 use crate::parties::DEADLINE;
 use crate::processes::{Place, until};
 use crate::site::Site;
@@ -27,12 +27,13 @@ fn l10_clients_that_never_finish_a_head_disturb_nobody_and_are_told_so() {
     let site = Site::plain();
     let place = Place::new(&format!("[limits]\nheader_timeout = \"{}s\"", HEAD.as_secs()));
     let serve = place.serve();
-    let alone = Latency::of(&serve, &site);
+    let alone = Histogram::of(&serve, &site);
     let crowd: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let stream = TcpStream::connect(serve.address()).expect("the proxy listens");
             stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-            write!(&stream, "GET {} HTTP/1.1\r\nX: ", site.url(1, 1, "/open")).expect("the proxy reads");
+            write!(&stream, "GET {} HTTP/1.1\r\nX: ", site.url(1, 1, "/open"))
+                .expect("the proxy reads");
             stream
         })
         .collect();
@@ -47,9 +48,12 @@ fn l10_clients_that_never_finish_a_head_disturb_nobody_and_are_told_so() {
                 thread::park_timeout(PAUSE);
             }
         });
-        let beside = Latency::of(&serve, &site);
+        let beside = Histogram::of(&serve, &site);
         let inside = serve.metric("courtesy_connections");
-        assert!(inside >= CLIENTS, "{inside} are left: some were let go before they had been looked at");
+        assert!(
+            inside >= CLIENTS,
+            "{inside} are left: some were let go before they had been looked at"
+        );
         for stream in &crowd {
             let answer = rest(stream);
             assert!(answer.starts_with("HTTP/1.1 408 "), "{answer:?}");

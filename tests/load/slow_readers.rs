@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use socket2::{Domain, Socket, Type};
 
 use crate::gauge::Gauge;
-use crate::ordinary::{Latency, raise_descriptors};
+use crate::ordinary::{Histogram, raise_descriptors};
 use crate::processes::{Place, Serve, scale, until};
 use crate::site::{HUGE_OCTETS, Site};
 
@@ -38,15 +38,17 @@ fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
         PATIENCE.as_secs()
     ));
     let serve = place.serve();
-    let alone = Latency::of(&serve, &site);
+    let alone = Histogram::of(&serve, &site);
     let before = Gauge::of(&serve);
     let crowd: Vec<_> = (0..count).map(|_| ask(&serve, &site)).collect();
-    until("all are being answered", || serve.metric("courtesy_connections") >= count && site.sent() > 0);
+    until("all are being answered", || {
+        serve.metric("courtesy_connections") >= count && site.sent() > 0
+    });
     let (over, read) = (AtomicBool::new(false), AtomicUsize::new(0));
     let begun = monotonic();
     thread::scope(|scope| {
         scope.spawn(|| read_slowly(&crowd, &read, &over));
-        let beside = Latency::of(&serve, &site);
+        let beside = Histogram::of(&serve, &site);
         until("they have been watched", || begun.elapsed() >= WATCHED);
         let (after, sent) = (Gauge::of(&serve), site.sent());
         over.store(true, Ordering::SeqCst);
@@ -60,7 +62,11 @@ fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
         beside.assert_near(alone);
         assert!(serve.metric("courtesy_connections") >= count, "some were cut off");
         assert!(grown <= count * OCTETS_EACH + OCTETS_BESIDE, "{grown} octets in all");
-        assert!(sent / count < HUGE_OCTETS / 2, "the origin could send {} octets to each", sent / count);
+        assert!(
+            sent / count < HUGE_OCTETS / 2,
+            "the origin could send {} octets to each",
+            sent / count
+        );
     });
     drop(crowd);
     until("they are let go", || serve.metric("courtesy_connections") == 0);
@@ -71,7 +77,9 @@ fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
 fn ask(serve: &Serve, site: &Site) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(4 << 10).expect("an option");
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("an address of this machine");
+    socket
+        .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+        .expect("an address of this machine");
     socket.connect(&serve.address().into()).expect("the proxy listens");
     let mut stream = TcpStream::from(socket);
     let url = site.url(1, 1, "/huge");

@@ -9,7 +9,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
 use crate::gauge::Gauge;
 use crate::parties::tls;
@@ -49,8 +49,9 @@ fn l9_after_mixed_traffic_and_faults_nothing_is_left_and_every_403_has_its_recor
     let place = Place::new(&settings(ports, 0));
     let root = place.path().join("origins.pem");
     fs::write(&root, tls::origins_ca()).expect("a directory that can be written to");
-    let serve =
-        Serve::start(place.command(&format!("serve --allow-private --extra-root {}", root.display())));
+    let serve = Serve::start(
+        place.command(&format!("serve --allow-private --extra-root {}", root.display())),
+    );
     let trust = serve.get("http://courtesy.internal/ca.pem").body;
     let field = Field::new(serve.address(), plain, secure, trust);
     assert_eq!(serve.get(&field.plain.url(1, 1, "/open")).status, 200);
@@ -109,7 +110,8 @@ fn l9_after_mixed_traffic_and_faults_nothing_is_left_and_every_403_has_its_recor
 /// Other settings in effect, which mean the same; every third time settings that cannot be used.
 fn reload(place: &Place, serve: &Serve, ports: [u16; 2], turn: usize) {
     let settings = settings(ports, turn);
-    let settings = if turn.is_multiple_of(3) { settings.replace("[robots]", "[rowbots]") } else { settings };
+    let settings =
+        if turn.is_multiple_of(3) { settings.replace("[robots]", "[rowbots]") } else { settings };
     place.set(&settings);
     serve.signal("HUP");
 }
@@ -117,5 +119,6 @@ fn reload(place: &Place, serve: &Serve, ports: [u16; 2], turn: usize) {
 #[expect(clippy::disallowed_methods, reason = "a test is a program of its own")]
 fn length() -> Duration {
     let text = std::env::var("COURTESY_TEST_SOAK").unwrap_or_else(|_| "15s".into());
-    humantime::parse_duration(&text).unwrap_or_else(|_| panic!("COURTESY_TEST_SOAK is {text:?}, such as 1h"))
+    humantime::parse_duration(&text)
+        .unwrap_or_else(|_| panic!("COURTESY_TEST_SOAK is {text:?}, such as 1h"))
 }

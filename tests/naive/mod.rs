@@ -35,7 +35,8 @@ pub fn decide(rules: &[Rule], path: &[u8], reading: Reading) -> Option<(usize, D
     let query = url.iter().position(|&unit| unit == Unit::Char { octet: b'?', encoded: false });
     let matching = rules.iter().enumerate().filter_map(|(n, rule)| {
         let pattern = pattern(&rule.pattern, reading);
-        let compare = |rule, at| same(rule, url[at], query.is_some_and(|query| at > query), reading);
+        let compare =
+            |rule, at| same(rule, url[at], query.is_some_and(|query| at > query), reading);
         let length: u32 = pattern.iter().map(|&unit| octets(unit, reading)).sum();
         matches(&pattern, url.len(), &compare).then_some((Reverse(length), rule.directive, n))
     });
@@ -92,7 +93,11 @@ fn matches(pattern: &[Unit], end: usize, same: &impl Fn(Unit, usize) -> bool) ->
             (_, None) => return false,
             (Unit::Star, Some(&first)) => (first..=end).collect(),
             (Unit::End, _) => places.into_iter().filter(|&at| at == end).collect(),
-            _ => places.into_iter().filter(|&at| at < end && same(unit, at)).map(|at| at + 1).collect(),
+            _ => places
+                .into_iter()
+                .filter(|&at| at < end && same(unit, at))
+                .map(|at| at + 1)
+                .collect(),
         };
     }
     !places.is_empty()
@@ -100,7 +105,8 @@ fn matches(pattern: &[Unit], end: usize, same: &impl Fn(Unit, usize) -> bool) ->
 
 /// D-RESERVED, D-PCT; in Google's reading, spellings are compared.
 fn same(rule: Unit, url: Unit, in_query: bool, reading: Reading) -> bool {
-    let (Unit::Char { octet, encoded }, Unit::Char { octet: url_octet, encoded: url_encoded }) = (rule, url)
+    let (Unit::Char { octet, encoded }, Unit::Char { octet: url_octet, encoded: url_encoded }) =
+        (rule, url)
     else {
         return false;
     };
@@ -109,7 +115,8 @@ fn same(rule: Unit, url: Unit, in_query: bool, reading: Reading) -> bool {
         b'%' => true,
         _ => false,
     };
-    octet == url_octet && (encoded == url_encoded || reading == Reading::Rfc9309 && !spelling_counts)
+    octet == url_octet
+        && (encoded == url_encoded || reading == Reading::Rfc9309 && !spelling_counts)
 }
 
 /// D-LENGTH; in Google's reading octets are already spelled out.
@@ -132,7 +139,9 @@ fn pattern(written: &[u8], reading: Reading) -> Vec<Unit> {
             *unit = Unit::Star;
         }
     }
-    if let Some(last) = units.last_mut().filter(|last| **last == Unit::Char { octet: b'$', encoded: false }) {
+    if let Some(last) =
+        units.last_mut().filter(|last| **last == Unit::Char { octet: b'$', encoded: false })
+    {
         *last = Unit::End;
     }
     units
@@ -161,7 +170,9 @@ fn escaped(rule: &[u8]) -> Vec<u8> {
     chars(rule, Reading::Rfc9309)
         .into_iter()
         .flat_map(|unit| match unit {
-            Unit::Char { octet, encoded } if encoded || octet >= 0x80 => format!("%{octet:02X}").into_bytes(),
+            Unit::Char { octet, encoded } if encoded || octet >= 0x80 => {
+                format!("%{octet:02X}").into_bytes()
+            }
             Unit::Char { octet, .. } => vec![octet],
             Unit::Star | Unit::End => unreachable!("signs are found later"),
         })

@@ -76,7 +76,8 @@ impl Site {
     }
 
     pub fn config(&self, alpn: &[&[u8]]) -> ServerConfig {
-        let mut config = server().with_no_client_auth().with_cert_resolver(Arc::new(Shows(self.certified())));
+        let mut config =
+            server().with_no_client_auth().with_cert_resolver(Arc::new(Shows(self.certified())));
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use courtesy::egress::{Egress, Failure};
-use courtesy::origin::Host;
+use courtesy::types::origin::Host;
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, KeyPair, date_time_ymd};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -118,7 +118,8 @@ async fn a_root_file_is_trusted_and_an_intermediate_that_is_sent_is_followed() {
 async fn a_listed_host_is_not_verified_and_still_must_hold_its_key() {
     let authority = Authority::new();
     let listed = [Host::V4([127, 0, 0, 1].into())];
-    let careless = Egress::new(shared_with(&authority, |_| (), |tls| tls.without_verification_for(&listed)));
+    let careless =
+        Egress::new(shared_with(&authority, |_| (), |tls| tls.without_verification_for(&listed)));
     let origin = mirror(self_signed().config(BOTH)).await;
     assert!(get(&careless, &origin.origin()).await.is_ok());
     let unlisted = get(&careless, &origin.at("localhost")).await.unwrap_err();

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use courtesy::audit::evidence::CaptureRecord;
 use courtesy::clients::Key;
-use courtesy::clock::SystemClock;
 use courtesy::egress::Egress;
-use courtesy::evidence::CaptureRecord;
-use courtesy::fetch::{self, Ask, FetchIdentity, FetchRobots as _, RobotsFetcher};
-use courtesy::origin::{Origin, split_url};
 use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
+use courtesy::runtime::clock::SystemClock;
+use courtesy::store::fetch::{self, Ask, FetchIdentity, FetchRobots as _, RobotsFetcher};
+use courtesy::types::origin::{Origin, split_url};
 use http::Response;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -82,7 +82,8 @@ async fn a_redirect_from_http_to_https_is_followed() {
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let _ = stream.read(&mut [0; 4096]).await;
-        let head = format!("HTTP/1.1 301 Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+        let head =
+            format!("HTTP/1.1 301 Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
     });
     let fetched = fetch(&authority, split_url(plain.as_bytes()).unwrap().0).await;

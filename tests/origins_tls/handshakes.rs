@@ -19,7 +19,9 @@ use crate::support::{get, mirror, request, shared, text, way_out};
 #[tokio::test]
 async fn http2_is_spoken_where_it_is_offered_and_http1_elsewhere() {
     let authority = Authority::new();
-    for (alpn, version) in [(BOTH, Version::HTTP_2), (HTTP1, Version::HTTP_11), (&[][..], Version::HTTP_11)] {
+    for (alpn, version) in
+        [(BOTH, Version::HTTP_2), (HTTP1, Version::HTTP_11), (&[][..], Version::HTTP_11)]
+    {
         let origin = mirror(authority.good().config(alpn)).await;
         let response = get(&way_out(&authority), &origin.origin()).await.unwrap();
         assert_eq!(response.version(), version);
@@ -96,7 +98,8 @@ fn asking(
     let mut roots = RootCertStore::empty();
     roots.add(authority.certificate.clone()).unwrap();
     let provider = Arc::clone(server().crypto_provider());
-    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
     let clients = if insists { clients } else { clients.allow_unauthenticated() };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
@@ -142,7 +145,7 @@ async fn an_origin_that_speaks_no_tls_is_told_so() {
         }
     });
     let url = format!("https://127.0.0.1:{port}/");
-    let (origin, _) = courtesy::origin::split_url(url.as_bytes()).unwrap();
+    let (origin, _) = courtesy::types::origin::split_url(url.as_bytes()).unwrap();
     let error = get(&way_out(&Authority::new()), &origin).await.unwrap_err();
     assert_eq!(error.failure, Failure::TlsProtocol);
     assert!(error.detail.contains("does not speak TLS"), "{error}");

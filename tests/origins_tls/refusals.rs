@@ -35,7 +35,8 @@ async fn refusing(authority: &Authority) -> Served {
 async fn leaving(authority: &Authority) -> Served {
     origin(authority.good().config(BOTH), |mut stream, seen| async move {
         if seen.connections() > 1 {
-            return speak(stream, seen, |request| Box::pin(async move { mirrored(&request) })).await;
+            return speak(stream, seen, |request| Box::pin(async move { mirrored(&request) }))
+                .await;
         }
         const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
         const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -56,7 +57,8 @@ async fn a_refused_stream_is_tried_again_when_that_is_safe() {
 
     let site = refusing(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
-    let error = way_out(&authority).send(&site.origin(), post.into(), &Key::Proxy).await.unwrap_err();
+    let error =
+        way_out(&authority).send(&site.origin(), post.into(), &Key::Proxy).await.unwrap_err();
     assert_eq!(error.failure, Failure::ConnectionTerminated, "{error}");
     assert_eq!(site.seen.requests(), 1);
 }
@@ -92,7 +94,8 @@ async fn an_origin_that_wants_http1_for_a_request_gets_it() {
 async fn another_reset_is_told_and_not_tried_again() {
     let authority = Authority::new();
     let config = authority.good().config(BOTH);
-    let site = origin(config, |stream, seen| resets_the_first(stream, seen, Reason::INTERNAL_ERROR)).await;
+    let site =
+        origin(config, |stream, seen| resets_the_first(stream, seen, Reason::INTERNAL_ERROR)).await;
     let egress = way_out(&authority);
     let error = get(&egress, &site.origin()).await.unwrap_err();
     assert_eq!(error.failure, Failure::ConnectionTerminated, "{error}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use courtesy::clients::Key;
 use courtesy::egress::{Egress, Listener, Outgoing, Unstalled};
-use courtesy::origin::Origin;
+use courtesy::types::origin::Origin;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -39,8 +39,11 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
             Ok::<_, courtesy::egress::Error>(response)
         }
     });
-    tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service));
-    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(near)).await.unwrap();
+    tokio::spawn(
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(far), service),
+    );
+    let (sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(near)).await.unwrap();
     tokio::spawn(connection);
     sender
 }
@@ -71,7 +74,8 @@ async fn client_of(site: &Served, authority: &Authority) -> SendRequest<Body> {
 
 fn upload(site: &Served) -> (Request<Body>, Feed) {
     let (body, feed) = feed();
-    let request = Request::post("/").header("host", site.origin().authority()).header("te", "trailers");
+    let request =
+        Request::post("/").header("host", site.origin().authority()).header("te", "trailers");
     (request.header("trailer", "x-sum").body(body).unwrap(), feed)
 }
 
@@ -148,7 +152,8 @@ async fn a_download_waits_for_a_client_that_does_not_read() {
     })
     .await;
     let mut client = client_of(&site, &authority).await;
-    let request = Request::get("/").header("host", site.origin().authority()).body(full("")).unwrap();
+    let request =
+        Request::get("/").header("host", site.origin().authority()).body(full("")).unwrap();
     let unread = client.send_request(request).await.unwrap();
     let mut before = usize::MAX;
     while GIVEN.load(Ordering::SeqCst) != before {
@@ -213,7 +218,8 @@ async fn an_answer_that_breaks_off_does_not_reach_the_client_as_whole() {
     })
     .await;
     let mut client = client_of(&site, &authority).await;
-    let request = Request::get("/").header("host", site.origin().authority()).body(full("")).unwrap();
+    let request =
+        Request::get("/").header("host", site.origin().authority()).body(full("")).unwrap();
     let response = client.send_request(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     assert!(response.into_body().collect().await.is_err());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use courtesy::clients::Key;
 use courtesy::egress::{self, AddressPolicy, Arriving, Egress, Outgoing, Roots, Terms};
-use courtesy::origin::{Origin, split_url};
+use courtesy::types::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
@@ -98,7 +98,11 @@ where
 pub type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// Speaks HTTP in the version agreed on; each request is counted and answered by `answer`.
-pub async fn speak(stream: TlsStream<TcpStream>, seen: Arc<Seen>, answer: fn(Request<Incoming>) -> Answer) {
+pub async fn speak(
+    stream: TlsStream<TcpStream>,
+    seen: Arc<Seen>,
+    answer: fn(Request<Incoming>) -> Answer,
+) {
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(move |request| {
         seen.count_request();
@@ -116,8 +120,10 @@ pub async fn speak(stream: TlsStream<TcpStream>, seen: Arc<Seen>, answer: fn(Req
 
 /// An origin that answers with the version and head of the request.
 pub async fn mirror(config: ServerConfig) -> Served {
-    origin(config, |stream, seen| speak(stream, seen, |request| Box::pin(async move { mirrored(&request) })))
-        .await
+    origin(config, |stream, seen| {
+        speak(stream, seen, |request| Box::pin(async move { mirrored(&request) }))
+    })
+    .await
 }
 
 pub fn mirrored(request: &Request<Incoming>) -> Response<Body> {
@@ -168,7 +174,10 @@ impl http_body::Body for Fed {
 }
 
 /// The way out, trusting `authority` and let onto loopback.
-pub fn shared(authority: &Authority, change: impl FnOnce(&mut egress::Config)) -> Arc<egress::Shared> {
+pub fn shared(
+    authority: &Authority,
+    change: impl FnOnce(&mut egress::Config),
+) -> Arc<egress::Shared> {
     shared_with(authority, change, |tls| tls)
 }
 
@@ -212,10 +221,18 @@ pub fn way_out(authority: &Authority) -> Egress {
 
 pub fn request(method: Method, origin: &Origin, path: &str) -> Request<Outgoing> {
     let host = origin.authority();
-    Request::builder().method(method).uri(path).header("host", host).body(Outgoing::empty()).unwrap()
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", host)
+        .body(Outgoing::empty())
+        .unwrap()
 }
 
-pub async fn get(egress: &Egress, origin: &Origin) -> Result<Response<Box<Arriving>>, egress::Error> {
+pub async fn get(
+    egress: &Egress,
+    origin: &Origin,
+) -> Result<Response<Box<Arriving>>, egress::Error> {
     egress.send(origin, request(Method::GET, origin, "/").into(), &Key::Proxy).await
 }
 

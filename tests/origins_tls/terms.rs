@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use courtesy::egress::{AddressPolicy, Egress, Failure, HostRules, Shared, Terms, Tls};
-use courtesy::origin::HostPattern;
+use courtesy::types::origin::HostPattern;
 use http::Response;
 
 use crate::authority::{Authority, BOTH, HTTP1};
@@ -84,7 +84,9 @@ async fn algorithm_6_a_kept_connection_to_a_host_now_refused_is_not_used() {
     let way_out = WayOut::new(&authority);
     way_out.works(&site).await;
     let deny = vec![HostPattern::new("127.0.0.1").unwrap()];
-    way_out.change(&authority, |terms| terms.config.hosts = HostRules { deny, ..HostRules::default() });
+    way_out.change(&authority, |terms| {
+        terms.config.hosts = HostRules { deny, ..HostRules::default() }
+    });
     assert_eq!(way_out.fails(&site).await, Failure::HostProhibited);
     assert_eq!(site.seen.requests(), 1);
 }

@@ -17,11 +17,13 @@ pub fn holds(octets: &[u8]) {
     let is_named = names(form).iter().any(|name| text.contains(name));
     assert!(form == Form::Json || is_named, "{form:?} was not asked for");
     // Of two that are named without anything else, the first wins; a weight of zero is a refusal.
-    let with = |more: &str| preferred(HeaderValue::try_from(format!("{more};q=0")).expect("plain text"));
+    let with =
+        |more: &str| preferred(HeaderValue::try_from(format!("{more};q=0")).expect("plain text"));
     assert_eq!(with(names(form)[0]), Form::Json);
     for other in [Form::Json, Form::Html, Form::Text] {
         let more = [octets, b", ", names(other)[0].as_bytes(), b";q=0"].concat();
-        let again = preferred(HeaderValue::from_bytes(&more).expect("a field value and plain text"));
+        let again =
+            preferred(HeaderValue::from_bytes(&more).expect("a field value and plain text"));
         assert_eq!(again, form, "what is refused changes nothing");
     }
 }

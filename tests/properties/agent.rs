@@ -1,7 +1,7 @@
 //! The product token is a word that a robots.txt can name, it stands in the User-Agent as it is, it
 //! names itself, and a plain product at the beginning is always it.
 
-use courtesy::agent::product_token;
+use courtesy::types::agent::product_token;
 
 /// The value of a User-Agent field.
 pub fn holds(octets: &[u8]) {

@@ -1,8 +1,8 @@
 //! The target of a CONNECT is host and port as a strict reader sees them, or refused; and so is the
 //! authority of anything else. What is taken, written out, is the same again.
 
-use courtesy::origin::{Origin, Scheme};
 use courtesy::proxy::probe;
+use courtesy::types::origin::{Origin, Scheme};
 
 use super::engine::first_request;
 use super::strict;
@@ -11,7 +11,8 @@ use super::strict;
 pub fn holds(octets: &[u8]) {
     let head = [b"CONNECT ", octets, b" HTTP/1.1\r\nHost: a.example\r\n\r\n"].concat();
     if let Some(origin) = first_request(&head).as_ref().and_then(probe::connect) {
-        let (_, target) = strict::request_line(&head).expect("a strict reader takes the request line");
+        let (_, target) =
+            strict::request_line(&head).expect("a strict reader takes the request line");
         let (host, port) = strict::authority(target).expect("a strict reader takes the target");
         assert_eq!((origin.host().to_string(), Some(origin.port())), (host, port));
     }

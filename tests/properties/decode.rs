@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use courtesy::fetch::probe::decode;
+use courtesy::store::fetch::probe::decode;
 use flate2::read::MultiGzDecoder;
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, HeaderValue};
@@ -41,7 +41,9 @@ pub fn holds(octets: &[u8]) {
             assert_eq!(cut, plain.len() > limit);
         }
         (Some(plain), None) => assert!(plain.len() > limit, "{} octets were refused", plain.len()),
-        (None, Some((_, cut))) => assert!(cut || body.is_empty(), "broken data was taken for a file"),
+        (None, Some((_, cut))) => {
+            assert!(cut || body.is_empty(), "broken data was taken for a file")
+        }
         (None, None) => {}
     }
 }

@@ -3,20 +3,23 @@
 
 use std::time::Duration;
 
-use courtesy::fetch::probe::times;
-use courtesy::moment::Moment;
+use courtesy::store::fetch::probe::times;
+use courtesy::types::timestamp::Timestamp;
 use http::header::{AGE, CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-const NOW: Moment = Moment::from_millis(1_790_000_000_000);
+const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 /// Field lines.
 pub fn holds(octets: &[u8]) {
     let mut fields = HeaderMap::new();
     for line in octets.split(|octet| *octet == b'\n').take(64) {
         let mut parts = line.splitn(2, |octet| *octet == b':');
-        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default().trim_ascii());
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+        let (name, value) =
+            (parts.next().unwrap_or_default(), parts.next().unwrap_or_default().trim_ascii());
+        if let (Ok(name), Ok(value)) =
+            (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        {
             fields.append(name, value);
         }
     }

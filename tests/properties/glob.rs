@@ -1,9 +1,9 @@
 //! A glob matches as the definition says, every choice of a star tried; a host pattern matches one host
 //! or whole labels below one.
 
-use courtesy::glob::Glob;
-use courtesy::origin::HostPattern;
-use courtesy::origin::{Host, Origin, Scheme};
+use courtesy::types::glob::Glob;
+use courtesy::types::origin::HostPattern;
+use courtesy::types::origin::{Host, Origin, Scheme};
 
 /// A pattern and a text, each on a line of its own.
 pub fn holds(octets: &[u8]) {
@@ -13,7 +13,8 @@ pub fn holds(octets: &[u8]) {
     assert_eq!(Glob::new(pattern).matches(text), matches(pattern.as_bytes(), text));
 
     let Some(host) = std::str::from_utf8(text).ok() else { return };
-    let (Some(hosts), Ok(origin)) = (HostPattern::new(pattern), Origin::from_authority(Scheme::Https, host))
+    let (Some(hosts), Ok(origin)) =
+        (HostPattern::new(pattern), Origin::from_authority(Scheme::Https, host))
     else {
         return;
     };

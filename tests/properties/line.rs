@@ -2,12 +2,12 @@
 //! of them, also where their hashes are right; and of a line that was written, no octet can be changed,
 //! taken away or added without its hash telling.
 
+use courtesy::audit::read::Filter;
+use courtesy::audit::read::report::{Request, Survey};
 use courtesy::audit::{Content, Head, checked_hash, split};
-use courtesy::glob::Glob;
-use courtesy::moment::Moment;
-use courtesy::review::Filter;
-use courtesy::review::report::{Request, Survey};
-use courtesy::text::sha256_hex;
+use courtesy::types::glob::Glob;
+use courtesy::types::sanitize::sha256_hex;
+use courtesy::types::timestamp::Timestamp;
 
 use super::input::Input;
 use super::record;
@@ -26,7 +26,8 @@ pub fn holds(octets: &[u8]) {
         }
         if let Ok(content) = read {
             assert!(content.seq() > 0, "lines are counted from 1");
-            let (mut head, mut lines) = (Head { hash: "0".repeat(64), seq: content.seq() - 1 }, Vec::new());
+            let (mut head, mut lines) =
+                (Head { hash: "0".repeat(64), seq: content.seq() - 1 }, Vec::new());
             head.push(content, &mut lines);
             assert!(checked_hash(lines.strip_suffix(b"\n").expect("a line")).is_ok());
         }
@@ -53,8 +54,12 @@ fn report(lines: &[&[u8]]) {
             survey.read(line);
             survey.read(&sealed(line));
         }
-        let request =
-            Request { rows_max: 5, made_at: Moment::from_millis(0), origins: Vec::new(), verified: None };
+        let request = Request {
+            rows_max: 5,
+            made_at: Timestamp::from_millis(0),
+            origins: Vec::new(),
+            verified: None,
+        };
         assert!(serde_json::to_vec(&survey.finish(request)).is_ok());
     }
 }

@@ -22,9 +22,18 @@ pub fn holds(octets: &[u8]) {
             message.escape_ascii().to_string()
         );
         if let Some((second, _)) = seen.get(1) {
-            assert_eq!(second, "GET http://next.example/", "{:?}", message.escape_ascii().to_string());
+            assert_eq!(
+                second,
+                "GET http://next.example/",
+                "{:?}",
+                message.escape_ascii().to_string()
+            );
         }
         let octets = content.as_ref().map_or(0, Vec::len);
-        assert!(octets <= message.len(), "{octets} octets of content in a message of {}", message.len());
+        assert!(
+            octets <= message.len(),
+            "{octets} octets of content in a message of {}",
+            message.len()
+        );
     }
 }

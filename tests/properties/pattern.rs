@@ -43,15 +43,22 @@ fn foresees(robots: &RobotsTxt, path: &[u8]) {
             continue;
         }
         let begin = Path::new(&path[..end], robots.dialect());
-        if let Some(foreseen) = robots.group(None).and_then(|group| group.rule_for_beginning(&begin)) {
-            assert_eq!(decided, foreseen.map(|rule| (rule.line, rule.directive)), "after {end} octets");
+        if let Some(foreseen) =
+            robots.group(None).and_then(|group| group.rule_for_beginning(&begin))
+        {
+            assert_eq!(
+                decided,
+                foreseen.map(|rule| (rule.line, rule.directive)),
+                "after {end} octets"
+            );
         }
     }
 }
 
 fn agrees(rules: &[Rule], path: &[u8], dialect: &Dialect, reading: Reading) {
     // The n-th rule, from 0, stands on line n + 2.
-    let expected = naive::decide(rules, path, reading).map(|(n, directive)| (n as u32 + 2, directive));
+    let expected =
+        naive::decide(rules, path, reading).map(|(n, directive)| (n as u32 + 2, directive));
     let robots = RobotsTxt::parse(&file(rules), dialect);
     assert_eq!(decide(&robots, path), expected, "{rules:?}, {reading:?}");
 }
@@ -76,5 +83,8 @@ fn file(rules: &[Rule]) -> Vec<u8> {
 
 /// Without what would be no part of a pattern on a line of a file.
 fn fit(line: &[u8]) -> Vec<u8> {
-    line.iter().copied().filter(|octet| !octet.is_ascii_control() && !b" #".contains(octet)).collect()
+    line.iter()
+        .copied()
+        .filter(|octet| !octet.is_ascii_control() && !b" #".contains(octet))
+        .collect()
 }

@@ -56,7 +56,8 @@ fn is_pattern(value: &[u8]) -> bool {
 fn is_token(value: &[u8], token: &str) -> bool {
     let is_letter = |octet: u8| octet.is_ascii_alphabetic() || b"-_".contains(&octet);
     let is_plain = token.bytes().all(is_letter);
-    let counts = |octet: u8| is_letter(octet) || !is_plain && (octet.is_ascii_digit() || octet == b'.');
+    let counts =
+        |octet: u8| is_letter(octet) || !is_plain && (octet.is_ascii_digit() || octet == b'.');
     let name: Vec<u8> = value.iter().copied().take_while(|octet| counts(*octet)).collect();
     name.eq_ignore_ascii_case(token.as_bytes())
 }

@@ -5,7 +5,7 @@ use courtesy::audit::{
     AgentSource, Client, Content, Event, Exemption, Group, Head, Profile, Reason, Record, Robots,
     RobotsStatus, Rule, checked_hash,
 };
-use courtesy::moment::Moment;
+use courtesy::types::timestamp::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -31,9 +31,12 @@ pub fn holds(octets: &[u8]) {
         assert!(line.iter().all(|octet| *octet >= 0x20), "no control characters");
         assert_eq!(Content::parse(line), Ok(Content::Record(Box::new(record))));
         let canonical = canonical_without_hash(line);
-        let digest = courtesy::text::hex(&Sha256::digest(&canonical));
+        let digest = courtesy::types::sanitize::hex(&Sha256::digest(&canonical));
         assert_eq!(checked_hash(line), Ok(digest.as_str()));
-        assert!(line.starts_with(&canonical[..canonical.len() - 1]), "it is its own canonical form");
+        assert!(
+            line.starts_with(&canonical[..canonical.len() - 1]),
+            "it is its own canonical form"
+        );
     }
 }
 
@@ -55,7 +58,8 @@ fn canonical_without_hash(line: &[u8]) -> Vec<u8> {
 
 fn record(input: &mut Input<'_>) -> Record {
     const EVENTS: [Event; 4] = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
-    const SOURCES: [AgentSource; 3] = [AgentSource::Configured, AgentSource::UserAgent, AgentSource::Absent];
+    const SOURCES: [AgentSource; 3] =
+        [AgentSource::Configured, AgentSource::UserAgent, AgentSource::Absent];
     Record {
         agent: input.some(Input::text),
         agent_source: one_of(&SOURCES, input),
@@ -87,14 +91,17 @@ fn one_of<T: Copy>(all: &[T], input: &mut Input<'_>) -> T {
     all[usize::from(input.octet()) % all.len()]
 }
 
-fn moment(input: &mut Input<'_>) -> Moment {
-    Moment::from_millis(input.number() % (LAST_MILLISECOND + 1))
+fn moment(input: &mut Input<'_>) -> Timestamp {
+    Timestamp::from_millis(input.number() % (LAST_MILLISECOND + 1))
 }
 
 fn client(input: &mut Input<'_>) -> Client {
     let octets = std::array::from_fn::<u8, 16, _>(|_| input.octet());
-    let address =
-        if input.flag() { octets.into() } else { [octets[0], octets[1], octets[2], octets[3]].into() };
+    let address = if input.flag() {
+        octets.into()
+    } else {
+        [octets[0], octets[1], octets[2], octets[3]].into()
+    };
     Client { address, name: input.some(Input::text) }
 }
 
@@ -134,5 +141,10 @@ fn robots(input: &mut Input<'_>) -> Robots {
 }
 
 fn rule(input: &mut Input<'_>) -> Rule {
-    Rule { directive: input.text(), line: input.number() as u32, pattern: input.text(), read_as: Vec::new() }
+    Rule {
+        directive: input.text(),
+        line: input.number() as u32,
+        pattern: input.text(),
+        read_as: Vec::new(),
+    }
 }

@@ -1,8 +1,8 @@
 //! A redirect that is followed leads to a plain web address: what is asked, of whom and with which
 //! `Host` agree with one another and with the URL that is written down, which leads to itself again.
 
-use courtesy::fetch::probe::redirect;
-use courtesy::origin::{Origin, Scheme, split_url};
+use courtesy::store::fetch::probe::redirect;
+use courtesy::types::origin::{Origin, Scheme, split_url};
 use http::HeaderValue;
 
 /// The value of a `Location` field.
@@ -14,7 +14,10 @@ pub fn holds(octets: &[u8]) {
         assert!(matches!(next.origin.scheme(), Scheme::Http | Scheme::Https));
         assert_eq!(next.host.as_bytes(), next.origin.authority().as_bytes());
         let (target, url) = (next.target.to_string(), next.url.as_bytes());
-        assert!(target.starts_with('/') && target.is_ascii() && !target.contains(['#', ' ']), "{target}");
+        assert!(
+            target.starts_with('/') && target.is_ascii() && !target.contains(['#', ' ']),
+            "{target}"
+        );
         let (origin, path) = split_url(url).expect("what is asked has a URL");
         assert_eq!((&origin, &*path), (&next.origin, target.as_bytes()));
         let there = HeaderValue::from_bytes(url).expect("a URL is a field value");

@@ -6,15 +6,20 @@ use courtesy::robots::{Dialect, Path, RobotsTxt};
 use super::input::Input;
 use super::reader;
 
-const DIALECTS: [Dialect; 5] =
-    [Dialect::RFC9309, Dialect::GOOGLE, Dialect::GOOGLE_2019, Dialect::DRAFT_REP_00, Dialect::KOSTER_1996];
+const DIALECTS: [Dialect; 5] = [
+    Dialect::RFC9309,
+    Dialect::GOOGLE,
+    Dialect::GOOGLE_2019,
+    Dialect::DRAFT_REP_00,
+    Dialect::KOSTER_1996,
+];
 
 /// A token and a path, each after its length, then the file.
 pub fn holds(octets: &[u8]) {
     let mut input = Input(octets);
     let (token, path) = (input.octets(), input.octets());
     let file = input.0;
-    let token = courtesy::agent::product_token(token);
+    let token = courtesy::types::agent::product_token(token);
     let path = [b"/", path].concat();
 
     let lines = file.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32 + 1;
@@ -29,7 +34,8 @@ pub fn holds(octets: &[u8]) {
     }
 
     let robots = RobotsTxt::parse(file, &Dialect::RFC9309);
-    let decided = robots.group(token).and_then(|group| group.rule_for(&Path::new(&path, robots.dialect())));
+    let decided =
+        robots.group(token).and_then(|group| group.rule_for(&Path::new(&path, robots.dialect())));
     let decided = decided.map(|rule| (rule.line, rule.directive));
     assert_eq!(decided, reader::decide(file, token, &path));
 }

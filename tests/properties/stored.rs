@@ -1,7 +1,7 @@
 //! A row of the store and a capture, whatever is in their place, are read or refused, never a panic;
 //! what is read is written again as it was meant.
 
-use courtesy::evidence::CaptureRecord;
+use courtesy::audit::evidence::CaptureRecord;
 use courtesy::store::Knowledge;
 
 /// JSON, perhaps.
@@ -14,7 +14,8 @@ pub fn holds(octets: &[u8]) {
     }
     if let Ok(capture) = serde_json::from_slice::<CaptureRecord>(octets) {
         let sealed = capture.seal();
-        let again: CaptureRecord = serde_json::from_slice(&sealed.json).expect("what is written is read");
+        let again: CaptureRecord =
+            serde_json::from_slice(&sealed.json).expect("what is written is read");
         assert_eq!((again.seal(), again), (sealed, capture), "one attempt has one digest");
     }
 }

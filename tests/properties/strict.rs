@@ -75,15 +75,18 @@ pub fn authority(authority: &[u8]) -> Option<(String, Option<u16>)> {
 fn host(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let is_label = |label: &str| {
-        let belongs =
-            |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-_".contains(&octet);
+        let belongs = |octet: u8| {
+            octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-_".contains(&octet)
+        };
         (1..=63).contains(&label.len()) && label.bytes().all(belongs)
     };
     if name.len() > 253 || !name.split('.').all(is_label) {
         return None;
     }
     let last = name.rsplit('.').next()?;
-    let hex = last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|octet| octet.is_ascii_hexdigit()));
+    let hex = last
+        .strip_prefix("0x")
+        .is_some_and(|rest| rest.bytes().all(|octet| octet.is_ascii_hexdigit()));
     if hex || last.bytes().all(|octet| octet.is_ascii_digit()) {
         let address: Ipv4Addr = name.parse().ok()?;
         return Some(address.to_string());

@@ -1,8 +1,8 @@
 //! What the proxy takes for the target of a request is what a strict reader sees in the same octets:
 //! never another scheme, host, port or path. And a target, written out, is the same target again.
 
-use courtesy::origin::split_url;
 use courtesy::proxy::probe;
+use courtesy::types::origin::split_url;
 
 use super::engine::first_request;
 use super::strict;

@@ -3,7 +3,7 @@
 
 use courtesy::audit::Record;
 use courtesy::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
-use courtesy::text::{Html, escape_json, shown};
+use courtesy::types::sanitize::{Html, escape_json, shown};
 
 /// `…[18446744073709551615 octets, sha256 …]`.
 const MARK_OCTETS_MAX: usize = 128;
@@ -13,9 +13,10 @@ pub fn holds(octets: &[u8]) {
     let url = Record::url(octets);
     assert!(url.len() <= RECORD_URL_OCTETS_MAX + MARK_OCTETS_MAX);
     assert!(url.chars().all(|character| character.is_ascii_graphic() || "… ".contains(character)));
-    for (text, octets_max) in
-        [(Record::text(octets), RECORD_TEXT_OCTETS_MAX), (Record::pattern(octets), RECORD_PATTERN_OCTETS_MAX)]
-    {
+    for (text, octets_max) in [
+        (Record::text(octets), RECORD_TEXT_OCTETS_MAX),
+        (Record::pattern(octets), RECORD_PATTERN_OCTETS_MAX),
+    ] {
         assert!(text.len() <= octets_max + MARK_OCTETS_MAX && is_quiet(&text), "{text:?}");
         if octets.len() <= octets_max && !text.contains('…') {
             assert_eq!(unescaped(&text), octets);

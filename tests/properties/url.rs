@@ -1,19 +1,24 @@
 //! An absolute URL has one origin: written out it is the same again, its host is made of what host
 //! names are made of, and a browser's parser, where it takes the URL too, sees the same host and port.
 
-use courtesy::origin::{Host, split_url};
+use courtesy::types::origin::{Host, split_url};
 
 /// A URL.
 pub fn holds(octets: &[u8]) {
     let Ok((origin, path)) = split_url(octets) else { return };
     assert!(path.starts_with(b"/") && !path.contains(&b'#'));
-    assert_eq!(split_url(origin.to_string().as_bytes()).map(|(again, _)| again), Ok(origin.clone()));
+    assert_eq!(
+        split_url(origin.to_string().as_bytes()).map(|(again, _)| again),
+        Ok(origin.clone())
+    );
     if let Host::Name(name) = origin.host() {
-        let belongs =
-            |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-._".contains(&octet);
+        let belongs = |octet: u8| {
+            octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-._".contains(&octet)
+        };
         assert!(name.bytes().all(belongs), "{name}");
     }
-    let Some(url) = std::str::from_utf8(octets).ok().and_then(|text| url::Url::parse(text).ok()) else {
+    let Some(url) = std::str::from_utf8(octets).ok().and_then(|text| url::Url::parse(text).ok())
+    else {
         return;
     };
     let host = match url.host().expect("what we take has a host") {

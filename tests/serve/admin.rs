@@ -33,7 +33,8 @@ fn an_address_in_use_is_named_with_the_setting_and_the_remedy() {
     let dir = state_dir();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let ended = end(&mut courtesy(dir.path(), &["serve", "--listen", "127.0.0.1:0", "--admin", &address]));
+    let ended =
+        end(&mut courtesy(dir.path(), &["serve", "--listen", "127.0.0.1:0", "--admin", &address]));
     assert_eq!(ended.code, Some(69));
     let expected = format!(
         "error: cannot listen on {address} (listen.admin); give --admin another address, or \"off\": "
@@ -63,8 +64,10 @@ fn setting(served: &Served, key: &str) -> (serde_json::Value, String) {
     let answer = served.ask_admin("/config");
     let (_, json) = answer.split_once("\r\n\r\n").expect("an answer");
     let settings: Vec<serde_json::Value> = serde_json::from_str(json).expect("a list");
-    let found =
-        settings.into_iter().find(|setting| setting["key"] == key).unwrap_or_else(|| panic!("no {key}"));
+    let found = settings
+        .into_iter()
+        .find(|setting| setting["key"] == key)
+        .unwrap_or_else(|| panic!("no {key}"));
     (found["value"].clone(), found["from"].as_str().expect("a place").to_owned())
 }
 

@@ -144,7 +144,8 @@ fn an_audit_directory_that_cannot_be_made_is_refused_by_both() {
     let site = Site::new("audit.dir = \"DIR/file/audit\"");
     fs::write(site.at("file"), "").unwrap();
     site.is_refused(74, &["cannot write denial records to DIR/file/audit: Not a directory"]);
-    Site::new("audit.dir = \"/proc/audit\"").is_refused(74, &["cannot write denial records to /proc/audit"]);
+    Site::new("audit.dir = \"/proc/audit\"")
+        .is_refused(74, &["cannot write denial records to /proc/audit"]);
     let site = Site::new("");
     fs::create_dir_all(site.at("state/audit/denials.jsonl")).unwrap();
     site.is_refused(74, &["cannot write denial records to DIR/state/audit"]);

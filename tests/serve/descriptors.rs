@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{Served, Site, state_dir, status, until};
@@ -48,7 +48,9 @@ fn get(stream: &mut TcpStream, url: &str) -> u16 {
 #[test]
 fn f18_without_descriptors_who_is_in_is_served_others_wait_and_it_recovers() {
     let (dir, sites) = (state_dir(), [Site::start(""), Site::start("")]);
-    let served = Served::begin(dir.path(), &["--workers", "2"], |command| limited("ulimit -n 256", &command));
+    let served = Served::begin(dir.path(), &["--workers", "2"], |command| {
+        limited("ulimit -n 256", &command)
+    });
     assert!(
         served.said.contains("clients.max_connections is 10000, and the limit on open files"),
         "{}",
@@ -91,8 +93,9 @@ fn f18_without_descriptors_who_is_in_is_served_others_wait_and_it_recovers() {
 #[test]
 fn it_takes_the_descriptors_it_may_have_and_leaves_no_core() {
     let dir = state_dir();
-    let served =
-        Served::begin(dir.path(), &[], |command| limited("ulimit -Sn 128; ulimit -Hn 4096", &command));
+    let served = Served::begin(dir.path(), &[], |command| {
+        limited("ulimit -Sn 128; ulimit -Hn 4096", &command)
+    });
     assert_eq!(limits(&served, "Max open files"), ["4096", "4096"]);
     assert_eq!(limits(&served, "Max core file size")[0], "0");
 }

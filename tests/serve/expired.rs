@@ -36,7 +36,10 @@ fn start(dir: &Path, more: &str) -> Served {
 }
 
 fn connect(served: &Served, target: &str) -> String {
-    exchange(served.proxy, &format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nConnection: close"))
+    exchange(
+        served.proxy,
+        &format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nConnection: close"),
+    )
 }
 
 #[test]
@@ -54,18 +57,27 @@ fn with_an_expired_ca_http_is_served_and_interception_is_refused_with_the_cure()
     }
     let ready = served.ask_admin("/readyz");
     assert_eq!(status(&ready), 200, "{ready}");
-    assert!(ready.contains("\"status\":\"degraded\"") && ready.contains("courtesy ca rotate"), "{ready}");
+    assert!(
+        ready.contains("\"status\":\"degraded\"") && ready.contains("courtesy ca rotate"),
+        "{ready}"
+    );
     assert_eq!(served.metric("courtesy_ca_valid"), 0.0);
     let config = dir.path().join("courtesy.toml");
-    let checked =
-        end(&mut courtesy(&dir.path().join("other"), &["config", "check", config.to_str().unwrap()]));
+    let checked = end(&mut courtesy(
+        &dir.path().join("other"),
+        &["config", "check", config.to_str().unwrap()],
+    ));
     assert_eq!(checked.code, Some(0), "{checked:?}");
     assert!(checked.stdout.contains("note: HTTPS will not be intercepted: the CA"), "{checked:?}");
 
     write_ca(dir.path(), (2020, 2090));
     until("the other CA is taken up", || served.metric("courtesy_ca_valid") == 1.0);
     let log = served.terminate();
-    assert_eq!(log.matches("HTTPS is not intercepted, and CONNECT is refused").count(), 1, "once: {log}");
+    assert_eq!(
+        log.matches("HTTPS is not intercepted, and CONNECT is refused").count(),
+        1,
+        "once: {log}"
+    );
 }
 
 #[test]

@@ -73,7 +73,8 @@ fn where_others_can_reach_the_listener_the_token_is_asked_for_and_can_be_changed
     let served = Served::begin(dir.path(), &["--admin", "0.0.0.0:0"], with_token);
     let port = served.admin.unwrap().port();
     let ask = |path: &str, token: &str| {
-        let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}");
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}");
         exchange(([127, 0, 0, 1], port).into(), &head)
     };
     assert_eq!(status(&ask("/metrics", "the-second-of-the-tokens")), 401);
@@ -100,8 +101,12 @@ fn a_token_that_everybody_can_read_is_no_token() {
     let file = dir.path().join("admin.token");
     fs::write(&file, "the-first-of-the-tokens\n").unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
-    let mut command = courtesy(dir.path(), &["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let mut command =
+        courtesy(dir.path(), &["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let ended = end(command.env("COURTESY__ADMIN__TOKEN_FILE", &file));
     assert_eq!(ended.code, Some(77), "{ended:?}");
-    assert!(ended.stderr.contains("(admin.token_file)") && ended.stderr.contains("chmod 640"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("(admin.token_file)") && ended.stderr.contains("chmod 640"),
+        "{ended:?}"
+    );
 }

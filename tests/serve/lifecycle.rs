@@ -42,8 +42,12 @@ fn digest(state: &Path, file: &Path) -> String {
     let shown = end(courtesy(state, &["config", "show", "--format", "json"]).args(flags));
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let script = "jq -cjS 'map({(.key): .value}) | add' | sha256sum | cut -c 1-64";
-    let mut made =
-        Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut made = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     made.stdin.take().unwrap().write_all(shown.stdout.as_bytes()).unwrap();
     let made = made.wait_with_output().unwrap();
     String::from_utf8(made.stdout).unwrap().trim_end().to_owned()
@@ -63,8 +67,11 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
 
     // A secret in the settings, and a file of them.
     let secret = "contact = \"https://me:geheim@example.com/bot\"\n";
-    fs::write(&file, format!("[audit]\nnode = \"crawler-3\"\n[robots]\nmode = \"observe\"\n{secret}"))
-        .unwrap();
+    fs::write(
+        &file,
+        format!("[audit]\nnode = \"crawler-3\"\n[robots]\nmode = \"observe\"\n{secret}"),
+    )
+    .unwrap();
     served.signal("HUP");
     until("there is a notice of the settings", || events(&lines(dir.path())).contains(&"settings"));
     assert_eq!(served.get(&site.url("/private/b")), 200);
@@ -73,7 +80,8 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
     served.signal("HUP");
     served.wait_for("courtesy_config_reload_failures_total", 1.0);
     let mut add = courtesy(dir.path(), &["users", "add", "crawler"]);
-    let mut adding = add.env("COURTESY__CLIENTS__USERS_FILE", &users).stdin(Stdio::piped()).spawn().unwrap();
+    let mut adding =
+        add.env("COURTESY__CLIENTS__USERS_FILE", &users).stdin(Stdio::piped()).spawn().unwrap();
     adding.stdin.take().unwrap().write_all(b"kennwort\n").unwrap();
     assert!(adding.wait().unwrap().success());
     let with_users = format!("[audit]\nnode = \"crawler-4\"\n[clients]\nusers_file = {users:?}\n");
@@ -119,7 +127,10 @@ fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_w
         dir.path(),
         &["audit", "query", "--event", "started", "--event", "stopped", "--format", "table"],
     ));
-    assert!(queried.stdout.contains("started") && queried.stdout.contains("SIGTERM"), "{queried:?}");
+    assert!(
+        queried.stdout.contains("started") && queried.stdout.contains("SIGTERM"),
+        "{queried:?}"
+    );
     assert_eq!(queried.stdout.lines().count(), 3, "{queried:?}");
     let shown = end(&mut courtesy(dir.path(), &["audit", "show", "1"]));
     assert_eq!(shown.code, Some(0), "{shown:?}");
@@ -141,7 +152,10 @@ fn a_proxy_that_was_killed_shows_in_the_log() {
     assert_eq!(lines[3]["recorded"]["denied"], 0, "another process counts anew");
     assert_eq!(verified(dir.path())["notices"]["not_stopped"], 1);
     let said = end(&mut courtesy(dir.path(), &["audit", "verify"])).stdout;
-    assert!(said.contains("It was started again without having been stopped cleanly (once)."), "{said}");
+    assert!(
+        said.contains("It was started again without having been stopped cleanly (once)."),
+        "{said}"
+    );
 }
 
 /// The log cannot be written: it is tried again, and the first line is still how the proxy was started.

@@ -17,9 +17,12 @@ const PAGE: &str = include_str!("../../docs/logs.md");
 /// The names in the first column of the table under `heading`.
 fn fields(heading: &str) -> BTreeSet<String> {
     let (_, rest) = PAGE.split_once(heading).expect(heading);
-    let table =
-        rest.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
-    let names = table.flat_map(|row| row.split(" | ").next().expect("a cell").split('`').skip(1).step_by(2));
+    let table = rest
+        .lines()
+        .skip_while(|line| !line.starts_with("| `"))
+        .take_while(|line| line.starts_with("| `"));
+    let names = table
+        .flat_map(|row| row.split(" | ").next().expect("a cell").split('`').skip(1).step_by(2));
     names.map(Into::into).collect()
 }
 
@@ -45,7 +48,10 @@ fn lines(level: &str) -> Vec<Value> {
     let trace = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
     assert_eq!(get(&format!("{}/a?token=secret", site.origin), trace), 200);
     assert_eq!(
-        get(&format!("{}/private/b?token=secret", site.origin), &format!("Cookie: secret=1\r\n{trace}")),
+        get(
+            &format!("{}/private/b?token=secret", site.origin),
+            &format!("Cookie: secret=1\r\n{trace}")
+        ),
         403
     );
     assert_eq!(get(&format!("{}/robots.txt", site.origin), ""), 200);
@@ -74,15 +80,23 @@ fn keys(line: &Value) -> BTreeSet<String> {
 #[test]
 fn every_request_has_one_line_with_the_fields_of_the_page() {
     let lines = lines("access");
-    let (access, others): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["target"] == "access");
+    let (access, others): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line["target"] == "access");
     assert_eq!(access.len(), 5, "{access:#?}");
     let told: BTreeSet<_> = access.iter().flat_map(|line| keys(line)).collect();
     assert_eq!(told, fields("## A line for each request"));
 
     let [allowed, denied, copy, unreachable, failed] = &access[..] else { unreachable!() };
-    let of = |line: &Value, names: &[&str]| names.iter().map(|name| line[*name].clone()).collect::<Vec<_>>();
-    let what =
-        ["http.request.method", "url.path", "http.response.status_code", "robots.decision", "robots.reason"];
+    let of = |line: &Value, names: &[&str]| {
+        names.iter().map(|name| line[*name].clone()).collect::<Vec<_>>()
+    };
+    let what = [
+        "http.request.method",
+        "url.path",
+        "http.response.status_code",
+        "robots.decision",
+        "robots.reason",
+    ];
     assert_eq!(
         of(allowed, &what),
         ["GET".into(), "/a".into(), 200.into(), "allow".into(), Value::from("rule")]
@@ -91,8 +105,14 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
         of(denied, &what)[1..],
         ["/private/b".into(), 403.into(), "deny".into(), Value::from("disallow_rule")]
     );
-    assert_eq!(of(copy, &what)[2..], [200.into(), "allow".into(), Value::from("robots_txt_itself")]);
-    assert_eq!(of(unreachable, &what)[2..], [403.into(), "deny".into(), Value::from("robots_unreachable")]);
+    assert_eq!(
+        of(copy, &what)[2..],
+        [200.into(), "allow".into(), Value::from("robots_txt_itself")]
+    );
+    assert_eq!(
+        of(unreachable, &what)[2..],
+        [403.into(), "deny".into(), Value::from("robots_unreachable")]
+    );
     assert_eq!(
         (&failed["http.response.status_code"], &failed["error.type"]),
         (&502.into(), &"proxy_loop_detected".into())
@@ -102,7 +122,10 @@ fn every_request_has_one_line_with_the_fields_of_the_page() {
         (&allowed["robots.rule.line"], &allowed["robots.rule.text"]),
         (&2.into(), &"Allow: /a".into())
     );
-    assert_eq!((&denied["robots.rule.line"], &denied["robots.group"]), (&3.into(), &"ExampleBot".into()));
+    assert_eq!(
+        (&denied["robots.rule.line"], &denied["robots.group"]),
+        (&3.into(), &"ExampleBot".into())
+    );
     assert_eq!(denied["decision.id"].as_str().map(str::len), Some(26));
 
     let known = fields("## Every other line");
@@ -133,11 +156,15 @@ fn decisions(level: &str) -> (Vec<String>, Option<Value>) {
         }
     }
     let said = served.terminate();
-    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let of =
-        |message: &str| lines.iter().filter(|line| line["message"] == message).cloned().collect::<Vec<_>>();
-    let single =
-        of("robots.txt decision").iter().map(|line| line["url"].as_str().unwrap().to_owned()).collect();
+    let lines: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |message: &str| {
+        lines.iter().filter(|line| line["message"] == message).cloned().collect::<Vec<_>>()
+    };
+    let single = of("robots.txt decision")
+        .iter()
+        .map(|line| line["url"].as_str().unwrap().to_owned())
+        .collect();
     let mut sums = of("robots.txt decisions without a line of their own");
     assert!(sums.len() <= 1, "{sums:#?}");
     if let (Some(sum), [one, other]) = (sums.first(), &sites) {
@@ -154,7 +181,10 @@ fn the_first_denial_of_each_origin_has_a_line_and_the_others_are_counted() {
     assert_eq!(single.len(), 2, "{single:?}");
     assert!(single.iter().all(|url| url.ends_with("/private/0")), "{single:?}");
     let sum = sum.expect("a summary");
-    assert_eq!((&sum["denied"], &sum["exempted"], &sum["level"]), (&10.into(), &0.into(), &"INFO".into()));
+    assert_eq!(
+        (&sum["denied"], &sum["exempted"], &sum["level"]),
+        (&10.into(), &0.into(), &"INFO".into())
+    );
 }
 
 #[test]
@@ -199,11 +229,12 @@ fn calls() -> Vec<Call> {
         for level in ["error", "warn", "info", "debug"] {
             let name = format!("{level}!(");
             for (at, _) in text.match_indices(&name) {
-                let is_ours =
-                    !text[..at].ends_with(|it: char| it.is_alphanumeric() || it == '_' || it == '`');
+                let is_ours = !text[..at]
+                    .ends_with(|it: char| it.is_alphanumeric() || it == '_' || it == '`');
                 let arguments = arguments(&text[at + name.len()..]);
                 if is_ours && !arguments.iter().any(|it| it.starts_with("target:")) {
-                    let message = arguments.iter().position(|it| it.starts_with('"')).expect("a message");
+                    let message =
+                        arguments.iter().position(|it| it.starts_with('"')).expect("a message");
                     let fields: Vec<_> = arguments[..message].iter().map(|it| field(it)).collect();
                     calls.push((level.to_owned(), fields, message_of(&arguments[message])));
                 }
@@ -220,7 +251,8 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 
 /// The arguments of a call, from behind its parenthesis on.
 fn arguments(text: &str) -> Vec<String> {
-    let (mut arguments, mut depth, mut in_text, mut octets) = (vec![String::new()], 1, false, text.chars());
+    let (mut arguments, mut depth, mut in_text, mut octets) =
+        (vec![String::new()], 1, false, text.chars());
     while let Some(octet) = octets.next() {
         match octet {
             '\\' if in_text => {

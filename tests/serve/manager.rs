@@ -96,7 +96,10 @@ fn a_reload_is_told_from_its_beginning_to_its_end_and_how_it_ended() {
     };
     assert_eq!(reloading("[deny]\nstatus = 451\n"), READY);
     let told = reloading("[deny]\nstatus = 45\n");
-    assert!(told.starts_with("READY=1\nSTATUS=serving; the settings stay as they were: "), "{told}");
+    assert!(
+        told.starts_with("READY=1\nSTATUS=serving; the settings stay as they were: "),
+        "{told}"
+    );
     assert!(told.contains("deny.status") && told.lines().count() == 2, "{told}");
     assert_eq!(reloading("[deny]\nstatus = 451\n"), READY);
     served.terminate();

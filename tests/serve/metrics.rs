@@ -24,7 +24,9 @@ fn rows(text: &str) -> BTreeSet<String> {
     let (helps, kinds) = (about("# HELP "), about("# TYPE "));
     kinds
         .iter()
-        .map(|(name, kind)| format!("| `{name}` | {kind} | {} | {} |", labels(text, name), helps[name]))
+        .map(|(name, kind)| {
+            format!("| `{name}` | {kind} | {} | {} |", labels(text, name), helps[name])
+        })
         .collect()
 }
 
@@ -45,10 +47,11 @@ fn labels(text: &str, name: &str) -> String {
             }
         }
     }
-    let words = found.iter().filter(|(label, _)| *label != "le").map(|(label, values)| match *label {
-        "version" => "`version`".to_owned(),
-        label => format!("`{label}`: {}", values.join(", ")),
-    });
+    let words =
+        found.iter().filter(|(label, _)| *label != "le").map(|(label, values)| match *label {
+            "version" => "`version`".to_owned(),
+            label => format!("`{label}`: {}", values.join(", ")),
+        });
     words.collect::<Vec<_>>().join("; ")
 }
 

@@ -31,7 +31,10 @@ fn as_ordinary(state: &Path, arguments: &[&str], prepare: impl FnOnce(&mut Comma
 fn is_denied(ended: &Ended, what: &Path) {
     assert_eq!(ended.code, Some(77), "{ended:?}");
     let said = &ended.stderr;
-    assert!(said.contains(&what.display().to_string()) && said.contains("Permission denied"), "{said}");
+    assert!(
+        said.contains(&what.display().to_string()) && said.contains("Permission denied"),
+        "{said}"
+    );
     assert!(said.contains("may not do that: run it as the user of the proxy"), "{said}");
 }
 
@@ -95,7 +98,9 @@ fn a_file_that_may_not_be_read_is_named() {
                 command.env("COURTESY__HTTPS__CA_KEY", &file);
             }
         };
-        for command in [vec!["config", "check"], vec!["serve", "--listen", "127.0.0.1:0", "--admin", "off"]] {
+        for command in
+            [vec!["config", "check"], vec!["serve", "--listen", "127.0.0.1:0", "--admin", "off"]]
+        {
             is_denied(&as_ordinary(&state, &command, set), &file);
         }
     }

@@ -31,8 +31,9 @@ fn probes() -> Vec<Vec<String>> {
     for (file, count) in SHIPPED {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let commands: Vec<_> =
-            lines.filter(|line| line.contains("exec:") || line.starts_with("HEALTHCHECK ")).collect();
+        let commands: Vec<_> = lines
+            .filter(|line| line.contains("exec:") || line.starts_with("HEALTHCHECK "))
+            .collect();
         assert_eq!(commands.len(), count, "{file}");
         for command in commands {
             let list = command.split_once('[').unwrap().1.split_once(']').unwrap().0;
@@ -113,7 +114,8 @@ fn no_probe_fails_because_the_file_became_wrong() {
     let address = free_address();
     let in_file = format!("[listen]\nadmin = \"{address}\"\n");
     Container::start(&in_file, &[], &[]).survives();
-    Container::start("", &[("COURTESY__LISTEN__ADMIN", &free_address().to_string())], &[]).survives();
+    Container::start("", &[("COURTESY__LISTEN__ADMIN", &free_address().to_string())], &[])
+        .survives();
     Container::start("", &[], &["--admin", "127.0.0.1:0"]).survives();
 }
 
@@ -179,7 +181,10 @@ fn after_a_clean_stop_nothing_is_left_and_after_a_kill_the_file_is_known_as_stal
         let ended = container.probe(&probe);
         assert_eq!(ended.code, Some(69), "{ended:?}");
         let said = format!("serve.json, written by process {id}, which no longer runs");
-        assert!(ended.stderr.contains(&said) && ended.stderr.contains("courtesy serve"), "{ended:?}");
+        assert!(
+            ended.stderr.contains(&said) && ended.stderr.contains("courtesy serve"),
+            "{ended:?}"
+        );
     }
     let mut command = container.command(&["serve", "--listen", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0"]);

@@ -45,11 +45,18 @@ fn f22_settings_that_cannot_be_used_change_nothing_and_are_said_with_file_and_li
     assert!(served.ask_admin("/readyz").contains("\"status\":\"ready\""));
     assert_eq!(served.metric(FAILURES), 1.0, "what was refused is not tried again and again");
     let said = served.terminate();
-    let refusal = said.lines().find(|line| line.contains("SIGHUP: the settings stay as they were: "));
+    let refusal =
+        said.lines().find(|line| line.contains("SIGHUP: the settings stay as they were: "));
     let refusal = refusal.unwrap_or_else(|| panic!("{said}"));
     let other = format!(" | {}:3: robots.max_sze", file.display());
-    assert!(refusal.contains(&complaint) && refusal.contains(&other), "all faults in one line: {said}");
-    assert!(said.contains("a file has changed: from now on other settings hold: robots.mode\n"), "{said}");
+    assert!(
+        refusal.contains(&complaint) && refusal.contains(&other),
+        "all faults in one line: {said}"
+    );
+    assert!(
+        said.contains("a file has changed: from now on other settings hold: robots.mode\n"),
+        "{said}"
+    );
 }
 
 /// An editor, or a `cp`, empties a file before it writes it.
@@ -67,7 +74,10 @@ fn a_file_that_has_become_empty_takes_nothing_back() {
     served.wait_for(RELOADS, 1.0);
     assert_eq!(served.get(&site.url("/private/")), 403);
     let said = served.terminate();
-    assert!(said.contains("courtesy.toml is empty; to have all settings at their defaults"), "{said}");
+    assert!(
+        said.contains("courtesy.toml is empty; to have all settings at their defaults"),
+        "{said}"
+    );
 }
 
 /// As Kubernetes updates a ConfigMap: not the file changes, but a link on the way to it.
@@ -77,7 +87,8 @@ fn a_file_that_comes_by_another_link_is_taken_up() {
     let at = |name: &str| dir.path().join(name);
     for (version, mode) in [("1", "enforce"), ("2", "observe")] {
         fs::create_dir(at(version)).unwrap();
-        fs::write(at(version).join("courtesy.toml"), format!("[robots]\nmode = \"{mode}\"\n")).unwrap();
+        fs::write(at(version).join("courtesy.toml"), format!("[robots]\nmode = \"{mode}\"\n"))
+            .unwrap();
     }
     symlink("1", at("..data")).unwrap();
     symlink("..data/courtesy.toml", at("courtesy.toml")).unwrap();
@@ -140,8 +151,7 @@ fn a_rotated_ca_signs_when_that_is_asked_for_and_not_before() {
     fs::write(&file, "").unwrap();
     let served = serve(dir.path(), &file);
     let page = || {
-        let head =
-            "GET http://courtesy.internal/ca.pem HTTP/1.1\r\nHost: courtesy.internal\r\nConnection: close";
+        let head = "GET http://courtesy.internal/ca.pem HTTP/1.1\r\nHost: courtesy.internal\r\nConnection: close";
         exchange(served.proxy, head).matches("BEGIN CERTIFICATE").count()
     };
     let rotated = served.beside(&["ca", "rotate"]);

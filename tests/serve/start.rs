@@ -45,7 +45,13 @@ impl Gate {
 }
 
 fn signal(process: &Child, name: &str) {
-    assert!(Command::new("kill").args(["-s", name, &process.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-s", name, &process.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Whatever it is busy with: the settings have been read, and nothing has been opened yet.
@@ -87,7 +93,8 @@ fn what_ends_a_proxy_ends_one_that_starts() {
     for name in ["TERM", "INT"] {
         let dir = state_dir();
         let gate = Gate::set(dir.path());
-        let mut command = courtesy(dir.path(), &["serve", "--admin", "off", "--listen", "127.0.0.1:0"]);
+        let mut command =
+            courtesy(dir.path(), &["serve", "--admin", "off", "--listen", "127.0.0.1:0"]);
         command.args(gate.arguments()).stdout(Stdio::null()).stderr(Stdio::piped());
         let process = command.spawn().unwrap();
         let held = gate.reached();
@@ -156,8 +163,9 @@ fn a_second_process_on_one_state_drops_no_client_of_a_socket_that_is_handed_over
     let served = Served::begin(dir.path(), &[], |command| handing_over(&socket, "", command));
     for client in &mut clients {
         let url = site.url("/");
-        let head =
-            format!("GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: ExampleBot\r\nConnection: close\r\n\r\n");
+        let head = format!(
+            "GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: ExampleBot\r\nConnection: close\r\n\r\n"
+        );
         client.write_all(head.as_bytes()).unwrap();
         assert_eq!(status(&std::io::read_to_string(client).unwrap()), 200);
     }

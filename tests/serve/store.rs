@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use serde_json::Value;
 
 use crate::support::{Ended, Served, Site, courtesy, end, state_dir};
@@ -44,16 +44,22 @@ fn what_is_known_is_told_beside_the_proxy_and_after_it() {
     let known = json(&served.beside(&get_json));
     assert_eq!(known["origin"], site.origin);
     let file = &known["file"];
-    assert_eq!((&file["octets"], &file["lines"]), (&Value::from(ROBOTS_TXT.len()), &Value::from(5)));
+    assert_eq!(
+        (&file["octets"], &file["lines"]),
+        (&Value::from(ROBOTS_TXT.len()), &Value::from(5))
+    );
     assert_eq!(file["url"], format!("{}/robots.txt", site.origin));
     let state = &known["states"][0];
     assert_eq!((&state["profile"], &state["state"]), (&"rfc9309".into(), &"rules".into()));
     assert!(state["since"].as_str() < state["next_try"].as_str(), "{state}");
     let text = served.beside(&get);
     let text = done(&text);
-    for part in
-        [&site.origin, "  rfc9309      rules, since 20", "5 lines, ", file["sha256"].as_str().unwrap()]
-    {
+    for part in [
+        &site.origin,
+        "  rfc9309      rules, since 20",
+        "5 lines, ",
+        file["sha256"].as_str().unwrap(),
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains('\u{1b}'), "no colours but on a terminal");
@@ -103,8 +109,15 @@ fn the_store_is_counted() {
     sites.iter().for_each(|site| assert_eq!(served.get(&site.url("/")), 200));
     let stats = ["store", "stats", "--format", "json"];
     let counted = json(&served.beside(&stats));
-    assert_eq!((&counted["entries"], &counted["states"]["rules"]), (&2.into(), &2.into()), "{counted}");
-    assert!(done(&served.beside(&["store", "stats"])).starts_with("origins      2\nstates       2 rules\n"));
+    assert_eq!(
+        (&counted["entries"], &counted["states"]["rules"]),
+        (&2.into(), &2.into()),
+        "{counted}"
+    );
+    assert!(
+        done(&served.beside(&["store", "stats"]))
+            .starts_with("origins      2\nstates       2 rules\n")
+    );
     assert_eq!(done(&served.beside(&["store", "export"])).lines().count(), 2);
     let refused = served.beside(&["store", "compact"]);
     assert_eq!(refused.code, Some(69), "{refused:?}");
@@ -121,7 +134,11 @@ fn the_socket_is_ours_alone_and_outlives_nobody() {
     let served = Served::start(dir.path(), &[]);
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     served.get(&site.url("/"));
-    assert_eq!(done(&served.beside(&["store", "export"])).lines().count(), 1, "and so it is on the disk");
+    assert_eq!(
+        done(&served.beside(&["store", "export"])).lines().count(),
+        1,
+        "and so it is on the disk"
+    );
     served.kill();
     assert!(socket.exists(), "nobody could remove it");
     done(&offline(dir.path(), &["store", "get", &site.origin]));
@@ -177,7 +194,11 @@ fn what_cannot_be_told_is_said_with_the_remedy() {
     assert!(missing.stderr.contains("there is no store at "), "{}", missing.stderr);
     let bare = offline(dir.path(), &["store", "get", "example.com"]);
     assert_eq!(bare.code, Some(2), "{bare:?}");
-    assert!(bare.stderr.contains("the scheme is missing: write https://example.com"), "{}", bare.stderr);
+    assert!(
+        bare.stderr.contains("the scheme is missing: write https://example.com"),
+        "{}",
+        bare.stderr
+    );
 
     let file = dir.path().join("courtesy.toml");
     std::fs::write(&file, "[store]\nenabled = false\n").unwrap();

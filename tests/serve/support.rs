@@ -60,8 +60,13 @@ impl Served {
 
     /// The same, by a command that `wrap` makes of the plain one.
     #[track_caller]
-    pub fn begin(state_dir: &Path, arguments: &[&str], wrap: impl FnOnce(Command) -> Command) -> Self {
-        let free = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--allow-private"];
+    pub fn begin(
+        state_dir: &Path,
+        arguments: &[&str],
+        wrap: impl FnOnce(Command) -> Command,
+    ) -> Self {
+        let free =
+            ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--allow-private"];
         let mut arguments: Vec<&str> = free.into_iter().chain(arguments.iter().copied()).collect();
         if arguments.iter().filter(|it| **it == "--admin").count() > 1 {
             arguments.drain(3..5);
@@ -94,8 +99,9 @@ impl Served {
     #[track_caller]
     pub fn get(&self, url: &str) -> u16 {
         let host = url.split('/').nth(2).unwrap();
-        let request =
-            format!("GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: ExampleBot\r\nConnection: close");
+        let request = format!(
+            "GET {url} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: ExampleBot\r\nConnection: close"
+        );
         status(&exchange(self.proxy, &request))
     }
 
@@ -175,9 +181,9 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 /// Waits until `seen` holds, for what tells of no change by itself.
 #[track_caller]
 pub fn until(what: &str, mut seen: impl FnMut() -> bool) {
-    let end = courtesy::clock::monotonic() + DEADLINE;
+    let end = courtesy::runtime::clock::monotonic() + DEADLINE;
     while !seen() {
-        assert!(courtesy::clock::monotonic() < end, "it did not happen: {what}");
+        assert!(courtesy::runtime::clock::monotonic() < end, "it did not happen: {what}");
         std::thread::park_timeout(Duration::from_millis(5));
     }
 }
@@ -195,7 +201,10 @@ pub fn exchange(address: SocketAddr, head: &str) -> String {
 
 #[track_caller]
 pub fn status(answer: &str) -> u16 {
-    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer}"))
+    answer
+        .get(9..12)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or_else(|| panic!("no answer: {answer}"))
 }
 
 /// A site that counts how often its robots.txt is asked for; it is there as long as the test runs.
@@ -240,6 +249,9 @@ fn answer(mut stream: TcpStream, robots_txt: &str, asked: &AtomicUsize) {
         false => "a page\n",
     };
     let length = body.len();
-    let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    let _ = write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
     let _ = stream.read(&mut [0]);
 }

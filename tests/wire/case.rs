@@ -76,12 +76,22 @@ pub fn check_at(proxy: &Proxy, cases: &[Case<'_>]) {
                     "{row}, {how}: {fault}\n  sent     {}\n  answered {}\n  origin   {:?}",
                     payload.escape_ascii(),
                     received.escape_ascii(),
-                    origin.connections().iter().map(|it| it.escape_ascii().to_string()).collect::<Vec<_>>(),
+                    origin
+                        .connections()
+                        .iter()
+                        .map(|it| it.escape_ascii().to_string())
+                        .collect::<Vec<_>>(),
                 ));
             }
         }
     }
-    assert!(faults.is_empty(), "{} of {} payloads:\n{}", faults.len(), cases.len(), faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} of {} payloads:\n{}",
+        faults.len(),
+        cases.len(),
+        faults.join("\n")
+    );
 }
 
 /// A proxy whose CONNECT goes to any port.
@@ -91,7 +101,8 @@ pub fn proxy() -> Proxy {
 
 /// The octets of a payload: one for each of its characters, as in ISO 8859-1.
 pub fn octets(payload: &str, origin: SocketAddr) -> Vec<u8> {
-    let payload = payload.replace("{o}", &origin.to_string()).replace("{p}", &origin.port().to_string());
+    let payload =
+        payload.replace("{o}", &origin.to_string()).replace("{p}", &origin.port().to_string());
     payload.chars().map(|it| u8::try_from(u32::from(it)).expect("an octet")).collect()
 }
 
@@ -127,7 +138,8 @@ fn judge(expect: Expect, payload: &[u8], received: &[u8], origin: &Recorder) -> 
     let connections = origin.connections();
     let (mut requests, mut whole) = (Vec::new(), true);
     for octets in &connections {
-        let (some, end) = strict::requests(octets).map_err(|rule| format!("the origin got {rule}"))?;
+        let (some, end) =
+            strict::requests(octets).map_err(|rule| format!("the origin got {rule}"))?;
         requests.extend(some);
         whole &= end == End::Between;
     }
@@ -151,7 +163,11 @@ fn judge(expect: Expect, payload: &[u8], received: &[u8], origin: &Recorder) -> 
     match expect {
         Expect::Cut => {
             same("requests", &asked, &[""; 0])?;
-            return if statuses.iter().all(|it| *it == 400) { Ok(()) } else { Err(format!("{statuses:?}")) };
+            return if statuses.iter().all(|it| *it == 400) {
+                Ok(())
+            } else {
+                Err(format!("{statuses:?}"))
+            };
         }
         Expect::Refused(status) => {
             same("statuses", &statuses, &[status])?;
@@ -188,14 +204,22 @@ fn judge(expect: Expect, payload: &[u8], received: &[u8], origin: &Recorder) -> 
             same("statuses", &statuses, &[200])?;
             same("requests", &asked, &lines)?;
             let inside = strict::responses(&answers[0].body, &[])?.0;
-            same("inside", &inside.iter().map(Message::status).collect::<Vec<_>>(), &all_200(lines.len()))?;
+            same(
+                "inside",
+                &inside.iter().map(Message::status).collect::<Vec<_>>(),
+                &all_200(lines.len()),
+            )?;
             return belong(&inside, &asked);
         }
         Expect::Inside(status) => {
             same("statuses", &statuses, &[200])?;
             same("requests", &asked, &[""; 0])?;
             let inside = strict::responses(&answers[0].body, &[])?.0;
-            return same("inside", &inside.iter().map(Message::status).collect::<Vec<_>>(), &[status]);
+            return same(
+                "inside",
+                &inside.iter().map(Message::status).collect::<Vec<_>>(),
+                &[status],
+            );
         }
     }
     same("whole", &(whole, end), &(true, End::Between))?;
@@ -238,7 +262,9 @@ fn fields(request: &Message, lines: &[&str]) -> Result<(), String> {
             request.all(name).iter().map(|value| value.escape_ascii().to_string()).collect();
         let wanted: Vec<String> = lines
             .iter()
-            .filter_map(|line| line.split_once(": ").filter(|(it, _)| it.eq_ignore_ascii_case(name)))
+            .filter_map(|line| {
+                line.split_once(": ").filter(|(it, _)| it.eq_ignore_ascii_case(name))
+            })
             .map(|(_, value)| octets(value, ([0, 0, 0, 0], 0).into()).escape_ascii().to_string())
             .collect();
         if there != wanted {

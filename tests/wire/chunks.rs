@@ -86,7 +86,12 @@ fn b7_trailers_never_become_fields() {
         post(fields, &format!("5\r\nhello\r\n0\r\n{trailer}\r\n\r\n"))
     })
     .collect();
-    let expect =
-        With(&["-Content-Length", "Transfer-Encoding: chunked", "-Authorization", "-Cookie", "-X-Sum"]);
+    let expect = With(&[
+        "-Content-Length",
+        "Transfer-Encoding: chunked",
+        "-Authorization",
+        "-Cookie",
+        "-X-Sum",
+    ]);
     check(&trailed.iter().map(|sent| ("B7", sent.as_str(), expect)).collect::<Vec<_>>());
 }

@@ -74,9 +74,15 @@ fn b2_a_coding_besides_chunked_is_refused() {
             post("Transfer-Encoding: chunked\r\nConnection: Transfer-Encoding\r\n", BODY),
             Upload("POST /up", "hello"),
         ),
-        (post("Transfer-Encoding: chunked\r\n", BODY) + &get(""), Forwarded(&["POST /up", "GET /page"])),
+        (
+            post("Transfer-Encoding: chunked\r\n", BODY) + &get(""),
+            Forwarded(&["POST /up", "GET /page"]),
+        ),
         (get("Transfer-Encoding: chunked\r\n") + BODY, Upload("GET /page", "hello")),
-        (get("Transfer-Encoding: chunked\r\n") + BODY + &get(""), Forwarded(&["GET /page", "GET /page"])),
+        (
+            get("Transfer-Encoding: chunked\r\n") + BODY + &get(""),
+            Forwarded(&["GET /page", "GET /page"]),
+        ),
         // Another field's name is no framing.
         (get("Transfer_Encoding: chunked\r\nContent_Length: 5\r\n"), Forwarded(&["GET /page"])),
         (get("X-Transfer-Encoding: chunked\r\n"), Forwarded(&["GET /page"])),
@@ -96,7 +102,11 @@ fn b3_http_1_0_has_no_coding() {
             Refused(400),
         ),
         ("B3", format!("{head}Transfer-Encoding: identity\r\n\r\nhello"), Refused(400)),
-        ("B3", format!("{head}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n{BODY}"), Refused(400)),
+        (
+            "B3",
+            format!("{head}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n{BODY}"),
+            Refused(400),
+        ),
         ("B3", format!("{head}Content-Length: 5\r\n\r\nhello"), Upload("POST /up", "hello")),
     ];
     check(&cases.each_ref().map(|(row, sent, expect)| (*row, sent.as_str(), *expect)));

@@ -46,7 +46,11 @@ fn b21_d13_a_connect_is_for_a_host_and_a_port_and_has_no_content() {
         connect("Host: {o}\r\n", GET),
     ];
     check(
-        &refused.iter().chain(&framed).map(|sent| ("D13", sent.as_str(), Refused(400))).collect::<Vec<_>>(),
+        &refused
+            .iter()
+            .chain(&framed)
+            .map(|sent| ("D13", sent.as_str(), Refused(400)))
+            .collect::<Vec<_>>(),
     );
 }
 
@@ -58,13 +62,17 @@ fn d14_what_runs_inside_a_tunnel_is_judged() {
         (connect("Content-Length: 0\r\n", GET), Tunnel(&["GET /page"])),
         (connect("Connection: close\r\n", GET), Tunnel(&["GET /page"])),
         (connect("Proxy-Authorization: Basic eDp5\r\n", GET), Tunnel(&["GET /page"])),
-        (format!("CONNECT {{o}} HTTP/1.1\r\nHost: other.example\r\n\r\n{GET}"), Tunnel(&["GET /page"])),
+        (
+            format!("CONNECT {{o}} HTTP/1.1\r\nHost: other.example\r\n\r\n{GET}"),
+            Tunnel(&["GET /page"]),
+        ),
         (format!("CONNECT {{o}} HTTP/1.0\r\n\r\n{GET}"), Tunnel(&["GET /page"])),
         (connect("", "GET http://{o}/page HTTP/1.1\r\nHost: {o}\r\n\r\n"), Tunnel(&["GET /page"])),
         (connect("", "OPTIONS * HTTP/1.1\r\nHost: {o}\r\n\r\n"), Tunnel(&["OPTIONS *"])),
         (connect("", "OPTIONS http://{o} HTTP/1.1\r\nHost: {o}\r\n\r\n"), Tunnel(&["OPTIONS *"])),
     ];
-    let mut all: Vec<_> = cases.iter().map(|(sent, expect)| ("D14", sent.as_str(), *expect)).collect();
+    let mut all: Vec<_> =
+        cases.iter().map(|(sent, expect)| ("D14", sent.as_str(), *expect)).collect();
     let refused: Vec<String> = [
         "GET /page HTTP/1.1\r\nHost: other.example\r\n\r\n",
         "GET /page HTTP/1.1\r\nHost: {o}\r\nHost: {o}\r\n\r\n",

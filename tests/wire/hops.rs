@@ -28,7 +28,9 @@ fn c1_c2_c4_c7_what_is_for_one_hop_stays_here() {
         (get("TE: gzip;q=1, deflate\r\nConnection: TE\r\n"), With(&["-TE"])),
         (get("TE: trailers\r\nConnection: TE\r\n"), With(&["TE: trailers"])),
         (
-            get("Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n"),
+            get(
+                "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n",
+            ),
             With(&["-Upgrade", "-HTTP2-Settings"]),
         ),
         (get("Upgrade: websocket, h2c\r\nConnection: Upgrade\r\n"), With(&["Upgrade: websocket"])),
@@ -53,7 +55,10 @@ fn c1_c2_c4_c7_what_is_for_one_hop_stays_here() {
 #[test]
 fn c3_connection_strips_nothing_that_frames_or_routes() {
     let cases = [
-        (post("Connection: Content-Length\r\nContent-Length: 5\r\n", "hello"), Upload("POST /up", "hello")),
+        (
+            post("Connection: Content-Length\r\nContent-Length: 5\r\n", "hello"),
+            Upload("POST /up", "hello"),
+        ),
         (
             post("Connection: close, Host, content-length\r\nContent-Length: 5\r\n", "hello"),
             Upload("POST /up", "hello"),

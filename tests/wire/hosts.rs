@@ -34,7 +34,8 @@ fn a2_a3_host_is_there_once_is_valid_and_does_not_count() {
     .iter()
     .map(|host| format!("{first}{host}\r\n"))
     .collect();
-    let mut cases: Vec<_> = refused.iter().map(|sent| ("A3", sent.as_str(), Refused(400))).collect();
+    let mut cases: Vec<_> =
+        refused.iter().map(|sent| ("A3", sent.as_str(), Refused(400))).collect();
     let ignored: Vec<String> = [
         "Host: {o}\r\n",
         "Host: other.example\r\n",

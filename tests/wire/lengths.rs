@@ -44,7 +44,8 @@ fn b4_b5_a_length_is_digits_and_there_is_one() {
     .iter()
     .map(|value| length(value, "hello"))
     .collect();
-    let mut cases: Vec<_> = refused.iter().map(|sent| ("B4", sent.as_str(), Refused(400))).collect();
+    let mut cases: Vec<_> =
+        refused.iter().map(|sent| ("B4", sent.as_str(), Refused(400))).collect();
     let twice = [
         post("Content-Length: 5\r\nContent-Length: 6\r\n", "hello!"),
         post("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),

@@ -39,7 +39,8 @@ fn b9_b10_b11_no_line_is_two() {
     .iter()
     .map(|fields| get(fields))
     .collect();
-    let mut cases: Vec<_> = refused.iter().map(|sent| ("B10", sent.as_str(), Refused(400))).collect();
+    let mut cases: Vec<_> =
+        refused.iter().map(|sent| ("B10", sent.as_str(), Refused(400))).collect();
     let first = "GET http://{o}/page HTTP/1.1\r\n";
     let leading = [
         " Host: x\r\n\r\n",

@@ -15,7 +15,11 @@ mod pipelines;
 mod recorder;
 mod replies;
 mod strict;
-#[allow(dead_code, unused_imports, reason = "the parties of the other tests, of which few are needed")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the parties of the other tests, of which few are needed"
+)]
 #[path = "../it/support/mod.rs"]
 mod support;
 mod targets;

@@ -121,12 +121,18 @@ impl Shared {
     fn answer(&self, request: &strict::Message) -> (Vec<u8>, bool) {
         let asked = request.asked();
         match &self.reply {
-            Reply::Raw { octets, closes } if asked.ends_with(" /page") => return (octets.clone(), *closes),
+            Reply::Raw { octets, closes } if asked.ends_with(" /page") => {
+                return (octets.clone(), *closes);
+            }
             _ => {}
         }
         let body = if asked == "GET /robots.txt" { ROBOTS_TXT } else { asked };
         let content = if asked.starts_with("HEAD ") { "" } else { body };
-        (format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{content}", body.len()).into_bytes(), false)
+        (
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{content}", body.len())
+                .into_bytes(),
+            false,
+        )
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -32,10 +32,19 @@ fn check(replies: &[Reply1<'_>]) {
         );
         let received = send(proxy.address(), &octets(&asked, origin.address()), false);
         if let Err(fault) = judge(method, *gets, &received, &origin) {
-            faults.push(format!("{method} {reply:?}: {fault}\n  answered {}", received.escape_ascii()));
+            faults.push(format!(
+                "{method} {reply:?}: {fault}\n  answered {}",
+                received.escape_ascii()
+            ));
         }
     }
-    assert!(faults.is_empty(), "{} of {} answers:\n{}", faults.len(), replies.len(), faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} of {} answers:\n{}",
+        faults.len(),
+        replies.len(),
+        faults.join("\n")
+    );
 }
 
 fn judge(method: &str, gets: Gets, received: &[u8], origin: &Recorder) -> Result<(), String> {
@@ -65,7 +74,9 @@ fn judge(method: &str, gets: Gets, received: &[u8], origin: &Recorder) -> Result
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
 fn all(method: &'static str, replies: &[String], gets: Gets) {
-    let both = [true, false].into_iter().flat_map(|closes| replies.iter().map(move |reply| (reply, closes)));
+    let both = [true, false]
+        .into_iter()
+        .flat_map(|closes| replies.iter().map(move |reply| (reply, closes)));
     check(&both.map(|(reply, closes)| (method, reply.as_str(), closes, gets)).collect::<Vec<_>>());
 }
 
@@ -97,7 +108,11 @@ fn d1_an_answer_whose_length_is_in_doubt_is_none() {
     .map(|fields| format!("{OK}{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
     .collect();
     all("GET", &bad, Bad);
-    all("GET", &["HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".into()], Bad);
+    all(
+        "GET",
+        &["HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".into()],
+        Bad,
+    );
 }
 
 #[test]
@@ -128,7 +143,9 @@ fn d4_b9_b10_an_answer_that_is_no_http_is_none() {
     .map(str::to_owned)
     .into();
     all("GET", &bad, Bad);
-    for cut in ["", "H", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"] {
+    for cut in
+        ["", "H", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"]
+    {
         check(&[("GET", cut, true, Bad)]);
     }
 }
@@ -179,7 +196,11 @@ fn b8_c13_d10_answers_that_hold_are_passed_on() {
             false,
             Whole(200, "hello"),
         ),
-        ("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", true, Whole(200, "hello")),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+            true,
+            Whole(200, "hello"),
+        ),
         ("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone", false, Whole(404, "gone")),
         ("HTTP/1.1 599 Odd\r\nContent-Length: 4\r\n\r\nbody", false, Whole(599, "body")),
         (
@@ -199,8 +220,8 @@ fn b8_c13_d10_answers_that_hold_are_passed_on() {
         ),
     ];
     check(&held.map(|(reply, closes, gets)| ("GET", reply, closes, gets)));
-    let flood =
-        "HTTP/1.1 102 Processing\r\n\r\n".repeat(5000) + "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+    let flood = "HTTP/1.1 102 Processing\r\n\r\n".repeat(5000)
+        + "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     check(&[("GET", &flood, false, Bad)]);
 }
 
@@ -223,10 +244,16 @@ fn d3_what_has_no_body_has_none_and_the_rest_is_nobodys() {
         all("HEAD", &[behind(head)], Whole(200, ""));
     }
     all("GET", &[behind("HTTP/1.1 200 OK\r\nContent-Length: 0")], Whole(200, ""));
-    all("GET", &[format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello{poison}")], Whole(200, "hello"));
     all(
         "GET",
-        &[format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n{poison}")],
+        &[format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello{poison}")],
+        Whole(200, "hello"),
+    );
+    all(
+        "GET",
+        &[format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n{poison}"
+        )],
         Whole(200, "hello"),
     );
 }

@@ -158,7 +158,8 @@ impl Reader<'_> {
                 if length.is_empty() || !length.iter().all(u8::is_ascii_digit) {
                     return breach("a length that is no number");
                 }
-                let length = String::from_utf8_lossy(length).parse().or_else(|_| breach("a length"))?;
+                let length =
+                    String::from_utf8_lossy(length).parse().or_else(|_| breach("a length"))?;
                 message.body = self.exactly(length)?;
             }
             ([], [b"chunked"]) => self.chunked(&mut message)?,
@@ -223,7 +224,9 @@ fn check_request(request: &Message) -> Result<(), Stop> {
         }
     }
     let options = request.all("connection").concat().to_ascii_lowercase();
-    for option in options.split(|octet| *octet == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty()) {
+    for option in
+        options.split(|octet| *octet == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty())
+    {
         if !matches!(option, b"te" | b"upgrade") {
             return breach(format!("Connection names {}", option.escape_ascii()));
         }
@@ -235,8 +238,10 @@ fn check_request(request: &Message) -> Result<(), Stop> {
 }
 
 fn check_response(response: &Message) -> Result<u16, Stop> {
-    let digits = response.line.strip_prefix("HTTP/1.1 ").or_else(|| response.line.strip_prefix("HTTP/1.0 "));
-    let status = digits.and_then(|rest| rest.get(..3)?.parse().ok()).filter(|it| (100..600).contains(it));
+    let digits =
+        response.line.strip_prefix("HTTP/1.1 ").or_else(|| response.line.strip_prefix("HTTP/1.0 "));
+    let status =
+        digits.and_then(|rest| rest.get(..3)?.parse().ok()).filter(|it| (100..600).contains(it));
     let ends = digits.is_some_and(|rest| rest[3..].starts_with(' '));
     status.filter(|_| ends).map_or_else(|| breach(format!("no status line: {}", response.line)), Ok)
 }
@@ -249,7 +254,10 @@ fn is_token(octet: u8) -> bool {
 fn the_reader_forgives_nothing() {
     let good = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     assert_eq!(requests(good.as_bytes()).map(|(all, end)| (all.len(), end)), Ok((1, End::Between)));
-    assert_eq!(requests(&good.as_bytes()[..9]).map(|(all, end)| (all.len(), end)), Ok((0, End::Inside)));
+    assert_eq!(
+        requests(&good.as_bytes()[..9]).map(|(all, end)| (all.len(), end)),
+        Ok((0, End::Inside))
+    );
     for bad in [
         "GET / HTTP/1.1\nHost: a\r\n\r\n",
         "GET / HTTP/1.0\r\nHost: a\r\n\r\n",

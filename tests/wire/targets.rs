@@ -17,7 +17,10 @@ fn a1_a4_a_target_goes_on_as_it_was_written() {
         ("GET http://{o}/%7e%2f%00%0d%0a HTTP/1.1", Forwarded(&["GET /%7e%2f%00%0d%0a"])),
         ("GET http://{o}/%zz% HTTP/1.1", Forwarded(&["GET /%zz%"])),
         ("GET http://{o}/a;b,c@d:e!$&'()*+ HTTP/1.1", Forwarded(&["GET /a;b,c@d:e!$&'()*+"])),
-        ("GET http://{o}/?u=http://b.example/x?y HTTP/1.1", Forwarded(&["GET /?u=http://b.example/x?y"])),
+        (
+            "GET http://{o}/?u=http://b.example/x?y HTTP/1.1",
+            Forwarded(&["GET /?u=http://b.example/x?y"]),
+        ),
         ("HEAD http://{o}/page HTTP/1.1", Forwarded(&["HEAD /page"])),
         ("BREW http://{o}/page HTTP/1.1", Forwarded(&["BREW /page"])),
         ("M-SEARCH http://{o}/page HTTP/1.1", Forwarded(&["M-SEARCH /page"])),
@@ -48,7 +51,10 @@ const RAW: [(&str, &[&str]); 20] = [
     // forms of CR, LF, blank and slash.
     ("GET http://{o}/a\u{85}b\u{a0}c HTTP/1.1", &["GET /a%85b%A0c"]),
     ("GET http://{o}/a\u{c0}\u{8d}\u{c0}\u{8a}b HTTP/1.1", &["GET /a%C0%8D%C0%8Ab"]),
-    ("GET http://{o}/a\u{e5}\u{98}\u{8a}\u{e5}\u{98}\u{8d}b HTTP/1.1", &["GET /a%E5%98%8A%E5%98%8Db"]),
+    (
+        "GET http://{o}/a\u{e5}\u{98}\u{8a}\u{e5}\u{98}\u{8d}b HTTP/1.1",
+        &["GET /a%E5%98%8A%E5%98%8Db"],
+    ),
     ("GET http://{o}/\u{c0}\u{af}..\u{c0}\u{af}page HTTP/1.1", &["GET /%C0%AF..%C0%AFpage"]),
     ("GET http://{o}/a{b}|\\^[c]~'?`{d} HTTP/1.1", &["GET /a{b}|\\^[c]~'?`{d}"]),
 ];
@@ -87,8 +93,14 @@ fn a4_b14_what_is_encoded_moves_no_request() {
     let cases = [
         (raw.repeat(2) + &page, Forwarded(&["GET /%E9?%3Cx%3E", "GET /%E9?%3Cx%3E", "GET /page"])),
         ([post, &page].concat(), Forwarded(&["POST /%FC", "GET /page"])),
-        ([chunked, &page, &raw].concat(), Forwarded(&["POST /%FC", "GET /page", "GET /%E9?%3Cx%3E"])),
-        (raw + "GET http://{o}\u{e9}/ HTTP/1.1\r\nHost: x\r\n\r\n", Then(&["GET /%E9?%3Cx%3E"], 400)),
+        (
+            [chunked, &page, &raw].concat(),
+            Forwarded(&["POST /%FC", "GET /page", "GET /%E9?%3Cx%3E"]),
+        ),
+        (
+            raw + "GET http://{o}\u{e9}/ HTTP/1.1\r\nHost: x\r\n\r\n",
+            Then(&["GET /%E9?%3Cx%3E"], 400),
+        ),
     ];
     check(&cases.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
 }
@@ -96,9 +108,17 @@ fn a4_b14_what_is_encoded_moves_no_request() {
 /// Three octets for each: neither a target nor a head becomes longer than one may be.
 #[test]
 fn a8_an_encoded_target_may_be_as_long_as_any_other() {
-    let long = |path: &str, count: usize| line(&format!("GET http://{{o}}/{} HTTP/1.1", path.repeat(count)));
-    let cases = [(long("\u{e9}", 21_835), 431), (long("<", 30_000), 414), (long("\u{ff}", 65_000), 414)];
-    check(&cases.iter().map(|(sent, status)| ("A8", sent.as_str(), Refused(*status))).collect::<Vec<_>>());
+    let long = |path: &str, count: usize| {
+        line(&format!("GET http://{{o}}/{} HTTP/1.1", path.repeat(count)))
+    };
+    let cases =
+        [(long("\u{e9}", 21_835), 431), (long("<", 30_000), 414), (long("\u{ff}", 65_000), 414)];
+    check(
+        &cases
+            .iter()
+            .map(|(sent, status)| ("A8", sent.as_str(), Refused(*status)))
+            .collect::<Vec<_>>(),
+    );
 }
 
 #[test]
@@ -110,12 +130,18 @@ fn a7_with_strict_target_they_are_refused() {
     // The last has none of them. A refusal that cannot know the method has content also for HEAD.
     let refused = RAW[..RAW.len() - 1].iter().filter(|(it, _)| !it.starts_with("HEAD "));
     let sent: Vec<String> = refused.map(|(it, _)| line(it)).collect();
-    check_at(&proxy, &sent.iter().map(|sent| ("A7", sent.as_str(), Refused(400))).collect::<Vec<_>>());
+    check_at(
+        &proxy,
+        &sent.iter().map(|sent| ("A7", sent.as_str(), Refused(400))).collect::<Vec<_>>(),
+    );
     let passed = [
         (line(RAW[RAW.len() - 1].0), Forwarded(RAW[RAW.len() - 1].1)),
         (line("GET http://{o}/\"a\" HTTP/1.1"), Forwarded(&["GET /\"a\""])),
     ];
-    check_at(&proxy, &passed.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
+    check_at(
+        &proxy,
+        &passed.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>(),
+    );
 }
 
 #[test]

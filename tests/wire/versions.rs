@@ -37,7 +37,8 @@ fn b18_versions_are_known_or_refused() {
     .iter()
     .map(|version| get(version))
     .collect();
-    let mut cases: Vec<_> = refused.iter().map(|sent| ("B18", sent.as_str(), Refused(400))).collect();
+    let mut cases: Vec<_> =
+        refused.iter().map(|sent| ("B18", sent.as_str(), Refused(400))).collect();
     let higher = ["HTTP/1.1", "HTTP/1.2", "HTTP/1.9"].map(get);
     cases.extend(higher.iter().map(|sent| ("B18", sent.as_str(), Forwarded(&["GET /page"]))));
     cases.extend([

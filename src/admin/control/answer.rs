@@ -7,9 +7,9 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use super::{ControlError, End, Question, Tell};
-use crate::origin::{Origin, split_url};
 use crate::store::disk::{Disk, Each, Offline, OpenError, Stats};
 use crate::store::{Report, Store};
+use crate::types::origin::{Origin, split_url};
 
 /// Whoever has the store.
 pub trait Ledger {
@@ -21,7 +21,11 @@ pub trait Ledger {
 }
 
 /// Answers `question` item by item.
-pub fn answer(question: &Question, ledger: &dyn Ledger, tell: Tell<'_>) -> Result<End, ControlError> {
+pub fn answer(
+    question: &Question,
+    ledger: &dyn Ledger,
+    tell: Tell<'_>,
+) -> Result<End, ControlError> {
     match question {
         Question::StoreStats => item(ledger.stats()?, tell)?,
         Question::StoreGet { origin } => {

@@ -8,7 +8,11 @@ use super::{ControlError, End, Line, Question, Tell, path};
 use crate::limits::{CONTROL_LINE_OCTETS_MAX, CONTROL_TIMEOUT};
 
 /// Asks the proxy that runs with this state directory. `None` when none does.
-pub fn ask(state_dir: &Path, question: &Question, tell: Tell<'_>) -> Result<Option<End>, ControlError> {
+pub fn ask(
+    state_dir: &Path,
+    question: &Question,
+    tell: Tell<'_>,
+) -> Result<Option<End>, ControlError> {
     let mut stream = match UnixStream::connect(path(state_dir)) {
         Ok(stream) => stream,
         Err(error) if is_nobody(&error) => return Ok(None),
@@ -35,5 +39,8 @@ pub fn ask(state_dir: &Path, question: &Question, tell: Tell<'_>) -> Result<Opti
 
 /// No socket, none that anybody serves, or a name too long for one: no proxy can have made it.
 fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::InvalidInput)
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::InvalidInput
+    )
 }

@@ -61,9 +61,12 @@ fn settings(sheet: &mut Sheet, watched: &Watched) {
 }
 
 fn clients(sheet: &mut Sheet, watched: &Watched) {
-    sheet.gauge("courtesy_connections", "Connections of clients that are open", watched.door.inside() as u64);
-    let help =
-        "Connections and requests that were not served because of whose they are, or of how many there were";
+    sheet.gauge(
+        "courtesy_connections",
+        "Connections of clients that are open",
+        watched.door.inside() as u64,
+    );
+    let help = "Connections and requests that were not served because of whose they are, or of how many there were";
     let turned_away = watched.door.counts().by_reason();
     sheet.counters("courtesy_clients_turned_away", help, "reason", turned_away);
     let memory = watched.door.memory();
@@ -71,15 +74,15 @@ fn clients(sheet: &mut Sheet, watched: &Watched) {
     sheet.bytes("courtesy_body_memory", "Memory that requests under way hold", held as u64);
     let help = "Memory that requests under way may hold (limits.body_memory)";
     sheet.bytes("courtesy_body_memory_limit", help, limit as u64);
-    let help =
-        "Times that a request was refused, or went on with small reads, because there was no memory for it";
+    let help = "Times that a request was refused, or went on with small reads, because there was no memory for it";
     sheet.counter("courtesy_body_memory_waits", help, memory.waits());
     let inside = &watched.tally.inside;
     let help = "TLS handshakes inside CONNECT that came to nothing, by the alert of the client";
     sheet.counters("courtesy_tls_client_failures", help, "alert", inside.failures());
     let help = "TLS connections inside CONNECT that the client ended after the handshake, without a request";
     sheet.counter("courtesy_tls_client_unused", help, inside.unused());
-    let help = "Clients and hosts that the log has named because the client does not seem to trust the CA";
+    let help =
+        "Clients and hosts that the log has named because the client does not seem to trust the CA";
     sheet.counter("courtesy_tls_clients_distrusting", help, inside.distrusting());
     let help = "What clients spoke inside a CONNECT that was intercepted";
     sheet.counters("courtesy_tunnel_protocol", help, "kind", inside.speeches());
@@ -102,7 +105,12 @@ fn requests(sheet: &mut Sheet, watched: &Watched) {
     );
     sheet.gauge("courtesy_requests_under_way", "Requests that have not ended", counts.under_way());
     let reasons = Reason::ALL.map(|reason| (reason.word(), denied_for(reason)));
-    sheet.counters("courtesy_denials", "Denied requests, by the reason in their record", "reason", reasons);
+    sheet.counters(
+        "courtesy_denials",
+        "Denied requests, by the reason in their record",
+        "reason",
+        reasons,
+    );
     let egress = watched.egress.stats();
     let phases = vec![
         ("robots", watched.store.stats().waits),
@@ -138,7 +146,8 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     sheet.counters("courtesy_robots_fetches", help, "result", watched.store.results());
     let help = "Fetches of a robots.txt under way, or waiting for their turn";
     sheet.gauge("courtesy_robots_fetches_under_way", help, stats.flights as u64);
-    let help = "Changes of robots.txt files of origins in use, by what they mean to the profile in force";
+    let help =
+        "Changes of robots.txt files of origins in use, by what they mean to the profile in force";
     let changes = watched.watch.counts().map(|(kind, count)| (kind.word(), count));
     sheet.counters("courtesy_robots_changes", help, "kind", changes);
     let help = "Such changes without a notice in the log of denials, because there were too many or it could not be \
@@ -152,7 +161,8 @@ fn robots(sheet: &mut Sheet, watched: &Watched) {
     sheet.gauge("courtesy_cache_files", help, stats.parsed as u64);
     let help = "Questions about an origin that memory answered at once";
     sheet.counter("courtesy_cache_hits", help, stats.hits);
-    let help = "Questions about an origin that was packed, or that the disk or a fetch had to answer";
+    let help =
+        "Questions about an origin that was packed, or that the disk or a fetch had to answer";
     sheet.counter("courtesy_cache_misses", help, stats.misses);
     let help = "Origins that were unpacked, because they were asked about";
     sheet.counter("courtesy_cache_unpacked", help, stats.unpacked);
@@ -174,11 +184,19 @@ fn store(sheet: &mut Sheet, watched: &Watched) {
         return;
     }
     let degraded = u64::from(health.failing.is_some());
-    sheet.gauge("courtesy_store_degraded", "Whether the store on the disk cannot be used", degraded);
+    sheet.gauge(
+        "courtesy_store_degraded",
+        "Whether the store on the disk cannot be used",
+        degraded,
+    );
     sheet.gauge("courtesy_store_entries", "Origins in the store", health.entries);
     sheet.bytes("courtesy_store_content", "What the store keeps", health.bytes);
     sheet.bytes("courtesy_store_file", "The file of the store", health.file_bytes);
-    sheet.counter("courtesy_store_writes", "Origins written to the store, or removed", health.writes);
+    sheet.counter(
+        "courtesy_store_writes",
+        "Origins written to the store, or removed",
+        health.writes,
+    );
     sheet.gauge("courtesy_store_pending", "Origins that wait to be written", health.pending);
     let help = "Origins that could not wait to be written, because there was no room";
     sheet.counter("courtesy_store_dropped", help, health.dropped);
@@ -186,7 +204,11 @@ fn store(sheet: &mut Sheet, watched: &Watched) {
     sheet.counter("courtesy_store_evicted", help, health.evicted);
     let help = "Origins of which what was kept did not hold";
     sheet.counter("courtesy_store_broken", help, health.broken);
-    sheet.counter("courtesy_store_errors", "Times that the file of the store failed", health.errors);
+    sheet.counter(
+        "courtesy_store_errors",
+        "Times that the file of the store failed",
+        health.errors,
+    );
     sheet.counter("courtesy_store_loads", "Origins looked for in the store", health.loads);
     sheet.counter("courtesy_store_load_hits", "Origins found there", health.load_hits);
 }
@@ -203,7 +225,11 @@ fn audit(sheet: &mut Sheet, watched: &Watched) {
     sheet.gauge("courtesy_audit_failing", help, u64::from(health.failing.is_some()));
     let help = "Whether nothing is served until records can be written (audit.on_failure)";
     sheet.gauge("courtesy_audit_stopped", help, u64::from(watched.audit.is_stopped()));
-    sheet.gauge("courtesy_audit_head_seq", "The number of the last line of the log", health.head.seq);
+    sheet.gauge(
+        "courtesy_audit_head_seq",
+        "The number of the last line of the log",
+        health.head.seq,
+    );
     let help = "Files of the log that were closed";
     sheet.counter("courtesy_audit_segments_closed", help, health.segments_closed);
     sheet.bytes_counter("courtesy_audit_written", "Lines of the log written", health.bytes);
@@ -211,7 +237,11 @@ fn audit(sheet: &mut Sheet, watched: &Watched) {
 
 fn certificates(sheet: &mut Sheet, watched: &Watched) {
     let stats = watched.leaves.stats();
-    sheet.gauge("courtesy_leaf_cache_entries", "Certificates of hosts in memory", stats.entries as u64);
+    sheet.gauge(
+        "courtesy_leaf_cache_entries",
+        "Certificates of hosts in memory",
+        stats.entries as u64,
+    );
     let help = "Handshakes whose certificate was in memory, or being made";
     sheet.counter("courtesy_leaf_cache_hits", help, stats.hits);
     let help = "Certificates taken out of memory for others";

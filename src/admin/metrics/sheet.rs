@@ -8,8 +8,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::latency::Latencies;
-use crate::moment::Moment;
+use crate::runtime::histogram::HistogramCounts;
+use crate::types::timestamp::Timestamp;
 
 /// What is told in one answer.
 #[derive(Debug, Default)]
@@ -56,12 +56,18 @@ impl Sheet {
         label: &'static str,
         values: impl IntoIterator<Item = (L, u64)>,
     ) {
-        let values = values.into_iter().map(|(value, number)| (vec![(label, value.into())], number));
+        let values =
+            values.into_iter().map(|(value, number)| (vec![(label, value.into())], number));
         self.counters_by(name, help, values);
     }
 
     /// The same for each set of labels.
-    pub fn counters_by(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, u64)>) {
+    pub fn counters_by(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) {
         self.labelled(name, help, MetricType::Counter, values);
     }
 
@@ -76,7 +82,8 @@ impl Sheet {
         label: &'static str,
         values: impl IntoIterator<Item = (&'static str, u64)>,
     ) {
-        let values = values.into_iter().map(|(value, number)| (vec![(label, value.to_owned())], number));
+        let values =
+            values.into_iter().map(|(value, number)| (vec![(label, value.to_owned())], number));
         self.labelled(name, help, MetricType::Gauge, values);
     }
 
@@ -86,7 +93,7 @@ impl Sheet {
     }
 
     /// A date, in seconds since 1970. Its name gets `_seconds` at the end.
-    pub fn date(&mut self, name: &str, help: &str, date: Moment) {
+    pub fn date(&mut self, name: &str, help: &str, date: Timestamp) {
         let seconds = date.millis() as f64 / 1000.0;
         self.0.register_with_unit(name, help, Unit::Seconds, ConstGauge::new(seconds));
     }
@@ -97,7 +104,7 @@ impl Sheet {
         name: &str,
         help: &str,
         label: &'static str,
-        values: Vec<(&'static str, Latencies)>,
+        values: Vec<(&'static str, HistogramCounts)>,
     ) {
         self.0.register_with_unit(name, help, Unit::Seconds, Histograms { label, values });
     }
@@ -125,7 +132,8 @@ impl Sheet {
 /// The older format names a counter by its sample, and knows neither units nor an end.
 fn as_prometheus(lines: &str) -> String {
     let kinds = lines.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let counters: Vec<_> = kinds.filter(|(_, kind)| *kind == "counter").map(|(name, _)| name).collect();
+    let counters: Vec<_> =
+        kinds.filter(|(_, kind)| *kind == "counter").map(|(name, _)| name).collect();
     let mut told = String::with_capacity(lines.len());
     for line in lines.lines() {
         let mut words = line.splitn(4, ' ');
@@ -154,7 +162,8 @@ struct Labelled {
 impl EncodeMetric for Labelled {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
         self.values.iter().try_for_each(|(labels, number)| {
-            let labels: Vec<_> = labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+            let labels: Vec<_> =
+                labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
             let mut encoder = encoder.encode_family(&labels)?;
             match self.kind {
                 MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, u64>(number, None),
@@ -171,7 +180,7 @@ impl EncodeMetric for Labelled {
 #[derive(Debug)]
 struct Histograms {
     label: &'static str,
-    values: Vec<(&'static str, Latencies)>,
+    values: Vec<(&'static str, HistogramCounts)>,
 }
 
 impl EncodeMetric for Histograms {

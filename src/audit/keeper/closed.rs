@@ -60,11 +60,17 @@ impl Survey {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             match ours(name) {
                 Some((first_seq, ".jsonl")) => closed.entry(first_seq).or_default().plain = true,
-                Some((first_seq, ".jsonl.gz")) => closed.entry(first_seq).or_default().packed = true,
-                Some((first_seq, ".evidence")) => closed.entry(first_seq).or_default().inventory = true,
+                Some((first_seq, ".jsonl.gz")) => {
+                    closed.entry(first_seq).or_default().packed = true
+                }
+                Some((first_seq, ".evidence")) => {
+                    closed.entry(first_seq).or_default().inventory = true
+                }
                 Some((first_seq, ".pruned")) => closed.entry(first_seq).or_default().pruned = true,
                 Some((_, ".jsonl.gz.tmp" | ".evidence.tmp")) => survey.unfinished.push(path),
-                _ if is_segment(&path) && name != FILE_NAME => survey.others.push((path, entry.ino())),
+                _ if is_segment(&path) && name != FILE_NAME => {
+                    survey.others.push((path, entry.ino()))
+                }
                 _ => {}
             }
         }
@@ -109,7 +115,11 @@ impl Closed {
     }
 
     /// Compresses it and writes its inventory, `known` to who wrote it, as far as that has not been done.
-    pub fn put_away(&self, known: Option<&Inventory>, is_over: &dyn Fn() -> bool) -> io::Result<()> {
+    pub fn put_away(
+        &self,
+        known: Option<&Inventory>,
+        is_over: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
         let (plain, packed) = (self.file(".jsonl"), self.file(".jsonl.gz"));
         // It was about to be removed, and was not.
         self.forget()?;
@@ -154,7 +164,8 @@ impl Closed {
 
     fn write_inventory(&self, inventory: &Inventory) -> io::Result<()> {
         let path = self.file(".evidence");
-        write_whole(&path, |mut file| file.write_all(inventory.to_string().as_bytes())).map_err(at(&path))
+        write_whole(&path, |mut file| file.write_all(inventory.to_string().as_bytes()))
+            .map_err(at(&path))
     }
 
     /// Its lines go; its inventory stays until the evidence is seen to, too.
@@ -193,11 +204,13 @@ fn pack(plain: &Path, packed: &Path, is_over: &dyn Fn() -> bool) -> io::Result<(
 fn same_length(plain: &Path, packed: &Path) -> io::Result<()> {
     let expected = fs::metadata(plain).map_err(at(plain))?.len();
     let packed_file = BufReader::new(File::open(packed).map_err(at(packed))?);
-    let found = io::copy(&mut MultiGzDecoder::new(packed_file), &mut io::sink()).map_err(at(packed))?;
+    let found =
+        io::copy(&mut MultiGzDecoder::new(packed_file), &mut io::sink()).map_err(at(packed))?;
     if found == expected {
         return Ok(());
     }
-    let problem = format!("{} is not the same as {}; move one away", packed.display(), plain.display());
+    let problem =
+        format!("{} is not the same as {}; move one away", packed.display(), plain.display());
     Err(io::Error::new(ErrorKind::InvalidData, problem))
 }
 
@@ -205,7 +218,8 @@ fn same_length(plain: &Path, packed: &Path) -> io::Result<()> {
 fn write_whole(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let unfinished = path.with_added_extension("tmp");
     let file = private().write(true).truncate(true).open(&unfinished)?;
-    let written = write(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, path));
+    let written =
+        write(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
     }

@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::closed::over;
+use crate::audit::evidence::Kind;
 use crate::audit::exhibits::{ExhibitName, Naming};
 use crate::audit::line::{Head, checked_seq, split};
 use crate::audit::segment::{Found, Lines, closed_name, named_seq};
 use crate::audit::{parse_time, print_time};
-use crate::evidence::Kind;
-use crate::moment::Moment;
-use crate::text;
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
 
 /// What a closed file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// Of the last line.
-    pub time: Moment,
+    pub time: Timestamp,
     pub last: Head,
     pub names: HashSet<ExhibitName>,
 }
@@ -54,7 +54,7 @@ impl Inventory {
         let top = lines.next().and_then(|top| Some(top.split_once(' ')?.to_owned()));
         let top = top.and_then(|(time, last)| {
             let (seq, hash) = last.split_once(' ')?;
-            text::digest(hash)?;
+            sanitize::digest(hash)?;
             Some((parse_time(time)?, Head { hash: hash.to_owned(), seq: seq.parse().ok()? }))
         });
         let names: Option<_> = lines.map(name).collect();
@@ -72,7 +72,7 @@ impl fmt::Display for Inventory {
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort();
         for (kind, sha256) in names {
-            writeln!(f, "{}.{}", text::hex(sha256), extension(*kind))?;
+            writeln!(f, "{}.{}", sanitize::hex(sha256), extension(*kind))?;
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ pub(super) struct Told<'a> {
     robots: Option<Naming<'a>>,
     seq: u64,
     #[serde(with = "crate::audit::time")]
-    time: Moment,
+    time: Timestamp,
     #[serde(borrow)]
     to: Option<Naming<'a>>,
 }
@@ -130,7 +130,7 @@ pub(super) fn each_line(
 fn name(line: &str) -> Option<ExhibitName> {
     let (sha256, end) = line.split_once('.')?;
     let kind = [Kind::File, Kind::Capture].into_iter().find(|kind| extension(*kind) == end)?;
-    Some((kind, text::digest(sha256)?))
+    Some((kind, sanitize::digest(sha256)?))
 }
 
 /// As on the shelf.

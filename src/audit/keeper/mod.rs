@@ -21,8 +21,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::config::Current;
 use super::writer::Desk;
-use crate::clock::Clock;
 use crate::limits::{KEEPER_INTERVAL, KEEPER_SIZE_INTERVAL};
+use crate::runtime::clock::Clock;
 use closed::{Closed, Survey};
 pub use inventory::Inventory;
 
@@ -81,7 +81,8 @@ impl Keeper {
         let survey = Survey::of(&self.dir)?;
         let tidied = survey.remove_unfinished();
         let known: HashMap<_, _> = std::iter::from_fn(|| self.closings.try_recv().ok()).collect();
-        let put_away = |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
+        let put_away =
+            |closed: &Closed| closed.put_away(known.get(&closed.first_seq), &|| self.is_over());
         let closed = survey.closed.iter().filter(|closed| closed.is_there());
         let kept = closed.map(put_away).fold(tidied, io::Result::and);
         let pruned = self.prune_by_age(files).await;

@@ -76,7 +76,11 @@ impl Keeper {
             time: now,
         };
         self.desk.note(Notice::Pruned(notice)).await.map_err(io::Error::other)?;
-        tracing::info!(last_seq = last.seq, files = old.len(), "old files of the denial log are removed");
+        tracing::info!(
+            last_seq = last.seq,
+            files = old.len(),
+            "old files of the denial log are removed"
+        );
         old.iter().try_for_each(Closed::prune).map(|()| true)
     }
 

@@ -5,14 +5,18 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::evidence::{Exhibit, Kind, Shelf};
+use crate::audit::evidence::{Exhibit, Kind, Shelf};
 use crate::policy::change;
-use crate::text::sha256_hex;
+use crate::types::sanitize::sha256_hex;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn exhibit(content: &str, kind: Kind) -> Exhibit {
-    Exhibit { sha256: Sha256::digest(content).into(), kind, content: content.as_bytes().to_vec().into() }
+    Exhibit {
+        sha256: Sha256::digest(content).into(),
+        kind,
+        content: content.as_bytes().to_vec().into(),
+    }
 }
 
 fn side(content: &str) -> Side {
@@ -29,7 +33,7 @@ fn side(content: &str) -> Side {
     }
 }
 
-fn changed(from: &str, to: &str, time: Moment) -> Changed {
+fn changed(from: &str, to: &str, time: Timestamp) -> Changed {
     Changed {
         added: 1,
         agent_asked: "ExampleBot courtesy".into(),
@@ -52,7 +56,7 @@ fn changed(from: &str, to: &str, time: Moment) -> Changed {
     }
 }
 
-fn note(writer: &Writer, from: &str, to: &str, time: Moment) {
+fn note(writer: &Writer, from: &str, to: &str, time: Timestamp) {
     let capture = |content| exhibit(&format!("capture of {content}"), Kind::Capture);
     let files = [from, to].map(|content| exhibit(content, Kind::File));
     let exhibits = files.into_iter().chain([from, to].map(capture)).collect();
@@ -76,7 +80,10 @@ fn a_notice_is_read_as_it_was_written_and_its_evidence_was_kept_before_it() {
     let contents = chain(dir.path());
     let [Content::Notice(Notice::Changed(read))] = &contents[..] else { panic!("{contents:?}") };
     let written = changed("one", "two", NOON);
-    assert_eq!(*read, Changed { prev: read.prev.clone(), node: read.node.clone(), seq: 1, ..written });
+    assert_eq!(
+        *read,
+        Changed { prev: read.prev.clone(), node: read.node.clone(), seq: 1, ..written }
+    );
     assert_eq!(contents[0].exhibits().len(), 4);
 }
 

@@ -106,7 +106,8 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
     let (prev, seq, since, time) = (String::new(), 0, NOON, NOON);
     let (allowed, denied, by_path, by_host) = (3, 0, 3, 0);
     let (event, node, recorded) = (TotalsEvent::It, None, None);
-    let totals = Totals { allowed, by_host, by_path, denied, event, node, prev, recorded, seq, since, time };
+    let totals =
+        Totals { allowed, by_host, by_path, denied, event, node, prev, recorded, seq, since, time };
     block_on(writer.note(Notice::Totals(totals))).unwrap_err();
     let health = writer.health();
     assert_eq!(health.lost, 0);
@@ -120,7 +121,8 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
 fn half_a_line_is_taken_away_when_the_disk_is_full() {
     use std::io::{ErrorKind, Write};
     let dir = tempfile::tempdir().unwrap();
-    let open = || journal::Journal::open(&dir.path().join(FILE_NAME), &dir.path().join("denials.torn"));
+    let open =
+        || journal::Journal::open(&dir.path().join(FILE_NAME), &dir.path().join("denials.torn"));
     let (mut journal, _) = open().unwrap();
     journal.append(b"one\n", true).unwrap();
     let full = journal.append_with(b"two\n", |file, lines| {
@@ -138,7 +140,10 @@ fn a_file_without_any_record_is_set_aside_as_a_whole() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(FILE_NAME), "not\na record").unwrap();
     drop(open(dir.path()).unwrap());
-    assert!(matches!(chain(dir.path())[..], [Content::Notice(Notice::Torn(Torn { octets: 12, .. }))]));
+    assert!(matches!(
+        chain(dir.path())[..],
+        [Content::Notice(Notice::Torn(Torn { octets: 12, .. }))]
+    ));
     assert_eq!(std::fs::read(dir.path().join("denials.torn")).unwrap(), b"not\na record\n");
 }
 

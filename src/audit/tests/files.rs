@@ -12,7 +12,9 @@ fn files(dir: &Path) -> Vec<(String, u64)> {
     let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
     let logs = entries.filter(|entry| segment::is_segment(&entry.path()));
     let mut files: Vec<_> = logs
-        .filter_map(|entry| Some((entry.file_name().into_string().unwrap(), entry.metadata().ok()?.len())))
+        .filter_map(|entry| {
+            Some((entry.file_name().into_string().unwrap(), entry.metadata().ok()?.len()))
+        })
         .map(|(name, length)| (name.trim_end_matches(".gz").to_owned(), length))
         .collect();
     files.sort();
@@ -55,7 +57,8 @@ fn a_file_is_closed_when_it_is_large_and_the_chain_goes_on_over_restarts() {
     assert_eq!(write(&writer), 3);
     until("it is closed", || writer.health().segments_closed == 1);
     drop(writer);
-    let expected = ["denials-000000000001.jsonl", "denials-000000000002.jsonl", "denials-000000000003.jsonl"];
+    let expected =
+        ["denials-000000000001.jsonl", "denials-000000000002.jsonl", "denials-000000000003.jsonl"];
     assert_eq!(names(dir.path())[..3], expected);
     assert_eq!(files(dir.path())[3], (FILE_NAME.to_owned(), 0));
     assert_eq!(chain(dir.path()).len(), 3);
@@ -188,9 +191,11 @@ fn lines_that_a_later_version_has_written_are_not_taken_for_torn_ones() {
     write(&open(dir.path()).unwrap());
     let file = dir.path().join(FILE_NAME);
     let mut head = read_head(dir.path()).unwrap().unwrap().0;
-    for what in ["\"event\":\"moved\"", "\"event\":\"denied\",\"id\":\"x\",\"reason\":\"unheard_of\""] {
+    for what in
+        ["\"event\":\"moved\"", "\"event\":\"denied\",\"id\":\"x\",\"reason\":\"unheard_of\""]
+    {
         let canonical = format!("{{{what},\"prev\":\"{}\",\"seq\":{}", head.hash, head.seq + 1);
-        let hash = crate::text::sha256_hex(format!("{canonical}}}").as_bytes());
+        let hash = crate::types::sanitize::sha256_hex(format!("{canonical}}}").as_bytes());
         let mut log = fs::OpenOptions::new().append(true).open(&file).unwrap();
         writeln!(log, "{canonical},\"hash\":\"{hash}\"}}").unwrap();
         head = Head { hash, seq: head.seq + 1 };

@@ -11,8 +11,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::evidence::{Exhibit, Kind, Shelf};
-use crate::text::sha256_hex;
+use crate::audit::evidence::{Exhibit, Kind, Shelf};
+use crate::types::sanitize::sha256_hex;
 
 /// Something that a crash leaves half done.
 type Step<'a> = &'a dyn Fn(&Path);
@@ -54,7 +54,9 @@ fn write_alone(writer: &Writer, clock: &ManualClock, content: &str) {
 /// Closes the file that is written.
 #[track_caller]
 fn close(writer: &Writer, dir: &Path) {
-    until_closed(writer, || writer.change(Config { rotate_size: 1, ..Config::new(dir.to_owned()) }).unwrap());
+    until_closed(writer, || {
+        writer.change(Config { rotate_size: 1, ..Config::new(dir.to_owned()) }).unwrap()
+    });
 }
 
 fn is_kept(dir: &Path, content: &str) -> bool {
@@ -62,7 +64,8 @@ fn is_kept(dir: &Path, content: &str) -> bool {
 }
 
 fn names(dir: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     entries.filter(|name| name.starts_with("denials-")).collect()
 }
 
@@ -79,7 +82,9 @@ fn until_put_away(dir: &Path, seqs: impl IntoIterator<Item = u64>) {
 
 fn unpacked(path: &Path) -> Vec<u8> {
     let mut lines = Vec::new();
-    flate2::read::MultiGzDecoder::new(fs::File::open(path).unwrap()).read_to_end(&mut lines).unwrap();
+    flate2::read::MultiGzDecoder::new(fs::File::open(path).unwrap())
+        .read_to_end(&mut lines)
+        .unwrap();
     lines
 }
 
@@ -155,8 +160,10 @@ fn the_list_that_another_log_has_left_is_not_taken_for_the_files_own() {
 #[test]
 fn a_crash_while_a_file_is_put_away_costs_nothing() {
     let file = |dir: &Path, end: &str| dir.join(format!("denials-000000000002.{end}"));
-    let unpack = |dir: &Path| fs::write(file(dir, "jsonl"), unpacked(&file(dir, "jsonl.gz"))).unwrap();
-    let unfinished = |dir: &Path| fs::rename(file(dir, "jsonl.gz"), file(dir, "jsonl.gz.tmp")).unwrap();
+    let unpack =
+        |dir: &Path| fs::write(file(dir, "jsonl"), unpacked(&file(dir, "jsonl.gz"))).unwrap();
+    let unfinished =
+        |dir: &Path| fs::rename(file(dir, "jsonl.gz"), file(dir, "jsonl.gz.tmp")).unwrap();
     let half = |dir: &Path| fs::write(file(dir, "evidence.tmp"), "2026").unwrap();
     let unlisted = |dir: &Path| fs::remove_file(file(dir, "evidence")).unwrap();
     let states: [&[Step]; 6] = [

@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::evidence::{Exhibit, Found, Kind, Shelf};
-use crate::text::{hex, sha256_hex};
+use crate::audit::evidence::{Exhibit, Found, Kind, Shelf};
+use crate::types::sanitize::{hex, sha256_hex};
 
 fn exhibit(content: &'static [u8]) -> Exhibit {
     Exhibit { sha256: Sha256::digest(content).into(), kind: Kind::File, content: content.into() }

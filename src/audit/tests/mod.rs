@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::clock::{Clock, ManualClock, SystemClock};
-use crate::moment::Moment;
+use crate::runtime::clock::{Clock, ManualClock, SystemClock};
+use crate::types::timestamp::Timestamp;
 
-const NOON: Moment = Moment::from_millis(1_795_176_000_123);
+const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 
 fn minimal() -> Record {
     Record {
@@ -65,7 +65,7 @@ fn full() -> Record {
         }),
         robots: Some(Grounds::from(Robots {
             asked_as: None,
-            capture: Some(crate::text::sha256_hex(b"{}")),
+            capture: Some(crate::types::sanitize::sha256_hex(b"{}")),
             confirmed_at: Some(NOON),
             cut: false,
             failed_capture: None,
@@ -76,7 +76,7 @@ fn full() -> Record {
             url: "http://example.com/robots.txt".into(),
             url_reached: Some("http://www.example.com/robots.txt".into()),
             status: Some(200),
-            sha256: Some(crate::text::sha256_hex(b"")),
+            sha256: Some(crate::types::sanitize::sha256_hex(b"")),
             fetched_at: Some(NOON),
             state: RobotsStatus::Rules,
             cause: None,
@@ -102,7 +102,11 @@ fn open_with(dir: &Path, edit: impl FnOnce(&mut Config)) -> Result<Writer, OpenE
     open_at(dir, ManualClock::starting_at(NOON), edit)
 }
 
-fn open_at(dir: &Path, clock: Arc<dyn Clock>, edit: impl FnOnce(&mut Config)) -> Result<Writer, OpenError> {
+fn open_at(
+    dir: &Path,
+    clock: Arc<dyn Clock>,
+    edit: impl FnOnce(&mut Config),
+) -> Result<Writer, OpenError> {
     let mut config = Config::new(dir.to_owned());
     edit(&mut config);
     Writer::open(config, clock)
@@ -121,9 +125,9 @@ fn write(writer: &Writer) -> u64 {
 /// Waits for what the writer does by itself.
 #[track_caller]
 fn until(what: &str, mut seen: impl FnMut() -> bool) {
-    let end = crate::clock::monotonic() + std::time::Duration::from_secs(20);
+    let end = crate::runtime::clock::monotonic() + std::time::Duration::from_secs(20);
     while !seen() {
-        assert!(crate::clock::monotonic() < end, "in vain: {what}");
+        assert!(crate::runtime::clock::monotonic() < end, "in vain: {what}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

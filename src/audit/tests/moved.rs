@@ -6,15 +6,16 @@ use std::os::unix::fs::symlink;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::evidence::{Exhibit, Kind, Shelf};
-use crate::text::{hex, sha256_hex};
+use crate::audit::evidence::{Exhibit, Kind, Shelf};
+use crate::types::sanitize::{hex, sha256_hex};
 
 const FILE: &[u8] = b"user-agent: *\n";
 
 /// Writes a record that names [`FILE`], and tells its number.
 #[track_caller]
 fn write_naming(writer: &Writer) -> u64 {
-    let exhibit = Exhibit { sha256: Sha256::digest(FILE).into(), kind: Kind::File, content: FILE.into() };
+    let exhibit =
+        Exhibit { sha256: Sha256::digest(FILE).into(), kind: Kind::File, content: FILE.into() };
     let mut record = full();
     let robots = record.robots.as_mut().unwrap();
     (robots.sha256, robots.capture) = (Some(sha256_hex(FILE)), None);
@@ -61,7 +62,10 @@ fn f15_a_directory_that_is_moved_away_is_written_on_at_its_path() {
             assert_eq!(seqs(&dir), [3], "{number}");
             assert!(has_evidence(&dir), "{number}: what the record names is beside it");
             assert_eq!(writer.health().failing, None);
-            assert!(matches!(open(&dir), Err(OpenError::Locked(_))), "{number}: another could write there");
+            assert!(
+                matches!(open(&dir), Err(OpenError::Locked(_))),
+                "{number}: another could write there"
+            );
             drop(writer);
             if old.exists() {
                 assert_eq!(seqs(&old), [1, 2], "{number}");
@@ -85,7 +89,10 @@ fn a_directory_that_another_process_has_is_not_taken_and_nothing_is_lost() {
     assert_eq!(write(&writer), 2);
     until("it is noticed", || writer.health().failing.is_some());
     let failing = writer.health().failing.unwrap();
-    assert!(failing.starts_with("denial records go to a directory that has been moved away: "), "{failing}");
+    assert!(
+        failing.starts_with("denial records go to a directory that has been moved away: "),
+        "{failing}"
+    );
     assert!(failing.ends_with("another courtesy uses it"), "{failing}");
     assert!(!writer.is_stopped(), "they are written");
     assert_eq!(seqs(&old), [1, 2]);

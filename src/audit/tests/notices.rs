@@ -60,7 +60,8 @@ fn table() -> Vec<(Notice, &'static str)> {
         time,
         who: Who::Hup,
     };
-    let bare = SettingsChanged { contents: Vec::new(), omitted: None, node: None, ..settings.clone() };
+    let bare =
+        SettingsChanged { contents: Vec::new(), omitted: None, node: None, ..settings.clone() };
     let stopped = Stopped { event: StoppedEvent::It, node, prev, seq, time, why: "SIGTERM".into() };
     vec![
         (
@@ -191,16 +192,24 @@ fn the_text_of_every_notice_is_a_public_interface_and_none_passes_for_a_record()
         Head { hash: "0".repeat(64), seq: 6 }.push(Content::Notice(notice.clone()), &mut line);
         let line = String::from_utf8(line).unwrap();
         let prev = format!("\"prev\":\"{}\"", "0".repeat(64));
-        let expected = text.replace("PREV", &prev).replace("TIME", "\"2026-11-20T12:00:00.123000Z\"");
+        let expected =
+            text.replace("PREV", &prev).replace("TIME", "\"2026-11-20T12:00:00.123000Z\"");
         assert_eq!(line.rsplit_once(",\"hash\"").unwrap().0, format!("{{{expected}"));
         let Content::Notice(read) = Content::parse(line.trim_end().as_bytes()).unwrap() else {
             panic!("read as a record: {line}")
         };
-        assert_eq!((read.word(), read.seq(), read.node()), (notice.word(), 7, notice.node()), "{line}");
+        assert_eq!(
+            (read.word(), read.seq(), read.node()),
+            (notice.word(), 7, notice.node()),
+            "{line}"
+        );
         assert!(!line.contains("\"reason\""), "records are told by it: {line}");
     }
     for word in Notice::WORDS {
-        assert!(table.iter().any(|(notice, _)| notice.word() == *word), "{word} is not in the table");
+        assert!(
+            table.iter().any(|(notice, _)| notice.word() == *word),
+            "{word} is not in the table"
+        );
     }
 }
 

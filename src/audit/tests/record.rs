@@ -21,7 +21,10 @@ fn a_record_with_a_trace_names_it_and_nothing_else_is_changed() {
     let unhashed = |line: String| line.rsplit_once(",\"hash\"").unwrap().0.to_owned();
     let traced = unhashed(line(traced()));
     let trace = r#""trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","#;
-    assert!(traced.contains(&format!("Z\",{trace}\"url\":\"http://example.com/private/")), "{traced}");
+    assert!(
+        traced.contains(&format!("Z\",{trace}\"url\":\"http://example.com/private/")),
+        "{traced}"
+    );
     assert_eq!(traced.replace(trace, ""), unhashed(FULL.concat()));
 }
 
@@ -64,7 +67,7 @@ fn a_line_number_that_no_log_has_makes_no_line() {
 
 #[test]
 fn ids_sort_by_time() {
-    let later = Moment::from_millis(NOON.millis() + 1);
+    let later = Timestamp::from_millis(NOON.millis() + 1);
     assert!(new_id(NOON) < new_id(later));
     assert_ne!(new_id(NOON), new_id(NOON));
 }
@@ -76,7 +79,7 @@ fn what_strangers_write_is_bounded_and_says_so() {
     let kept = Record::url(&url);
     let (text, mark) = kept.split_once('…').unwrap();
     assert_eq!(text.len(), RECORD_URL_OCTETS_MAX);
-    assert_eq!(mark, format!("[9000 octets, sha256 {}]", crate::text::sha256_hex(&url)));
+    assert_eq!(mark, format!("[9000 octets, sha256 {}]", crate::types::sanitize::sha256_hex(&url)));
     // The bound holds for the escaped text, and cuts no character in two.
     assert!(Record::text(&[0xff; 2000]).contains("…[2000 octets"));
     assert!(Record::text("é".repeat(2000).as_bytes()).starts_with("éé"));

@@ -31,7 +31,9 @@ fn without_the_setting_urls_are_as_requested_and_there_is_no_key() {
     let record = naming("http://example.com/search?q=public");
     assert_eq!(writer.shown(&record.url), record.url);
     block_on(writer.write(record.clone(), Vec::new())).unwrap();
-    let Content::Record(written) = contents(&dir.path().join(FILE_NAME)).remove(0) else { panic!() };
+    let Content::Record(written) = contents(&dir.path().join(FILE_NAME)).remove(0) else {
+        panic!()
+    };
     assert_eq!(written.url, record.url);
     assert!(!dir.path().join("redact.key").exists());
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::clock::monotonic;
-use crate::evidence::{Exhibit, Kind};
+use crate::audit::evidence::{Exhibit, Kind};
+use crate::runtime::clock::monotonic;
 
 const WRITERS: u64 = 64;
 const TIME: Duration = Duration::from_secs(3);
@@ -48,7 +48,13 @@ fn records_a_second() {
     }
     let (rate, longest) = rate(Sync::Batch, |number| {
         let content = number.to_string().into_bytes();
-        vec![Exhibit { sha256: Sha256::digest(&content).into(), kind: Kind::File, content: content.into() }]
+        vec![Exhibit {
+            sha256: Sha256::digest(&content).into(),
+            kind: Kind::File,
+            content: content.into(),
+        }]
     });
-    println!("Batch, each with evidence of its own: {rate:.0} a second, none waits longer than {longest:?}");
+    println!(
+        "Batch, each with evidence of its own: {rate:.0} a second, none waits longer than {longest:?}"
+    );
 }

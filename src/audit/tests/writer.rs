@@ -61,7 +61,7 @@ fn a_torn_last_line_is_set_aside_and_the_next_line_says_so() {
         assert!(aside.ends_with(&format!("{torn}\n")), "{aside:?}");
         let found = contents(&file);
         let Content::Notice(Notice::Torn(notice)) = &found[1] else { panic!("{found:?}") };
-        let octets = (torn.len() as u64, crate::text::sha256_hex(torn.as_bytes()));
+        let octets = (torn.len() as u64, crate::types::sanitize::sha256_hex(torn.as_bytes()));
         assert_eq!((notice.octets, notice.sha256.clone(), notice.time), (octets.0, octets.1, NOON));
         assert_eq!(seqs(dir.path()), [7, 8, 9], "{torn:?}");
         drop(writer);
@@ -152,7 +152,9 @@ fn the_head_is_written_down_soon_after_the_line_and_at_the_end() {
         let writer = open_with(dir.path(), |config| config.sync = sync).unwrap();
         write(&writer);
         let head = |dir: &Path| read_head(dir).unwrap();
-        until("the head is written down", || head(dir.path()).is_some_and(|(head, _)| head.seq == 1));
+        until("the head is written down", || {
+            head(dir.path()).is_some_and(|(head, _)| head.seq == 1)
+        });
         write(&writer);
         let last = writer.health().head;
         drop(writer);
@@ -173,13 +175,15 @@ fn every_line_names_its_proxy_from_the_settings_on_that_say_so() {
     };
     let writer = Writer::open(named("crawler-3"), ManualClock::starting_at(NOON)).unwrap();
     write(&writer);
-    let (event, node, octets, prev, sha256) = (TornEvent::It, None, 1, String::new(), String::new());
+    let (event, node, octets, prev, sha256) =
+        (TornEvent::It, None, 1, String::new(), String::new());
     let torn = Torn { event, node, octets, prev, seq: 0, sha256, time: NOON };
     block_on(writer.note(Notice::Torn(torn))).unwrap();
     writer.change(named("crawler-4")).unwrap();
     write(&writer);
     drop(writer);
-    let nodes: Vec<_> = chain(dir.path()).iter().map(|line| line.node().map(ToString::to_string)).collect();
+    let nodes: Vec<_> =
+        chain(dir.path()).iter().map(|line| line.node().map(ToString::to_string)).collect();
     let expected = [None, Some("crawler-3"), Some("crawler-3"), Some("crawler-4")];
     assert_eq!(nodes, expected.map(|name| name.map(str::to_owned)));
 }

@@ -70,7 +70,10 @@ fn what_is_printed_of_a_ca_has_no_key_in_it() {
     let place = Place::new();
     let ca = place.open().unwrap();
     assert!(!ca.bundle().contains("PRIVATE"));
-    assert_eq!(format!("{ca:?}"), format!("Authority {{ subject: {:?}, .. }}", ca.certificate().subject()));
+    assert_eq!(
+        format!("{ca:?}"),
+        format!("Authority {{ subject: {:?}, .. }}", ca.certificate().subject())
+    );
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn an_expired_ca_is_read_says_so_and_can_be_rotated() {
     let expired = place.open().unwrap();
     let said = expired.certificate().invalidity(place.now()).unwrap();
     assert!(said.ends_with("expired on 2028-11-19"), "{said}");
-    let early = Moment::from_millis(expired.certificate().not_before().millis() - 1);
+    let early = Timestamp::from_millis(expired.certificate().not_before().millis() - 1);
     let said = expired.certificate().invalidity(early).unwrap();
     assert!(said.ends_with("is not valid before 2026-11-19"), "{said}");
     assert_eq!(first.certificate().invalidity(first.certificate().not_after()), None);
@@ -94,8 +97,11 @@ fn an_expired_ca_is_read_says_so_and_can_be_rotated() {
 fn the_files_of_two_cas_are_refused() {
     let place = Place::new();
     let other = KeyPair::generate().unwrap();
-    let source =
-        written(&place, &ca_params().self_signed(&KeyPair::generate().unwrap()).unwrap().pem(), &other);
+    let source = written(
+        &place,
+        &ca_params().self_signed(&KeyPair::generate().unwrap()).unwrap().pem(),
+        &other,
+    );
     refused(&place, &source, "do not belong together");
 }
 
@@ -115,7 +121,8 @@ fn a_key_that_others_can_open_is_refused() {
 #[test]
 fn a_credential_is_guarded_by_its_directory() {
     let place = Place::new();
-    let Source::Files { certificate, key } = files(&place, &ca_params(), &KeyPair::generate().unwrap())
+    let Source::Files { certificate, key } =
+        files(&place, &ca_params(), &KeyPair::generate().unwrap())
     else {
         unreachable!()
     };

@@ -63,7 +63,8 @@ fn what_a_crash_left_half_done_is_taken_away_or_finished() {
     let old = place.open().unwrap().certificate().clone();
     let other = Place::new();
     let new = other.open().unwrap().certificate().clone();
-    let lay = |name: &str, as_name: &str| std::fs::copy(other.file(name), place.file(as_name)).unwrap();
+    let lay =
+        |name: &str, as_name: &str| std::fs::copy(other.file(name), place.file(as_name)).unwrap();
 
     // The new key is being written.
     std::fs::write(place.file("ca.key.new"), "-----BEGIN").unwrap();

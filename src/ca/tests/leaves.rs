@@ -31,12 +31,15 @@ async fn a_leaf_is_a_server_by_one_name_and_nothing_else() {
 
     let authority = leaves.authority();
     let of_ca = authority.certificate().x509();
-    let identifier = of_ca.iter_extensions().find_map(|extension| match extension.parsed_extension() {
-        ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0),
-        _ => None,
-    });
+    let identifier =
+        of_ca.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(identifier) => Some(identifier.0),
+            _ => None,
+        });
     let issuer = x509.iter_extensions().find_map(|extension| match extension.parsed_extension() {
-        ParsedExtension::AuthorityKeyIdentifier(issuer) => issuer.key_identifier.as_ref().map(|it| it.0),
+        ParsedExtension::AuthorityKeyIdentifier(issuer) => {
+            issuer.key_identifier.as_ref().map(|it| it.0)
+        }
         _ => None,
     });
     assert!(issuer.is_some());
@@ -47,8 +50,9 @@ async fn a_leaf_is_a_server_by_one_name_and_nothing_else() {
 async fn f16_a_leaf_begins_an_hour_ago_and_ends_in_a_week_or_with_the_ca() {
     let place = Place::new();
     let leaves = place.leaves(8);
-    let life =
-        |leaf: &Certificate| (place.now().since(leaf.not_before()), place.now().until(leaf.not_after()));
+    let life = |leaf: &Certificate| {
+        (place.now().since(leaf.not_before()), place.now().until(leaf.not_after()))
+    };
     place.clock.advance(DAY);
     let leaf = parsed(&certificates(&leaves, &host("a.example")).await[0]);
     assert_eq!(life(&leaf), (Duration::from_secs(3600), 7 * DAY));
@@ -86,7 +90,8 @@ async fn leaves_have_one_key_and_a_serial_number_each() {
     let leaves = place.leaves(100);
     let (mut serials, mut keys) = (HashSet::new(), HashSet::new());
     for number in 0..50 {
-        let leaf = parsed(&certificates(&leaves, &host(&format!("host-{number}.example"))).await[0]);
+        let leaf =
+            parsed(&certificates(&leaves, &host(&format!("host-{number}.example"))).await[0]);
         let x509 = leaf.x509();
         assert_eq!(x509.raw_serial().len(), 16);
         assert!(x509.raw_serial()[0] < 0x80, "positive");
@@ -100,12 +105,17 @@ async fn leaves_have_one_key_and_a_serial_number_each() {
 async fn long_and_odd_names_are_names() {
     let place = Place::new();
     let leaves = place.leaves(8);
-    let long = [["a"; 63].concat(), ["b"; 63].concat(), ["c"; 63].concat(), ["d"; 61].concat()].join(".");
+    let long =
+        [["a"; 63].concat(), ["b"; 63].concat(), ["c"; 63].concat(), ["d"; 61].concat()].join(".");
     for name in [&long, "xn--mller-kva.example", "under_score.example", "localhost"] {
         let host = host(name);
         let shown = certificates(&leaves, &host).await;
         assert!(place.accepts(&leaves.authority().bundle(), &shown, &host), "{name}");
-        assert!(!place.accepts(&leaves.authority().bundle(), &shown, &Host::Name("other.example".into())));
+        assert!(!place.accepts(
+            &leaves.authority().bundle(),
+            &shown,
+            &Host::Name("other.example".into())
+        ));
     }
 }
 
@@ -128,9 +138,9 @@ async fn a_thousand_hosts_at_once_make_a_leaf_each_and_the_cache_stays_bounded()
     let leaves = place.leaves(100);
     let tasks = (0..1000).map(|number| {
         let leaves = Arc::clone(&leaves);
-        tokio::spawn(
-            async move { leaves.server_config(&host(&format!("host-{number}.example"))).await.unwrap() },
-        )
+        tokio::spawn(async move {
+            leaves.server_config(&host(&format!("host-{number}.example"))).await.unwrap()
+        })
     });
     assert_eq!(futures(tasks.collect()).await.len(), 1000);
     assert_eq!(leaves.stats(), Stats { entries: 100, minted: 1000, hits: 0, evicted: 900 });

@@ -16,9 +16,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
 use super::*;
-use crate::clock::{Clock, ManualClock};
-use crate::moment::Moment;
-use crate::origin::Host;
+use crate::runtime::clock::{Clock, ManualClock};
+use crate::types::origin::Host;
+use crate::types::timestamp::Timestamp;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -30,11 +30,11 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let clock = ManualClock::starting_at(Moment::from_millis(1_795_132_800_000));
+        let clock = ManualClock::starting_at(Timestamp::from_millis(1_795_132_800_000));
         Self { dir: tempfile::tempdir().unwrap(), clock }
     }
 
-    fn now(&self) -> Moment {
+    fn now(&self) -> Timestamp {
         self.clock.wall()
     }
 
@@ -56,13 +56,16 @@ impl Place {
 
     fn leaves(&self, entries_max: usize) -> Arc<Leaves> {
         let clock: Arc<dyn Clock> = self.clock.clone();
-        Arc::new(Leaves::open(self.source(), clock, NonZeroUsize::new(entries_max).unwrap()).unwrap())
+        Arc::new(
+            Leaves::open(self.source(), clock, NonZeroUsize::new(entries_max).unwrap()).unwrap(),
+        )
     }
 
     /// Whether a client that trusts `bundle` accepts `certificates` of `host` now.
     fn accepts(&self, bundle: &str, certificates: &[CertificateDer<'_>], host: &Host) -> bool {
         let provider = Arc::new(authority_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots(bundle), provider).build().unwrap();
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(roots(bundle), provider).build().unwrap();
         let now = UnixTime::since_unix_epoch(Duration::from_millis(self.now().millis()));
         let (leaf, above) = certificates.split_first().unwrap();
         verifier.verify_server_cert(leaf, above, &server_name(host), &[], now).is_ok()
@@ -70,11 +73,11 @@ impl Place {
 }
 
 fn authority_provider() -> rustls::crypto::CryptoProvider {
-    crate::suites::provider()
+    crate::runtime::crypto_provider::provider()
 }
 
 fn host(text: &str) -> Host {
-    let origin = crate::origin::split_url(format!("https://{text}/").as_bytes()).unwrap().0;
+    let origin = crate::types::origin::split_url(format!("https://{text}/").as_bytes()).unwrap().0;
     origin.host().clone()
 }
 

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::progress::Progress;
 use super::when;
 use crate::audit::Head;
+use crate::audit::read::bundle::{self, Lacks, Manifest, ReadError, WriteError};
+use crate::audit::read::verify::Findings;
+use crate::audit::read::{Filter, Log};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::create_private;
 use crate::cli::temporary_dir::TemporaryDir;
-use crate::review::bundle::{self, Lacks, Manifest, ReadError, WriteError};
-use crate::review::verify::Findings;
-use crate::review::{Filter, Log};
 
 /// Evidence that cannot be read and is named; the rest is counted.
 const NAMED: usize = 20;
@@ -26,7 +26,8 @@ pub fn export(logs: &[Log], filter: &Filter, output: Option<&Path>) -> Result<Ex
     };
     when::check(filter.since, filter.until)?;
     let Some(manifest) = bundle::find(log, filter)? else {
-        return Err(anyhow::anyhow!("no line matches, so there is nothing to bundle")).or_exit(Exit::No);
+        return Err(anyhow::anyhow!("no line matches, so there is nothing to bundle"))
+            .or_exit(Exit::No);
     };
     let lacks = match output {
         None => write(log, &manifest, io::stdout().lock()),
@@ -45,7 +46,8 @@ pub fn export(logs: &[Log], filter: &Filter, output: Option<&Path>) -> Result<Ex
 fn write(log: &Log, manifest: &Manifest, output: impl Write) -> Result<Lacks, Failure> {
     let mut progress = Progress::new();
     let output = BufWriter::with_capacity(64 << 10, output);
-    let lacks = bundle::write(log, manifest, output, &mut |extent, lines| progress.at(|| extent, lines))?;
+    let lacks =
+        bundle::write(log, manifest, output, &mut |extent, lines| progress.at(|| extent, lines))?;
     progress.clear();
     Ok(lacks)
 }
@@ -54,11 +56,19 @@ fn write(log: &Log, manifest: &Manifest, output: impl Write) -> Result<Lacks, Fa
 fn said(Lacks { damaged, evidence }: &Lacks) -> Exit {
     if *damaged > 0 {
         let lines = if *damaged == 1 { "1 line is" } else { &format!("{damaged} lines are") };
-        eprintln!("warning: {lines} damaged or changed; in the bundle, too, the chain does not hold there");
+        eprintln!(
+            "warning: {lines} damaged or changed; in the bundle, too, the chain does not hold there"
+        );
     }
-    evidence.iter().take(NAMED).for_each(|name| eprintln!("warning: evidence is not in the bundle: {name}"));
+    evidence
+        .iter()
+        .take(NAMED)
+        .for_each(|name| eprintln!("warning: evidence is not in the bundle: {name}"));
     if evidence.len() > NAMED {
-        eprintln!("warning: and {} more; courtesy audit verify counts them all", evidence.len() - NAMED);
+        eprintln!(
+            "warning: and {} more; courtesy audit verify counts them all",
+            evidence.len() - NAMED
+        );
     }
     if *damaged == 0 && evidence.is_empty() { Exit::Done } else { Exit::No }
 }

@@ -11,13 +11,13 @@ use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use super::table::Layout;
 use super::{bundle, is_broken_pipe};
+use crate::audit::evidence::warc::{Info, Packing};
+use crate::audit::read::Log;
+use crate::audit::read::archive::{Archive, Findings};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::create_private;
-use crate::clock::{Clock, SystemClock};
-use crate::evidence::warc::{Info, Packing};
 use crate::limits::ARCHIVE_CAPTURES_MAX;
-use crate::review::Log;
-use crate::review::archive::{Archive, Findings};
+use crate::runtime::clock::{Clock, SystemClock};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

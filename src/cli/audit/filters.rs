@@ -7,13 +7,13 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::when;
+use crate::audit::read::Filter;
+use crate::audit::read::filter::{Client, Place, Profile, Rule};
 use crate::audit::{Event, Notice, Reason};
 use crate::cli::known_words::KnownWords;
 use crate::config::{ProfileName, nearest};
-use crate::glob::Glob;
-use crate::moment::Moment;
-use crate::review::Filter;
-use crate::review::filter::{Client, Place, Profile, Rule};
+use crate::types::glob::Glob;
+use crate::types::timestamp::Timestamp;
 
 /// Each may be given several times: any of the values will do. Of different flags, all must hold.
 #[derive(Args, Clone, Debug, Default)]
@@ -21,10 +21,10 @@ use crate::review::filter::{Client, Place, Profile, Rule};
 pub struct FilterFlags {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
     #[arg(long, value_name = "TIME", value_parser = when::since)]
-    since: Option<Moment>,
+    since: Option<Timestamp>,
     /// Until then; of a day, to its end (today and yesterday, too)
     #[arg(long, value_name = "TIME", value_parser = when::until)]
-    until: Option<Moment>,
+    until: Option<Timestamp>,
     /// An origin (https://example.com), a host (example.com, example.com:8080), or hosts (*.example.com)
     #[arg(long, value_name = "ORIGIN", value_parser = Place::parse)]
     origin: Vec<Place>,

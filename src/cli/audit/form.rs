@@ -8,7 +8,7 @@ use super::search::Taken;
 use super::sources::Hit;
 use super::{sheet, table};
 use crate::audit::{Content, Record, split};
-use crate::text;
+use crate::types::sanitize;
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -35,7 +35,12 @@ impl Form {
 
 impl<W: Write> Printer<W> {
     /// `is_terminal`: the output goes to one; `layout`: of a table.
-    pub fn new(form: Form, mut output: W, is_terminal: bool, layout: table::Layout) -> io::Result<Self> {
+    pub fn new(
+        form: Form,
+        mut output: W,
+        is_terminal: bool,
+        layout: table::Layout,
+    ) -> io::Result<Self> {
         Ok(match form {
             Form::Table => {
                 output.write_all(layout.heading().as_bytes())?;
@@ -60,7 +65,7 @@ impl<W: Write> Printer<W> {
             }
             Self::Json { output, is_terminal: true } => {
                 let line = String::from_utf8_lossy(line);
-                writeln!(output, "{}", text::shown(&line, text::escape_json))?;
+                writeln!(output, "{}", sanitize::shown(&line, sanitize::escape_json))?;
             }
             Self::Table { layout, output } => match content(line) {
                 Some((Content::Record(record), _)) => {

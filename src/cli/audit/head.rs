@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::place::PlaceFlags;
 use super::table::printable;
+use crate::audit::read::{Log, Piece, Scan, ScanError};
 use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::moment::Moment;
-use crate::review::{Log, Piece, Scan, ScanError};
+use crate::types::timestamp::Timestamp;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -49,7 +49,9 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
         text.push_str(&match (args.format, dir) {
             (Form::Text, None) => format!("{seq}:{hash}  {time}\n"),
             (Form::Text, Some(dir)) => format!("{seq}:{hash}  {time}  {}\n", printable(&dir)),
-            (Form::Json, None) => format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time })),
+            (Form::Json, None) => {
+                format!("{}\n", json!({ "hash": hash, "seq": seq, "time": time }))
+            }
             (Form::Json, Some(dir)) => {
                 format!("{}\n", json!({ "dir": dir, "hash": hash, "seq": seq, "time": time }))
             }
@@ -60,22 +62,23 @@ pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
 }
 
 /// The last line of the last segment, and when it was written.
-fn find(log: Log) -> Result<(Head, Moment), Failure> {
+fn find(log: Log) -> Result<(Head, Timestamp), Failure> {
     last(log)?.ok_or_else(|| anyhow::anyhow!("the log has no line yet")).or_exit(Exit::Unavailable)
 }
 
 /// None in a log that has no line.
-pub fn last(log: Log) -> Result<Option<(Head, Moment)>, ScanError> {
+pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
     let mut scan = Scan::new(log)?.from_last_segment();
     let mut last = None;
     while let Some(piece) = scan.next()? {
         let Piece::Lines(block) = piece else { continue };
         // A damaged line is no head; that it is damaged is for who verifies.
-        let found = block.octets.trim_ascii_end().rsplit(|octet| *octet == b'\n').find_map(|line| {
-            let content = Content::parse(line).ok()?;
-            let (_, hash) = split(line)?;
-            Some((Head { hash: hash.to_owned(), seq: content.seq() }, content.time()))
-        });
+        let found =
+            block.octets.trim_ascii_end().rsplit(|octet| *octet == b'\n').find_map(|line| {
+                let content = Content::parse(line).ok()?;
+                let (_, hash) = split(line)?;
+                Some((Head { hash: hash.to_owned(), seq: content.seq() }, content.time()))
+            });
         last = found.or(last);
     }
     Ok(last)

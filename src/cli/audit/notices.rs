@@ -1,7 +1,8 @@
 //! What the log says of itself, in words: one line for each notice.
 
 use crate::audit::{
-    Changed, ChangesOmitted, Notice, Omission, Recorded, SettingsChanged, Started, Totals, Who, print_time,
+    Changed, ChangesOmitted, Notice, Omission, Recorded, SettingsChanged, Started, Totals, Who,
+    print_time,
 };
 use crate::cli::audit::sheet::word;
 
@@ -13,7 +14,10 @@ pub fn words(notice: &Notice) -> String {
     match notice {
         Notice::Gap(gap) => {
             let since = print_time(gap.since);
-            format!("{} records could not be written from {since} on, and are lost: {}", gap.lost, gap.why)
+            format!(
+                "{} records could not be written from {since} on, and are lost: {}",
+                gap.lost, gap.why
+            )
         }
         Notice::Torn(torn) => {
             format!("{} octets at the end were no whole line and are set aside", torn.octets)
@@ -30,12 +34,15 @@ pub fn words(notice: &Notice) -> String {
 
 fn of_change(changed: &Changed) -> String {
     let Changed { origin, kind, added, removed, sampled, touched, .. } = changed;
-    let mut agents: Vec<_> = touched.iter().flat_map(|touched| &touched.agents).map(String::as_str).collect();
+    let mut agents: Vec<_> =
+        touched.iter().flat_map(|touched| &touched.agents).map(String::as_str).collect();
     agents.sort_unstable();
     agents.dedup();
-    let agents = if agents.is_empty() { String::new() } else { format!(" for {}", agents.join(", ")) };
+    let agents =
+        if agents.is_empty() { String::new() } else { format!(" for {}", agents.join(", ")) };
     let (kind, seen, denied) = (kind.word(), sampled.seen, sampled.now_denied);
-    let examples = if denied == 0 { String::new() } else { format!(": {}", sampled.examples.join(", ")) };
+    let examples =
+        if denied == 0 { String::new() } else { format!(": {}", sampled.examples.join(", ")) };
     format!(
         "robots.txt of {origin}: {kind}{agents}; {added} lines added, {removed} removed; of {seen} sampled requests \
          that were allowed {denied} are now denied{examples}"
@@ -51,14 +58,17 @@ fn of_omission(omitted: &ChangesOmitted) -> String {
     };
     let of = omitted.origin.as_ref().map(|origin| format!(" of {origin}")).unwrap_or_default();
     let (count, since) = (omitted.omitted, print_time(omitted.since));
-    format!("{count} changes of robots.txt files{of} since {since} have no line of their own: {why}")
+    format!(
+        "{count} changes of robots.txt files{of} since {since} have no line of their own: {why}"
+    )
 }
 
 fn of_totals(totals: &Totals) -> String {
     let since = print_time(totals.since);
     let Totals { allowed, denied, .. } = totals;
     let recorded = totals.recorded.map(|Recorded { denied, exempted, tunnelled, would_deny }| {
-        let count = denied.saturating_add(exempted).saturating_add(tunnelled).saturating_add(would_deny);
+        let count =
+            denied.saturating_add(exempted).saturating_add(tunnelled).saturating_add(would_deny);
         format!("; {count} records")
     });
     format!("{allowed} allowed and {denied} denied since {since}{}", recorded.unwrap_or_default())
@@ -76,10 +86,16 @@ fn of_settings(changed: &SettingsChanged) -> String {
         Who::Hup => "SIGHUP",
     };
     let changes = changed.changes.iter().map(|it| format!("{}: {} → {}", it.key, it.old, it.new));
-    let contents = changed.contents.iter().map(|key| format!("{key}: the file has another content"));
+    let contents =
+        changed.contents.iter().map(|key| format!("{key}: the file has another content"));
     let all: Vec<_> = changes.chain(contents).collect();
     let omitted = changed.omitted.map(|count| format!(" (with {count} changes before it)"));
-    format!("{who}: {}; settings {}{}", all.join(", "), shown(&changed.digest), omitted.unwrap_or_default())
+    format!(
+        "{who}: {}; settings {}{}",
+        all.join(", "),
+        shown(&changed.digest),
+        omitted.unwrap_or_default()
+    )
 }
 
 fn shown(digest: &str) -> String {

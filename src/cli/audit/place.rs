@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::audit::read::Log;
 use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
 use crate::limits::LOGS_MAX;
-use crate::review::Log;
 
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which log")]
@@ -41,13 +41,18 @@ impl PlaceFlags {
             return Ok(vec![Log::Files(files.to_vec())]);
         }
         let dirs = match (self.dir.as_slice(), &self.run) {
-            ([], Some(run)) => vec![of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?],
+            ([], Some(run)) => {
+                vec![of_run(&self.config.load()?.settings.state_dir.join("runs"), run)?]
+            }
             ([], None) => vec![self.config.load()?.settings.audit().dir],
             (dirs, _) => each_once(dirs),
         };
         if dirs.len() > LOGS_MAX {
-            return Err(anyhow::anyhow!("{} logs are too many at once: at most {LOGS_MAX}", dirs.len()))
-                .or_exit(Exit::Usage);
+            return Err(anyhow::anyhow!(
+                "{} logs are too many at once: at most {LOGS_MAX}",
+                dirs.len()
+            ))
+            .or_exit(Exit::Usage);
         }
         dirs.iter().try_for_each(|dir| check_readable(dir))?;
         if let Some(dir) = dirs.iter().find(|dir| !is_there(dir)) {
@@ -64,7 +69,8 @@ impl PlaceFlags {
 /// One that is given twice, whatever its path is called, would be counted twice.
 fn each_once(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
-    let is_new = |dir: &&PathBuf| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()));
+    let is_new =
+        |dir: &&PathBuf| seen.insert(dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf()));
     dirs.iter().filter(is_new).cloned().collect()
 }
 
@@ -102,7 +108,9 @@ fn of_run(runs: &Path, wanted: &str) -> Result<PathBuf, Failure> {
     match found.as_slice() {
         [id] => Ok(runs.join(id).join("audit")),
         [] if wanted == "last" => Err(anyhow::anyhow!("there are no runs in {runs_dir}")),
-        [] => Err(anyhow::anyhow!("there is no run {wanted} in {runs_dir}; `--run last` is the last one")),
+        [] => Err(anyhow::anyhow!(
+            "there is no run {wanted} in {runs_dir}; `--run last` is the last one"
+        )),
         several => Err(anyhow::anyhow!("several runs begin with {wanted}: {}", several.join(", "))),
     }
     .or_exit(Exit::Unavailable)

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use bytesize::ByteSize;
 
+use crate::audit::read::Extent;
 use crate::cli::span::span;
-use crate::clock::monotonic;
-use crate::review::Extent;
+use crate::runtime::clock::monotonic;
 
 /// What takes less is not worth a word.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,7 +25,12 @@ pub struct Progress {
 impl Progress {
     pub fn new() -> Self {
         let started = monotonic();
-        Self { is_watched: io::stderr().is_terminal(), started, next: started + PATIENCE, is_shown: false }
+        Self {
+            is_watched: io::stderr().is_terminal(),
+            started,
+            next: started + PATIENCE,
+            is_shown: false,
+        }
     }
 
     /// To be called often; seldom does anything. `lines` have been read so far.
@@ -67,7 +72,11 @@ fn line(Extent { read, total }: Extent, lines: u64, elapsed: Duration) -> String
     let rate = (lines as f64 / elapsed.as_secs_f64().max(0.001)).round();
     let left = elapsed.mul_f64((1.0 / share.max(0.000_1) - 1.0).max(0.0));
     let [read, total] = [read, total].map(|octets| ByteSize(octets).display().iec());
-    format!("{:3.0} %  {read:.1} of {total:.1}  {rate} records/s  {} left", share * 100.0, span(left))
+    format!(
+        "{:3.0} %  {read:.1} of {total:.1}  {rate} records/s  {} left",
+        share * 100.0,
+        span(left)
+    )
 }
 
 #[cfg(test)]

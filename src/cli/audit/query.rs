@@ -69,7 +69,11 @@ pub struct QueryArgs {
 }
 
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
-    let logs = if args.follow { args.place.logs_to_come(&args.files) } else { args.place.logs(&args.files) }?;
+    let logs = if args.follow {
+        args.place.logs_to_come(&args.files)
+    } else {
+        args.place.logs(&args.files)
+    }?;
     let with_nodes = logs.len() > 1;
     let mut search = Search::new(logs, args.filters.filter_with(&args.profile))?.with_notices();
     match print(args, &mut search, with_nodes) {

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::filters::FilterFlags;
 use super::place::PlaceFlags;
 use super::search::{Search, Taken};
+use crate::audit::read::Log;
+use crate::audit::read::replay::{Count, Outcome, Replay};
 use crate::audit::{Content, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::known_words::KnownWords;
 use crate::cli::output::Form;
 use crate::config::{ProfileName, recorded_profile};
 use crate::policy::profile::{Profile, VERSION};
-use crate::review::Log;
-use crate::review::replay::{Count, Outcome, Replay};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -61,9 +61,10 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     let dirs: Vec<_> = logs.iter().map(Log::dir).collect();
     let replay = match args.profile {
-        Some(name) => {
-            Replay::under(&dirs[0], Profile::named(name.as_str()).expect("the names are those of the table"))
-        }
+        Some(name) => Replay::under(
+            &dirs[0],
+            Profile::named(name.as_str()).expect("the names are those of the table"),
+        ),
         None => Replay::recorded(&dirs[0], |name, version, changes| {
             recorded_profile(name, version, changes).map_err(|refusal| refusal.0[0].to_string())
         }),
@@ -77,7 +78,9 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
         if hit.is_changed {
             return Ok(Taken::Good);
         }
-        let Ok(Content::Record(record)) = Content::parse(hit.line) else { return Ok(Taken::Damaged) };
+        let Ok(Content::Record(record)) = Content::parse(hit.line) else {
+            return Ok(Taken::Damaged);
+        };
         let outcome = replay.again_of(hit.log, &record);
         count.add(&record, &outcome);
         if is_worth_a_line(&outcome) && args.limit.is_none_or(|limit| printed < limit) {
@@ -100,7 +103,10 @@ fn decide_all(args: &ReplayArgs) -> Result<Exit, Failure> {
 }
 
 fn is_broken_pipe(failure: &Failure) -> bool {
-    failure.error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    failure
+        .error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 const fn is_worth_a_line(outcome: &Outcome) -> bool {
@@ -112,7 +118,9 @@ fn line_of(record: &Record, outcome: &Outcome) -> String {
     let agent = agent.as_deref().unwrap_or("-");
     match outcome {
         Outcome::Differs { was, is } => format!("{seq} {id} {agent} {url}: {was} → {is}"),
-        Outcome::Undecidable(why) => format!("{seq} {id} {agent} {url}: cannot be decided again: {why}"),
+        Outcome::Undecidable(why) => {
+            format!("{seq} {id} {agent} {url}: cannot be decided again: {why}")
+        }
         Outcome::NoEvidence(what) => format!("{seq} {id} {agent} {url}: no evidence: {what}"),
         Outcome::Same | Outcome::NotOfRobots(_) => format!("{seq} {id} {agent} {url}: as recorded"),
     }
@@ -120,7 +128,9 @@ fn line_of(record: &Record, outcome: &Outcome) -> String {
 
 fn object(record: &Record, outcome: &Outcome) -> Value {
     let (word, was, is, why) = match outcome {
-        Outcome::Differs { was, is } => ("differs", Some(was.to_string()), Some(is.to_string()), None),
+        Outcome::Differs { was, is } => {
+            ("differs", Some(was.to_string()), Some(is.to_string()), None)
+        }
         Outcome::Undecidable(why) => ("undecidable", None, None, Some(why)),
         Outcome::NoEvidence(what) => ("no_evidence", None, None, Some(what)),
         Outcome::Same | Outcome::NotOfRobots(_) => ("as_recorded", None, None, None),
@@ -136,8 +146,12 @@ fn summary(count: &Count, profile: Option<ProfileName>) -> String {
         None => "differ from what was recorded".to_owned(),
         Some(name) => format!("come out otherwise under {name}"),
     };
-    let mut lines =
-        vec![format!("{} records: {} the same, {} {differ}", count.records, count.same, count.differing())];
+    let mut lines = vec![format!(
+        "{} records: {} the same, {} {differ}",
+        count.records,
+        count.same,
+        count.differing()
+    )];
     let mut say = |number: u64, what: &str| {
         if number > 0 {
             lines.push(format!("  {number} {what}"));
@@ -150,7 +164,8 @@ fn summary(count: &Count, profile: Option<ProfileName>) -> String {
     }
     say(count.undecidable, "do not tell enough to be decided again");
     say(count.no_evidence, "have lost their evidence");
-    let version = format!("were made by a newer version of the profiles than {VERSION}, this program's");
+    let version =
+        format!("were made by a newer version of the profiles than {VERSION}, this program's");
     say(count.other_version, &version);
     lines.join("\n") + "\n"
 }

@@ -16,15 +16,15 @@ use super::place::PlaceFlags;
 use super::progress::Progress;
 use super::verify::{Heads, heads, only_of_one};
 use super::when;
+use crate::audit::read::filter::{Filter, Place, PlaceError};
+use crate::audit::read::report::{Report, Request, Survey, Verified};
+use crate::audit::read::verify::verify;
+use crate::audit::read::{Log, Piece, Scan};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
 use crate::cli::paint::Paint;
-use crate::clock::{Clock, SystemClock};
-use crate::moment::Moment;
-use crate::review::filter::{Filter, Place, PlaceError};
-use crate::review::report::{Report, Request, Survey, Verified};
-use crate::review::verify::verify;
-use crate::review::{Log, Piece, Scan};
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::timestamp::Timestamp;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -52,10 +52,10 @@ Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage 
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
     #[arg(long, value_name = "TIME", value_parser = when::since)]
-    since: Option<Moment>,
+    since: Option<Timestamp>,
     /// Until then; of a day, to its end (today and yesterday, too)
     #[arg(long, value_name = "TIME", value_parser = when::until)]
-    until: Option<Moment>,
+    until: Option<Timestamp>,
     /// Only an origin (https://example.com), a host (example.com), or hosts (*.example.com); may be
     /// repeated
     #[arg(long, value_name = "ORIGIN", value_parser = Wanted::parse)]
@@ -136,7 +136,8 @@ fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
     only_of_one(logs, &published)?;
     let mut progress = Progress::new();
     let each = logs.iter().map(|log| {
-        let findings = verify(log, &published, true, &mut |extent, lines| progress.at(|| extent, lines))?;
+        let findings =
+            verify(log, &published, true, &mut |extent, lines| progress.at(|| extent, lines))?;
         Ok(Verified::of(&findings, &published))
     });
     let each = each.collect::<Result<Vec<_>, Failure>>()?;
@@ -144,7 +145,11 @@ fn verified(logs: &[Log], heads: &[Heads]) -> Result<Verified, Failure> {
 }
 
 /// Once over all logs, one after the other: the order of lines does not matter.
-fn read_all(mut logs: Vec<Log>, since: Option<Moment>, survey: &mut Survey) -> Result<Exit, Failure> {
+fn read_all(
+    mut logs: Vec<Log>,
+    since: Option<Timestamp>,
+    survey: &mut Survey,
+) -> Result<Exit, Failure> {
     if logs.len() == 1 {
         return read(logs.remove(0), since, survey);
     }
@@ -159,7 +164,7 @@ fn read_all(mut logs: Vec<Log>, since: Option<Moment>, survey: &mut Survey) -> R
 }
 
 /// Once over the log. A part that cannot be read is said, and makes the whole no success.
-fn read(log: Log, since: Option<Moment>, survey: &mut Survey) -> Result<Exit, Failure> {
+fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit, Failure> {
     // To its end, whatever is asked for: the head of the chain ties the report to the log.
     let mut scan = Scan::new(log)?.between(since, None);
     let mut progress = Progress::new();

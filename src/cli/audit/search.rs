@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use super::progress::Progress;
 use super::sources::{Hit, Source, extent, merge};
 use super::when;
+use crate::audit::read::{Block, Filter, Log, Piece, ScanError, Sieve};
 use crate::audit::{Content, Notice, checked_hash, print_time, split};
 use crate::cli::exit::{Exit, Failure};
-use crate::review::{Block, Filter, Log, Piece, ScanError, Sieve};
 
 /// What has become of a line that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,10 @@ fn alone(
 impl Judge {
     /// The lines that come next; none inside where something else does, and none at all at the end. What cannot be
     /// read is said.
-    pub fn block<'a>(&mut self, next: Result<Option<Piece<'a>>, ScanError>) -> Option<Option<Block<'a>>> {
+    pub fn block<'a>(
+        &mut self,
+        next: Result<Option<Piece<'a>>, ScanError>,
+    ) -> Option<Option<Block<'a>>> {
         match next {
             Ok(Some(Piece::Lines(block))) => Some(Some(block)),
             Ok(Some(Piece::Rest(_))) => {
@@ -158,7 +161,11 @@ impl Judge {
             return false;
         }
         match Content::parse(line) {
-            Ok(Content::Notice(notice)) if self.with_notices && self.sieve.admits_notice(&notice) => true,
+            Ok(Content::Notice(notice))
+                if self.with_notices && self.sieve.admits_notice(&notice) =>
+            {
+                true
+            }
             Ok(Content::Notice(notice)) if checked_hash(line).is_ok() => {
                 note_lost(&notice, &self.sieve);
                 false
@@ -190,7 +197,8 @@ impl Judge {
 
 /// What a line calls itself.
 fn named(line: &[u8]) -> String {
-    Content::parse(line).map_or_else(|_| "no record any more".into(), |it| format!("number {}", it.seq()))
+    Content::parse(line)
+        .map_or_else(|_| "no record any more".into(), |it| format!("number {}", it.seq()))
 }
 
 /// Records that could not be written are missing from every answer.
@@ -199,6 +207,9 @@ fn note_lost(notice: &Notice, sieve: &Sieve) {
         && sieve.covers(gap.since, gap.time)
     {
         let [since, time] = [gap.since, gap.time].map(print_time);
-        eprintln!("note: {} records of {since} to {time} could not be written and are lost", gap.lost);
+        eprintln!(
+            "note: {} records of {since} to {time} could not be written and are lost",
+            gap.lost
+        );
     }
 }

@@ -48,7 +48,8 @@ pub const HEADER: [&str; 36] = [
 pub fn row(record: &Record, hash: &str) -> [String; HEADER.len()] {
     let (group, rule) = (record.group.as_ref(), record.rule.as_ref());
     let robots = |cell: fn(&Robots) -> Option<String>| record.robots.as_deref().and_then(cell);
-    let exemption = |cell: fn(&Exemption) -> Option<String>| record.exemption.as_ref().and_then(cell);
+    let exemption =
+        |cell: fn(&Exemption) -> Option<String>| record.exemption.as_ref().and_then(cell);
     [
         Some(record.seq.to_string()),
         Some(print_time(record.time)),

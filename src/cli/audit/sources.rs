@@ -6,8 +6,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::search::Judge;
 use crate::audit::checked_hash;
+use crate::audit::read::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
 use crate::cli::exit::Failure;
-use crate::review::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
 
 /// A line that was found, without its end.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +63,13 @@ impl Source {
 
 /// How far reading has come in all of them.
 pub fn extent(sources: &[Source]) -> Extent {
-    sources.iter().map(|source| source.scan.extent()).fold(Extent { read: 0, total: 0 }, |sum, it| Extent {
-        read: sum.read.saturating_add(it.read),
-        total: sum.total.saturating_add(it.total),
-    })
+    sources.iter().map(|source| source.scan.extent()).fold(
+        Extent { read: 0, total: 0 },
+        |sum, it| Extent {
+            read: sum.read.saturating_add(it.read),
+            total: sum.total.saturating_add(it.total),
+        },
+    )
 }
 
 /// Hands out what matches in all of them in the order of time, until `take` wants no more: then false.

@@ -7,7 +7,7 @@ use super::sheet::word;
 use crate::audit::{Event, Node, Notice, Reason, Record, print_time};
 use crate::cli::environment;
 use crate::cli::paint::Paint;
-use crate::text;
+use crate::types::sanitize;
 
 const WIDTH_MIN: usize = 60;
 /// Where it is not known how wide the reader's screen is.
@@ -72,7 +72,8 @@ impl Layout {
         let time = &time[self.time_from..TIME_OCTETS];
         let agent = record.agent.as_deref().unwrap_or("-");
         let seq = marked(record.seq, is_changed);
-        let [seq, time, agent, why, url] = self.columns(&seq, time, agent, &why(record), &record.url);
+        let [seq, time, agent, why, url] =
+            self.columns(&seq, time, agent, &why(record), &record.url);
         let seq = if is_changed { self.paint.bad(seq) } else { self.paint.faint(seq) };
         let why = match record.event {
             Event::Denied => self.paint.bad(why),
@@ -130,7 +131,9 @@ const TIME_OCTETS: usize = 19;
 /// The line that decided, or the reason's word; and what else than a denial became of it.
 fn why(record: &Record) -> String {
     let why = match (&record.rule, record.reason) {
-        (Some(rule), Reason::DisallowRule) => format!("{}: {}: {}", rule.line, rule.directive, rule.pattern),
+        (Some(rule), Reason::DisallowRule) => {
+            format!("{}: {}: {}", rule.line, rule.directive, rule.pattern)
+        }
         (_, reason) => word(reason),
     };
     match record.event {
@@ -147,7 +150,7 @@ pub fn printable(text: &str) -> String {
             .bytes()
             .for_each(|octet| shown.push_str(&format!("\\x{octet:02X}")));
     };
-    text::shown(text, escape).into_owned()
+    sanitize::shown(text, escape).into_owned()
 }
 
 /// Filled up or cut to `width` columns; what is cut ends in `…`.

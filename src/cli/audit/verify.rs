@@ -11,14 +11,14 @@ use super::bundle;
 use super::place::PlaceFlags;
 use super::progress::Progress;
 use super::table::printable;
+use crate::audit::read::Log;
+use crate::audit::read::bundle::is_bundle;
+use crate::audit::read::verify::{Findings, Notes, Notices, verify};
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::files;
 use crate::limits::NAMED_LIST_OCTETS_MAX;
-use crate::review::Log;
-use crate::review::bundle::is_bundle;
-use crate::review::verify::{Findings, Notes, Notices, verify};
+use crate::runtime::files;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -111,8 +111,10 @@ const fn exit(findings: &Findings) -> Exit {
 /// A published head is of one log: which of several it is not said.
 pub fn only_of_one(logs: &[Log], heads: &[Head]) -> Result<(), Failure> {
     match logs.len() > 1 && !heads.is_empty() {
-        true => Err(anyhow::anyhow!("a published head is of one log: give --head with one --dir at a time"))
-            .or_exit(Exit::Usage),
+        true => Err(anyhow::anyhow!(
+            "a published head is of one log: give --head with one --dir at a time"
+        ))
+        .or_exit(Exit::Usage),
         false => Ok(()),
     }
 }
@@ -129,22 +131,29 @@ fn check_each(args: &VerifyArgs, logs: &[Log], heads: &[Head]) -> Result<Exit, F
         is_whole &= outcome.is_ok();
         holds &= outcome.as_ref().is_ok_and(|findings| findings.faults.count == 0);
         match (args.format, outcome) {
-            (Form::Text, Ok(findings)) => print(format!("{}:\n{}\n", printable(&dir), text(&findings)))?,
-            (Form::Text, Err(failure)) => print(format!("{}:\n{:#}\n\n", printable(&dir), failure.error))?,
+            (Form::Text, Ok(findings)) => {
+                print(format!("{}:\n{}\n", printable(&dir), text(&findings)))?
+            }
+            (Form::Text, Err(failure)) => {
+                print(format!("{}:\n{:#}\n\n", printable(&dir), failure.error))?
+            }
             (Form::Json, Ok(findings)) => {
                 let mut object = object(&findings);
                 object["dir"] = dir.into();
                 objects.push(object);
             }
             (Form::Json, Err(failure)) => {
-                objects.push(json!({ "dir": dir, "error": format!("{:#}", failure.error), "holds": false }));
+                objects.push(
+                    json!({ "dir": dir, "error": format!("{:#}", failure.error), "holds": false }),
+                );
             }
         }
     }
     match args.format {
-        Form::Text => {
-            print(format!("{}\n", if holds { "All of them hold." } else { "Not all of them hold." }))?
-        }
+        Form::Text => print(format!(
+            "{}\n",
+            if holds { "All of them hold." } else { "Not all of them hold." }
+        ))?,
         Form::Json => print(format!("{:#}\n", json!({ "holds": holds, "logs": objects })))?,
     }
     Ok(match (is_whole, holds) {
@@ -158,8 +167,9 @@ pub fn heads(text: &str) -> Result<Heads, String> {
     if let Some(head) = head(text) {
         return Ok(Heads(vec![head]));
     }
-    let file = files::read_text(Path::new(text), NAMED_LIST_OCTETS_MAX)
-        .map_err(|error| format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}"))?;
+    let file = files::read_text(Path::new(text), NAMED_LIST_OCTETS_MAX).map_err(|error| {
+        format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}")
+    })?;
     let whole: Option<Head> = serde_json::from_str(&file).ok();
     let words = file.split_whitespace().filter_map(head);
     let of_lines = file.lines().filter_map(|line| serde_json::from_str(line).ok());
@@ -167,14 +177,18 @@ pub fn heads(text: &str) -> Result<Heads, String> {
         Some(head) => vec![head],
         None => words.chain(of_lines).collect(),
     };
-    if heads.is_empty() { Err("there is no SEQ:HASH in that file".into()) } else { Ok(Heads(heads)) }
+    if heads.is_empty() {
+        Err("there is no SEQ:HASH in that file".into())
+    } else {
+        Ok(Heads(heads))
+    }
 }
 
 /// `SEQ:HASH`.
 fn head(text: &str) -> Option<Head> {
     let (seq, hash) = text.split_once(':')?;
     let hash = hash.to_ascii_lowercase();
-    crate::text::digest(&hash)?;
+    crate::types::sanitize::digest(&hash)?;
     Some(Head { hash, seq: seq.parse().ok()? })
 }
 
@@ -210,7 +224,10 @@ fn text(findings: &Findings) -> String {
 fn notes(notes: &Notes) -> String {
     let mut text: String = notes.described.iter().map(|note| format!("\nNote: {note}")).collect();
     if notes.count > notes.described.len() as u64 {
-        text.push_str(&format!("\n… and {} more notes", notes.count - notes.described.len() as u64));
+        text.push_str(&format!(
+            "\n… and {} more notes",
+            notes.count - notes.described.len() as u64
+        ));
     }
     text
 }
@@ -244,15 +261,25 @@ fn notices(notices: &Notices) -> String {
         (totals, format!("{} of totals.", plural(totals, "line"))),
         (
             started + stopped,
-            format!("The proxy was started {}, and stopped cleanly {}.", times(started), times(stopped)),
+            format!(
+                "The proxy was started {}, and stopped cleanly {}.",
+                times(started),
+                times(stopped)
+            ),
         ),
         (
             not_stopped,
-            format!("It was started again without having been stopped cleanly ({}).", times(not_stopped)),
+            format!(
+                "It was started again without having been stopped cleanly ({}).",
+                times(not_stopped)
+            ),
         ),
         (settings, format!("Its settings were changed ({}).", times(settings))),
         (changed, format!("{} of changes of robots.txt files.", plural(changed, "line"))),
-        (unknown, format!("{} of a kind that this version does not know.", plural(unknown, "line"))),
+        (
+            unknown,
+            format!("{} of a kind that this version does not know.", plural(unknown, "line")),
+        ),
     ];
     sentences
         .into_iter()

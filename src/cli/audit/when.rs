@@ -7,51 +7,52 @@ use time::macros::format_description;
 
 use crate::audit::{parse_time, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
-use crate::clock::{Clock, SystemClock};
-use crate::moment::Moment;
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::timestamp::Timestamp;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 /// From when on: of a day, its beginning (UTC).
-pub fn since(text: &str) -> Result<Moment, String> {
+pub fn since(text: &str) -> Result<Timestamp, String> {
     parse(text, Duration::ZERO, SystemClock.wall())
 }
 
 /// Until when: of a day, its end (UTC).
-pub fn until(text: &str) -> Result<Moment, String> {
+pub fn until(text: &str) -> Result<Timestamp, String> {
     parse(text, DAY, SystemClock.wall())
 }
 
 /// The end of a time as it was written: of a day that counts to its end, that day (UTC).
-pub fn print_until(until: Moment) -> String {
+pub fn print_until(until: Timestamp) -> String {
     let is_end_of_day = until.millis() > 0 && until.millis().is_multiple_of(DAY_MILLIS);
     match is_end_of_day {
-        true => print_time(Moment::from_millis(until.millis() - DAY_MILLIS))[..10].to_owned(),
+        true => print_time(Timestamp::from_millis(until.millis() - DAY_MILLIS))[..10].to_owned(),
         false => print_time(until)[..16].replace('T', " "),
     }
 }
 
 /// Refuses a period that ends before it begins: nothing would be found in it.
-pub fn check(since: Option<Moment>, until: Option<Moment>) -> Result<(), Failure> {
+pub fn check(since: Option<Timestamp>, until: Option<Timestamp>) -> Result<(), Failure> {
     match (since, until) {
         (Some(since), Some(until)) if until <= since => {
             let [since, until] = [since, until].map(print_time);
-            Err(anyhow::anyhow!("--until, {until}, is not after --since, {since}")).or_exit(Exit::Usage)
+            Err(anyhow::anyhow!("--until, {until}, is not after --since, {since}"))
+                .or_exit(Exit::Usage)
         }
         _ => Ok(()),
     }
 }
 
-fn parse(text: &str, within_day: Duration, now: Moment) -> Result<Moment, String> {
+fn parse(text: &str, within_day: Duration, now: Timestamp) -> Result<Timestamp, String> {
     if let Ok(length) = humantime::parse_duration(text) {
         let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        return Ok(Moment::from_millis(now.millis().saturating_sub(millis)));
+        return Ok(Timestamp::from_millis(now.millis().saturating_sub(millis)));
     }
     let today = now.millis() - now.millis() % DAY_MILLIS;
     let start_of_day = match text {
-        "today" => Some(Moment::from_millis(today)),
-        "yesterday" => Some(Moment::from_millis(today.saturating_sub(DAY_MILLIS))),
+        "today" => Some(Timestamp::from_millis(today)),
+        "yesterday" => Some(Timestamp::from_millis(today.saturating_sub(DAY_MILLIS))),
         _ => day(text),
     };
     let end_of_day = start_of_day.map(|day| day.plus(within_day));
@@ -63,14 +64,14 @@ fn parse(text: &str, within_day: Duration, now: Moment) -> Result<Moment, String
 }
 
 /// The beginning of a day.
-fn day(text: &str) -> Option<Moment> {
+fn day(text: &str) -> Option<Timestamp> {
     let day = Date::parse(text, format_description!("[year]-[month]-[day]")).ok()?;
     let seconds = day.midnight().assume_utc().unix_timestamp();
-    Some(Moment::from_millis(u64::try_from(seconds).ok()?.saturating_mul(1000)))
+    Some(Timestamp::from_millis(u64::try_from(seconds).ok()?.saturating_mul(1000)))
 }
 
 /// RFC 3339, and the same as times are printed: with a blank, without seconds, without a zone, which is UTC then.
-fn moment(text: &str) -> Option<Moment> {
+fn moment(text: &str) -> Option<Timestamp> {
     let (day, rest) = text.split_once(['T', 't', ' '])?;
     let (time, zone) = rest.split_at(rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len()));
     let seconds = if time.len() == "12:44".len() { ":00" } else { "" };
@@ -117,9 +118,15 @@ mod tests {
         ] {
             assert_eq!(parse(text, within_day, noon), Ok(parse_time(expected).unwrap()), "{text}");
         }
-        for text in
-            ["tomorrow", "2026-13-01", "12:00", "", "2026-11-23 24:44", "2026-11-23 1:44", "2026-11-23 "]
-        {
+        for text in [
+            "tomorrow",
+            "2026-13-01",
+            "12:00",
+            "",
+            "2026-11-23 24:44",
+            "2026-11-23 1:44",
+            "2026-11-23 ",
+        ] {
             assert!(parse(text, DAY, noon).unwrap_err().contains("7d"), "{text}");
         }
     }

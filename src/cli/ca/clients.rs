@@ -44,6 +44,7 @@ pub fn run(args: &InstallHelpArgs) -> Result<(), Failure> {
 
 fn unknown(name: &str) -> Failure {
     let known: Vec<_> = CLIENTS.iter().map(|client| client.names[0]).collect();
-    let error = anyhow::anyhow!("there is no help for \"{name}\"; there is for {}", known.join(", "));
+    let error =
+        anyhow::anyhow!("there is no help for \"{name}\"; there is for {}", known.join(", "));
     Failure { exit: Exit::Usage, error }
 }

@@ -53,7 +53,10 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
 /// There is room for one certificate only.
 fn der(ca: &Authority) -> Vec<u8> {
     for former in ca.previous() {
-        eprintln!("note: {} is to be trusted, too, and not in it; --format pem has both", former.subject());
+        eprintln!(
+            "note: {} is to be trusted, too, and not in it; --format pem has both",
+            former.subject()
+        );
     }
     ca.certificate().der().to_vec()
 }

@@ -11,8 +11,8 @@ use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
 use super::output::print;
 use crate::ca::{Authority, Source, print_date};
-use crate::clock::{Clock, SystemClock};
 use crate::limits::LEAF_LIFE;
+use crate::runtime::clock::{Clock, SystemClock};
 
 #[derive(Args, Debug)]
 pub struct CaArgs {
@@ -81,7 +81,9 @@ fn finish(args: &RotateArgs) -> Result<(), Failure> {
     let made_long_ago = now.since(ca.certificate().not_before()) > LEAF_LIFE;
     let warning = match made_long_ago {
         true => "",
-        false => "It is new: a proxy that has not been reloaded since still signs with the former one.\n",
+        false => {
+            "It is new: a proxy that has not been reloaded since still signs with the former one.\n"
+        }
     };
     print(format!("{} is the only CA that is handed out now.\n{warning}", name(&ca)))
 }

@@ -8,8 +8,8 @@ use crate::ca::{Authority, Certificate, print_date};
 use crate::cli::exit::Failure;
 use crate::cli::flags::ConfigFlags;
 use crate::cli::output::print;
-use crate::clock::{Clock, SystemClock};
-use crate::moment::Moment;
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::timestamp::Timestamp;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -49,13 +49,13 @@ pub fn run(args: &ShowArgs) -> Result<(), Failure> {
 }
 
 impl Shown {
-    fn of(ca: &Authority, now: Moment) -> Self {
+    fn of(ca: &Authority, now: Timestamp) -> Self {
         let previous = ca.previous().iter().map(|former| Self::certificate(former, now)).collect();
         let file = Some(ca.file().display().to_string());
         Self { file, previous, ..Self::certificate(ca.certificate(), now) }
     }
 
-    fn certificate(certificate: &Certificate, now: Moment) -> Self {
+    fn certificate(certificate: &Certificate, now: Timestamp) -> Self {
         Self {
             subject: certificate.subject().to_owned(),
             fingerprint: certificate.fingerprint(),
@@ -68,9 +68,13 @@ impl Shown {
     }
 
     fn text(&self) -> String {
-        let file = self.file.iter().map(|file| format!("file         {file}\n")).collect::<String>();
-        let previous: String =
-            self.previous.iter().map(|former| format!("\nto be trusted, too:\n{}", former.text())).collect();
+        let file =
+            self.file.iter().map(|file| format!("file         {file}\n")).collect::<String>();
+        let previous: String = self
+            .previous
+            .iter()
+            .map(|former| format!("\nto be trusted, too:\n{}", former.text()))
+            .collect();
         format!(
             "subject      {}\nfingerprint  SHA-256 {}\nvalid        {} to {}, {} days left\n{file}{previous}",
             self.subject, self.fingerprint, self.not_before, self.not_after, self.days_left

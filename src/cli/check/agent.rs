@@ -3,7 +3,7 @@
 use http::HeaderValue;
 use serde::Deserialize;
 
-use crate::agent::product_token;
+use crate::types::agent::product_token;
 
 #[derive(Clone, Debug)]
 pub struct Agent {
@@ -24,7 +24,8 @@ pub enum AgentKind {
 impl Agent {
     /// What has a version or a comment is a User-Agent, unless the asker says otherwise.
     pub fn new(text: &str, kind: Option<AgentKind>) -> Self {
-        let guess = if text.contains(['/', ' ', '\t']) { AgentKind::Header } else { AgentKind::Token };
+        let guess =
+            if text.contains(['/', ' ', '\t']) { AgentKind::Header } else { AgentKind::Token };
         Self { text: text.to_owned(), kind: kind.unwrap_or(guess) }
     }
 

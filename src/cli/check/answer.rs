@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::audit::{self, Group, Record, print_time};
-use crate::moment::Moment;
 use crate::policy::access::Snapshot;
 use crate::policy::decision::{self, Decision, Verdict};
 use crate::policy::state::RobotsState;
 use crate::robots::{self, Directive};
 use crate::store::Undecided;
-use crate::text;
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
 
 /// Octets of a line of a robots.txt that are shown.
 const SHOWN_OCTETS_MAX: usize = 160;
@@ -135,14 +135,21 @@ impl Ruling {
             _ => "undecided",
         };
         let cause = Some(printable(&why.to_string()));
-        let basis = Basis { reason, group: None, directive: None, pattern: None, read_as: Vec::new(), cause };
+        let basis = Basis {
+            reason,
+            group: None,
+            directive: None,
+            pattern: None,
+            read_as: Vec::new(),
+            cause,
+        };
         Self { decision: Outcome::Undecided, line: None, basis }
     }
 }
 
 impl Robots {
     /// Of what the store knows.
-    pub fn of(url: String, state: &RobotsState, line: Option<u32>, now: Moment) -> Self {
+    pub fn of(url: String, state: &RobotsState, line: Option<u32>, now: Timestamp) -> Self {
         let until = state.next_try();
         let timing = Self {
             url,
@@ -159,11 +166,18 @@ impl Robots {
         }
     }
 
-    fn with(self, snapshot: &Snapshot, dialect: &robots::Dialect, line: Option<u32>, now: Moment) -> Self {
-        let url_reached = text::url(snapshot.url.as_bytes(), crate::limits::RECORD_URL_OCTETS_MAX);
+    fn with(
+        self,
+        snapshot: &Snapshot,
+        dialect: &robots::Dialect,
+        line: Option<u32>,
+        now: Timestamp,
+    ) -> Self {
+        let url_reached =
+            sanitize::url(snapshot.url.as_bytes(), crate::limits::RECORD_URL_OCTETS_MAX);
         Self {
             url_reached: Some(url_reached).filter(|reached| *reached != self.url),
-            sha256: Some(text::hex(&snapshot.sha256)),
+            sha256: Some(sanitize::hex(&snapshot.sha256)),
             fetched_at: Some(print_time(snapshot.fetched_at)),
             cut: snapshot.cut,
             age: Some(now.since(snapshot.fetched_at)),
@@ -176,7 +190,7 @@ impl Robots {
     pub fn given(name: &str, body: &[u8], rules: &robots::RobotsTxt, line: Option<u32>) -> Self {
         Self {
             url: printable(name),
-            sha256: Some(text::sha256_hex(body)),
+            sha256: Some(sanitize::sha256_hex(body)),
             oddity: oddity(rules, None),
             excerpt: line.map(|line| excerpt(body, rules.dialect(), line)).unwrap_or_default(),
             ..Self::default()
@@ -189,7 +203,7 @@ fn excerpt(body: &[u8], dialect: &robots::Dialect, line: u32) -> Vec<(u32, Strin
     robots::lines(body, dialect)
         .skip_while(|(number, _)| number + 1 < line)
         .take_while(|(number, _)| *number <= line + 1)
-        .map(|(number, octets)| (number, text::text(octets.trim_ascii_end(), SHOWN_OCTETS_MAX)))
+        .map(|(number, octets)| (number, sanitize::text(octets.trim_ascii_end(), SHOWN_OCTETS_MAX)))
         .collect()
 }
 
@@ -200,12 +214,15 @@ fn oddity(rules: &robots::RobotsTxt, content_type: Option<&http::HeaderValue>) -
     odd.then(|| {
         let lines = if ignored == 1 { "1 line is".into() } else { format!("{ignored} lines are") };
         let served = content_type.map_or_else(String::new, |content_type| {
-            format!("; it is served as {}", text::text(content_type.as_bytes(), SHOWN_OCTETS_MAX))
+            format!(
+                "; it is served as {}",
+                sanitize::text(content_type.as_bytes(), SHOWN_OCTETS_MAX)
+            )
         });
         format!("the file has no rules, and {lines} none of a robots.txt{served}")
     })
 }
 
 pub fn printable(words: &str) -> String {
-    text::text(words.as_bytes(), 1024)
+    sanitize::text(words.as_bytes(), 1024)
 }

@@ -85,9 +85,10 @@ pub fn run(
             Next::End => return Ok(conveyor.settle()?),
             Next::Line(line) if line.trim_ascii().is_empty() => continue,
             Next::Line(line) => answer(line, defaults, online, &mut library)?,
-            Next::TooLong => {
-                complain(&Value::Null, &format!("the line is longer than {BATCH_LINE_OCTETS_MAX} octets"))
-            }
+            Next::TooLong => complain(
+                &Value::Null,
+                &format!("the line is longer than {BATCH_LINE_OCTETS_MAX} octets"),
+            ),
         };
         conveyor.push(slot)?;
     }

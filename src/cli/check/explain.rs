@@ -33,10 +33,15 @@ fn why(answer: &Answer, paint: Paint) -> Vec<String> {
     let mut lines = match (basis.reason, &basis.group) {
         ("rule", _) => by_rule(answer, paint),
         ("no_rule", Some(group)) => {
-            vec![format!("no rule of the group \"{}\" (line {}) of {url} matches", group.token, group.line)]
+            vec![format!(
+                "no rule of the group \"{}\" (line {}) of {url} matches",
+                group.token, group.line
+            )]
         }
         ("no_group", _) => vec![format!("no group of {url} applies to this agent")],
-        ("robots_txt_itself", _) => vec!["a robots.txt may always be fetched (RFC 9309 §2.2.2)".into()],
+        ("robots_txt_itself", _) => {
+            vec!["a robots.txt may always be fetched (RFC 9309 §2.2.2)".into()]
+        }
         ("unavailable", _) => vec![format!("{url} is not to be had: {cause} (RFC 9309 §2.3.1.3)")],
         ("unreachable" | "long_unreachable", _) => unreachable(answer, cause),
         _ => vec![cause.to_owned()],
@@ -58,7 +63,8 @@ fn by_rule(answer: &Answer, paint: Paint) -> Vec<String> {
     let directive = if basis.directive == Some("allow") { "Allow" } else { "Disallow" };
     let pattern = basis.pattern.as_deref().unwrap_or_default();
     let mended = mended(&basis.read_as);
-    let mut lines = vec![format!("line {line} of {}   {directive}: {pattern}{mended}", answer.robots.url)];
+    let mut lines =
+        vec![format!("line {line} of {}   {directive}: {pattern}{mended}", answer.robots.url)];
     lines.extend(answer.robots.excerpt.iter().map(|(number, text)| {
         let (mark, text) =
             if *number == line { ("▸", paint.strong(text)) } else { (" ", paint.faint(text)) };

@@ -106,7 +106,9 @@ impl Asker<'_> {
                 Next::Line(line) => self.ask(line.trim_ascii())?,
                 Next::TooLong => self.refuse(
                     b"a line",
-                    &format!("it is longer than {LISTED_URL_OCTETS_MAX} octets, so it has been skipped"),
+                    &format!(
+                        "it is longer than {LISTED_URL_OCTETS_MAX} octets, so it has been skipped"
+                    ),
                 ),
             };
             conveyor.push(slot)?;

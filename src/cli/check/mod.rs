@@ -113,7 +113,9 @@ impl CheckArgs {
     /// Whether the URLs come from standard input.
     fn reads_urls(&self) -> bool {
         match self.urls.as_slice() {
-            [] if io::stdin().is_terminal() => usage("name a URL, or give a list of them on standard input"),
+            [] if io::stdin().is_terminal() => {
+                usage("name a URL, or give a list of them on standard input")
+            }
             [] => true,
             [only] => only == "-",
             _ => false,
@@ -130,7 +132,11 @@ impl CheckArgs {
 fn usage(complaint: &str) -> ! {
     let mut command = super::Cli::command();
     let check = command.find_subcommand_mut("check").expect("it is this one");
-    check.clone().bin_name("courtesy check").error(clap::error::ErrorKind::ValueValidation, complaint).exit()
+    check
+        .clone()
+        .bin_name("courtesy check")
+        .error(clap::error::ErrorKind::ValueValidation, complaint)
+        .exit()
 }
 
 /// Whoever reads our output has seen enough.

@@ -34,9 +34,9 @@ impl<'a> Octets<'a> {
 
     /// Counted before it is written out: a short line can ask for any length.
     fn expand(&self, parts: &[(Cow<'_, str>, u64)]) -> Result<Vec<u8>, String> {
-        let length = parts
-            .iter()
-            .fold(0u64, |sum, (text, times)| sum.saturating_add((text.len() as u64).saturating_mul(*times)));
+        let length = parts.iter().fold(0u64, |sum, (text, times)| {
+            sum.saturating_add((text.len() as u64).saturating_mul(*times))
+        });
         if length > BATCH_OCTETS_MAX {
             return Err(format!(
                 "{}_parts is {length} octets long when written out; at most {BATCH_OCTETS_MAX} are read",

@@ -15,15 +15,15 @@ use super::answer::{Answer, Outcome, Robots, Ruling, printable};
 use crate::audit::Record;
 use crate::cli::exit::Failure;
 use crate::clients::Client;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{ProfileName, Settings};
-use crate::moment::Moment;
-use crate::origin::{Origin, Scheme, UrlError, percent_encoded, split_url};
 use crate::policy::decision::decide;
 use crate::policy::profile::Profile;
 use crate::proxy::{Mode, Rules};
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::server;
 use crate::store::{Known, Store};
+use crate::types::origin::{Origin, Scheme, UrlError, percent_encoded, split_url};
+use crate::types::timestamp::Timestamp;
 
 pub struct Online {
     settings: Settings,
@@ -50,7 +50,8 @@ impl Online {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let egress = server::way_out(settings, Vec::new())?;
         // A thread of its own: fetches go on while we wait for the next question.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self {
             settings: settings.clone(),
             rules: Arc::new(settings.rules()),
@@ -89,7 +90,8 @@ impl Online {
 
     fn profile(&self, name: ProfileName) -> Arc<Profile> {
         let mut profiles = self.profiles.borrow_mut();
-        let profile = profiles.entry(name.as_str()).or_insert_with(|| Arc::new(self.settings.profile(name)));
+        let profile =
+            profiles.entry(name.as_str()).or_insert_with(|| Arc::new(self.settings.profile(name)));
         Arc::clone(profile)
     }
 }
@@ -102,7 +104,9 @@ fn split(url: &[u8], strict_target: bool) -> Result<(Origin, Vec<u8>), String> {
     }
     let path = match percent_encoded(&path) {
         Cow::Owned(_) if strict_target => {
-            return Err("the URL has octets that must be percent-encoded (limits.strict_target)".into());
+            return Err(
+                "the URL has octets that must be percent-encoded (limits.strict_target)".into()
+            );
         }
         encoded => encoded.into_owned(),
     };
@@ -145,14 +149,20 @@ impl Question {
         }
     }
 
-    fn decided(&self, known: &Known, token: Option<&str>, now: Moment) -> (Ruling, Robots) {
+    fn decided(&self, known: &Known, token: Option<&str>, now: Timestamp) -> (Ruling, Robots) {
         let ruling = Ruling::of(&decide(&known.policy(now), token, &self.path));
         let robots = Robots::of(self.origin.robots_url(), known.state(), ruling.line, now);
         (ruling, robots)
     }
 
     /// What the operator has set over the robots.txt.
-    fn let_through(&self, rules: &Rules, mode: Mode, token: Option<&str>, now: Moment) -> Option<String> {
+    fn let_through(
+        &self,
+        rules: &Rules,
+        mode: Mode,
+        token: Option<&str>,
+        now: Timestamp,
+    ) -> Option<String> {
         let exemption = rules.exemptions.find(&self.origin, &self.path, token, now);
         exemption
             .map(|exemption| format!("an exemption by {}: {}", exemption.by, exemption.reason))

@@ -11,9 +11,9 @@ use super::super::no_proxy::NoProxy;
 use super::trust::{self, Inherited};
 use super::{Trust, Way, php};
 use crate::ca::Authority;
-use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::proxy::HttpsMode;
+use crate::runtime::clock::{Clock, SystemClock};
 
 /// Writes the files, and makes the authority where there is none yet: clients may well be told of it
 /// before the proxy has started.
@@ -25,9 +25,10 @@ pub fn way(proxy: SocketAddr, no_proxy: NoProxy, settings: &Settings) -> Result<
     };
     let java_options = variable("JAVA_TOOL_OPTIONS").unwrap_or_default();
     let bundle = trust.as_ref().map(|trust| trust.bundle.as_path());
-    let php_scan_dir = php::prepare(&dir, bundle, &variable("PHP_INI_SCAN_DIR").unwrap_or_default())
-        .map_err(|error| not_written(&dir, &error))
-        .or_exit(Exit::InputOutput)?;
+    let php_scan_dir =
+        php::prepare(&dir, bundle, &variable("PHP_INI_SCAN_DIR").unwrap_or_default())
+            .map_err(|error| not_written(&dir, &error))
+            .or_exit(Exit::InputOutput)?;
     Ok(Way { proxy, credentials: None, no_proxy, trust, java_options, php_scan_dir })
 }
 

@@ -24,9 +24,11 @@ pub fn store(dir: &Path, authority: &str) -> Option<PathBuf> {
     if store.is_file() && fs::read_to_string(&made_for).is_ok_and(|text| text == authority) {
         return Some(store);
     }
-    let made =
-        make(&keytool, &store, authority).and_then(|()| write_if_changed(&made_for, authority.as_bytes()));
-    made.map_err(|error| warn!("no trust store for Java could be made: {error}")).ok().map(|()| store)
+    let made = make(&keytool, &store, authority)
+        .and_then(|()| write_if_changed(&made_for, authority.as_bytes()));
+    made.map_err(|error| warn!("no trust store for Java could be made: {error}"))
+        .ok()
+        .map(|()| store)
 }
 
 fn make(keytool: &Path, store: &Path, authority: &str) -> io::Result<()> {
@@ -49,7 +51,8 @@ fn import(keytool: &Path, store: &Path, alias: &str, certificate: &str) -> io::R
         .arg(store);
     // With these it would announce itself and, once ours are in effect, read the store it makes.
     command.env_remove("JAVA_TOOL_OPTIONS");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     if let Some(mut input) = child.stdin.take() {
         input.write_all(certificate.as_bytes())?;
     }
@@ -69,7 +72,8 @@ mod tests {
     fn the_store_has_the_systems_authorities_and_each_of_ours() {
         let Some(keytool) = programs::find("keytool") else { return };
         let dir = tempfile::tempdir().unwrap();
-        let authority = || rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap().cert.pem();
+        let authority =
+            || rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap().cert.pem();
         let both = (authority() + &authority()).replace("\r\n", "\n");
         let store = store(dir.path(), &both).unwrap();
         let mut list = Command::new(keytool);

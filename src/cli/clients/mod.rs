@@ -72,10 +72,18 @@ use Kind::{Authority, Bundle, JavaOptions, NoProxy, PhpScanDir, Proxy, Wgetrc, Y
 
 /// Names of proxies in both cases: who reads which, and which wins, differs from client to client.
 const TABLE: [(&str, Kind, &str); 30] = [
-    ("http_proxy", Proxy, "curl and wget, which do not read HTTP_PROXY (a CGI client could set it: httpoxy)"),
+    (
+        "http_proxy",
+        Proxy,
+        "curl and wget, which do not read HTTP_PROXY (a CGI client could set it: httpoxy)",
+    ),
     ("HTTP_PROXY", Proxy, "Python, Go, Ruby, reqwest, axios, and most others"),
     ("https_proxy", Proxy, "curl, wget, and all that read HTTPS_PROXY"),
-    ("HTTPS_PROXY", Proxy, "Python, Go, Ruby, reqwest, axios, and most others; the proxy itself speaks HTTP"),
+    (
+        "HTTPS_PROXY",
+        Proxy,
+        "Python, Go, Ruby, reqwest, axios, and most others; the proxy itself speaks HTTP",
+    ),
     ("all_proxy", Proxy, "curl, Python requests, reqwest"),
     ("ALL_PROXY", Proxy, "curl, Python requests, reqwest"),
     ("no_proxy", NoProxy, "all of the above; an inherited list would lead around the proxy"),
@@ -83,7 +91,11 @@ const TABLE: [(&str, Kind, &str); 30] = [
     ("NODE_USE_ENV_PROXY", Yes, "Node from 22.21 and 24 on; older ones follow no variable"),
     ("PERL_LWP_ENV_PROXY", Yes, "Perl's LWP; without it, LWP follows no variable"),
     ("MOJO_PROXY", Yes, "Perl's Mojo::UserAgent; without it, Mojo follows no variable"),
-    ("SSL_CERT_FILE", Bundle, "OpenSSL, Go, Ruby, httpx, aiohttp, urllib, reqwest; replaces the system's"),
+    (
+        "SSL_CERT_FILE",
+        Bundle,
+        "OpenSSL, Go, Ruby, httpx, aiohttp, urllib, reqwest; replaces the system's",
+    ),
     ("CURL_CA_BUNDLE", Bundle, "curl, curl_cffi; replaces the system's"),
     ("REQUESTS_CA_BUNDLE", Bundle, "Python requests; replaces the system's"),
     ("PIP_CERT", Bundle, "pip; replaces its own"),
@@ -105,7 +117,11 @@ const TABLE: [(&str, Kind, &str); 30] = [
         PhpScanDir,
         "PHP: its streams follow the proxy, its curl and streams trust the bundle",
     ),
-    ("JAVA_TOOL_OPTIONS", JavaOptions, "every Java virtual machine; Java follows no other variable"),
+    (
+        "JAVA_TOOL_OPTIONS",
+        JavaOptions,
+        "every Java virtual machine; Java follows no other variable",
+    ),
 ];
 
 /// What to set.
@@ -120,7 +136,8 @@ fn value(kind: Kind, way: &Way) -> Option<String> {
     let file = |choose: fn(&Trust) -> &PathBuf| way.trust.as_ref().map(|trust| text(choose(trust)));
     match kind {
         Proxy => {
-            let credentials = way.credentials.as_ref().map(|it| format!("{it}@")).unwrap_or_default();
+            let credentials =
+                way.credentials.as_ref().map(|it| format!("{it}@")).unwrap_or_default();
             Some(format!("http://{credentials}{}", reachable(way.proxy)))
         }
         NoProxy => Some(way.no_proxy.variable()),

@@ -41,8 +41,9 @@ pub fn prepare(dir: &Path, bundle: Option<&Path>, inherited: &str) -> io::Result
     for setting in ["curl.cainfo", "openssl.cafile"] {
         ini.extend(bundle.map(|bundle| format!("{setting}={}\n", ini_quoted(bundle))));
     }
-    let before =
-        prepended(&theirs).map(|file| format!("require {};\n", php_quoted(&file))).unwrap_or_default();
+    let before = prepended(&theirs)
+        .map(|file| format!("require {};\n", php_quoted(&file)))
+        .unwrap_or_default();
     write_if_changed(&script, (SCRIPT.to_owned() + &before).as_bytes())?;
     write_if_changed(&dir.join("courtesy.ini"), ini.as_bytes())?;
     Ok(format!("{theirs}:{}", text(&dir)))
@@ -56,7 +57,9 @@ fn without(list: &str, dir: &Path) -> String {
 /// The script that PHP puts before every other one by itself: ours takes its place, and runs it.
 fn prepended(scan_dir: &str) -> Option<String> {
     let mut php = Command::new(programs::find("php")?);
-    php.args(["-r", "echo ini_get('auto_prepend_file');"]).stdin(Stdio::null()).stderr(Stdio::null());
+    php.args(["-r", "echo ini_get('auto_prepend_file');"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     match scan_dir {
         "" => php.env_remove(SCAN_DIR),
         list => php.env(SCAN_DIR, list),
@@ -94,7 +97,10 @@ mod tests {
         let added = prepare(dir.path(), None, "").unwrap();
         assert_eq!(added, format!(":{own_dir}"));
         assert_eq!(prepare(dir.path(), None, &added).unwrap(), added);
-        assert_eq!(prepare(dir.path(), None, "/etc/php.d:").unwrap(), format!("/etc/php.d::{own_dir}"));
+        assert_eq!(
+            prepare(dir.path(), None, "/etc/php.d:").unwrap(),
+            format!("/etc/php.d::{own_dir}")
+        );
         assert_eq!(own(&added), Some(dir.path().join("php")));
         let ini = std::fs::read_to_string(dir.path().join("php/courtesy.ini")).unwrap();
         assert_eq!(ini, format!("auto_prepend_file='{own_dir}/courtesy.php'\n"));
@@ -109,7 +115,8 @@ mod tests {
         let (theirs, first) = (dir.path().join("theirs"), dir.path().join("first's.php"));
         std::fs::create_dir(&theirs).unwrap();
         std::fs::write(&first, "<?php $first = 'first';\n").unwrap();
-        std::fs::write(theirs.join("a.ini"), format!("auto_prepend_file={}\n", ini_quoted(&first))).unwrap();
+        std::fs::write(theirs.join("a.ini"), format!("auto_prepend_file={}\n", ini_quoted(&first)))
+            .unwrap();
         let scan_dir = prepare(dir.path(), None, &text(&theirs)).unwrap();
         let script = dir.path().join("script.php");
         std::fs::write(

@@ -8,15 +8,17 @@ use super::{Way, text, variables};
 /// For `eval "$(…)"` in bash, zsh and every other shell like sh. The semicolons save those who
 /// forget the quotes.
 pub fn posix(way: &Way) -> String {
-    let line =
-        |variable: &super::Variable| format!("export {}={};\n", variable.name, posix_quoted(&variable.value));
+    let line = |variable: &super::Variable| {
+        format!("export {}={};\n", variable.name, posix_quoted(&variable.value))
+    };
     variables(way).iter().map(line).collect()
 }
 
 /// For `courtesy env --shell fish | source`.
 pub fn fish(way: &Way) -> String {
-    let line =
-        |variable: &super::Variable| format!("set -gx {} {};\n", variable.name, fish_quoted(&variable.value));
+    let line = |variable: &super::Variable| {
+        format!("set -gx {} {};\n", variable.name, fish_quoted(&variable.value))
+    };
     variables(way).iter().map(line).collect()
 }
 
@@ -37,7 +39,10 @@ pub fn docker(way: &Way) -> String {
         words.push(format!("--volume {}", posix_quoted(&volume)));
     }
     for variable in variables(way) {
-        words.push(format!("--env {}", posix_quoted(&format!("{}={}", variable.name, variable.value))));
+        words.push(format!(
+            "--env {}",
+            posix_quoted(&format!("{}={}", variable.name, variable.value))
+        ));
     }
     words.join(" ") + "\n"
 }
@@ -45,7 +50,9 @@ pub fn docker(way: &Way) -> String {
 /// For files of variables: compose, systemd, dotenv libraries and shells read them, each with rules of its
 /// own. `docker run --env-file` is no such reader: it takes quotes for part of the value.
 pub fn dotenv(way: &Way) -> String {
-    let line = |variable: &super::Variable| format!("{}={}\n", variable.name, dotenv_quoted(&variable.value));
+    let line = |variable: &super::Variable| {
+        format!("{}={}\n", variable.name, dotenv_quoted(&variable.value))
+    };
     variables(way).iter().map(line).collect()
 }
 
@@ -125,10 +132,14 @@ mod tests {
     fn a_container_shares_the_loopback_only_where_the_proxy_is_there() {
         let arguments = docker(&way("127.0.0.1:3128"));
         assert!(
-            arguments.starts_with("--network host --volume '/state/clients:/state/clients:ro' --env '"),
+            arguments
+                .starts_with("--network host --volume '/state/clients:/state/clients:ro' --env '"),
             "{arguments}"
         );
-        assert!(arguments.contains(" --env 'SSL_CERT_FILE=/state/clients/bundle.pem' "), "{arguments}");
+        assert!(
+            arguments.contains(" --env 'SSL_CERT_FILE=/state/clients/bundle.pem' "),
+            "{arguments}"
+        );
         assert!(!docker(&way("192.0.2.7:3128")).contains("--network"));
     }
 }

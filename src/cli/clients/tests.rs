@@ -30,7 +30,9 @@ fn a_listener_on_all_addresses_is_reached_on_loopback() {
         ("[::]:3128", "http://[::1]:3128"),
         ("192.0.2.7:80", "http://192.0.2.7:80"),
     ] {
-        for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        for name in
+            ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+        {
             assert_eq!(value_of(&way(listener), name).as_deref(), Some(url), "{name}");
         }
     }
@@ -69,7 +71,8 @@ fn what_replaces_gets_the_bundle_and_what_adds_gets_our_authority() {
 #[test]
 fn without_interception_no_trust_is_changed() {
     let way = Way { trust: None, ..way("127.0.0.1:3128") };
-    let trusting = variables(&way).into_iter().filter(|variable| variable.value.contains("/state/"));
+    let trusting =
+        variables(&way).into_iter().filter(|variable| variable.value.contains("/state/"));
     // Where PHP finds the proxy, and no more.
     assert_eq!(trusting.map(|variable| variable.name).collect::<Vec<_>>(), ["PHP_INI_SCAN_DIR"]);
     assert_eq!(value_of(&way, "SSL_CERT_FILE"), None);

@@ -52,7 +52,9 @@ fn system_authorities(inherited: &Inherited, own: &Path) -> String {
         _ => rustls_native_certs::load_native_certs(),
     };
     if found.certs.is_empty() {
-        warn!("no certificate authorities of the system were found: the bundle for clients has ours only");
+        warn!(
+            "no certificate authorities of the system were found: the bundle for clients has ours only"
+        );
     }
     found.certs.iter().map(|certificate| pem(certificate)).collect()
 }

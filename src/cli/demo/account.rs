@@ -62,7 +62,13 @@ impl<W: Write> Account<W> {
 
     /// Something that was expected, and whether it is so. `result` stands at the right; `details`
     /// below it.
-    pub fn check(&mut self, holds: bool, what: &str, result: &str, details: &[String]) -> io::Result<()> {
+    pub fn check(
+        &mut self,
+        holds: bool,
+        what: &str,
+        result: &str,
+        details: &[String],
+    ) -> io::Result<()> {
         self.expected += 1;
         self.kept += u32::from(holds);
         let paint = match self.form {

@@ -51,9 +51,9 @@ pub fn outage(stage: &mut Stage<impl Write>) -> io::Result<()> {
     for day in 0..=BACK {
         match day {
             1 => kept.answers("/robots.txt", Reply::unavailable()),
-            BACK => {
-                [&kept, &never].into_iter().for_each(|site| site.answers("/robots.txt", Reply::rules(RULES)))
-            }
+            BACK => [&kept, &never]
+                .into_iter()
+                .for_each(|site| site.answers("/robots.txt", Reply::rules(RULES))),
             _ => {}
         }
         // Nobody asked the other one before its outage began.

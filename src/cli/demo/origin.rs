@@ -46,8 +46,9 @@ impl Reply {
     fn octets(&self) -> Vec<u8> {
         let Self { status, fields, body, .. } = self;
         let length = body.len();
-        let head =
-            format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
         [head.as_bytes(), body].concat()
     }
 }

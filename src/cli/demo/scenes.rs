@@ -54,9 +54,10 @@ pub fn rules(stage: &mut Stage<impl Write>) -> io::Result<()> {
 }
 
 pub fn missing(stage: &mut Stage<impl Write>) -> io::Result<()> {
-    stage
-        .account
-        .scene("No robots.txt", "404 says that there are no rules: all is allowed (RFC 9309 §2.3.1.3).")?;
+    stage.account.scene(
+        "No robots.txt",
+        "404 says that there are no rules: all is allowed (RFC 9309 §2.3.1.3).",
+    )?;
     let open = stage.site("open.example", Reply::new("404 Not Found", "no such file\n"))?;
     stage.visit(&open, "/anything", Forwarded).map(drop)
 }
@@ -70,7 +71,12 @@ pub fn down(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let down = stage.site("down.example", Reply::unavailable().with("Retry-After", "120"))?;
     let answer = stage.visit(&down, "/page", Denied(UNREACHABLE, None))?;
     let wait = answer.field("retry-after").unwrap_or("nothing").to_owned();
-    stage.account.check(wait == "120", "the 403 passes on the site's Retry-After", &format!("{wait} s"), &[])
+    stage.account.check(
+        wait == "120",
+        "the 403 passes on the site's Retry-After",
+        &format!("{wait} s"),
+        &[],
+    )
 }
 
 pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
@@ -79,17 +85,24 @@ pub fn slow(stage: &mut Stage<impl Write>) -> io::Result<()> {
         "A slow site, and twenty crawlers at once",
         "All of them wait for the same fetch of its robots.txt.",
     )?;
-    let robots = Reply::rules("User-agent: *\nDisallow: /private/\n").after(Duration::from_millis(700));
+    let robots =
+        Reply::rules("User-agent: *\nDisallow: /private/\n").after(Duration::from_millis(700));
     let slow = stage.site("slow.example", robots)?;
     let proxy = stage.proxy;
     let visit = |number: usize| crawler::get(proxy, &slow.url(&format!("/page/{number}")), CRAWLER);
     let served = std::thread::scope(|scope| {
-        let visits: Vec<_> = (0..CRAWLERS).map(|number| scope.spawn(move || visit(number))).collect();
+        let visits: Vec<_> =
+            (0..CRAWLERS).map(|number| scope.spawn(move || visit(number))).collect();
         let answers = visits.into_iter().filter_map(|visit| visit.join().ok()?.ok());
         answers.filter(|answer| answer.status == 200).count()
     });
     let fetches = slow.asked("/robots.txt");
-    stage.account.check(served == CRAWLERS, "pages for", &format!("{served} of {CRAWLERS} crawlers"), &[])?;
+    stage.account.check(
+        served == CRAWLERS,
+        "pages for",
+        &format!("{served} of {CRAWLERS} crawlers"),
+        &[],
+    )?;
     stage.account.check(fetches == 1, "robots.txt was asked for", &times(fetches), &[])
 }
 
@@ -100,12 +113,16 @@ pub fn moved(stage: &mut Stage<impl Write>) -> io::Result<()> {
          asked (§2.3.1.2), and of no other.",
     )?;
     let new = stage.site("new.example", Reply::new("404 Not Found", ""))?;
-    let old = stage.site("old.example", Reply::redirect("301 Moved Permanently", &new.url("/moved.txt")))?;
+    let old = stage
+        .site("old.example", Reply::redirect("301 Moved Permanently", &new.url("/moved.txt")))?;
     new.answers("/moved.txt", Reply::redirect("302 Found", &new.url("/rules.txt")));
     new.answers("/rules.txt", Reply::rules("User-agent: *\nDisallow: /archive/\n"));
-    stage.account.show(&["old.example/robots.txt → new.example/moved.txt → new.example/rules.txt".into()])?;
+    stage
+        .account
+        .show(&["old.example/robots.txt → new.example/moved.txt → new.example/rules.txt".into()])?;
     let denied = stage.visit(&old, "/archive/1", Denied(BY_RULE, Some(2)))?;
-    let record = denied.field("courtesy-record").and_then(|id| stage.record(id)).unwrap_or_default();
+    let record =
+        denied.field("courtesy-record").and_then(|id| stage.record(id)).unwrap_or_default();
     let reached = record["robots"]["url_reached"].as_str().unwrap_or("nowhere").to_owned();
     let holds = reached == new.url("/rules.txt");
     let reached = stage.named(&reached);
@@ -133,7 +150,8 @@ pub fn page(stage: &mut Stage<impl Write>) -> io::Result<()> {
         "A page where robots.txt should be",
         "Nothing in it is a rule, so nothing is disallowed; what is understood counts (§2.3.1.5).",
     )?;
-    let html = Reply::new("200 OK", "<!doctype html>\n<title>Welcome</title>\n<p>Disallow nothing.</p>\n");
+    let html =
+        Reply::new("200 OK", "<!doctype html>\n<title>Welcome</title>\n<p>Disallow nothing.</p>\n");
     let page = stage.site("page.example", html.with("Content-Type", "text/html"))?;
     stage.visit(&page, "/", Forwarded).map(drop)
 }
@@ -148,7 +166,12 @@ pub fn recovery(stage: &mut Stage<impl Write>) -> io::Result<()> {
     stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
     stage.visit(&back, "/page", Denied(UNREACHABLE, None))?;
     let fetches = back.asked("/robots.txt");
-    stage.account.check(fetches == 1, "two requests, but robots.txt was asked for", &times(fetches), &[])?;
+    stage.account.check(
+        fetches == 1,
+        "two requests, but robots.txt was asked for",
+        &times(fetches),
+        &[],
+    )?;
     stage.account.say("30 seconds later the site is up again.")?;
     back.answers("/robots.txt", Reply::rules("User-agent: *\nDisallow: /private/\n"));
     stage.later(Duration::from_secs(30));

@@ -13,11 +13,11 @@ use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
 use crate::audit::How;
+use crate::audit::read::{Log, Piece, Scan};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::TemporaryDir;
-use crate::clock::{Clock, ManualClock, SystemClock};
 use crate::config::{Roots, Settings};
-use crate::review::{Log, Piece, Scan};
+use crate::runtime::clock::{Clock, ManualClock, SystemClock};
 use crate::server::{Listeners, Server, assemble};
 
 /// The crawler of the demo, where it matters which.
@@ -113,7 +113,12 @@ impl<W: Write> Stage<W> {
             details.push(format!("expected: {expect:?}"));
         }
         let result = format!("{} {}", answer.status, if reached { "forwarded" } else { "denied" });
-        self.account.check(holds, &format!("{who} asks {} for {path}", origin.name), &result, &details)?;
+        self.account.check(
+            holds,
+            &format!("{who} asks {} for {path}", origin.name),
+            &result,
+            &details,
+        )?;
         Ok(answer)
     }
 
@@ -157,9 +162,13 @@ impl Expect {
         match self {
             Self::Forwarded => answer.status == 200 && reached,
             Self::Denied(reason, line) => {
-                let same =
-                    |value: &Value| value["reason"] == reason && value["rule"]["line"].as_u64() == line;
-                answer.status == 403 && !reached && same(&answer.problem()) && record.is_some_and(same)
+                let same = |value: &Value| {
+                    value["reason"] == reason && value["rule"]["line"].as_u64() == line
+                };
+                answer.status == 403
+                    && !reached
+                    && same(&answer.problem())
+                    && record.is_some_and(same)
             }
         }
     }
@@ -170,7 +179,8 @@ fn audit_line(record: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or("none").to_owned();
     let digest: String = word(&record["robots"]["sha256"]).chars().take(12).collect();
     let version = if digest == "none" { String::new() } else { format!(" · sha256 {digest}…") };
-    let line = record["rule"]["line"].as_u64().map(|line| format!(" · line {line}")).unwrap_or_default();
+    let line =
+        record["rule"]["line"].as_u64().map(|line| format!(" · line {line}")).unwrap_or_default();
     let (reason, seq) = (word(&record["reason"]), &record["seq"]);
     format!("audit record {seq}: {} · {reason}{line}{version}", word(&record["event"]))
 }

@@ -17,14 +17,18 @@ use super::finding::Finding;
 use super::site::DISALLOWED;
 use super::trial::Trial;
 use crate::config::Settings;
-use crate::origin::Scheme;
+use crate::types::origin::Scheme;
 
 /// A Java program is compiled first, a browser unpacks itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One finding for each client that could be there, and whose name begins with one of `names`, if
 /// there are any.
-pub fn try_all(trial: &Trial, settings: &Settings, names: &[String]) -> Result<Vec<Finding>, Failure> {
+pub fn try_all(
+    trial: &Trial,
+    settings: &Settings,
+    names: &[String],
+) -> Result<Vec<Finding>, Failure> {
     for (name, program) in FILES {
         std::fs::write(trial.scratch.0.join(name), program)?;
     }
@@ -33,9 +37,11 @@ pub fn try_all(trial: &Trial, settings: &Settings, names: &[String]) -> Result<V
     let way = clients::way(trial.proxy.address, no_proxy, settings)?;
     let variables = clients::variables(&way);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let wanted =
-        |client: &&Client| names.is_empty() || names.iter().any(|name| client.name.starts_with(name));
-    let attempt = |client| runtime.block_on(Attempt { client, trial, variables: &variables }.finding());
+    let wanted = |client: &&Client| {
+        names.is_empty() || names.iter().any(|name| client.name.starts_with(name))
+    };
+    let attempt =
+        |client| runtime.block_on(Attempt { client, trial, variables: &variables }.finding());
     Ok(CLIENTS.iter().filter(wanted).map(attempt).collect())
 }
 
@@ -48,7 +54,9 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     async fn finding(&self) -> Finding {
         let name = self.client.name;
-        let Some(program) = self.program().await else { return Finding::untried(name, "not installed") };
+        let Some(program) = self.program().await else {
+            return Finding::untried(name, "not installed");
+        };
         for scheme in &self.trial.schemes {
             if let Some(finding) = self.trouble(&program, *scheme).await {
                 return finding;
@@ -56,7 +64,10 @@ impl Attempt<'_> {
         }
         let schemes: Vec<_> = self.trial.schemes.iter().map(|scheme| scheme.as_str()).collect();
         let schemes = schemes.join(" and ");
-        Finding::well(name, format!("goes through the proxy by {schemes}, and is denied what is disallowed"))
+        Finding::well(
+            name,
+            format!("goes through the proxy by {schemes}, and is denied what is disallowed"),
+        )
     }
 
     /// The program, if it is there with all that it needs.
@@ -85,7 +96,8 @@ impl Attempt<'_> {
     fn did_not_come(&self, scheme: Scheme, path: &str, outcome: Result<Output, String>) -> Finding {
         let Client { remedy, trust, .. } = *self.client;
         if self.trial.site.visit(path).is_some() {
-            return self.fault("goes around the proxy: it does not follow the variables".into(), remedy);
+            return self
+                .fault("goes around the proxy: it does not follow the variables".into(), remedy);
         }
         let said = match outcome {
             Ok(output) => reason(&output.stderr),
@@ -104,11 +116,16 @@ impl Attempt<'_> {
 
     async fn fetch(&self, program: &Path, url: &str) -> Result<Output, String> {
         let scratch = self.trial.scratch.0.to_string_lossy();
-        let arguments = self.client.arguments.iter().map(|argument| argument.replace(SCRATCH, &scratch));
+        let arguments =
+            self.client.arguments.iter().map(|argument| argument.replace(SCRATCH, &scratch));
         self.run(program, arguments.chain([url.to_owned()])).await
     }
 
-    async fn run(&self, program: &Path, arguments: impl Iterator<Item = String>) -> Result<Output, String> {
+    async fn run(
+        &self,
+        program: &Path,
+        arguments: impl Iterator<Item = String>,
+    ) -> Result<Output, String> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
@@ -124,7 +141,8 @@ impl Attempt<'_> {
 fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-    let number = |line: &str| Some(line.split("net_error ").nth(1)?.split_whitespace().next()?.to_owned());
+    let number =
+        |line: &str| Some(line.split("net_error ").nth(1)?.split_whitespace().next()?.to_owned());
     if let Some(number) = lines().filter(|line| is_log(line)).find_map(number) {
         return format!("network error {number}");
     }
@@ -156,6 +174,9 @@ mod tests {
         let first = log.lines().next().unwrap();
         assert_eq!(reason(first.as_bytes()), "it gives no reason");
         assert_eq!(reason(format!("{first}\ncurl: (60) SSL\n\n").as_bytes()), "curl: (60) SSL");
-        assert_eq!((reason(b""), reason(b"[warn] no")), ("it gives no reason".into(), "[warn] no".into()));
+        assert_eq!(
+            (reason(b""), reason(b"[warn] no")),
+            ("it gives no reason".into(), "[warn] no".into())
+        );
     }
 }

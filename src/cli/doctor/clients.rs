@@ -37,7 +37,8 @@ public class Fetch {
 ];
 
 const URLLIB: &str = "import sys, urllib.request as r; r.urlopen(sys.argv[1]).read()";
-const URLLIB3: &str = "import sys, urllib3; urllib3.PoolManager().request('GET', sys.argv[1], retries=False)";
+const URLLIB3: &str =
+    "import sys, urllib3; urllib3.PoolManager().request('GET', sys.argv[1], retries=False)";
 const REQUESTS: &str = "import sys, requests; requests.get(sys.argv[1]).raise_for_status()";
 const HTTPX: &str = "import sys, httpx; httpx.get(sys.argv[1]).raise_for_status()";
 const AIOHTTP: &str = "\
@@ -47,10 +48,10 @@ async def main():
         async with session.get(sys.argv[1]) as answer:
             await answer.read()
 asyncio.run(main())";
-const PYCURL: &str =
-    "import pycurl, sys; c = pycurl.Curl(); c.setopt(c.URL, sys.argv[1]); c.setopt(c.NOBODY, 1); c.perform()";
+const PYCURL: &str = "import pycurl, sys; c = pycurl.Curl(); c.setopt(c.URL, sys.argv[1]); c.setopt(c.NOBODY, 1); c.perform()";
 const NODE: &str = "fetch(process.argv[1]).then(r => { if (!r.ok) throw r.status })";
-const LWP: &str = "my $r = LWP::UserAgent->new->get($ARGV[0]); die $r->status_line unless $r->is_success";
+const LWP: &str =
+    "my $r = LWP::UserAgent->new->get($ARGV[0]); die $r->status_line unless $r->is_success";
 const MOJO: &str = "Mojo::UserAgent->new->get($ARGV[0])->result";
 const PHP_CURL: &str =
     "$c = curl_init($argv[1]); if (!curl_exec($c)) { fwrite(STDERR, curl_error($c)); exit(1); }";
@@ -168,7 +169,13 @@ pub const CLIENTS: [Client; 19] = [
     Client {
         name: "aria2",
         programs: &["aria2c"],
-        arguments: &["-q", "--max-tries=1", "--dir=SCRATCH", "--out=aria2", "--allow-overwrite=true"],
+        arguments: &[
+            "-q",
+            "--max-tries=1",
+            "--dir=SCRATCH",
+            "--out=aria2",
+            "--allow-overwrite=true",
+        ],
         probe: &["--version"],
         is_known: true,
         remedy: "look for proxy lines in aria2.conf",

@@ -30,11 +30,19 @@ impl Finding {
         Self { subject: subject.into(), state: State::Well, detail: detail.into(), remedy: None }
     }
 
-    pub fn bad(subject: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn bad(
+        subject: impl Into<String>,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { state: State::Bad, remedy: Some(remedy.into()), ..Self::well(subject, detail) }
     }
 
-    pub fn known(subject: impl Into<String>, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn known(
+        subject: impl Into<String>,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { state: State::Known, ..Self::bad(subject, detail, remedy) }
     }
 
@@ -69,6 +77,9 @@ mod tests {
         let bad = Finding::bad("curl", "goes around\nthe proxy", "set http_proxy");
         assert_eq!(bad.to_string(), "✗ curl: goes around\n    the proxy\n    → set http_proxy\n");
         assert_eq!(Finding::well("curl", "it does").to_string(), "✓ curl: it does\n");
-        assert_eq!(Finding::untried("java", "not installed").to_string(), "– java: not installed\n");
+        assert_eq!(
+            Finding::untried("java", "not installed").to_string(),
+            "– java: not installed\n"
+        );
     }
 }

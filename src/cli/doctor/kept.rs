@@ -8,10 +8,10 @@ use rustix::fs::{Access, access, statvfs};
 use super::super::audit::head;
 use super::super::store::size;
 use super::finding::Finding;
+use crate::audit::read::Log;
 use crate::audit::{is_written, read_head};
 use crate::config::Settings;
 use crate::limits::DISK_FREE_NOTICE_OCTETS;
-use crate::review::Log;
 use crate::store::disk::{Offline, OpenError, Stats};
 
 /// Whether the log can be written, and goes as far as was noted.
@@ -29,7 +29,9 @@ pub fn records(settings: &Settings) -> Finding {
     let noted = read_head(&dir);
     let last = match head::last(Log::Dir(dir.clone())) {
         Ok(last) => last.map_or(0, |(head, _)| head.seq),
-        Err(error) => return Finding::bad(subject, format!("{:#}", anyhow::Error::from(error)), VERIFY),
+        Err(error) => {
+            return Finding::bad(subject, format!("{:#}", anyhow::Error::from(error)), VERIFY);
+        }
     };
     let ends = format!("{shown}, up to line {last}");
     match noted {
@@ -42,7 +44,9 @@ pub fn records(settings: &Settings) -> Finding {
             let now = if is_written { ", being written" } else { "" };
             with_room(subject, format!("{ends}{now}"), &dir)
         }
-        Err(error) => Finding::bad(subject, format!("{ends}; head.json cannot be used: {error}"), VERIFY),
+        Err(error) => {
+            Finding::bad(subject, format!("{ends}; head.json cannot be used: {error}"), VERIFY)
+        }
     }
 }
 
@@ -78,7 +82,8 @@ fn with_room(subject: &str, said: String, dir: &Path) -> Finding {
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let said = format!("{said}; {} free", size(free));
     if free < DISK_FREE_NOTICE_OCTETS {
-        let remedy = "make room: denials go on without records when the disk is full (audit.on_failure)";
+        let remedy =
+            "make room: denials go on without records when the disk is full (audit.on_failure)";
         Finding::bad(subject, said, remedy)
     } else {
         Finding::well(subject, said)

@@ -10,10 +10,10 @@ use super::super::http;
 use super::finding::Finding;
 use crate::ca::{Authority, print_date};
 use crate::clients::Users;
-use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::limits::CA_EXPIRY_NOTICE_DAYS;
 use crate::proxy::OWN_NAME;
+use crate::runtime::clock::{Clock, SystemClock};
 
 /// Proxy Authentication Required (RFC 9110 §15.5.8).
 const ASKS_FOR_CREDENTIALS: u16 = 407;
@@ -65,9 +65,11 @@ fn occupied(subject: String, address: SocketAddr) -> Finding {
             Finding::well(subject, said)
         }
         Ok(Some(answer)) if answer.is_ours() => Finding::well(subject, "a courtesy answers there"),
-        Ok(Some(answer)) => {
-            Finding::bad(subject, format!("something else answers there: {}", answer.status_line()), remedy)
-        }
+        Ok(Some(answer)) => Finding::bad(
+            subject,
+            format!("something else answers there: {}", answer.status_line()),
+            remedy,
+        ),
         Ok(None) => Finding::bad(subject, "what answers there does not speak HTTP", remedy),
         Err(error) => Finding::bad(subject, format!("in use, and nobody answers: {error}"), remedy),
     }
@@ -81,7 +83,9 @@ pub fn users(settings: &Settings) -> Option<Finding> {
             let said = format!("{}: there is none, so nobody can use the proxy", file.display());
             Finding::bad("users", said, "courtesy users add NAME")
         }
-        Ok(users) => Finding::well("users", format!("{}: {} may use the proxy", file.display(), users.len())),
+        Ok(users) => {
+            Finding::well("users", format!("{}: {} may use the proxy", file.display(), users.len()))
+        }
         Err(error) => Finding::bad("users", error.to_string(), "see courtesy users --help"),
     })
 }
@@ -108,7 +112,8 @@ pub fn authority(settings: &Settings) -> Finding {
     let authority = match Authority::open(&source, now) {
         Ok(authority) => authority,
         Err(error) => {
-            let remedy = "until it can be used, HTTPS cannot be intercepted; see courtesy ca --help";
+            let remedy =
+                "until it can be used, HTTPS cannot be intercepted; see courtesy ca --help";
             return Finding::bad(subject, error.to_string(), remedy);
         }
     };
@@ -116,9 +121,11 @@ pub fn authority(settings: &Settings) -> Finding {
     let (name, date) = (certificate.subject(), print_date(certificate.not_after()));
     let said = format!("{}: {name}, until {date}", authority.file().display());
     match certificate.days_left(now) {
-        0..CA_EXPIRY_NOTICE_DAYS => {
-            Finding::bad(subject, said, "courtesy ca rotate makes another; clients trust both for a while")
-        }
+        0..CA_EXPIRY_NOTICE_DAYS => Finding::bad(
+            subject,
+            said,
+            "courtesy ca rotate makes another; clients trust both for a while",
+        ),
         _ => Finding::well(subject, said),
     }
 }

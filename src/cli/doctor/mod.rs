@@ -95,7 +95,8 @@ impl Report {
 
     fn end(self) -> Result<Vec<Finding>, Failure> {
         if self.json {
-            let text = serde_json::to_string_pretty(&self.findings).expect("findings are plain values");
+            let text =
+                serde_json::to_string_pretty(&self.findings).expect("findings are plain values");
             output::print(text + "\n")?;
         }
         Ok(self.findings)

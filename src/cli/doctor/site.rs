@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::origin::Scheme;
+use crate::types::origin::Scheme;
 
 pub const DISALLOWED: &str = "/disallowed/";
 
@@ -36,7 +36,11 @@ impl Site {
     pub fn open(tls: Arc<ServerConfig>) -> io::Result<Self> {
         let [plain, secure] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
         let (plain, secure) = (plain?, secure?);
-        let site = Self { plain: plain.local_addr()?, secure: secure.local_addr()?, visits: Arc::default() };
+        let site = Self {
+            plain: plain.local_addr()?,
+            secure: secure.local_addr()?,
+            visits: Arc::default(),
+        };
         site.listen(plain, |site, stream| site.serve(stream))?;
         site.listen(secure, move |site, stream| {
             // A client that does not like the handshake has said so to its user.
@@ -86,8 +90,9 @@ impl Site {
         let head = BufReader::new((&mut stream).take(HEAD_OCTETS_MAX));
         let mut lines = head.lines().map_while(Result::ok);
         let request = lines.next().unwrap_or_default();
-        let is_via =
-            |field: &String| field.to_ascii_lowercase().starts_with("via:") && field.contains(PROXY_NAME);
+        let is_via = |field: &String| {
+            field.to_ascii_lowercase().starts_with("via:") && field.contains(PROXY_NAME)
+        };
         // To the end of the head, whatever is in it: what is left unread resets the connection.
         let fields: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
         let path = request.split(' ').nth(1).unwrap_or_default().to_owned();

@@ -17,10 +17,10 @@ use super::finding::Finding;
 use super::site::{DISALLOWED, PROXY_NAME, Site};
 use crate::audit;
 use crate::ca::{CaError, Leaves, Source};
-use crate::clock::{Clock, SystemClock};
 use crate::config::{Agents, Deny, Egress, Robots, Settings, Via};
-use crate::origin::{Host, Scheme};
 use crate::proxy::HttpsMode;
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::origin::{Host, Scheme};
 
 /// Who asks.
 const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
@@ -40,7 +40,8 @@ impl Trial {
         // The site's authority is one of our own making, too, and nobody else ever trusts it.
         let (tls, root) = site_tls(scratch.0.join("site"))?;
         let site = Site::open(tls)?;
-        let proxy = PrivateProxy::start(settings_for(settings, &site, root), &scratch.0.join("audit"))?;
+        let proxy =
+            PrivateProxy::start(settings_for(settings, &site, root), &scratch.0.join("audit"))?;
         let schemes = match settings.https().mode {
             HttpsMode::Intercept => vec![Scheme::Http, Scheme::Https],
             HttpsMode::Classify => vec![Scheme::Http],
@@ -50,7 +51,9 @@ impl Trial {
 
     /// What the proxy does with requests that are plain as far as to it.
     pub fn proxy(&self) -> Vec<Finding> {
-        [("HTTP", Scheme::Http), ("HTTPS to the site", Scheme::Https)].map(|it| self.asked(it.0, it.1)).into()
+        [("HTTP", Scheme::Http), ("HTTPS to the site", Scheme::Https)]
+            .map(|it| self.asked(it.0, it.1))
+            .into()
     }
 
     /// A page that is allowed is fetched, one that is not is denied, and the site never sees it.
@@ -116,7 +119,8 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     fn make() -> std::io::Result<Self> {
-        let dir = std::env::temp_dir().join(format!("courtesy-doctor-{}", audit::new_id(SystemClock.wall())));
+        let dir = std::env::temp_dir()
+            .join(format!("courtesy-doctor-{}", audit::new_id(SystemClock.wall())));
         DirBuilder::new().mode(0o700).create(&dir)?;
         Ok(Self(dir))
     }

@@ -99,10 +99,9 @@ impl Signals {
 
     async fn next(&mut self) -> Number {
         poll_fn(|context| {
-            let ready = self
-                .0
-                .iter_mut()
-                .find_map(|(number, signal)| signal.poll_recv(context).is_ready().then_some(*number));
+            let ready = self.0.iter_mut().find_map(|(number, signal)| {
+                signal.poll_recv(context).is_ready().then_some(*number)
+            });
             ready.map_or(Poll::Pending, Poll::Ready)
         })
         .await

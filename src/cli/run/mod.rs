@@ -24,9 +24,9 @@ use super::private::PrivateProxy;
 use super::resources::Resources;
 use crate::admin::panics;
 use crate::audit;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{LogLevel, Settings};
 use crate::limits::LEFT_BEHIND_MAX;
+use crate::runtime::clock::{Clock, SystemClock};
 use summary::{Form, Summary};
 
 #[derive(Args, Debug)]

@@ -10,7 +10,7 @@ use ulid::Ulid;
 
 use crate::audit::is_written;
 use crate::limits::{RUN_AGE_MIN, RUN_KEPT_FOR, RUNS_REMOVED_AT_ONCE};
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// What a run's directory is called while it is removed: one that was not removed to its end is found
 /// again by that.
@@ -19,10 +19,12 @@ const GOING: &str = ".going-";
 /// Removes runs in `runs` beside the one that begins, `own`: all but the last `keep` of them, its own
 /// counted; without a number, those older than thirty days. One that is still going stays, and so
 /// does what is no run. What cannot be removed is a warning.
-pub fn remove(runs: &Path, own: &str, keep: Option<usize>, now: Moment) {
+pub fn remove(runs: &Path, own: &str, keep: Option<usize>, now: Timestamp) {
     let names = match names(runs) {
         Ok(names) => names,
-        Err(error) => return warn!(file = %runs.display(), "old runs cannot be looked for: {error}"),
+        Err(error) => {
+            return warn!(file = %runs.display(), "old runs cannot be looked for: {error}");
+        }
     };
     let wanted = unwanted(names, own, keep, now);
     for name in wanted.iter().take(RUNS_REMOVED_AT_ONCE) {
@@ -46,11 +48,13 @@ fn names(runs: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Which of these are to go, oldest first: the identifiers sort by time.
-fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Moment) -> Vec<String> {
-    let (going, mut runs): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(GOING));
+fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Timestamp) -> Vec<String> {
+    let (going, mut runs): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name.starts_with(GOING));
     runs.retain(|name| name != own && begun(name).is_some());
     runs.sort_unstable();
-    let is_older = |name: &str, than: Duration| begun(name).is_some_and(|begun| now.since(begun) > than);
+    let is_older =
+        |name: &str, than: Duration| begun(name).is_some_and(|begun| now.since(begun) > than);
     let kept = keep.map_or(0, |keep| keep.saturating_sub(1).min(runs.len()));
     runs.truncate(runs.len() - kept);
     let age = if keep.is_some() { RUN_AGE_MIN } else { RUN_KEPT_FOR };
@@ -59,10 +63,10 @@ fn unwanted(names: Vec<String>, own: &str, keep: Option<usize>, now: Moment) -> 
 }
 
 /// When a run began, by its identifier; `None` of what is none.
-fn begun(name: &str) -> Option<Moment> {
+fn begun(name: &str) -> Option<Timestamp> {
     let id = Ulid::from_string(name).ok().filter(|id| id.to_string() == name)?;
     let since_epoch = id.datetime().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Moment::from_millis(u64::try_from(since_epoch.as_millis()).ok()?))
+    Some(Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).ok()?))
 }
 
 /// Renamed first: nothing that reads runs finds half of one.
@@ -87,19 +91,22 @@ mod tests {
     const NOW: u64 = 1_800_000_000_000;
 
     fn id(days_ago: u64) -> String {
-        new_id(Moment::from_millis(NOW - days_ago * 24 * 3600 * 1000))
+        new_id(Timestamp::from_millis(NOW - days_ago * 24 * 3600 * 1000))
     }
 
     #[test]
     fn without_a_number_what_is_older_than_thirty_days_goes() {
         let (own, old, young) = (id(0), id(31), id(29));
         let names = vec![own.clone(), young, old.clone(), "notes".into(), format!("{GOING}x")];
-        assert_eq!(unwanted(names, &own, None, Moment::from_millis(NOW)), [format!("{GOING}x"), old]);
+        assert_eq!(
+            unwanted(names, &own, None, Timestamp::from_millis(NOW)),
+            [format!("{GOING}x"), old]
+        );
     }
 
     #[test]
     fn with_a_number_the_last_ones_stay_and_none_that_has_just_begun_goes() {
-        let (own, now) = (id(0), Moment::from_millis(NOW));
+        let (own, now) = (id(0), Timestamp::from_millis(NOW));
         let ids = [id(400), id(3), id(2), id(1), id(0), own.clone()];
         let of = |keep| unwanted(ids.to_vec(), &own, Some(keep), now);
         assert_eq!(of(3), ids[..3]);

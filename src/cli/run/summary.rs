@@ -58,7 +58,9 @@ impl Summary {
         }
         match counts.copies {
             0 => {}
-            copies => parts.push(format!("{copies} robots.txt answered from the copy that decides")),
+            copies => {
+                parts.push(format!("{copies} robots.txt answered from the copy that decides"))
+            }
         }
         match counts.failed {
             0 => {}
@@ -74,7 +76,10 @@ impl Summary {
         }
         if audit.lost > 0 {
             let count = plural(audit.lost, "record");
-            text.push_str(&format!("          {count} could not be written to {}\n", records.display()));
+            text.push_str(&format!(
+                "          {count} could not be written to {}\n",
+                records.display()
+            ));
         }
         for warning in self.warnings() {
             text.push_str(&format!("          warning: {warning}\n"));
@@ -101,8 +106,10 @@ impl Summary {
         }
         let OwnConnections { count, named } = &self.connections;
         if *count > 0 {
-            let each: Vec<_> = named.iter().map(|it| format!("{} to {}", it.program, it.address)).collect();
-            let perhaps = if self.no_proxy.hosts.is_empty() { "" } else { ", or is led by --no-proxy" };
+            let each: Vec<_> =
+                named.iter().map(|it| format!("{} to {}", it.program, it.address)).collect();
+            let perhaps =
+                if self.no_proxy.hosts.is_empty() { "" } else { ", or is led by --no-proxy" };
             let it = if *count == 1 { "it does" } else { "they do" };
             let had = plural(*count, "connection");
             warnings.push(format!(
@@ -128,7 +135,10 @@ impl Summary {
 
     fn reasons(&self) -> String {
         let denied = self.account.counts.denied.iter();
-        denied.map(|(reason, count)| format!("{count} {}", words(*reason))).collect::<Vec<_>>().join(", ")
+        denied
+            .map(|(reason, count)| format!("{count} {}", words(*reason)))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn json(&self) -> Value {
@@ -175,7 +185,8 @@ mod tests {
 
     fn summary(counts: Counts) -> Summary {
         let audit = Health { written: counts.denied_in_all(), ..Health::default() };
-        let account = Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
+        let account =
+            Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
         let no_proxy = NoProxy { proxy_loopback: true, ..NoProxy::default() };
         Summary {
             run: "1".into(),
@@ -204,7 +215,10 @@ mod tests {
              3 robots.txt unreachable) · 1 robots.txt answered from the copy that decides · 3 failed\n          \
              41 records; see them with: courtesy audit query --run 1 --state-dir /state\n"
         );
-        assert_eq!(summary.json()["reasons"], json!({ "disallow_rule": 38, "robots_unreachable": 3 }));
+        assert_eq!(
+            summary.json()["reasons"],
+            json!({ "disallow_rule": 38, "robots_unreachable": 3 })
+        );
         assert_eq!(summary.print(Form::None), "");
     }
 
@@ -227,12 +241,19 @@ mod tests {
         let expected = "warning: the command had 7 connections of its own (httrack to 93.184.216.34:443, httrack \
                         to [2001:db8::1]:80): they do not come by the proxy";
         assert!(text.contains(expected), "{text}");
-        assert!(summary.json()["warning"].as_str().unwrap().starts_with("the command had 7 connections"));
+        assert!(
+            summary.json()["warning"]
+                .as_str()
+                .unwrap()
+                .starts_with("the command had 7 connections")
+        );
         assert_eq!(summary.json()["own_connections"]["named"][1]["address"], "[2001:db8::1]:80");
         summary.account.counts = Counts::default();
         summary.connections.count = 1;
         assert!(
-            summary.text().contains("see courtesy doctor\n          the command had 1 connection of its own")
+            summary
+                .text()
+                .contains("see courtesy doctor\n          the command had 1 connection of its own")
         );
     }
 
@@ -242,10 +263,12 @@ mod tests {
         let mut summary = summary(one);
         summary.no_proxy = NoProxy { hosts: ".internal".into(), proxy_loopback: false };
         let last = summary.text().lines().last().unwrap().to_owned();
-        let expected =
-            "outside the proxy: loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here), .internal";
+        let expected = "outside the proxy: loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here), .internal";
         assert_eq!(last.trim_start(), expected);
         assert_eq!(summary.json()["proxy_loopback"], false);
-        assert_eq!(summary.json()["no_proxy"], "localhost,.localhost,127.0.0.1,127.0.0.0/8,.internal");
+        assert_eq!(
+            summary.json()["no_proxy"],
+            "localhost,.localhost,127.0.0.1,127.0.0.0/8,.internal"
+        );
     }
 }

@@ -25,7 +25,9 @@ pub fn ready_as_before(failure: &str) {
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[Reloading, now]),
-        Err(error) => warn!("the service manager is not told of this reload, for want of a time: {error}"),
+        Err(error) => {
+            warn!("the service manager is not told of this reload, for want of a time: {error}")
+        }
     }
 }
 

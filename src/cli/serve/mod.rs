@@ -21,8 +21,8 @@ use crate::admin::control::Socket;
 use crate::admin::{Admin, Listener, RunFile, panics, run_file};
 use crate::audit::How;
 use crate::ca::Leaves;
-use crate::clock::{Clock, SystemClock};
 use crate::config::{Loaded, Override, Refusal, Settings};
+use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{self, Listeners, Server, prepare, put_together};
 use reload::{Reloader, Why};
 use signals::{Asked, Signals};
@@ -86,7 +86,9 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let ca = reload::ca(&settings);
     if environment::is_set("SSL_CERT_FILE") {
         // Set to make clients trust us, it is also where the system's roots are then looked for.
-        warn!("SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file");
+        warn!(
+            "SSL_CERT_FILE is set: origins' certificates are verified against the roots in that file"
+        );
     }
     let started = clock.wall();
     let watch = Watch::over(reload::files(&settings, file, &ca));
@@ -109,8 +111,9 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     // From the first connection on, a signal drains.
     signals.serving();
     assembly.lifecycle.started(How::Serve);
-    let server = Server::start(listeners, &assembly)
-        .inspect_err(|error| assembly.lifecycle.stopped(&format!("it could not be served: {error}")))?;
+    let server = Server::start(listeners, &assembly).inspect_err(|error| {
+        assembly.lifecycle.stopped(&format!("it could not be served: {error}"))
+    })?;
     server::announce(&server);
     say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
     // The log has it from the start, if it is so.
@@ -118,9 +121,13 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let watchdog = runtime.spawn(manager::watchdog(server.pulse()));
     manager::ready();
     let (clock, assembly, waiting) = (&*clock, &assembly, Vec::new());
-    let reloader = Reloader { args, overrides, clock, assembly, server: &server, level, watch, waiting };
+    let reloader =
+        Reloader { args, overrides, clock, assembly, server: &server, level, watch, waiting };
     let name = runtime.block_on(obey(&mut signals, reloader));
-    info!("{name}: finishing the requests under way, at most {:?}", assembly.settings().limits.drain_timeout);
+    info!(
+        "{name}: finishing the requests under way, at most {:?}",
+        assembly.settings().limits.drain_timeout
+    );
     manager::stopping();
     watchdog.abort();
     admin.note_draining();
@@ -137,9 +144,8 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 /// Binds what was not handed over.
 fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Listener>), Failure> {
     let listeners = match sockets.proxy.is_empty() {
-        true => {
-            Listeners::bind(&settings.listen.proxy).map_err(|error| not_bound(error.source.kind(), error))?
-        }
+        true => Listeners::bind(&settings.listen.proxy)
+            .map_err(|error| not_bound(error.source.kind(), error))?,
         false => Listeners::handed_over(sockets.proxy)?,
     };
     let admin = match sockets.admin {
@@ -154,7 +160,8 @@ fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Li
 
 /// An address in use is not there; one that this user may not have is a matter of permission.
 fn not_bound(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Failure {
-    let exit = if kind == ErrorKind::PermissionDenied { Exit::Permission } else { Exit::Unavailable };
+    let exit =
+        if kind == ErrorKind::PermissionDenied { Exit::Permission } else { Exit::Unavailable };
     Failure { exit, error: error.into() }
 }
 

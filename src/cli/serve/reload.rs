@@ -13,8 +13,8 @@ use super::watch::Watch;
 use super::{ServeArgs, manager};
 use crate::audit::Who;
 use crate::ca::Source;
-use crate::clock::Clock;
 use crate::config::{Loaded, Override, Settings};
+use crate::runtime::clock::Clock;
 use crate::server::{Assembly, Server};
 
 /// Whoever reads them again.
@@ -99,8 +99,10 @@ fn refuse_empty(file: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let file = file.display();
-    Err(anyhow::anyhow!("{file} is empty; to have all settings at their defaults, write a comment into it"))
-        .or_exit(Exit::Configuration)
+    Err(anyhow::anyhow!(
+        "{file} is empty; to have all settings at their defaults, write a comment into it"
+    ))
+    .or_exit(Exit::Configuration)
 }
 
 /// What the settings are read again for.

@@ -45,10 +45,16 @@ impl Sockets {
     /// The addresses go in the place of those that are set: they are checked like any other, and no
     /// change of those in the file is a change.
     pub fn overrides(&self) -> Vec<Override> {
-        let address = |socket: &TcpListener| socket.local_addr().ok().as_ref().map(SocketAddr::to_string);
+        let address =
+            |socket: &TcpListener| socket.local_addr().ok().as_ref().map(SocketAddr::to_string);
         let proxy: Vec<_> = self.proxy.iter().filter_map(address).collect();
         let proxy = (!proxy.is_empty()).then_some(("listen.proxy", Change::SetList(proxy)));
-        let admin = self.admin.as_ref().and_then(address).map(|it| ("listen.admin", Change::Set(it)));
-        proxy.into_iter().chain(admin).map(|(key, change)| Override { key, change, flag: VARIABLE }).collect()
+        let admin =
+            self.admin.as_ref().and_then(address).map(|it| ("listen.admin", Change::Set(it)));
+        proxy
+            .into_iter()
+            .chain(admin)
+            .map(|(key, change)| Override { key, change, flag: VARIABLE })
+            .collect()
     }
 }

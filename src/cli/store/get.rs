@@ -11,9 +11,9 @@ use crate::cli::flags::StateFlags;
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
-use crate::clock::{Clock, SystemClock};
-use crate::moment::Moment;
-use crate::origin::Origin;
+use crate::runtime::clock::{Clock, SystemClock};
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -52,7 +52,7 @@ pub fn run(args: &GetArgs) -> Result<Exit, Failure> {
     Ok(Exit::No)
 }
 
-fn text(shown: &Shown, now: Moment, paint: Paint) -> String {
+fn text(shown: &Shown, now: Timestamp, paint: Paint) -> String {
     let mut lines = vec![paint.strong(&shown.origin)];
     lines.extend(shown.states.iter().flat_map(|state| of_state(state, now, paint)));
     lines.extend(shown.file.iter().flat_map(|file| of_file(file, now)));
@@ -64,7 +64,7 @@ fn text(shown: &Shown, now: Moment, paint: Paint) -> String {
     lines.join("\n") + "\n"
 }
 
-fn of_state(state: &State, now: Moment, paint: Paint) -> Vec<String> {
+fn of_state(state: &State, now: Timestamp, paint: Paint) -> Vec<String> {
     let word = match state.state.as_str() {
         "rules" => paint.good("rules"),
         "unavailable" => paint.good("no robots.txt"),
@@ -83,7 +83,7 @@ fn of_state(state: &State, now: Moment, paint: Paint) -> Vec<String> {
     block(&state.profile, told)
 }
 
-fn of_file(file: &File, now: Moment) -> Vec<String> {
+fn of_file(file: &File, now: Timestamp) -> Vec<String> {
     let lines = file.lines.map(|count| format!("{count} lines, ")).unwrap_or_default();
     let cut = if file.cut { ", the beginning of a longer one" } else { "" };
     let redirects = match file.redirects {
@@ -103,11 +103,11 @@ fn of_file(file: &File, now: Moment) -> Vec<String> {
     block("file", told)
 }
 
-fn of_failure(failed: &Attempt, now: Moment) -> Vec<String> {
+fn of_failure(failed: &Attempt, now: Timestamp) -> Vec<String> {
     block("last try", vec![failed.why.clone(), failed.url.clone(), when(&failed.at, now)])
 }
 
-fn of_agent(agent: &OfAgent, now: Moment, paint: Paint) -> Vec<String> {
+fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {
     let mut lines = vec![format!("as {}, for it alone", paint.strong(&agent.asked_as))];
     lines.extend(agent.states.iter().flat_map(|state| of_state(state, now, paint)));
     lines.extend(of_failure(&agent.answer, now));
@@ -121,7 +121,7 @@ fn block(name: &str, told: Vec<String>) -> Vec<String> {
 }
 
 /// To the second, and how far away it is.
-fn when(time: &str, now: Moment) -> String {
+fn when(time: &str, now: Timestamp) -> String {
     let date = time.split('.').next().unwrap_or(time);
     match parse_time(time) {
         Some(moment) if moment > now => format!("{date}Z, in {}", span(now.until(moment))),

@@ -14,8 +14,8 @@ use super::exit::{Exit, Failure};
 use super::flags::StateFlags;
 use super::output::print;
 use crate::admin::control::{ControlError, Question};
-use crate::origin::{Origin, Scheme, split_url};
 use crate::store::Report;
+use crate::types::origin::{Origin, Scheme, split_url};
 use holder::Holder;
 use shown::Shown;
 pub use shown::size;
@@ -88,9 +88,12 @@ pub fn run(args: StoreArgs) -> Result<Exit, Failure> {
 
 fn forget(args: &OriginArgs) -> Result<Exit, Failure> {
     let origin = args.origin.to_string();
-    let was_known = Holder::of(&args.config)?.one(&Question::StoreForget { origin: origin.clone() })?;
+    let was_known =
+        Holder::of(&args.config)?.one(&Question::StoreForget { origin: origin.clone() })?;
     if was_known == Some(true) {
-        print(format!("{origin} is forgotten; its robots.txt is fetched anew at the next request.\n"))?;
+        print(format!(
+            "{origin} is forgotten; its robots.txt is fetched anew at the next request.\n"
+        ))?;
         Ok(Exit::Done)
     } else {
         print(format!("Nothing was known of {origin}.\n"))?;
@@ -151,11 +154,20 @@ mod tests {
     #[test]
     fn an_origin_is_written_out() {
         assert_eq!(origin("https://Example.com").unwrap().to_string(), "https://example.com");
-        assert_eq!(origin("http://example.com:8080/").unwrap().to_string(), "http://example.com:8080");
+        assert_eq!(
+            origin("http://example.com:8080/").unwrap().to_string(),
+            "http://example.com:8080"
+        );
         for (text, complaint) in [
             ("example.com", "the scheme is missing: write https://example.com, or http://…"),
-            ("example.com:8443", "the scheme is missing: write https://example.com:8443, or http://…"),
-            ("https://example.com/a", "an origin ends after host and port: write https://example.com"),
+            (
+                "example.com:8443",
+                "the scheme is missing: write https://example.com:8443, or http://…",
+            ),
+            (
+                "https://example.com/a",
+                "an origin ends after host and port: write https://example.com",
+            ),
             ("a b", "the URL is not absolute: it must begin with http:// or https://"),
         ] {
             assert_eq!(origin(text).unwrap_err(), complaint, "{text}");

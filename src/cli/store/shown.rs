@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::audit::print_time;
 use crate::limits::{RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
 use crate::store::{self, Failed, Good, Kept, Report};
-use crate::text::{self, hex};
+use crate::types::sanitize::{self, hex};
 
 #[derive(Serialize)]
 pub struct Shown {
@@ -96,7 +96,7 @@ impl Shown {
 impl OfAgent {
     fn of(told: store::OfAgent) -> Self {
         Self {
-            asked_as: text::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_OCTETS_MAX),
+            asked_as: sanitize::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_OCTETS_MAX),
             states: told.states.into_iter().map(State::of).collect(),
             answer: Attempt::of(told.answer),
         }
@@ -140,14 +140,14 @@ impl Attempt {
             at: print_time(failed.at),
             url: printable_url(&failed.url),
             cause: failed.cause.word(),
-            why: text::text(failed.cause.to_string().as_bytes(), RECORD_TEXT_OCTETS_MAX),
+            why: sanitize::text(failed.cause.to_string().as_bytes(), RECORD_TEXT_OCTETS_MAX),
         }
     }
 }
 
 /// As records have it.
 fn printable_url(url: &str) -> String {
-    text::url(url.as_bytes(), RECORD_URL_OCTETS_MAX)
+    sanitize::url(url.as_bytes(), RECORD_URL_OCTETS_MAX)
 }
 
 /// Octets for people.

@@ -27,7 +27,9 @@ pub fn run(args: &StatsArgs) -> Result<Exit, Failure> {
     let stats: Option<Stats> = Holder::of(&args.config)?.one(&Question::StoreStats)?;
     let Some(stats) = stats else { return Ok(Exit::No) };
     match args.format {
-        Form::Json => print(serde_json::to_string_pretty(&stats).expect("words and numbers") + "\n")?,
+        Form::Json => {
+            print(serde_json::to_string_pretty(&stats).expect("words and numbers") + "\n")?
+        }
         Form::Text => {
             print(text(&stats))?;
             say_broken(stats.broken);
@@ -37,7 +39,8 @@ pub fn run(args: &StatsArgs) -> Result<Exit, Failure> {
 }
 
 fn text(stats: &Stats) -> String {
-    let states: Vec<_> = stats.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let states: Vec<_> =
+        stats.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
     let states = if states.is_empty() { "none".into() } else { states.join(" · ") };
     format!(
         "origins      {}\nstates       {states}\nfiles        {}, with captures\nkept         {}\n\

@@ -8,9 +8,9 @@ use http::StatusCode;
 use super::super::exit::{Exit, Failure};
 use super::super::output;
 use super::password;
-use crate::agent::Token;
 use crate::clients::{Change, Hash, User, check_name};
 use crate::config::Mode;
+use crate::types::agent::Token;
 
 #[derive(Args, Debug)]
 pub struct AddArgs {
@@ -64,10 +64,14 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 fn status(text: &str) -> Result<StatusCode, String> {
-    let status = text.parse().ok().filter(|status: &StatusCode| (400..600).contains(&status.as_u16()));
+    let status =
+        text.parse().ok().filter(|status: &StatusCode| (400..600).contains(&status.as_u16()));
     status.ok_or_else(|| "a refusal has a status from 400 to 599".into())
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number of at least 1".into())
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "write a whole number of at least 1".into())
 }

@@ -71,7 +71,9 @@ mod tests {
 
     #[test]
     fn a_password_is_the_first_line_without_its_end() {
-        for (input, expected) in [("a b\n", "a b"), ("a\r\nb\n", "a"), ("a", "a"), ("", ""), ("\nx", "")] {
+        for (input, expected) in
+            [("a b\n", "a b"), ("a\r\nb\n", "a"), ("a", "a"), ("", ""), ("\nx", "")]
+        {
             assert_eq!(line(input.as_bytes()).unwrap(), expected, "{input:?}");
         }
         let long = line("a".repeat(10_000).as_bytes()).unwrap();

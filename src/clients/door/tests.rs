@@ -69,7 +69,8 @@ fn strangers_are_turned_away_and_a_place_is_left_when_dropped() {
     assert_eq!(why(&door, "10.0.0.2"), Some(TurnedAway::Full(3)));
     drop(inside);
     assert_eq!((why(&door, "::1"), door.inside()), (None, 1));
-    let counted = ["not_allowed", "client_connections", "connections"].map(|word| count(&door, word));
+    let counted =
+        ["not_allowed", "client_connections", "connections"].map(|word| count(&door, word));
     assert_eq!(counted, [1, 1, 1]);
 }
 
@@ -93,7 +94,10 @@ async fn another_list_of_addresses_holds_for_those_who_are_inside() {
         (Clients { open: true, ..clients() }, Clients { allow: Vec::new(), ..clients() }),
         (
             with_users([user("ada", "secret")]),
-            Clients { allow: vec!["192.0.2.0/24".parse().unwrap()], ..with_users([user("ada", "secret")]) },
+            Clients {
+                allow: vec!["192.0.2.0/24".parse().unwrap()],
+                ..with_users([user("ada", "secret")])
+            },
         ),
     ] {
         let door = door(before);
@@ -152,7 +156,10 @@ async fn the_same_wrong_credentials_again_are_no_new_guess() {
         let said = door.authenticate(LOOPBACK, &basic("ada", "Secret")).await.unwrap_err();
         assert_eq!(said, TurnedAway::WrongCredentials);
     }
-    assert_eq!(door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap().name(), Some("ada"));
+    assert_eq!(
+        door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap().name(),
+        Some("ada")
+    );
 }
 
 #[tokio::test]
@@ -200,7 +207,8 @@ async fn many_guesses_at_once_cost_no_more_than_one_after_the_other() {
 async fn another_version_of_the_users_forgets_what_was_verified() {
     let (before, same) = (user("ada", "secret"), user("bob", "other"));
     let door = door(with_users([before, same.clone()]));
-    let [ada, bob] = [("ada", "secret"), ("bob", "other")].map(|(name, password)| basic(name, password));
+    let [ada, bob] =
+        [("ada", "secret"), ("bob", "other")].map(|(name, password)| basic(name, password));
     let inside = door.authenticate(LOOPBACK, &ada).await.unwrap();
     let other = door.authenticate(LOOPBACK, &bob).await.unwrap();
     assert_eq!(door.renew(&inside).unwrap().name(), Some("ada"));

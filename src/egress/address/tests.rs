@@ -66,12 +66,14 @@ fn v6(text: &str) -> u128 {
 }
 
 fn reason_v4(address: u32) -> Option<&'static str> {
-    let found = REFUSED_V4.iter().find(|(first, last, _)| (v4(first)..=v4(last)).contains(&address));
+    let found =
+        REFUSED_V4.iter().find(|(first, last, _)| (v4(first)..=v4(last)).contains(&address));
     found.map(|(_, _, reason)| *reason)
 }
 
 fn reason_v6(address: u128) -> Option<&'static str> {
-    let found = REFUSED_V6.iter().find(|(first, last, _)| (v6(first)..=v6(last)).contains(&address));
+    let found =
+        REFUSED_V6.iter().find(|(first, last, _)| (v6(first)..=v6(last)).contains(&address));
     found.map(|(_, _, reason)| *reason)
 }
 
@@ -99,13 +101,15 @@ fn assert_judged(policy: &AddressPolicy, ip: impl Into<IpAddr>, reason: Option<&
 fn refuse_by_default_each_block_from_its_first_address_to_its_last_and_no_further() {
     let policy = policy(&[], &[], &[]);
     for (first, last, _) in REFUSED_V4 {
-        let around = [v4(first).checked_sub(1), Some(v4(first)), Some(v4(last)), v4(last).checked_add(1)];
+        let around =
+            [v4(first).checked_sub(1), Some(v4(first)), Some(v4(last)), v4(last).checked_add(1)];
         for address in around.into_iter().flatten() {
             assert_judged(&policy, Ipv4Addr::from(address), reason_v4(address));
         }
     }
     for (first, last, _) in REFUSED_V6 {
-        let around = [v6(first).checked_sub(1), Some(v6(first)), Some(v6(last)), v6(last).checked_add(1)];
+        let around =
+            [v6(first).checked_sub(1), Some(v6(first)), Some(v6(last)), v6(last).checked_add(1)];
         for address in around.into_iter().flatten() {
             assert_judged(&policy, Ipv6Addr::from(address), reason_v6(address));
         }
@@ -130,9 +134,14 @@ fn refuse_by_default_what_tells_a_machine_its_secrets_and_not_what_is_global() {
         assert!(judge(&policy, parse(metadata)).is_err(), "{metadata}");
     }
     // In the registries, and globally reachable.
-    for global in
-        ["192.31.196.1", "192.52.193.1", "192.175.48.1", "2620:4f:8000::1", "8.8.8.8", "2606:4700::1111"]
-    {
+    for global in [
+        "192.31.196.1",
+        "192.52.193.1",
+        "192.175.48.1",
+        "2620:4f:8000::1",
+        "8.8.8.8",
+        "2606:4700::1111",
+    ] {
         assert_eq!(judge(&policy, parse(global)), Ok(()), "{global}");
     }
 }
@@ -165,7 +174,8 @@ fn algorithm_6_own_then_deny_then_allow_then_the_table() {
 fn c15_an_own_listener_is_refused_under_each_of_its_names() {
     let everything: &[&str] = &["0.0.0.0/0", "::/0"];
     let own = |listener: &str, address: &str| {
-        policy(everything, &[], &[listener]).judge(address.parse().unwrap()) == Err(Prohibited::OwnListener)
+        policy(everything, &[], &[listener]).judge(address.parse().unwrap())
+            == Err(Prohibited::OwnListener)
     };
     for (listener, address, expected) in [
         ("127.0.0.1:3128", "127.0.0.1:3128", true),
@@ -221,8 +231,8 @@ fn any_v4() -> impl Strategy<Value = u32> {
 }
 
 fn any_v6() -> impl Strategy<Value = u128> {
-    let edge =
-        (0..REFUSED_V6.len(), any::<u64>()).prop_map(|(row, low)| v6(REFUSED_V6[row].0) ^ u128::from(low));
+    let edge = (0..REFUSED_V6.len(), any::<u64>())
+        .prop_map(|(row, low)| v6(REFUSED_V6[row].0) ^ u128::from(low));
     prop_oneof![any::<u128>(), any::<u128>().prop_map(|bits| bits >> 3 | 1 << 125), edge]
 }
 

@@ -103,7 +103,8 @@ async fn who_asks_for_one_name_at_once_waits_for_one_look_up() {
     let mut asking = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let resolver = Arc::clone(&resolver);
-        asking.spawn(async move { resolver.resolve("example.com", Asker::Client(&client(1))).await });
+        asking
+            .spawn(async move { resolver.resolve("example.com", Asker::Client(&client(1))).await });
     }
     tokio::task::yield_now().await;
     door.open();
@@ -128,7 +129,8 @@ async fn a_look_up_that_is_late_holds_its_place_until_it_ends() {
     assert_eq!(late.failure, Failure::DnsTimeout);
     assert!(late.detail.contains("silent.example"), "{}", late.detail);
     assert_eq!(resolver.places.in_use(), 1);
-    let without_place = resolver.resolve("other.example", Asker::Client(&client(1))).await.unwrap_err();
+    let without_place =
+        resolver.resolve("other.example", Asker::Client(&client(1))).await.unwrap_err();
     assert_eq!(without_place.failure, Failure::Exhausted, "it says nothing of the name");
     assert!(without_place.detail.contains("too many"), "{}", without_place.detail);
 
@@ -153,7 +155,10 @@ fn a_look_up_that_its_runtime_dropped_is_asked_again() {
     let (_, dropped) = watch::channel(Progress::Waiting);
     lock(&resolver.names).under_way.insert("example.com".into(), dropped);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert_eq!(runtime.block_on(resolver.resolve("example.com", Asker::Client(&client(1)))).unwrap(), one(1));
+    assert_eq!(
+        runtime.block_on(resolver.resolve("example.com", Asker::Client(&client(1)))).unwrap(),
+        one(1)
+    );
     assert!(lock(&resolver.names).under_way.is_empty());
 }
 
@@ -184,7 +189,11 @@ async fn f23_silent_names_of_one_client_leave_places_for_the_names_of_others() {
     tokio::task::yield_now().await;
     assert_eq!(resolver.places.in_use(), 14, "an eighth is kept");
     for name in ["a.example", "b.example", "c.example"] {
-        assert_eq!(resolver.resolve(name, Asker::Client(&client(2))).await.unwrap(), one(1), "{name}");
+        assert_eq!(
+            resolver.resolve(name, Asker::Client(&client(2))).await.unwrap(),
+            one(1),
+            "{name}"
+        );
     }
     assert_eq!(asking.len(), 100, "the others wait");
 }

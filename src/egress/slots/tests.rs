@@ -1,5 +1,5 @@
 use super::*;
-use crate::origin::split_url;
+use crate::types::origin::split_url;
 
 fn origin() -> Origin {
     split_url(b"http://example.com/").unwrap().0
@@ -35,8 +35,9 @@ async fn whoever_waits_gets_a_slot_in_turn_with_the_other_clients() {
     for number in [1, 1, 1, 1, 2, 2, 3] {
         let (asked, sender, before) = (Arc::clone(&slots), sender.clone(), waiting(&slots));
         waiters.push(tokio::spawn(async move {
-            let slot =
-                asked.acquire(&origin(), Asker::Client(&client(number)), Duration::from_secs(20)).await;
+            let slot = asked
+                .acquire(&origin(), Asker::Client(&client(number)), Duration::from_secs(20))
+                .await;
             sender.send(number).unwrap();
             drop(slot.unwrap());
         }));

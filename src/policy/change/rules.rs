@@ -56,7 +56,8 @@ impl<'a> Comparison<'a> {
         let (before, after) = (group(self.before), group(self.after));
         let count = |group: &Option<Group<'_>>| group.as_ref().map_or(0, Group::rule_count);
         self.left = self.left.checked_sub(count(&before) + count(&after))?;
-        let meant = |group: &Option<Group<'a>>| group.as_ref().map(Group::meant).unwrap_or_default();
+        let meant =
+            |group: &Option<Group<'a>>| group.as_ref().map(Group::meant).unwrap_or_default();
         let kind = of_rules(&meant(&before), &meant(&after));
         let of_group = |group: Option<Group<'a>>| sorted(group.iter().flat_map(Group::records));
         Some(match kind {
@@ -67,8 +68,9 @@ impl<'a> Comparison<'a> {
 
     /// The names in either file, as far as they are looked at.
     fn names(&self) -> Vec<&'a str> {
-        let names =
-            |file: Option<&'a RobotsTxt>| file.into_iter().flat_map(RobotsTxt::agents).take(NAMES_MAX);
+        let names = |file: Option<&'a RobotsTxt>| {
+            file.into_iter().flat_map(RobotsTxt::agents).take(NAMES_MAX)
+        };
         let mut names: Vec<_> = names(self.before).chain(names(self.after)).collect();
         names.retain(|name| *name != DEFAULT);
         names.sort_by_key(|name| name.to_ascii_lowercase());
@@ -105,7 +107,8 @@ fn of_rules(before: &[Meant<'_>], after: &[Meant<'_>]) -> Kind {
 /// first rule that matches decides, the order is a part of what is meant.
 fn beyond<'a, 'm>(shorter: &[Meant<'_>], longer: &'m [Meant<'a>]) -> Option<Vec<&'m Meant<'a>>> {
     let mut rest = shorter.iter().peekable();
-    let further: Vec<_> = longer.iter().filter(|rule| rest.next_if(|next| next == rule).is_none()).collect();
+    let further: Vec<_> =
+        longer.iter().filter(|rule| rest.next_if(|next| next == rule).is_none()).collect();
     rest.peek().is_none().then_some(further)
 }
 

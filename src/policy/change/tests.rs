@@ -9,10 +9,10 @@ use super::super::access::{AccessResult, Capture, Cause, Freshness, NetworkFailu
 use super::super::decision::{Verdict, by_rules};
 use super::super::state::Circumstances;
 use super::*;
-use crate::moment::Moment;
 use crate::robots::Dialect;
+use crate::types::timestamp::Timestamp;
 
-const NOW: Moment = Moment::from_millis(1_790_000_000_000);
+const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 const BOT: &[Option<&str>] = &[Some("ExampleBot")];
 
 /// What an origin answers.
@@ -75,7 +75,8 @@ fn steps(profile: &str, answers: &[Answer]) -> Vec<Option<Change>> {
 #[track_caller]
 fn kinds(profile: &str, answers: &[Answer], expected: &[Option<Kind>]) {
     let steps = steps(profile, answers);
-    let kinds: Vec<_> = steps.iter().map(|change| change.as_ref().map(|change| change.kind)).collect();
+    let kinds: Vec<_> =
+        steps.iter().map(|change| change.as_ref().map(|change| change.kind)).collect();
     assert_eq!(kinds, expected, "{profile}: {steps:?}");
 }
 
@@ -117,7 +118,8 @@ fn the_order_of_groups_is_text_and_so_is_a_group_in_two_parts() {
     let one = "user-agent: a\ndisallow: /a\n\nuser-agent: *\ndisallow: /b\n";
     let other = "user-agent: *\ndisallow: /b\n\nuser-agent: A\nuser-agent: a\ndisallow: /a\n";
     becomes(one, other, Kind::Cosmetic, &[]);
-    let parts = "user-agent: *\ndisallow: /b\nuser-agent: a\ndisallow: /a\nuser-agent: *\ndisallow: /b\n";
+    let parts =
+        "user-agent: *\ndisallow: /b\nuser-agent: a\ndisallow: /a\nuser-agent: *\ndisallow: /b\n";
     becomes(one, parts, Kind::Cosmetic, &[]);
 }
 
@@ -154,7 +156,12 @@ fn other_records_alone_are_signals() {
         becomes(base, narrower, Kind::Narrower, &agents);
     }
     // Before any group: nobody's in particular.
-    becomes(base, "sitemap: https://a.example/\n\nuser-agent: *\ndisallow: /a\n", Kind::Signals, &[]);
+    becomes(
+        base,
+        "sitemap: https://a.example/\n\nuser-agent: *\ndisallow: /a\n",
+        Kind::Signals,
+        &[],
+    );
     // A key that is not understood.
     becomes(base, "user-agent: *\ndisallow: /a\nhost: example.com\n", Kind::Cosmetic, &[]);
 }
@@ -196,13 +203,18 @@ fn another_size_limit_is_no_other_file() {
     kinds("rfc9309", &[cut, whole, cut, shorter], &[None, None, None, None]);
     kinds("rfc9309", &[cut, File("user-agent: *\ndisallow: /c\n")], &[None, Some(Kind::Mixed)]);
     // A file that became longer and had not been cut is another.
-    kinds("rfc9309", &[File("user-agent: *\ndisallow: /a\n"), whole], &[None, Some(Kind::Narrower)]);
+    kinds(
+        "rfc9309",
+        &[File("user-agent: *\ndisallow: /a\n"), whole],
+        &[None, Some(Kind::Narrower)],
+    );
 }
 
 #[test]
 fn where_the_first_match_decides_the_order_is_more_than_text() {
     let (one, other) = ("allow: /a/b\ndisallow: /a\n", "disallow: /a\nallow: /a/b\n");
-    let file = |rules| RobotsTxt::parse(&["user-agent: *\n", rules].concat().into_bytes(), &first_match());
+    let file =
+        |rules| RobotsTxt::parse(&["user-agent: *\n", rules].concat().into_bytes(), &first_match());
     let kind = |before, after| compare(Some(&file(before)), Some(&file(after)), &[]).kind;
     assert_eq!(kind(one, other), Kind::Mixed);
     assert_eq!(kind(one, "allow: /a/b\ndisallow: /c\ndisallow: /a\n"), Kind::Narrower);
@@ -226,15 +238,21 @@ fn lines_are_counted_as_often_as_they_are_there() {
 
 /// Files that meet often enough: few agents, few patterns.
 fn file() -> impl Strategy<Value = String> {
-    let pattern = prop_oneof![Just("/"), Just("/a"), Just("/a/b"), Just("/*b"), Just("/a$"), Just("/%61")];
+    let pattern =
+        prop_oneof![Just("/"), Just("/a"), Just("/a/b"), Just("/*b"), Just("/a$"), Just("/%61")];
     let rule = (prop_oneof![Just("allow"), Just("disallow")], pattern);
-    let group =
-        (prop_oneof![Just("*"), Just("ExampleBot"), Just("other")], prop::collection::vec(rule, 0..4));
+    let group = (
+        prop_oneof![Just("*"), Just("ExampleBot"), Just("other")],
+        prop::collection::vec(rule, 0..4),
+    );
     prop::collection::vec(group, 0..4).prop_map(|groups| {
         let rules = |rules: Vec<(&str, &str)>| {
             rules.iter().map(|(key, value)| format!("{key}: {value}\n")).collect::<String>()
         };
-        groups.into_iter().map(|(agent, of)| format!("user-agent: {agent}\n{}\n", rules(of))).collect()
+        groups
+            .into_iter()
+            .map(|(agent, of)| format!("user-agent: {agent}\n{}\n", rules(of)))
+            .collect()
     })
 }
 

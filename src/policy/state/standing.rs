@@ -7,7 +7,7 @@ use super::super::access::Cause;
 use super::super::profile::{Access, Meaning, Outage, OutageCopy, Profile};
 use super::{Copy, RobotsState, Unreachable};
 use crate::limits::OUTAGE_TRIES_MIN;
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 /// What is known of an origin, asked at a moment.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,10 @@ pub enum Policy<'a> {
 pub struct Absence<'a> {
     pub kind: AbsenceKind,
     pub cause: &'a Cause,
-    pub since: Moment,
+    pub since: Timestamp,
     pub lasting: Duration,
     /// When the file will be asked for again, if anybody wants something of this origin then.
-    pub next_try: Moment,
+    pub next_try: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Absence<'_> {
 }
 
 impl RobotsState {
-    pub fn standing(&self, profile: &Profile, now: Moment) -> Standing<'_> {
+    pub fn standing(&self, profile: &Profile, now: Timestamp) -> Standing<'_> {
         match self {
             Self::Unknown => Standing::Due,
             _ if !self.is_current(now) => Standing::Due,
@@ -76,7 +76,7 @@ impl RobotsState {
 }
 
 impl Unreachable {
-    fn policy(&self, rule: &Outage, now: Moment) -> Policy<'_> {
+    fn policy(&self, rule: &Outage, now: Timestamp) -> Policy<'_> {
         // Judged by the last try, not by now: the time was observed only that far.
         let observed = self.tried.since(self.since);
         let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
@@ -92,11 +92,13 @@ impl Unreachable {
         match (copy, rule.without_copy) {
             (Some(copy), _) => Policy::Rules(copy),
             (None, Access::Allow) => Policy::AllowAll(self.absence(AbsenceKind::Unreachable, now)),
-            (None, Access::Disallow) => Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now)),
+            (None, Access::Disallow) => {
+                Policy::DisallowAll(self.absence(AbsenceKind::Unreachable, now))
+            }
         }
     }
 
-    fn absence(&self, kind: AbsenceKind, now: Moment) -> Absence<'_> {
+    fn absence(&self, kind: AbsenceKind, now: Timestamp) -> Absence<'_> {
         Absence {
             kind,
             cause: &self.cause,

@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::super::access::{AccessResult, Capture, Cause, Freshness, NetworkFailure, Snapshot};
 use super::super::profile::{Access, OutageCopy, Profile};
 use super::{AbsenceKind, Circumstances, Policy, RobotsState, Standing};
-use crate::moment::Moment;
 use crate::robots::RobotsTxt;
+use crate::types::timestamp::Timestamp;
 use bytes::Bytes;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const START: Moment = Moment::from_millis(1_790_000_000_000);
+const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 fn good_with(freshness: Freshness) -> AccessResult {
     let snapshot = Snapshot {
@@ -56,7 +56,7 @@ fn profile(name: &str) -> Profile {
 /// One origin under one profile, with a clock that stands until it is moved.
 struct Site {
     profile: Profile,
-    now: Moment,
+    now: Timestamp,
     state: RobotsState,
     site_up: bool,
 }

@@ -7,13 +7,13 @@ use super::super::access::{AccessResult, Cause, Freshness, Snapshot};
 use super::super::profile::{Meaning, Outage, Profile};
 use super::{Copy, RobotsState, Unreachable};
 use crate::limits::{CLOCK_SET_BACK_MAX, OUTAGE_GAP_MAX, RETRY_AFTER_MAX};
-use crate::moment::Moment;
 use crate::robots::RobotsTxt;
+use crate::types::timestamp::Timestamp;
 
 /// What a transition is given besides the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
-    pub now: Moment,
+    pub now: Timestamp,
     /// From 0 to 1; spreads the next tries of many proxies.
     pub jitter: f64,
     /// Whether the site's pages have been answering.
@@ -33,7 +33,11 @@ impl RobotsState {
         let now = circumstances.now;
         match (result, self.copy()) {
             (AccessResult::Successful { snapshot, freshness }, _) => {
-                let copy = Copy { rules: read(snapshot), snapshot: Arc::clone(snapshot), confirmed_at: now };
+                let copy = Copy {
+                    rules: read(snapshot),
+                    snapshot: Arc::clone(snapshot),
+                    confirmed_at: now,
+                };
                 Self::successful(copy, profile, freshness, now)
             }
             (AccessResult::NotModified { freshness }, Some(copy)) => {
@@ -41,37 +45,50 @@ impl RobotsState {
                 Self::successful(copy, profile, freshness, now)
             }
             // A 304 that nobody asked for says nothing about any file.
-            (AccessResult::NotModified { .. }, None) => {
-                self.without(profile, &Cause::Status { code: 304, retry_after: None }, circumstances)
-            }
+            (AccessResult::NotModified { .. }, None) => self.without(
+                profile,
+                &Cause::Status { code: 304, retry_after: None },
+                circumstances,
+            ),
             (AccessResult::Without(cause), _) => self.without(profile, cause, circumstances),
         }
     }
 
-    fn successful(copy: Copy, profile: &Profile, freshness: &Freshness, now: Moment) -> Self {
+    fn successful(copy: Copy, profile: &Profile, freshness: &Freshness, now: Timestamp) -> Self {
         let fresh_until = now.plus(profile.lifetimes.of_copy(freshness));
         Self::Successful { copy, at: now, fresh_until }
     }
 
     fn without(&self, profile: &Profile, cause: &Cause, circumstances: &Circumstances) -> Self {
         match profile.meaning(cause) {
-            Meaning::Unavailable | Meaning::Forbidden => self.unavailable(profile, cause, circumstances.now),
-            Meaning::Unreachable => Self::Unreachable(self.unreachable(profile, cause, circumstances)),
+            Meaning::Unavailable | Meaning::Forbidden => {
+                self.unavailable(profile, cause, circumstances.now)
+            }
+            Meaning::Unreachable => {
+                Self::Unreachable(self.unreachable(profile, cause, circumstances))
+            }
         }
     }
 
     /// The site took the file away, so the copy goes too, unless the profile lets it serve out.
-    fn unavailable(&self, profile: &Profile, cause: &Cause, now: Moment) -> Self {
-        let serves_until = |copy: &Copy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
+    fn unavailable(&self, profile: &Profile, cause: &Cause, now: Timestamp) -> Self {
+        let serves_until =
+            |copy: &Copy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
         // A copy from the future has an unknown age: the clock was set back.
         let is_dated = |copy: &Copy| copy.confirmed_at <= now.plus(CLOCK_SET_BACK_MAX);
         let copy = self.copy().filter(|copy| is_dated(copy) && now < serves_until(copy)).cloned();
         let fresh_until = now.plus(profile.lifetimes.unavailable);
-        let fresh_until = copy.as_ref().map_or(fresh_until, |copy| fresh_until.min(serves_until(copy)));
+        let fresh_until =
+            copy.as_ref().map_or(fresh_until, |copy| fresh_until.min(serves_until(copy)));
         Self::Unavailable { cause: cause.clone(), at: now, fresh_until, copy }
     }
 
-    fn unreachable(&self, profile: &Profile, cause: &Cause, circumstances: &Circumstances) -> Unreachable {
+    fn unreachable(
+        &self,
+        profile: &Profile,
+        cause: &Cause,
+        circumstances: &Circumstances,
+    ) -> Unreachable {
         let now = circumstances.now;
         let (since, failures) = match self {
             Self::Unreachable(outage) if now.since(outage.tried) <= OUTAGE_GAP_MAX => {

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use crate::audit::Record;
-use crate::origin::percent_encoded;
+use crate::types::origin::percent_encoded;
 
 /// A head whose target had to be percent-encoded.
 #[derive(Debug)]

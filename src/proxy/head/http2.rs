@@ -12,7 +12,7 @@ use super::super::refusal::Refusal;
 use super::line::{NO_VALID_TARGET, target_fault};
 use super::{encoded, target_too_long, too_large};
 use crate::limits::TARGET_OCTETS_MAX;
-use crate::origin::percent_encoded;
+use crate::types::origin::percent_encoded;
 
 /// Refuses a head that would be refused in HTTP/1, or would mean something else there. A path that has to be is
 /// percent-encoded; returned is how it came.
@@ -56,7 +56,9 @@ fn check_fields(request: &request::Parts) -> Result<(), Refusal> {
     }
     match fields.get_all(CONTENT_LENGTH).iter().nth(1) {
         None => Ok(()),
-        Some(_) => Err(Refusal::bad_request("the request has more than one Content-Length (RFC 9110 §8.6)")),
+        Some(_) => Err(Refusal::bad_request(
+            "the request has more than one Content-Length (RFC 9110 §8.6)",
+        )),
     }
 }
 
@@ -83,7 +85,8 @@ mod tests {
             request = request.header(HeaderName::try_from(*name).unwrap(), value);
         }
         let mut parts = request.body(()).unwrap().into_parts().0;
-        let received = check(&mut parts, 3, strict_target).map_err(|refusal| refusal.status().as_u16())?;
+        let received =
+            check(&mut parts, 3, strict_target).map_err(|refusal| refusal.status().as_u16())?;
         Ok((parts.uri.to_string(), received.map(String::from)))
     }
 

@@ -29,7 +29,8 @@ pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Ref
     if let Some(foreign) = Foreign::by(line) {
         return Err(Refusal::foreign(foreign));
     }
-    let fault = |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
+    let fault =
+        |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
     let mut parts = line.split(|octet| *octet == b' ');
     let (Some(method), Some(target), Some(version), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
@@ -144,7 +145,11 @@ mod tests {
             ("OPTIONS /http://a HTTP/1.1", false),
             ("GET http://a HTTP/1.1", false),
         ] {
-            assert_eq!(request_line(line.as_bytes(), false).map(|it| it.is_pathless), Ok(expected), "{line}");
+            assert_eq!(
+                request_line(line.as_bytes(), false).map(|it| it.is_pathless),
+                Ok(expected),
+                "{line}"
+            );
         }
     }
 }

@@ -15,8 +15,8 @@ use tokio::task::yield_now;
 use super::super::opening::Opening;
 use super::super::tunnel;
 use super::*;
-use crate::halt::Halt;
-use crate::origin::Host;
+use crate::runtime::shutdown::Shutdown;
+use crate::types::origin::Host;
 
 /// More than sockets with small buffers and a pipe hold.
 const OCTETS: usize = 2 << 20;
@@ -49,10 +49,11 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
         let (pipes, mut may_read) = (Arc::clone(&pipes), go.subscribe());
         tunnels.spawn(async move {
             let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-            let silence = Silence::new(Duration::from_secs(60), Halt::default());
+            let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
             let tunnel = tunnel(near, b"", far, &silence, &pipes);
             // None begins as TLS, which would be held to its name.
-            let octets: Vec<u8> = (0..OCTETS).map(|place| ((place / 7 + number) % 21) as u8).collect();
+            let octets: Vec<u8> =
+                (0..OCTETS).map(|place| ((place / 7 + number) % 21) as u8).collect();
             let ends = async {
                 let sent = async {
                     client.write_all(&octets).await.unwrap();
@@ -89,7 +90,7 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
 async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), Halt::default());
+    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
     let write = async { while client.write_all(&[1; 1 << 16]).await.is_ok() {} };
     let stuck = async {
         while pipes.places.available_permits() == PIPES_MAX {
@@ -103,14 +104,18 @@ async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
     }
     assert_eq!(pipes.places.available_permits(), PIPES_MAX);
     for pipe in pipes.empty.lock().unwrap().drain(..) {
-        assert_eq!(rustix::io::read(&pipe.out, &mut [0; 1]), Err(rustix::io::Errno::AGAIN), "it is empty");
+        assert_eq!(
+            rustix::io::read(&pipe.out, &mut [0; 1]),
+            Err(rustix::io::Errno::AGAIN),
+            "it is empty"
+        );
     }
 }
 #[tokio::test]
 async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), Halt::default());
+    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
     client.write_all(b"then").await.unwrap();
     client.shutdown().await.unwrap();
     let read = async {
@@ -124,7 +129,7 @@ async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
 
     // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_millis(50), Halt::default());
+    let silence = Silence::new(Duration::from_millis(50), Shutdown::default());
     tunnel(near, &vec![0; OCTETS], far, &silence, &pipes).await;
 }
 
@@ -133,7 +138,7 @@ async fn a_tunnel_that_always_has_something_to_move_leaves_their_turns_to_others
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
     let (near, far) = (End::from(near), End::from(far));
-    let silence = Silence::new(Duration::from_secs(60), Halt::default());
+    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
     let mut pump = pin!(pipes.pump(Side::Client, &near, &far, &silence));
     client.write_all(b"octets").await.unwrap();
     near.readable().await.unwrap();

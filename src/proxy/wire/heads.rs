@@ -52,8 +52,10 @@ mod tests {
     fn only_a_large_head_takes_memory_and_gives_it_back() {
         const HEAD_MAX: usize = 64 << 10;
         let memory = Arc::new(BodyMemory::new(3 * HEAD_MAX));
-        let (mut one, mut other) =
-            (LargeHeads::new(Key::Proxy, &memory, HEAD_MAX), LargeHeads::new(Key::Proxy, &memory, HEAD_MAX));
+        let (mut one, mut other) = (
+            LargeHeads::new(Key::Proxy, &memory, HEAD_MAX),
+            LargeHeads::new(Key::Proxy, &memory, HEAD_MAX),
+        );
         assert_eq!((one.note(ORDINARY_OCTETS), memory.counts().0), (Ok(()), 0));
         assert_eq!((one.note(ORDINARY_OCTETS + 1), one.note(HEAD_MAX)), (Ok(()), Ok(())));
         assert_eq!(memory.counts().0, 2 * HEAD_MAX);

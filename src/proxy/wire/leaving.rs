@@ -20,7 +20,8 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// that has reset the connection is gone, and with it goes the exchange (RFC 9112 §9.5). One
     /// that has only ended its own side may still want the answer (§9.6).
     pub(super) fn poll_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        let waits = !self.control.is_idle() && !self.control.is_answered() && !self.control.is_released();
+        let waits =
+            !self.control.is_idle() && !self.control.is_answered() && !self.control.is_released();
         if !waits || !self.framing.is_between() || self.granted > 0 {
             self.probe = None;
             return Ok(());

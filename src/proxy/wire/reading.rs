@@ -52,7 +52,11 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     }
 
     /// Waits until there are octets that the engine may have, or none come any more.
-    fn poll_granted(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_granted(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let exchanges = self.control.exchanges();
         if self.exchanges != exchanges {
             self.exchanges = exchanges;
@@ -65,7 +69,9 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             }
             if self.ended {
                 if self.phase == Phase::Head {
-                    self.refuse(Refusal::bad_request("the connection ended inside the request head"));
+                    self.refuse(Refusal::bad_request(
+                        "the connection ended inside the request head",
+                    ));
                 }
                 return Poll::Ready(Ok(()));
             }
@@ -167,7 +173,11 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
 
     /// Reads what there is into what is held, with `scratch` for room: while nothing comes, none is
     /// taken up.
-    fn poll_more(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.phase == Phase::Content && !self.control.content_reads().may_be_large() {
             let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_OCTETS];
             return self.poll_some(cx, &mut ReadBuf::uninit(&mut room));
@@ -175,7 +185,11 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         self.poll_some(cx, scratch)
     }
 
-    fn poll_some(&mut self, cx: &mut Context<'_>, scratch: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = scratch.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, scratch));
         let came = &scratch.filled()[before..];
@@ -222,7 +236,11 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     }
 
     /// Reads when the connection has left HTTP: what is held first.
-    fn poll_read_released(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read_released(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.granted = self.held.len();
         if self.hand_over(buf) || self.ended {
             return Poll::Ready(Ok(()));

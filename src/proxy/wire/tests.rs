@@ -23,7 +23,11 @@ fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
     let control = Arc::<Control>::default();
     let long = Duration::from_secs(60);
     let deadlines = Deadlines { idle: long, head: long, write: long };
-    (Wire::new(stream, Arc::clone(&control), deadlines, Framing::new(8192, 100, false)), control, client)
+    (
+        Wire::new(stream, Arc::clone(&control), deadlines, Framing::new(8192, 100, false)),
+        control,
+        client,
+    )
 }
 
 async fn all(mut client: DuplexStream) -> String {
@@ -68,9 +72,12 @@ async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
     let (wire, _, mut client) = wire(64);
     let service = service_fn(|request: Request<Incoming>| async {
         tokio::spawn(request.into_body().collect());
-        Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
+        Ok::<_, Infallible>(
+            Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())),
+        )
     });
-    let serving = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), service);
+    let serving =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), service);
     let serving = tokio::spawn(serving);
     client.write_all(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n1").await.unwrap();
     settle().await;
@@ -127,7 +134,9 @@ async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     assert!(wire.request().await.unwrap() && !wire.choose_case());
     let service = service_fn(|_: Request<Incoming>| async {
-        Ok::<_, Infallible>(Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())))
+        Ok::<_, Infallible>(
+            Response::default().map(|()| Full::<bytes::Bytes>::new(vec![b'A'; 200].into())),
+        )
     });
     let mut serving = hyper::server::conn::http1::Builder::new()
         .auto_date_header(false)
@@ -143,7 +152,8 @@ async fn an_engine_leaves_the_request_whose_names_it_would_change_to_another() {
     let mut whole = vec![0; answer.len()];
     let read = tokio::time::timeout(Duration::from_secs(20), client.read_exact(&mut whole)).await;
     assert!(matches!(read, Ok(Ok(_))) && whole == answer.as_bytes(), "{}", whole.escape_ascii());
-    let mut wire = tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
+    let mut wire =
+        tokio::time::timeout(Duration::from_secs(20), served).await.expect("it ends").unwrap();
     assert!(wire.rests() && wire.request().await.unwrap() && wire.choose_case());
 }
 
@@ -174,7 +184,8 @@ where
 {
     let long = Duration::from_secs(60);
     let deadlines = Deadlines { idle: long, head: long, write: long };
-    let mut wire = Wire::new(stream, Arc::<Control>::default(), deadlines, Framing::new(8192, 100, false));
+    let mut wire =
+        Wire::new(stream, Arc::<Control>::default(), deadlines, Framing::new(8192, 100, false));
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     if has_left {
         client.shutdown().await.unwrap();

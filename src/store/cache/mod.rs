@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::pack::{Pack, PackedFile};
 use crate::limits::{STORE_BETWEEN_PIECES, STORE_READY_SHARE, STORE_READY_SHARE_MOST};
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 use packed::Packed;
 use ready::Ready;
 
@@ -36,7 +36,12 @@ pub(super) struct Candidate {
 
 impl Cache {
     pub(super) fn new(entries_max: NonZeroUsize, bytes_max: usize) -> Self {
-        Self { ready: Ready::new(), packed: Packed::new(), entries_max: entries_max.get(), bytes_max }
+        Self {
+            ready: Ready::new(),
+            packed: Packed::new(),
+            entries_max: entries_max.get(),
+            bytes_max,
+        }
     }
 
     /// What is ready.
@@ -68,7 +73,9 @@ impl Cache {
     pub(super) fn resize(&mut self, entries_max: NonZeroUsize, bytes_max: usize) {
         (self.entries_max, self.bytes_max) = (entries_max.get(), bytes_max);
         // Else those that are ready would leave none of the others.
-        while self.bytes() > bytes_max && held(self.ready.bytes()) > bytes_max / STORE_READY_SHARE_MOST {
+        while self.bytes() > bytes_max
+            && held(self.ready.bytes()) > bytes_max / STORE_READY_SHARE_MOST
+        {
             let Some((origin, _)) = self.ready.oldest() else { break };
             let origin = origin.clone();
             self.packed.close(&origin);
@@ -139,7 +146,12 @@ impl Cache {
 
     /// Makes ready what was made of `pack`, with the news of the site that there has been since; if the pack
     /// is still there.
-    pub(super) fn unpack(&mut self, origin: &Origin, pack: &Pack, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
+    pub(super) fn unpack(
+        &mut self,
+        origin: &Origin,
+        pack: &Pack,
+        entry: &Arc<Entry>,
+    ) -> Option<Arc<Entry>> {
         let known = self.packed.peek(origin).filter(|known| known.is(pack))?;
         let entry = entry.with_site(known.site_up).map_or_else(|| Arc::clone(entry), Arc::new);
         if !self.is_too_large(&entry) {
@@ -185,12 +197,15 @@ impl Cache {
     fn has_room(&self, octets: usize) -> bool {
         let (ready, max) = (held(self.ready.bytes() + octets), self.bytes_max);
         let fits = held(self.ready.bytes() + self.packed.bytes() + octets) <= max;
-        ready <= max / STORE_READY_SHARE || ready <= max / STORE_READY_SHARE_MOST && fits || octets > max
+        ready <= max / STORE_READY_SHARE
+            || ready <= max / STORE_READY_SHARE_MOST && fits
+            || octets > max
     }
 
     /// Who is packed alone has not been asked about for longer than anybody who is ready.
     fn shrink(&mut self) {
-        let is_full = |cache: &Self| cache.bytes() > cache.bytes_max || cache.len() > cache.entries_max;
+        let is_full =
+            |cache: &Self| cache.bytes() > cache.bytes_max || cache.len() > cache.entries_max;
         while is_full(self) && (self.packed.pop() || self.ready.pop()) {}
     }
 }

@@ -9,7 +9,7 @@ use lru::LruCache;
 
 use super::super::pack::{Pack, PackedFile};
 use crate::limits::{STORE_ARC_OCTETS, STORE_LINKS_OCTETS, STORE_ROW_OCTETS};
-use crate::origin::{Host, Origin};
+use crate::types::origin::{Host, Origin};
 
 pub(super) struct Packed {
     packs: LruCache<Origin, Pack>,
@@ -173,8 +173,11 @@ mod tests {
 
     #[test]
     fn octets_are_rounded_up_to_the_sizes_of_the_allocator() {
-        let sizes = [(0, 0), (1, 16), (80, 80), (81, 96), (128, 128), (129, 160), (640, 640), (641, 768)];
-        for (octets, size) in [&sizes[..], &[(1024, 1024), (1025, 1280), (500_000, 524_288)]].concat() {
+        let sizes =
+            [(0, 0), (1, 16), (80, 80), (81, 96), (128, 128), (129, 160), (640, 640), (641, 768)];
+        for (octets, size) in
+            [&sizes[..], &[(1024, 1024), (1025, 1280), (500_000, 524_288)]].concat()
+        {
             assert_eq!(block(octets), size, "{octets}");
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::super::entry::Entry;
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 pub(super) struct Ready {
     entries: LruCache<Origin, Arc<Entry>>,

@@ -6,12 +6,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::pack::Packer;
 use super::*;
-use crate::fetch::FetchIdentity;
-use crate::moment::Moment;
-use crate::origin::split_url;
 use crate::policy::access::{AccessResult, Capture, Fetched, Freshness, Snapshot};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::split_url;
+use crate::types::timestamp::Timestamp;
 
 const PLENTY: usize = 1 << 30;
 
@@ -41,17 +41,20 @@ fn entry(files: &[Bytes], number: usize) -> Arc<Entry> {
         status: 200,
         url: format!("https://{number}.example/robots.txt"),
         hops: 0,
-        fetched_at: Moment::from_millis(0),
+        fetched_at: Timestamp::from_millis(0),
         content_type: None,
         etag: None,
         last_modified: None,
         capture: Capture::none(),
     };
     let fetched = Fetched {
-        at: Moment::from_millis(0),
+        at: Timestamp::from_millis(0),
         url: snapshot.url.clone(),
         hops: 0,
-        result: AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() },
+        result: AccessResult::Successful {
+            snapshot: Arc::new(snapshot),
+            freshness: Freshness::default(),
+        },
         capture: Capture::none(),
     };
     Arc::new(Entry::after(
@@ -65,7 +68,9 @@ fn entry(files: &[Bytes], number: usize) -> Arc<Entry> {
 }
 
 fn files() -> Vec<Bytes> {
-    ["", "# one\n", "user-agent: *\ndisallow: /two/\n"].map(|text| Bytes::from(text.repeat(50))).to_vec()
+    ["", "# one\n", "user-agent: *\ndisallow: /two/\n"]
+        .map(|text| Bytes::from(text.repeat(50)))
+        .to_vec()
 }
 
 /// Packs the least recently used, whether it has to or not.
@@ -126,7 +131,8 @@ proptest! {
 #[test]
 fn a_file_is_packed_once_however_many_have_it() {
     let (mut cache, mut packer) = (cache(100, PLENTY), Packer::default());
-    let noise: String = (0..500).map(|number| format!("disallow: /{}\n", number * number)).collect();
+    let noise: String =
+        (0..500).map(|number| format!("disallow: /{}\n", number * number)).collect();
     let files = vec![Bytes::from(noise)];
     let mut bytes = Vec::new();
     for number in 0..3 {
@@ -136,7 +142,8 @@ fn a_file_is_packed_once_however_many_have_it() {
     }
     let [first, second, third] = bytes[..] else { panic!("{bytes:?}") };
     assert!(second - first < first / 2 && third - second == second - first, "{bytes:?}");
-    let [a, b] = [0, 2].map(|number| cache.packed(&origin(number)).and_then(|pack| pack.file.clone()));
+    let [a, b] =
+        [0, 2].map(|number| cache.packed(&origin(number)).and_then(|pack| pack.file.clone()));
     assert!(Arc::ptr_eq(&a.expect("a file"), &b.expect("a file")));
 }
 
@@ -148,8 +155,9 @@ fn the_least_recently_used_is_packed_first_and_goes_first() {
     assert_eq!(pack_oldest(&mut cache, &mut packer), Some(origin(1)));
     assert_eq!(pack_oldest(&mut cache, &mut packer), Some(origin(2)));
     let is_known = |cache: &Cache| {
-        [0, 1, 2, 3, 4]
-            .map(|number| (cache.peek(&origin(number)).is_some(), cache.packed(&origin(number)).is_some()))
+        [0, 1, 2, 3, 4].map(|number| {
+            (cache.peek(&origin(number)).is_some(), cache.packed(&origin(number)).is_some())
+        })
     };
     let (ready, packed, gone) = ((true, false), (false, true), (false, false));
     cache.put(&origin(4), entry(&files, 4));
@@ -257,7 +265,10 @@ fn nothing_is_to_be_packed_within_the_larger_share_as_long_as_all_has_room() {
     }
     assert_eq!((cache.len(), cache.packed_len()), (100, 100), "for one that takes all the room");
     cache.put(&origin(0), entry(&files, 0));
-    assert!(cache.next_to_pack(STORE_READY_SHARE_MOST * all + 1).is_none(), "what is never kept needs none");
+    assert!(
+        cache.next_to_pack(STORE_READY_SHARE_MOST * all + 1).is_none(),
+        "what is never kept needs none"
+    );
 }
 
 #[test]
@@ -271,7 +282,11 @@ fn a_smaller_bound_leaves_of_either_tier_what_was_used_last() {
     cache.resize(NonZeroUsize::MAX, max);
     assert!(cache.bytes() <= max);
     assert!(cache.packed(&origin(199)).is_some() && cache.peek(&origin(399)).is_some());
-    assert!(cache.packed_len() > 100 && cache.peek(&origin(200)).is_none(), "{}", cache.packed_len());
+    assert!(
+        cache.packed_len() > 100 && cache.peek(&origin(200)).is_none(),
+        "{}",
+        cache.packed_len()
+    );
 }
 
 #[test]
@@ -302,6 +317,9 @@ fn where_there_is_no_room_for_all_those_that_are_ready_keep_the_smaller_share() 
         cache.put(&origin(number), entry);
     }
     let ready = held(cache.ready.bytes());
-    assert!((all / STORE_READY_SHARE / 2..=all / STORE_READY_SHARE).contains(&ready), "{ready} of {all}");
+    assert!(
+        (all / STORE_READY_SHARE / 2..=all / STORE_READY_SHARE).contains(&ready),
+        "{ready} of {all}"
+    );
     assert!(cache.bytes() <= all && cache.len() < 800);
 }

@@ -54,7 +54,9 @@ mod tests {
 
     #[test]
     fn what_is_stored_comes_back_or_nothing_does() {
-        for content in [&b""[..], b"user-agent: *\n", &b"disallow: /\n".repeat(1000), &[0x5a; 70_000]] {
+        for content in
+            [&b""[..], b"user-agent: *\n", &b"disallow: /\n".repeat(1000), &[0x5a; 70_000]]
+        {
             let digest = Digest(Sha256::digest(content).into());
             let mut stored = encode(content);
             assert!(stored.len() <= content.len() + 1);
@@ -66,7 +68,10 @@ mod tests {
                 assert!(whole.is_none_or(|found| found == content), "a changed octet is noticed");
                 stored[at] ^= 0x10;
             }
-            assert_eq!(decode(&stored[..stored.len() - 1], &digest).filter(|it| it != content), None);
+            assert_eq!(
+                decode(&stored[..stored.len() - 1], &digest).filter(|it| it != content),
+                None
+            );
         }
     }
 }

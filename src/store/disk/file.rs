@@ -39,7 +39,8 @@ impl DatabaseFile {
             DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
         }
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(may_begin).mode(0o600).open(path).map_err(io)?;
+        let file =
+            options.read(true).write(true).create(may_begin).mode(0o600).open(path).map_err(io)?;
         let is_new = file.metadata().map_err(io)?.len() == 0;
         let backend = FileBackend::new(file).map_err(Trouble::from)?;
         let database = Builder::new()
@@ -68,7 +69,11 @@ impl DatabaseFile {
         let transaction = self.database.begin_read()?;
         match transaction.open_table(META) {
             Ok(meta) => Ok(meta.get(SCHEMA)?.map(|schema| schema.value())),
-            Err(TableError::TableDoesNotExist(_)) if transaction.list_tables()?.next().is_none() => Ok(None),
+            Err(TableError::TableDoesNotExist(_))
+                if transaction.list_tables()?.next().is_none() =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -114,7 +119,9 @@ impl DatabaseFile {
         for row in transaction.open_table(ORIGINS)?.iter()? {
             let (origin, value) = row?;
             let (_, sum, json) = value.value();
-            match checked(origin.value(), sum, json).map(|knowledge| each(origin.value(), knowledge)) {
+            match checked(origin.value(), sum, json)
+                .map(|knowledge| each(origin.value(), knowledge))
+            {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Ok(Err(error)),
                 None => broken += 1,

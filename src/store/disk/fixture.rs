@@ -23,7 +23,8 @@ pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {
         }
         for row in from.open_table(BLOBS)?.iter()? {
             let (digest, stored) = row?;
-            let content = blob::decode(stored.value(), &Digest(*digest.value())).unwrap_or_default();
+            let content =
+                blob::decode(stored.value(), &Digest(*digest.value())).unwrap_or_default();
             to.open_table(FILES_0)?.insert(digest.value(), &*content)?;
         }
         to.open_table(META)?.insert(SCHEMA, 0)?;
@@ -34,7 +35,12 @@ pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {
 }
 
 /// Changes the JSON of an origin, and nothing else: whether it did.
-pub(in crate::store) fn edit(path: &Path, origin: &str, from: &str, to: &str) -> Result<bool, redb::Error> {
+pub(in crate::store) fn edit(
+    path: &Path,
+    origin: &str,
+    from: &str,
+    to: &str,
+) -> Result<bool, redb::Error> {
     let database = Database::open(path)?;
     let transaction = database.begin_write()?;
     let changed = {

@@ -30,9 +30,11 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::restore::Blobs;
 use crate::clients::Key;
-use crate::clock::Clock;
-use crate::limits::{STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_OCTETS_MAX, STORE_RETRY};
-use crate::origin::Origin;
+use crate::limits::{
+    STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_OCTETS_MAX, STORE_RETRY,
+};
+use crate::runtime::clock::Clock;
+use crate::types::origin::Origin;
 pub use health::Health;
 pub use offline::Offline;
 use pending::Change;
@@ -189,7 +191,9 @@ impl Disk {
                 // It has nothing left to do but to return.
                 let _ = writer.join();
             }
-            Some(_) => tracing::error!("the store did not take what was still to be written in time"),
+            Some(_) => {
+                tracing::error!("the store did not take what was still to be written in time")
+            }
             None => {}
         }
     }

@@ -8,7 +8,7 @@ use super::super::Report;
 use super::file::{DatabaseFile, Row};
 use super::survey::{self, Stats};
 use super::trouble::{OpenError, Trouble, guarded};
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 /// A store that no proxy uses, and none can use meanwhile.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ impl Offline {
         if !path.exists() {
             return Err(OpenError::Missing(path.to_owned()));
         }
-        let file = guarded(|| DatabaseFile::open(path, false)).map_err(|it| it.at(path.to_owned()))?;
+        let file =
+            guarded(|| DatabaseFile::open(path, false)).map_err(|it| it.at(path.to_owned()))?;
         Ok(Self { file, path: path.to_owned() })
     }
 

@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use super::super::entry::Entry;
 use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX};
-use crate::origin::Origin;
+use crate::types::origin::Origin;
 
 /// What becomes of an origin's row.
 #[derive(Clone, Debug)]
@@ -39,7 +39,13 @@ impl Change {
 
 impl Pending {
     pub(super) fn new(octets_max: usize) -> Self {
-        Self { waiting: LruCache::unbounded(), octets: 0, octets_max, writing: Arc::default(), dropped: 0 }
+        Self {
+            waiting: LruCache::unbounded(),
+            octets: 0,
+            octets_max,
+            writing: Arc::default(),
+            dropped: 0,
+        }
     }
 
     pub(super) fn resize(&mut self, octets_max: usize) {

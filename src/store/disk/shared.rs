@@ -9,9 +9,9 @@ use super::pending::{Change, Pending};
 use super::trouble::{Trouble, guarded};
 use super::{Config, Found};
 use crate::clients::FairSemaphore;
-use crate::clock::Clock;
 use crate::limits::{STORE_BATCH_MAX, STORE_LOADS_MAX};
-use crate::origin::Origin;
+use crate::runtime::clock::Clock;
+use crate::types::origin::Origin;
 
 /// What requests and the writer share.
 pub(super) struct Shared {

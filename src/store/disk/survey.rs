@@ -62,7 +62,9 @@ impl Stats {
 
 /// Hands over every origin, without the number of its file's lines.
 pub(super) fn export(file: &DatabaseFile, each: Each<'_>) -> Result<io::Result<u64>, Trouble> {
-    file.for_each(|origin, knowledge| each(Report::new(origin.to_owned(), knowledge, &Blobs::new())))
+    file.for_each(|origin, knowledge| {
+        each(Report::new(origin.to_owned(), knowledge, &Blobs::new()))
+    })
 }
 
 /// What waits to be written is written first.
@@ -81,14 +83,19 @@ impl Disk {
         self.survey(|file| export(file, &mut each))
     }
 
-    fn survey<T>(&self, look: impl FnOnce(&DatabaseFile) -> Result<T, Trouble>) -> Result<T, OpenError> {
+    fn survey<T>(
+        &self,
+        look: impl FnOnce(&DatabaseFile) -> Result<T, Trouble>,
+    ) -> Result<T, OpenError> {
         self.flush(STORE_CLOSE_TIMEOUT);
         let (file, failing) = {
             let desk = self.shared.desk();
             (desk.file.as_ref().map(Arc::clone), desk.health.failing.clone())
         };
         let Some(file) = file else {
-            return Err(OpenError::Failing(failing.unwrap_or_else(|| "the store is closed".into())));
+            return Err(OpenError::Failing(
+                failing.unwrap_or_else(|| "the store is closed".into()),
+            ));
         };
         guarded(|| look(&file)).map_err(|trouble| trouble.at(self.shared.config.path.clone()))
     }

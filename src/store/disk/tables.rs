@@ -60,7 +60,12 @@ impl<'a> Tables<'a> {
         })
     }
 
-    pub(super) fn put(&mut self, origin: &str, knowledge: &Knowledge, blobs: &Blobs) -> Result<(), Trouble> {
+    pub(super) fn put(
+        &mut self,
+        origin: &str,
+        knowledge: &Knowledge,
+        blobs: &Blobs,
+    ) -> Result<(), Trouble> {
         let json = serde_json::to_vec(knowledge).map_err(|error| Trouble::Io(error.to_string()))?;
         // First what is new: what both have in common is not written again.
         for digest in knowledge.digests() {
@@ -94,7 +99,8 @@ impl<'a> Tables<'a> {
     pub(super) fn evict(&mut self, octets_max: u64) -> Result<u64, Trouble> {
         let mut evicted = 0;
         while self.octets > octets_max {
-            let Some(oldest) = self.turns.first()?.map(|(_, origin)| origin.value().to_owned()) else {
+            let Some(oldest) = self.turns.first()?.map(|(_, origin)| origin.value().to_owned())
+            else {
                 break;
             };
             if !self.remove(&oldest)? {

@@ -72,6 +72,7 @@ impl<E: Into<redb::Error>> From<E> for Trouble {
 /// find a damaged file: neither a request nor the writer may end by it, and whatever was under way
 /// is discarded with the handle, so nothing half done is seen.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Trouble::Io("the database panicked; the file may be damaged".into())))
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Trouble::Io("the database panicked; the file may be damaged".into()))
+    })
 }

@@ -14,8 +14,8 @@ use super::shared::{Desk, Shared};
 use super::tables::Totals;
 use super::trouble::{Trouble, guarded};
 use crate::limits::{STORE_BATCH_MAX, STORE_BATCH_WAIT};
-use crate::moment::Moment;
-use crate::origin::Origin;
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
 
 type Batch = Arc<HashMap<Origin, Change>>;
 
@@ -68,8 +68,9 @@ impl Shared {
             return if desk.is_closing { Task::End } else { Task::Reopen };
         };
         // More may come that can share the transaction.
-        let gathering =
-            |desk: &mut Desk| desk.pending.len() < STORE_BATCH_MAX && !desk.is_hurried && !desk.is_closing;
+        let gathering = |desk: &mut Desk| {
+            desk.pending.len() < STORE_BATCH_MAX && !desk.is_hurried && !desk.is_closing
+        };
         let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
         let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         // What a transaction replaces is free only after it: a small file takes small ones.
@@ -145,7 +146,7 @@ impl Shared {
 }
 
 /// One damaged file is kept, the last: for whoever wants to know, but not for ever more room.
-fn set_aside(path: &Path, now: Moment) -> std::io::Result<PathBuf> {
+fn set_aside(path: &Path, now: Timestamp) -> std::io::Result<PathBuf> {
     let prefix = format!("{}.damaged-", path.file_name().unwrap_or_default().to_string_lossy());
     for entry in std::fs::read_dir(path.parent().unwrap_or(Path::new(".")))? {
         let entry = entry?;

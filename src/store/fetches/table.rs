@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use super::super::Undecided;
 use super::{Bounds, GiveUp, LOOK_INTERVAL_MIN};
 use crate::clients::{Key, Turns};
-use crate::clock;
-use crate::fetch::Progress;
+use crate::runtime::clock;
+use crate::store::fetch::Progress;
 
 /// A fetch, by its number.
 pub type Id = u64;
@@ -110,7 +110,8 @@ impl Table {
     pub(super) fn begin(&mut self, client: &Key) -> Id {
         self.last += 1;
         let (client, progress) = (client.clone(), Arc::default());
-        self.fetches.insert(self.last, Fetch { client, waiting: Vec::new(), stage: Stage::Idle, progress });
+        self.fetches
+            .insert(self.last, Fetch { client, waiting: Vec::new(), stage: Stage::Idle, progress });
         self.last
     }
 
@@ -268,10 +269,12 @@ impl Table {
 
     /// Has a fetch give up its place. Who joins one that was not waited for begins another.
     fn stop(&mut self, id: Id) {
-        if let Some(Fetch { stage: Stage::Running { give_up, .. }, waiting, .. }) = self.fetches.get_mut(&id)
+        if let Some(Fetch { stage: Stage::Running { give_up, .. }, waiting, .. }) =
+            self.fetches.get_mut(&id)
             && let Some(give_up) = give_up.take()
         {
-            let _ = give_up.send(if waiting.is_empty() { Undecided::Left } else { Undecided::Busy });
+            let _ =
+                give_up.send(if waiting.is_empty() { Undecided::Left } else { Undecided::Busy });
             self.stopping += 1;
         }
     }
@@ -287,9 +290,13 @@ impl Table {
         let max = self.bounds.max;
         loop {
             let Self { turns, fetches, .. } = self;
-            let Some((client, turn)) = turns.next(max, |turn| !turn.is_good(fetches)) else { return };
+            let Some((client, turn)) = turns.next(max, |turn| !turn.is_good(fetches)) else {
+                return;
+            };
             let Some(fetch) = self.fetches.get_mut(&turn.id) else { continue };
-            let Stage::Queued(sender) = std::mem::replace(&mut fetch.stage, Stage::Idle) else { continue };
+            let Stage::Queued(sender) = std::mem::replace(&mut fetch.stage, Stage::Idle) else {
+                continue;
+            };
             self.queued -= 1;
             let give_up = self.run(turn.id, client);
             // Where its task has been dropped, its ticket is about to be.
@@ -301,7 +308,8 @@ impl Table {
     fn run(&mut self, id: Id, client: Key) -> GiveUp {
         let (sender, give_up) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
-            fetch.stage = Stage::Running { client, since: clock::monotonic(), give_up: Some(sender) };
+            fetch.stage =
+                Stage::Running { client, since: clock::monotonic(), give_up: Some(sender) };
             self.running.push_back(id);
         }
         give_up

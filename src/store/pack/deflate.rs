@@ -59,9 +59,13 @@ mod tests {
     fn what_was_deflated_inflates_to_the_same_or_to_nothing() {
         let mut deflater = Deflater::default();
         let noise: Vec<u8> = (0..9000_u32).map(|number| ((number * number) >> 7) as u8).collect();
-        for text in
-            [&b""[..], b"a", b"user-agent: *\ndisallow: /\n", &noise, &b"disallow: /\n".repeat(40_000)]
-        {
+        for text in [
+            &b""[..],
+            b"a",
+            b"user-agent: *\ndisallow: /\n",
+            &noise,
+            &b"disallow: /\n".repeat(40_000),
+        ] {
             for dictionary in [&b""[..], b"user-agent: *\n"] {
                 let deflated = deflater.deflate(text, dictionary).expect("it is deflated");
                 assert_eq!(inflate(&deflated, dictionary, text.len()).as_deref(), Some(text));

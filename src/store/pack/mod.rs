@@ -14,8 +14,8 @@ use bytes::Bytes;
 use super::entry::Entry;
 use super::knowledge::{Digest, Knowledge};
 use super::restore::Blobs;
-use crate::origin::Origin;
-use crate::text::hex;
+use crate::types::origin::Origin;
+use crate::types::sanitize::hex;
 use deflate::{Deflater, inflate};
 pub(super) use file::PackedFile;
 

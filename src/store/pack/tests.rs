@@ -7,16 +7,18 @@ use proptest::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
-use crate::evidence::{Answer, Body, CaptureRecord};
-use crate::fetch::FetchIdentity;
-use crate::moment::Moment;
-use crate::origin::split_url;
-use crate::policy::access::{AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot};
+use crate::audit::evidence::{Answer, Body, CaptureRecord};
+use crate::policy::access::{
+    AccessResult, Capture, Cause, Fetched, Freshness, NetworkFailure, Snapshot,
+};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
+use crate::store::fetch::FetchIdentity;
+use crate::types::origin::split_url;
+use crate::types::timestamp::Timestamp;
 
 const URL: &str = "https://www.example.com/robots.txt";
-const AT: Moment = Moment::from_millis(1_790_000_000_000);
+const AT: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 const FILES: [&str; 4] = [
     "",
@@ -62,17 +64,19 @@ fn good(body: &[u8], head: &str) -> Fetched {
         last_modified: None,
         capture: capture.clone(),
     };
-    let result = AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() };
+    let result =
+        AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() };
     fetched(0, result, capture)
 }
 
 fn fetched(hours: u64, result: AccessResult, capture: Capture) -> Fetched {
-    let at = Moment::from_millis(AT.millis() + hours * 3_600_000);
+    let at = Timestamp::from_millis(AT.millis() + hours * 3_600_000);
     Fetched { at, url: URL.into(), hops: 1, result, capture }
 }
 
 fn without(hours: u64, cause: Cause) -> Fetched {
-    let capture = if hours.is_multiple_of(2) { Capture::none() } else { capture(&cause.to_string(), "", 0) };
+    let capture =
+        if hours.is_multiple_of(2) { Capture::none() } else { capture(&cause.to_string(), "", 0) };
     fetched(hours, AccessResult::Without(cause), capture)
 }
 
@@ -81,7 +85,9 @@ fn capture(head: &str, sha256: &str, octets: usize) -> Capture {
         head: format!("HTTP/1.1 200 OK\r\nDate: Mon, 12 Oct 2026 11:09:08 GMT\r\n{head}\r\n"),
         head_cut: false,
         peer: "2001:db8::7".parse().ok(),
-        request: Some("GET /robots.txt HTTP/1.1\r\nhost: example.com\r\nuser-agent: courtesy/1\r\n".into()),
+        request: Some(
+            "GET /robots.txt HTTP/1.1\r\nhost: example.com\r\nuser-agent: courtesy/1\r\n".into(),
+        ),
         status: 200,
         url: URL.into(),
     };
@@ -102,10 +108,17 @@ fn capture(head: &str, sha256: &str, octets: usize) -> Capture {
 /// What one attempt after the other makes of an origin that all profiles ask about.
 fn entry(attempts: Vec<Fetched>) -> Entry {
     let learn = |known: Option<Entry>, fetched| {
-        let asked = PROFILES
-            .iter()
-            .fold(known, |known, profile| known.map(|entry| entry.with_profile(profile, 0.5, &read)));
-        Some(Entry::after(asked.as_ref(), &PROFILES[0], &FetchIdentity::of_agent(None), fetched, 0.5, &read))
+        let asked = PROFILES.iter().fold(known, |known, profile| {
+            known.map(|entry| entry.with_profile(profile, 0.5, &read))
+        });
+        Some(Entry::after(
+            asked.as_ref(),
+            &PROFILES[0],
+            &FetchIdentity::of_agent(None),
+            fetched,
+            0.5,
+            &read,
+        ))
     };
     attempts.into_iter().fold(None, learn).expect("there was an attempt")
 }
@@ -122,7 +135,8 @@ fn comes_back(entry: &Entry) -> usize {
         let again = packer.pack(&origin, entry, pack.file.clone()).expect("it is packed");
         assert_eq!(again.facts, pack.facts);
         let (knowledge, blobs) = again.unpack(&origin, |_| None).expect("it is unpacked");
-        let restored = Entry::restore(knowledge, &blobs, &PROFILES, 0.5, &read).expect("it is restored");
+        let restored =
+            Entry::restore(knowledge, &blobs, &PROFILES, 0.5, &read).expect("it is restored");
         assert_eq!(restored.keep(), kept);
         assert!(pack.broken().unpack(&origin, |_| None).is_none());
     }
@@ -132,7 +146,8 @@ fn comes_back(entry: &Entry) -> usize {
 }
 
 fn causes() -> Vec<Cause> {
-    let failed = NetworkFailure::ALL.map(|failure| Cause::Failed { failure, detail: "the \u{2713}".into() });
+    let failed =
+        NetworkFailure::ALL.map(|failure| Cause::Failed { failure, detail: "the \u{2713}".into() });
     let retry_after = Some(std::time::Duration::from_millis(1500));
     let status = [401, 404, 429, 503].map(|code| Cause::Status { code, retry_after });
     let redirects = [Cause::TooManyRedirects { limit: 5 }, Cause::RedirectLoop];
@@ -146,7 +161,10 @@ fn files_come_back_confirmed_or_not() {
         let good = || good(file.as_bytes(), "Server: nginx\r\n");
         comes_back(&entry(vec![good()]));
         let confirmed = AccessResult::NotModified {
-            freshness: Freshness { max_age: Some(std::time::Duration::from_secs(9)), ..Freshness::default() },
+            freshness: Freshness {
+                max_age: Some(std::time::Duration::from_secs(9)),
+                ..Freshness::default()
+            },
         };
         comes_back(&entry(vec![good(), fetched(1, confirmed, capture("Age: 1\r\n", "", 0))]));
     }
@@ -195,7 +213,8 @@ fn what_is_ordinary_takes_a_quarter_or_less() {
 fn the_dictionaries_help() {
     let mut deflater = Deflater::default();
     let mut lengths = |text: &[u8], dictionary: &[u8]| {
-        [b"", dictionary].map(|dictionary| deflater.deflate(text, dictionary).expect("it is deflated").len())
+        [b"", dictionary]
+            .map(|dictionary| deflater.deflate(text, dictionary).expect("it is deflated").len())
     };
     for file in &FILES[1..] {
         let [without, with] = lengths(file.as_bytes(), file::DICTIONARY);

@@ -13,8 +13,11 @@ impl House {
     }
 
     async fn told_under(&self, agent: &str, profile: &Arc<Profile>) -> &'static str {
-        let known =
-            self.store.known(&origin(HOST), profile, Some(agent), &client(1)).await.expect("it is known");
+        let known = self
+            .store
+            .known(&origin(HOST), profile, Some(agent), &client(1))
+            .await
+            .expect("it is known");
         match known.policy(self.clock.wall()) {
             Policy::Rules(_) => "rules",
             Policy::AllowAll(_) => "allow",
@@ -89,7 +92,10 @@ async fn a_good_copy_is_not_dropped_by_another_agents_answer() {
         assert_eq!(house.told("Victim").await, "rules");
         settle().await;
         assert_eq!(house.asked_for(), ["Victim", "Attacker", "Victim"]);
-        assert!(lock(&house.origins.asked)[2].validators.is_some(), "the copy is there to be confirmed");
+        assert!(
+            lock(&house.origins.asked)[2].validators.is_some(),
+            "the copy is there to be confirmed"
+        );
         assert_eq!(house.told("Attacker").await, "rules");
     }
 }
@@ -141,7 +147,8 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
         let house = House::new(vec![rules()]);
         let profile = rfc9309();
         house.store.introduce([&profile]);
-        let failed = Failed { at: START, url: origin(HOST).robots_url(), hops: 0, capture: None, cause };
+        let failed =
+            Failed { at: START, url: origin(HOST).robots_url(), hops: 0, capture: None, cause };
         let kept = Kept {
             profile: Fingerprint::of(&profile),
             meanings: profile.meanings.word(),
@@ -160,7 +167,8 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             agents: Vec::new(),
             others: None,
         };
-        let entry = house.store.restore(older, Default::default(), &[profile]).expect("it can be read");
+        let entry =
+            house.store.restore(older, Default::default(), &[profile]).expect("it can be read");
         house.store.shelf().cache.put(&origin(HOST), entry);
         assert_eq!(house.told("Victim").await, "rules");
         assert_eq!(house.fetches(), 1);
@@ -171,14 +179,19 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
 #[tokio::test]
 async fn a_failure_of_the_site_goes_on_with_each_agents_outage() {
     let tries = (0..30).flat_map(|_| [status(503), down()]);
-    let house = House::new([status(403)].into_iter().chain(tries).chain([status(503), rules()]).collect());
+    let house =
+        House::new([status(403)].into_iter().chain(tries).chain([status(503), rules()]).collect());
     assert_eq!(house.told("Refused").await, "allow");
     for _ in 0..30 {
         house.clock.advance(DAY / 2);
         assert_eq!(house.told("Failing").await, "disallow");
         house.clock.advance(DAY / 2);
         assert_eq!(house.told("Failing").await, "disallow");
-        assert_eq!(house.told("Refused").await, "disallow", "the site has failed since it was let in");
+        assert_eq!(
+            house.told("Refused").await,
+            "disallow",
+            "the site has failed since it was let in"
+        );
     }
     house.clock.advance(DAY / 2);
     assert_eq!(house.told("Failing").await, "allow", "observed for thirty days, RFC 9309 §2.3.1.4");
@@ -214,8 +227,9 @@ async fn made_up_tokens_do_not_open_the_site_and_have_bounds() {
 #[tokio::test]
 async fn an_agent_without_a_place_goes_by_nothing_that_it_was_not_told() {
     let refused = || (0..=AGENTS_PER_ORIGIN_MAX).map(|_| status(403));
-    let house =
-        House::new([rules()].into_iter().chain(refused()).chain([status(403), down(), rules()]).collect());
+    let house = House::new(
+        [rules()].into_iter().chain(refused()).chain([status(403), down(), rules()]).collect(),
+    );
     let profile = named("conservative");
     assert_eq!(house.told_under("First", &profile).await, "rules");
     house.clock.advance(LATE);
@@ -227,7 +241,11 @@ async fn an_agent_without_a_place_goes_by_nothing_that_it_was_not_told() {
     // The first has lost its place. It does not go by the copy, which it was refused, but asks again.
     assert_eq!(house.told_under("refused-0", &profile).await, "disallow");
     house.clock.advance(HOUR / 60);
-    assert_eq!(house.told_under("refused-1", &profile).await, "disallow", "nor when the site fails");
+    assert_eq!(
+        house.told_under("refused-1", &profile).await,
+        "disallow",
+        "nor when the site fails"
+    );
     assert_eq!(house.told_under("refused-2", &profile).await, "disallow");
     house.clock.advance(HOUR / 60);
     assert_eq!(house.told_under("refused-1", &profile).await, "rules");
@@ -262,7 +280,8 @@ fn ask_as(house: &House, agent: String) -> tokio::task::JoinHandle<&'static str>
 #[tokio::test]
 async fn first_contact_is_one_fetch_where_its_answer_counts_for_all() {
     let house = House::new(vec![None]);
-    let asking: Vec<_> = (0..100).map(|number| ask_as(&house, format!("agent-{}", number % 10))).collect();
+    let asking: Vec<_> =
+        (0..100).map(|number| ask_as(&house, format!("agent-{}", number % 10))).collect();
     settle().await;
     assert_eq!((house.fetches(), house.store.stats().flights), (1, 1));
     house.answer(file("user-agent: *\ndisallow: /\n"));
@@ -275,7 +294,8 @@ async fn first_contact_is_one_fetch_where_its_answer_counts_for_all() {
 #[tokio::test]
 async fn otherwise_each_agent_asks_for_itself_once_and_waits_for_no_second_stranger() {
     let house = House::new((0..20).map(|_| None).collect());
-    let asking: Vec<_> = (0..40).map(|number| ask_as(&house, format!("agent-{}", number % 10))).collect();
+    let asking: Vec<_> =
+        (0..40).map(|number| ask_as(&house, format!("agent-{}", number % 10))).collect();
     settle().await;
     assert_eq!(house.fetches(), 1);
     house.answer(status(403).expect("an answer"));
@@ -287,7 +307,8 @@ async fn otherwise_each_agent_asks_for_itself_once_and_waits_for_no_second_stran
     asked.dedup();
     assert_eq!(asked.len(), 10);
     // Strangers that come now and are never answered delay nobody.
-    let strangers: Vec<_> = (0..5).map(|number| ask_as(&house, format!("stranger-{number}"))).collect();
+    let strangers: Vec<_> =
+        (0..5).map(|number| ask_as(&house, format!("stranger-{number}"))).collect();
     settle().await;
     for _ in 0..9 {
         house.answer(status(429).expect("an answer"));

@@ -15,7 +15,9 @@ async fn waiting_for_a_turn_counts_and_who_leaves_needs_none() {
     let wait = Duration::from_millis(5);
     let config = Config { fetches_max: 1, ..Config::default() };
     let house = House::with(Config { wait, ..config.clone() }, vec![None, rules()]);
-    house.store.change(Config { wait: PATIENCE, ..config.clone() }, Arc::clone(&house.origins) as _);
+    house
+        .store
+        .change(Config { wait: PATIENCE, ..config.clone() }, Arc::clone(&house.origins) as _);
     let first = house.asking("a.example", 1);
     settle().await;
     house.store.change(Config { wait, ..config }, Arc::clone(&house.origins) as _);
@@ -30,7 +32,8 @@ async fn waiting_for_a_turn_counts_and_who_leaves_needs_none() {
 #[tokio::test]
 async fn more_fetches_or_waiters_than_there_may_be_are_turned_away() {
     let wait = Duration::from_millis(5);
-    let house = House::with(Config { fetches_max: 1, queue_max: 0, wait, ..Config::default() }, vec![None]);
+    let house =
+        House::with(Config { fetches_max: 1, queue_max: 0, wait, ..Config::default() }, vec![None]);
     let first = house.asking("a.example", 1);
     settle().await;
     assert_eq!(house.ask("b.example", &rfc9309()).await, "busy");

@@ -16,7 +16,8 @@ fn silent(count: usize) -> Vec<Option<Answer>> {
 #[tokio::test]
 async fn f23_a_client_with_thousands_of_silent_hosts_leaves_places_for_others() {
     let house = House::with(few_places(), silent(16));
-    let attack: Vec<_> = (0..4000).map(|n| house.asking(&format!("silent{n}.example"), 1)).collect();
+    let attack: Vec<_> =
+        (0..4000).map(|n| house.asking(&format!("silent{n}.example"), 1)).collect();
     settle().await;
     assert_eq!(house.fetches(), 14, "two places are kept from it");
     lock(&house.origins.script).push_front(rules());
@@ -131,7 +132,8 @@ async fn f23_a_client_with_fewer_places_gets_those_of_clients_with_more() {
     let config = Config { fetches_max: 8, busy_wait: SOON, ..few_places() };
     let house = House::with(config, silent(100));
     // Eight addresses of one attacker, which take all places.
-    let attack: Vec<_> = (0..64).map(|n| house.asking(&format!("silent{n}.example"), 1 + n % 4)).collect();
+    let attack: Vec<_> =
+        (0..64).map(|n| house.asking(&format!("silent{n}.example"), 1 + n % 4)).collect();
     settle().await;
     assert_eq!(house.fetches(), 8);
     let mut sites = Vec::new();
@@ -147,7 +149,8 @@ async fn f23_a_client_with_fewer_places_gets_those_of_clients_with_more() {
 
 #[tokio::test]
 async fn f23_refreshes_yield_to_fetches_that_are_waited_for() {
-    let house = House::with(Config { fetches_max: 1, ..few_places() }, vec![rules(), None, rules()]);
+    let house =
+        House::with(Config { fetches_max: 1, ..few_places() }, vec![rules(), None, rules()]);
     assert_eq!(house.ask("old.example", &rfc9309()).await, "rules");
     // The last tenth of its life.
     house.clock.advance(DAY * 19 / 20);

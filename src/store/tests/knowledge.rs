@@ -54,8 +54,11 @@ async fn one_fetch_serves_every_profile() {
     let house = House::new(vec![status(403), rules()]);
     let (open, closed) = (rfc9309(), named("conservative"));
     let verdict = async |profile: &Arc<Profile>| {
-        let known =
-            house.store.known(&origin("example.com"), profile, None, &client(1)).await.expect("it is known");
+        let known = house
+            .store
+            .known(&origin("example.com"), profile, None, &client(1))
+            .await
+            .expect("it is known");
         match known.policy(house.clock.wall()) {
             Policy::Rules(copy) => copy.rules.rule_count(),
             Policy::AllowAll(_) => 100,
@@ -93,8 +96,11 @@ async fn a_large_file_is_read_too_and_without_the_line_that_was_cut() {
         whole.body = whole.body.slice(..whole.body.len() - 2);
     }
     let house = House::new(vec![Some(large)]);
-    let known =
-        house.store.known(&origin("example.com"), &rfc9309(), None, &client(1)).await.expect("it is known");
+    let known = house
+        .store
+        .known(&origin("example.com"), &rfc9309(), None, &client(1))
+        .await
+        .expect("it is known");
     let Policy::Rules(copy) = known.policy(house.clock.wall()) else { panic!("{known:?}") };
     assert_eq!(copy.rules.rule_count(), 2 * 10_000 - 1);
 }
@@ -121,7 +127,8 @@ async fn a_refused_origin_is_remembered_by_nobody() {
 #[tokio::test]
 async fn the_fetch_is_made_for_the_agent_that_is_judged() {
     let house = House::new(vec![rules()]);
-    let known = house.store.known(&origin("example.com"), &rfc9309(), Some("ExampleBot"), &client(1)).await;
+    let known =
+        house.store.known(&origin("example.com"), &rfc9309(), Some("ExampleBot"), &client(1)).await;
     assert!(known.is_ok());
     assert_eq!(lock(&house.origins.asked)[0].identity, FetchIdentity::of_agent(Some("ExampleBot")));
 }

@@ -13,12 +13,18 @@ async fn a_hundred_callers_cause_one_fetch_and_all_are_answered() {
         })
         .collect();
     settle().await;
-    assert_eq!((house.fetches(), house.store.stats().waiters, house.store.stats().flights), (1, 100, 1));
+    assert_eq!(
+        (house.fetches(), house.store.stats().waiters, house.store.stats().flights),
+        (1, 100, 1)
+    );
     house.answer(file("user-agent: *\ndisallow: /\n"));
     for caller in callers {
         assert_eq!(caller.await.expect("no panic"), "rules");
     }
-    assert_eq!((house.fetches(), house.store.stats().waiters, house.store.stats().flights), (1, 0, 0));
+    assert_eq!(
+        (house.fetches(), house.store.stats().waiters, house.store.stats().flights),
+        (1, 0, 0)
+    );
 }
 
 #[tokio::test]
@@ -48,7 +54,8 @@ fn waiters_may_live_on_other_runtimes() {
             let (store, done) = (Arc::clone(&house.store), done.clone());
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-                let word = runtime.expect("a runtime").block_on(ask(&store, "example.com", &rfc9309()));
+                let word =
+                    runtime.expect("a runtime").block_on(ask(&store, "example.com", &rfc9309()));
                 done.send(word).expect("somebody listens");
             })
         })
@@ -94,7 +101,8 @@ async fn a_fetch_that_panics_answers_its_waiters_and_frees_the_origin() {
 fn a_runtime_that_goes_down_frees_the_origin() {
     let config = Config { wait: Duration::from_millis(5), ..Config::default() };
     let house = House::with(config, vec![None, rules()]);
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let first = runtime();
     assert_eq!(first.block_on(house.ask("example.com", &rfc9309())), "timed out");
     drop(first);

@@ -7,7 +7,8 @@ const TIGHT: usize = 400_000;
 
 /// A file that no other host has.
 fn page(host: usize) -> String {
-    let rules: String = (0..200).map(|rule| format!("disallow: /shop/{host}/shelf/{rule}/\n")).collect();
+    let rules: String =
+        (0..200).map(|rule| format!("disallow: /shop/{host}/shelf/{rule}/\n")).collect();
     format!("user-agent: *\n{rules}")
 }
 
@@ -94,7 +95,8 @@ async fn beyond_that_who_was_not_asked_about_for_longest_is_forgotten_first() {
 /// Many threads at once, each with its own runtime: one fetch too many would be a panic.
 #[test]
 fn an_origin_is_always_in_one_tier_whoever_asks_and_whatever_is_packed() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let house = Arc::new(runtime().block_on(House::packed(60, vec![])));
     let threads: Vec<_> = (0..4)
         .map(|thread| {
@@ -217,7 +219,10 @@ async fn news_of_a_site_reach_it_where_it_is_packed() {
 async fn a_large_file_is_packed_where_it_delays_nobody() {
     let large = page(7).repeat(40);
     let script = [large.as_str(), "# small"].map(|text| Some(file(text))).into_iter();
-    let house = House::with(tight(), script.chain((2..60).map(|number| Some(file(&page(number))))).collect());
+    let house = House::with(
+        tight(),
+        script.chain((2..60).map(|number| Some(file(&page(number))))).collect(),
+    );
     let config = Config { bytes_max: 8 * large.len(), ..tight() };
     house.store.change(config, Arc::clone(&house.origins) as _);
     for number in 0..60 {

@@ -173,7 +173,7 @@ async fn f16_a_clock_that_was_set_back_neither_frees_nor_locks() {
         house.ask(host, &rfc9309()).await;
     }
     let house = house.restart_at(
-        Moment::from_millis(START.millis() - 400 * 86_400_000),
+        Timestamp::from_millis(START.millis() - 400 * 86_400_000),
         vec![status(503), rules(), status(404)],
     );
     assert_eq!(house.verdict("rules.example", &rfc9309()).await, "rules", "the copy serves");
@@ -231,7 +231,8 @@ async fn what_memory_evicts_comes_back_from_the_disk() {
 #[tokio::test]
 async fn memory_that_keeps_nothing_asks_the_origin_no_more_often() {
     let home = Home::new();
-    let house = home.house_with(Config { bytes_max: 1, ..Config::default() }, vec![rules(), rules()]);
+    let house =
+        home.house_with(Config { bytes_max: 1, ..Config::default() }, vec![rules(), rules()]);
     house.ask(HOST, &rfc9309()).await;
     for _ in 0..5 {
         assert_eq!(house.verdict(HOST, &rfc9309()).await, "rules");

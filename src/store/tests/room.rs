@@ -8,7 +8,11 @@ pub(super) fn noise(seed: usize, octets: usize) -> String {
     use std::fmt::Write as _;
     let mut text = String::from("# ");
     for block in 0..octets / 64 {
-        let _ = write!(text, "{}", crate::text::sha256_hex(format!("{seed} {block}").as_bytes()));
+        let _ = write!(
+            text,
+            "{}",
+            crate::types::sanitize::sha256_hex(format!("{seed} {block}").as_bytes())
+        );
     }
     text
 }
@@ -17,7 +21,8 @@ pub(super) fn noise(seed: usize, octets: usize) -> String {
 async fn the_file_stays_within_its_bound_and_the_oldest_go() {
     let home = Home::new();
     let size_max = 8 << 20;
-    let house = home.house_of(size_max, (0..1500).map(|number| Some(file(&noise(number, 6000)))).collect());
+    let house =
+        home.house_of(size_max, (0..1500).map(|number| Some(file(&noise(number, 6000)))).collect());
     let disk = house.store.disk.as_ref().expect("a disk");
     for number in 0..1500 {
         house.ask(&format!("{number}.example"), &rfc9309()).await;

@@ -87,8 +87,9 @@ async fn an_outage_cannot_be_made_longer_than_it_was() {
     let house = home.house(vec![status(503)]);
     house.ask("example.com", &rfc9309()).await;
     house.store.close();
-    let since = |moment: Moment| format!("\"since\":{}", moment.millis());
-    let (from, to) = (since(START), since(Moment::from_millis(START.millis() - 40 * 86_400_000)));
+    let since = |moment: Timestamp| format!("\"since\":{}", moment.millis());
+    let (from, to) =
+        (since(START), since(Timestamp::from_millis(START.millis() - 40 * 86_400_000)));
     assert!(disk::fixture::edit(&home.file(), "https://example.com", &from, &to).expect("a store"));
     let house = house.restart(vec![status(503)]);
     assert_eq!(house.verdict("example.com", &rfc9309()).await, "disallow");
@@ -103,7 +104,9 @@ fn a_file_that_is_cut_or_is_none_is_moved_aside() {
     let home = Home::new();
     let written = run(specimen(&home));
     let whole = std::fs::read(home.file()).expect("the file");
-    for wrong in [&whole[..whole.len() / 2], &whole[..100], &whole[..1], b"not a database, but a letter"] {
+    for wrong in
+        [&whole[..whole.len() / 2], &whole[..100], &whole[..1], b"not a database, but a letter"]
+    {
         std::fs::write(home.file(), wrong).expect("the file");
         run(tells_no_lies(&home, &written)).expect("nothing is believed");
         let names: Vec<_> = std::fs::read_dir(home.path())
@@ -172,9 +175,9 @@ async fn without_a_directory_memory_serves_until_there_is_one() {
     let health = house.store.health();
     assert!(health.failing.is_some() && health.errors > 0 && health.pending == 1, "{health:?}");
     std::fs::remove_file(&wrong).expect("removed");
-    let deadline = crate::clock::monotonic() + PATIENCE;
+    let deadline = crate::runtime::clock::monotonic() + PATIENCE;
     while house.store.health().entries == 0 {
-        assert!(crate::clock::monotonic() < deadline, "{:?}", house.store.health());
+        assert!(crate::runtime::clock::monotonic() < deadline, "{:?}", house.store.health());
         std::thread::yield_now();
     }
     assert_eq!(house.store.health().failing, None);
@@ -190,7 +193,8 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     // Small enough that their number is the bound that is reached, and not their octets.
     let house = inner.house(vec![status(404)]);
     house.ask("example.com", &rfc9309()).await;
-    let entry = house.store.shelf().cache.peek(&origin("example.com")).cloned().expect("it is known");
+    let entry =
+        house.store.shelf().cache.peek(&origin("example.com")).cloned().expect("it is known");
     let max = crate::limits::STORE_PENDING_MAX;
     for number in 0..max + 10 {
         house.store.keep(&origin(&format!("{number}.example")), &entry);

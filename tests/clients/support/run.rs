@@ -92,7 +92,10 @@ impl<'a> Run<'a> {
     #[track_caller]
     pub fn courtesy(&self, arguments: &[&str]) -> Ended {
         let config = self.directory().join("courtesy.toml");
-        end(self.command(env!("CARGO_BIN_EXE_courtesy")).args(arguments).env("COURTESY_CONFIG", config))
+        end(self
+            .command(env!("CARGO_BIN_EXE_courtesy"))
+            .args(arguments)
+            .env("COURTESY_CONFIG", config))
     }
 
     /// Runs `client` to its end.
@@ -100,7 +103,11 @@ impl<'a> Run<'a> {
     pub fn client<S: Into<String>>(&self, client: impl IntoIterator<Item = S>) -> Ended {
         let mut arguments: Vec<String> = vec!["run".into()];
         arguments.extend(self.options.iter().cloned());
-        arguments.extend(["--summary=json".into(), "--summary-file=summary.json".into(), "--".into()]);
+        arguments.extend([
+            "--summary=json".into(),
+            "--summary-file=summary.json".into(),
+            "--".into(),
+        ]);
         arguments.extend(client.into_iter().map(Into::into));
         self.courtesy(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
@@ -116,7 +123,8 @@ impl<'a> Run<'a> {
     #[track_caller]
     pub fn records(&self) -> Vec<Value> {
         let summary = self.summary();
-        let file = PathBuf::from(summary["records"]["file"].as_str().expect("the file of the records"));
+        let file =
+            PathBuf::from(summary["records"]["file"].as_str().expect("the file of the records"));
         let lines = fs::read_to_string(&file).expect("the file of the records");
         let lines = lines.lines().map(|line| serde_json::from_str(line).expect("a line"));
         // The last line is no record: it tells how many decisions there were.
@@ -132,7 +140,8 @@ impl<'a> Run<'a> {
         user_agent: &str,
     ) -> Vec<Answer> {
         let client: Vec<String> = client.into_iter().map(Into::into).collect();
-        let answers = self.four_by(self.client(client.iter().cloned().chain(self.site.four())), user_agent);
+        let answers =
+            self.four_by(self.client(client.iter().cloned().chain(self.site.four())), user_agent);
         self.assert_verifies(client.into_iter().chain([self.site.url("https", "/page")]));
         answers
     }
@@ -194,7 +203,11 @@ impl<'a> Run<'a> {
                 assert!(answer.body.contains(WELCOME), "{answer:#?}");
                 assert_eq!(answer.record, "");
             } else {
-                assert_eq!(answer.record, records[index / 2]["id"], "the record that the client was told");
+                assert_eq!(
+                    answer.record,
+                    records[index / 2]["id"],
+                    "the record that the client was told"
+                );
                 assert!(answer.body.contains("Disallow: /private/"), "{answer:#?}");
             }
         }
@@ -205,7 +218,8 @@ impl<'a> Run<'a> {
     #[track_caller]
     fn assert_four(&self, ended: &Ended, user_agent: &str) -> Vec<Value> {
         let summary = self.summary();
-        let numbers = ["requests", "forwarded", "denied", "failed"].map(|name| summary[name].clone());
+        let numbers =
+            ["requests", "forwarded", "denied", "failed"].map(|name| summary[name].clone());
         assert_eq!(numbers, [4, 2, 2, 0], "{summary} {ended:#?}");
         assert_eq!(summary["warning"], Value::Null, "{summary}");
         let records = self.records();
@@ -242,7 +256,8 @@ fn assert_polite(seen: &[Seen]) {
     }
     let paths: Vec<_> = seen.iter().map(|seen| (seen.scheme, seen.path.as_str())).collect();
     assert_eq!(paths, wanted, "what reached the site");
-    let around: Vec<_> = seen.iter().filter(|seen| seen.path != "/robots.txt" && !seen.by_proxy).collect();
+    let around: Vec<_> =
+        seen.iter().filter(|seen| seen.path != "/robots.txt" && !seen.by_proxy).collect();
     assert!(around.is_empty(), "these went around the proxy: {around:?}");
 }
 
@@ -256,7 +271,8 @@ fn path() -> OsString {
 #[track_caller]
 pub fn end(command: &mut Command) -> Ended {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    let child =
+        command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
     let id = child.id();
     let (sender, ended) = mpsc::channel();
     let waiting = std::thread::spawn(move || {

@@ -76,14 +76,16 @@ impl Site {
             ("/page", page),
             ("/private/page", format!("<p>{SECRET}</p>\n")),
         ];
-        let files = files.into_iter().map(|(path, content)| (path.to_owned(), content.into_bytes()));
+        let files =
+            files.into_iter().map(|(path, content)| (path.to_owned(), content.into_bytes()));
         let shared = Arc::new(Shared {
             files: Mutex::new(files.collect()),
             seen: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
-        let http =
-            listen((ip, ports[0]), Arc::clone(&shared), |shared, stream| shared.answer("http", stream));
+        let http = listen((ip, ports[0]), Arc::clone(&shared), |shared, stream| {
+            shared.answer("http", stream)
+        });
         let https = listen((ip, ports[1]), Arc::clone(&shared), move |shared, stream| {
             let connection = ServerConnection::new(Arc::clone(&tls)).expect("sound settings");
             shared.answer("https", StreamOwned::new(connection, stream));
@@ -118,8 +120,13 @@ impl Site {
 
     /// What every client asks for: by HTTP and HTTPS, a page and a page that is disallowed.
     pub fn four(&self) -> [String; 4] {
-        [("http", "/page"), ("http", "/private/page"), ("https", "/page"), ("https", "/private/page")]
-            .map(|(scheme, path)| self.url(scheme, path))
+        [
+            ("http", "/page"),
+            ("http", "/private/page"),
+            ("https", "/page"),
+            ("https", "/private/page"),
+        ]
+        .map(|(scheme, path)| self.url(scheme, path))
     }
 
     /// Serves what is in a directory, and in those below it, under `path`.
@@ -190,7 +197,11 @@ impl Shared {
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let path = target.split('?').next().unwrap_or_default();
         let by_proxy = head.iter().any(|field| is_via_courtesy(field));
-        self.seen.lock().expect("no test holds it").push(Seen { scheme, path: path.to_owned(), by_proxy });
+        self.seen.lock().expect("no test holds it").push(Seen {
+            scheme,
+            path: path.to_owned(),
+            by_proxy,
+        });
 
         let file = self.files.lock().expect("no test holds it").get(path).cloned();
         let status = if file.is_some() { "200 OK" } else { "404 Not Found" };
@@ -212,7 +223,10 @@ impl Shared {
 
 /// `Via: 1.1 courtesy`, and whatever it says of itself after that.
 fn is_via_courtesy(field: &str) -> bool {
-    field.to_ascii_lowercase().strip_prefix("via: ").is_some_and(|value| value.contains(" courtesy"))
+    field
+        .to_ascii_lowercase()
+        .strip_prefix("via: ")
+        .is_some_and(|value| value.contains(" courtesy"))
 }
 
 /// A certificate for [`HOSTS`], and its authority in `root`.

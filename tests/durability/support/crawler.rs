@@ -41,7 +41,8 @@ impl Crawler {
             Some(connection) => connection,
             None => connect(self.proxy)?,
         };
-        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n\r\n");
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: {AGENT}\r\n\r\n");
         connection.get_mut().write_all(request.as_bytes())?;
         let (answer, lasts) = read(&mut connection)?;
         self.connection = lasts.then_some(connection);
@@ -59,7 +60,11 @@ fn connect(proxy: SocketAddr) -> io::Result<BufReader<TcpStream>> {
 /// An answer, and whether another can follow on the connection.
 fn read(connection: &mut BufReader<TcpStream>) -> io::Result<(Answer, bool)> {
     let status = line(connection)?;
-    let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or(ErrorKind::InvalidData)?;
+    let status = status
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .ok_or(ErrorKind::InvalidData)?;
     let (mut length, mut record, mut lasts) = (0, None, true);
     loop {
         let field = line(connection)?;

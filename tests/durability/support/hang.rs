@@ -19,7 +19,11 @@ impl Hang {
         fs::create_dir(&dir).expect("a directory that can be written to");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/durability/support/hang.c");
         let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(dir.join("hang.so")).arg(source).arg("-ldl");
+        compiler
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(dir.join("hang.so"))
+            .arg(source)
+            .arg("-ldl");
         let output = compiler.output().expect("cc, which tests/run installs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Self { dir }

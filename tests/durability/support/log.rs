@@ -62,7 +62,8 @@ impl Log {
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("the directory of records").flatten();
-    let mut segments: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_segment(path)).collect();
+    let mut segments: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| is_segment(path)).collect();
     segments.sort();
     // One that is there plain and compressed is the same lines twice.
     let plain = segments.clone();
@@ -85,6 +86,7 @@ fn lines(path: &Path) -> impl Iterator<Item = Value> + use<> {
         if is_compressed(path) { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let path = path.to_owned();
     let lines = BufReader::new(input).lines().map(|line| line.expect("text"));
-    lines
-        .map(move |line| serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}: {line}", path.display())))
+    lines.map(move |line| {
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}: {line}", path.display()))
+    })
 }

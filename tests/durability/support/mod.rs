@@ -26,9 +26,9 @@ pub const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 /// Waits until `seen` holds, for what tells of no change by itself.
 #[track_caller]
 pub fn until(what: &str, mut seen: impl FnMut() -> bool) {
-    let end = courtesy::clock::monotonic() + DEADLINE;
+    let end = courtesy::runtime::clock::monotonic() + DEADLINE;
     while !seen() {
-        assert!(courtesy::clock::monotonic() < end, "it did not happen that {what}");
+        assert!(courtesy::runtime::clock::monotonic() < end, "it did not happen that {what}");
         std::thread::park_timeout(Duration::from_millis(5));
     }
 }
@@ -37,7 +37,9 @@ pub fn until(what: &str, mut seen: impl FnMut() -> bool) {
 #[expect(clippy::disallowed_methods, reason = "a test is a program of its own")]
 pub fn scale(variable: &str, ordinary: usize) -> usize {
     match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is {text:?}, which is no number")),
+        Ok(text) => {
+            text.parse().unwrap_or_else(|_| panic!("{variable} is {text:?}, which is no number"))
+        }
         Err(_) => ordinary,
     }
 }

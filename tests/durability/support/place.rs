@@ -74,7 +74,10 @@ impl Place {
     #[track_caller]
     pub fn serve_at(&self, ahead: &str) -> Serve {
         let mut command = self.command("serve --allow-private");
-        command.env("LD_PRELOAD", faketime()).env("FAKETIME", ahead).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        command
+            .env("LD_PRELOAD", faketime())
+            .env("FAKETIME", ahead)
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         Serve::start(command)
     }
 
@@ -88,7 +91,9 @@ impl Place {
         // As anybody but root, a name space of users is needed for one of mounts.
         let user = (!rustix::process::geteuid().is_root()).then_some("--map-root-user");
         command.args(["--mount", "--propagation", "private"]).args(user);
-        command.args(["sh", "-ec", &format!("{mount}; shift; exec \"$@\""), "sh"]).arg(self.state_dir());
+        command
+            .args(["sh", "-ec", &format!("{mount}; shift; exec \"$@\""), "sh"])
+            .arg(self.state_dir());
         command.arg(serve.get_program()).args(serve.get_args());
         command.env_clear().stdin(Stdio::null());
         command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -99,7 +104,11 @@ impl Place {
     /// `courtesy` with these words, in an environment of its own and with the settings of this place.
     pub fn command(&self, words: &str) -> Command {
         let mut command = Command::new(program());
-        command.args(words.split_whitespace()).env_clear().env("HOME", self.path()).stdin(Stdio::null());
+        command
+            .args(words.split_whitespace())
+            .env_clear()
+            .env("HOME", self.path())
+            .stdin(Stdio::null());
         command.env("COURTESY_CONFIG", self.configuration());
         command.env("COURTESY__STATE_DIR", self.state_dir());
         command

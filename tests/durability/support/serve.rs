@@ -22,10 +22,12 @@ impl Serve {
     #[track_caller]
     pub fn start(mut command: Command) -> Self {
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a process");
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a process");
         let said = Arc::<Mutex<String>>::default();
         let listener = listen(child.stderr.take().expect("its standard error"), Arc::clone(&said));
-        let mut serve = Self { child, address: ([0, 0, 0, 0], 0).into(), said, listener: Some(listener) };
+        let mut serve =
+            Self { child, address: ([0, 0, 0, 0], 0).into(), said, listener: Some(listener) };
         until("the proxy listens", || {
             let ended = serve.child.try_wait().expect("a child");
             assert!(ended.is_none(), "it ended: {}", serve.said());
@@ -96,9 +98,12 @@ impl Serve {
 
     /// Octets of a kind of its memory (proc_pid_status(5)).
     pub fn memory(&self, kind: &str) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its status");
-        let line =
-            status.lines().find_map(|line| line.strip_prefix(kind)?.strip_prefix(':')).expect("its memory");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(kind)?.strip_prefix(':'))
+            .expect("its memory");
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 

@@ -37,12 +37,17 @@ struct Shared {
 impl Site {
     /// One whose every page is there, and whose robots.txt is as `robots` says of the address.
     pub fn start(robots: impl Fn(Ipv4Addr) -> Robots + Send + Sync + 'static) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
-        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("a free port");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+        let listener =
+            runtime.block_on(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("a free port");
         let port = listener.local_addr().expect("a bound address").port();
         let robots: Box<Script> = Box::new(robots);
-        let shared =
-            Shared { robots: RwLock::new(robots), fetches: Mutex::default(), pages: AtomicUsize::new(0) };
+        let shared = Shared {
+            robots: RwLock::new(robots),
+            fetches: Mutex::default(),
+            pages: AtomicUsize::new(0),
+        };
         let shared = Arc::new(shared);
         runtime.spawn(accept(listener, Arc::clone(&shared)));
         Self { port, shared, runtime: Some(runtime) }
@@ -122,7 +127,12 @@ impl Shared {
 
     fn answer(&self, address: Ipv4Addr, path: &str) -> String {
         let (status, body) = if path == "/robots.txt" {
-            *self.fetches.lock().unwrap_or_else(PoisonError::into_inner).entry(address).or_default() += 1;
+            *self
+                .fetches
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(address)
+                .or_default() += 1;
             let robots = self.robots.read().unwrap_or_else(PoisonError::into_inner);
             match robots(address) {
                 Robots::File(file) => (200, file),

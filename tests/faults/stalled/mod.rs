@@ -52,7 +52,8 @@ impl World {
     fn new(octets: usize, settings: &str) -> Self {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("what is allowed");
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
         let origins = runtime.block_on(Origins::start());
         let group = Group::of(octets);
         let limits = if group.is_none() {
@@ -62,7 +63,8 @@ impl World {
             String::new()
         };
         // A client that leaves in the midst of an upload is noticed when the origin's time is over.
-        let egress = format!("[egress]\nconnect_ports = [{}]\nresponse_timeout = \"30s\"\n", origins.secure);
+        let egress =
+            format!("[egress]\nconnect_ports = [{}]\nresponse_timeout = \"30s\"\n", origins.secure);
         let place = Place::new(&format!("{egress}{limits}{settings}"));
         let root = place.path().join("origins.pem");
         fs::write(&root, &origins.root).expect("a directory that can be written to");
@@ -134,7 +136,11 @@ fn within(group: &Option<Group>, place: &Place, root: &std::path::Path) -> Comma
     let Some(group) = group else { return serve };
     let mut command = Command::new("sh");
     command.args(["-ec", &format!("{}; exec \"$@\"", group.enter()), "sh"]);
-    command.arg(serve.get_program()).args(serve.get_args()).env_clear().stdin(std::process::Stdio::null());
+    command
+        .arg(serve.get_program())
+        .args(serve.get_args())
+        .env_clear()
+        .stdin(std::process::Stdio::null());
     command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command
 }

@@ -98,8 +98,9 @@ async fn listen<F: Future<Output = ()> + Send + 'static>(
 fn certified() -> (ServerConfig, String) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
-    params.subject_alt_names =
-        (0..usize::from(ADDRESSES)).map(|number| SanType::IpAddress(IpAddr::V4(address(number)))).collect();
+    params.subject_alt_names = (0..usize::from(ADDRESSES))
+        .map(|number| SanType::IpAddress(IpAddr::V4(address(number))))
+        .collect();
     let certificate = params.self_signed(&key).expect("a certificate");
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

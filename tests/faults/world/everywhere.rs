@@ -50,7 +50,8 @@ impl Everywhere {
         let everywhere = Self { shared: Arc::new(shared), ca };
         for port in PORTS {
             // On Linux it answers IPv4 too, as mapped addresses.
-            let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).expect("a port of this world");
+            let listener =
+                TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).expect("a port of this world");
             let shared = Arc::clone(&everywhere.shared);
             thread::spawn(move || shared.accept(&listener));
         }
@@ -73,7 +74,9 @@ impl Everywhere {
         // Connections are accepted in their order: when ours have been, so have all before.
         for port in PORTS {
             let mark = TcpStream::connect((BARRIER, port)).expect("it listens");
-            until("what came is noted", || self.shared.contacts().iter().any(|it| *it == barrier(port)));
+            until("what came is noted", || {
+                self.shared.contacts().iter().any(|it| *it == barrier(port))
+            });
             drop(mark);
         }
         let contacts = std::mem::take(&mut *self.shared.contacts());
@@ -110,7 +113,8 @@ impl Shared {
     fn serve(&self, stream: TcpStream, secure: bool) -> io::Result<()> {
         stream.set_nodelay(true)?;
         if secure {
-            let connection = ServerConnection::new(Arc::clone(&self.tls)).map_err(io::Error::other)?;
+            let connection =
+                ServerConnection::new(Arc::clone(&self.tls)).map_err(io::Error::other)?;
             return self.answer(BufReader::new(StreamOwned::new(connection, stream)));
         }
         self.answer(BufReader::new(stream))
@@ -125,7 +129,9 @@ impl Shared {
                     return Ok(());
                 }
                 match line.split_once(": ") {
-                    _ if number == 0 => path = line.split(' ').nth(1).unwrap_or_default().to_owned(),
+                    _ if number == 0 => {
+                        path = line.split(' ').nth(1).unwrap_or_default().to_owned()
+                    }
                     _ if line.trim_end().is_empty() => break,
                     Some((name, value)) if name.eq_ignore_ascii_case("host") => {
                         host = value.trim().to_owned()
@@ -140,7 +146,8 @@ impl Shared {
                 None => (200, String::new(), format!("{path} of {host}\n")),
             };
             let length = body.len();
-            let head = format!("HTTP/1.1 {status} Said\r\n{fields}Content-Length: {length}\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 {status} Said\r\n{fields}Content-Length: {length}\r\n\r\n");
             stream.get_mut().write_all((head + &body).as_bytes())?;
             stream.get_mut().flush()?;
         }
@@ -165,11 +172,13 @@ fn certified() -> (String, Arc<ServerConfig>) {
     params.subject_alt_names.extend(addresses);
     let certificate = params.signed_by(&key, &issuer).expect("a certificate");
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions of TLS")
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], key)
-        .expect("a certificate with its key");
+    let config = ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::aws_lc_rs::default_provider(),
+    ))
+    .with_safe_default_protocol_versions()
+    .expect("versions of TLS")
+    .with_no_client_auth()
+    .with_single_cert(vec![certificate.der().clone()], key)
+    .expect("a certificate with its key");
     (ca, Arc::new(config))
 }

@@ -55,7 +55,8 @@ pub fn inside(test: &str, body: impl FnOnce()) {
     ]);
     command.env(INSIDE, "1").stdin(Stdio::null());
     let output = command.output().expect("unshare, of util-linux");
-    let [said, complaint] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let [said, complaint] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(
         output.status.success() && said.contains("1 passed"),
         "{said}{complaint}\nWhere name spaces of networks cannot be made (ip of iproute2, and the right to \

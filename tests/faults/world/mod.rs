@@ -28,7 +28,8 @@ impl Proxy {
     #[track_caller]
     pub fn start(settings: &str, ca: &str) -> Self {
         let place = Place::new(settings);
-        fs::write(place.path().join("origins.pem"), ca).expect("a directory that can be written to");
+        fs::write(place.path().join("origins.pem"), ca)
+            .expect("a directory that can be written to");
         let mut proxy = Self { place, serve: None };
         proxy.resume();
         proxy

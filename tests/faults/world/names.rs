@@ -115,7 +115,9 @@ impl Names {
         let reply = question.reply(times, over)?;
         let whole = reply.message(&octets[..2], &question);
         if over == Over::Udp && whole.len() > UDP_OCTETS_MAX {
-            return Some(Reply { truncated: true, ..Reply::default() }.message(&octets[..2], &question));
+            return Some(
+                Reply { truncated: true, ..Reply::default() }.message(&octets[..2], &question),
+            );
         }
         Some(whole)
     }
@@ -157,13 +159,16 @@ impl Question {
         if addresses.is_empty() {
             return coded(NXDOMAIN);
         }
-        addresses.retain(|address| if address.is_ipv4() { self.kind == A } else { self.kind == AAAA });
+        addresses
+            .retain(|address| if address.is_ipv4() { self.kind == A } else { self.kind == AAAA });
         if has("rebinding") && !addresses.is_empty() {
             addresses = vec![addresses[(times - 1).min(addresses.len() - 1)]];
         }
         if has("thousand") {
-            addresses =
-                addresses.into_iter().flat_map(|first| (0..1000).map(move |n| after(first, n))).collect();
+            addresses = addresses
+                .into_iter()
+                .flat_map(|first| (0..1000).map(move |n| after(first, n)))
+                .collect();
         }
         let (owner, mut records) = aliases(&self.name);
         records.extend(addresses.into_iter().map(|address| match address {
@@ -196,7 +201,8 @@ fn after(address: IpAddr, places: u32) -> IpAddr {
 fn aliases(name: &str) -> (String, Vec<Record>) {
     let (mut owner, mut records) = (name.to_owned(), Vec::new());
     while let Some((alias, rest)) = owner.split_once('.') {
-        let Some(left) = alias.strip_prefix("alias").and_then(|count| count.parse::<u32>().ok()) else {
+        let Some(left) = alias.strip_prefix("alias").and_then(|count| count.parse::<u32>().ok())
+        else {
             break;
         };
         let target = if left > 1 { format!("alias{}.{rest}", left - 1) } else { rest.to_owned() };

@@ -85,7 +85,11 @@ impl Client {
     }
 
     /// Asks for a tunnel and begins TLS in one go, without waiting for the answer.
-    pub fn tunnel_in_hope(mut self, authority: &str, config: Arc<ClientConfig>) -> io::Result<Self> {
+    pub fn tunnel_in_hope(
+        mut self,
+        authority: &str,
+        config: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
         let mut handshake = tls::Handshake::new(config, tls::host(authority));
         self.send([connect(authority, "").as_bytes(), &handshake.hello()].concat());
         assert_eq!(self.read_head().status(), 200);
@@ -105,7 +109,9 @@ impl Client {
     pub fn read_rest(&mut self) -> Vec<u8> {
         let mut octets = Vec::new();
         match self.wire.rest(&mut octets) {
-            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("still open: {error}"),
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+                panic!("still open: {error}")
+            }
             _ => octets,
         }
     }
@@ -250,7 +256,10 @@ impl Client {
             match self.wire.stream.write(left) {
                 Ok(count) => sent += count,
                 Err(error) => {
-                    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+                    assert!(
+                        matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                        "{error}"
+                    );
                     self.wire.stream.tcp().set_write_timeout(Some(DEADLINE)).expect("a deadline");
                     return (sent, left);
                 }
@@ -288,9 +297,13 @@ pub fn connect(authority: &str, fields: &str) -> String {
 
 fn request_to(authority: &str, method: &str, target: &str, fields: &str) -> String {
     let lower = format!("\r\n{}", fields.to_ascii_lowercase());
-    let host = if lower.contains("\r\nhost:") { String::new() } else { format!("Host: {authority}\r\n") };
-    let agent =
-        if lower.contains("\r\nuser-agent:") { String::new() } else { format!("User-Agent: {AGENT}\r\n") };
+    let host =
+        if lower.contains("\r\nhost:") { String::new() } else { format!("Host: {authority}\r\n") };
+    let agent = if lower.contains("\r\nuser-agent:") {
+        String::new()
+    } else {
+        format!("User-Agent: {AGENT}\r\n")
+    };
     format!("{method} {target} HTTP/1.1\r\n{host}{agent}{fields}\r\n")
 }
 

@@ -72,7 +72,8 @@ impl Body for Feed {
 impl H2 {
     #[track_caller]
     pub fn start(stream: TcpStream, config: Arc<ClientConfig>, authority: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         stream.set_nonblocking(true).expect("an option");
         let (sender, connection) = runtime.block_on(async {
@@ -125,7 +126,12 @@ impl H2 {
         let (head, body) = self.head(stream).into_parts();
         let body = self.wait(body.collect()).expect("a whole body");
         let trailers = body.trailers().cloned();
-        Answer { status: head.status.as_u16(), fields: head.headers, body: body.to_bytes(), trailers }
+        Answer {
+            status: head.status.as_u16(),
+            fields: head.headers,
+            body: body.to_bytes(),
+            trailers,
+        }
     }
 
     /// The next piece of a body.
@@ -147,7 +153,8 @@ impl H2 {
     /// Waits until the proxy has ended the connection.
     #[track_caller]
     pub fn ended(&mut self) -> hyper::Result<()> {
-        let connection = std::mem::replace(&mut self.connection, self.runtime.spawn(async { Ok(()) }));
+        let connection =
+            std::mem::replace(&mut self.connection, self.runtime.spawn(async { Ok(()) }));
         self.wait(connection).expect("no panic")
     }
 

@@ -25,9 +25,9 @@ pub const AGENT: &str = "ExampleBot/1.0 (+http://bot.example/)";
 /// Waits until `seen` holds, for what tells of no change by itself.
 #[track_caller]
 pub fn until(what: &str, mut seen: impl FnMut() -> bool) {
-    let end = courtesy::clock::monotonic() + DEADLINE;
+    let end = courtesy::runtime::clock::monotonic() + DEADLINE;
     while !seen() {
-        assert!(courtesy::clock::monotonic() < end, "it did not happen that {what}");
+        assert!(courtesy::runtime::clock::monotonic() < end, "it did not happen that {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

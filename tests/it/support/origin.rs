@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use rustls::ServerConfig;
 use socket2::{Domain, SockRef, Socket, Type};
 
@@ -150,7 +150,8 @@ impl Script {
 /// A whole answer with its length.
 pub fn answer(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
-    let head = format!("HTTP/1.1 {status} Scripted\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
+    let head =
+        format!("HTTP/1.1 {status} Scripted\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 
@@ -258,7 +259,11 @@ impl Origin {
     #[track_caller]
     pub fn received(&self, path: &str) -> Received {
         let log = self.log();
-        log.requests.iter().rfind(|request| request.path() == path).expect("a request for it").clone()
+        log.requests
+            .iter()
+            .rfind(|request| request.path() == path)
+            .expect("a request for it")
+            .clone()
     }
 
     /// Waits until `seen` holds of the log.
@@ -299,8 +304,9 @@ impl Drop for Origin {
             let _ = acceptor.join();
         }
         self.close_connections();
-        let threads =
-            std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(
+            &mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner),
+        );
         for thread in threads {
             let _ = thread.join();
         }
@@ -357,8 +363,13 @@ impl Shared {
         wire.stream.tcp().set_nodelay(true)?;
         wire.stream.tcp().set_write_timeout(Some(STALL))?;
         while let Some(head) = wire.head()? {
-            let received =
-                Received { connection, head, body: Vec::new(), trailers: String::new(), whole: false };
+            let received = Received {
+                connection,
+                head,
+                body: Vec::new(),
+                trailers: String::new(),
+                whole: false,
+            };
             let script = self.script(&received);
             let number = self.note(|log| {
                 log.requests.push(received.clone());
@@ -380,7 +391,8 @@ impl Shared {
             length if length > LONG_FIELD => format!("long {path}"),
             _ => format!("{agent} {path}"),
         };
-        let keys = [Some(of_agent), name.map(|(name, _)| format!("{name}{path}")), Some(path.to_owned())];
+        let keys =
+            [Some(of_agent), name.map(|(name, _)| format!("{name}{path}")), Some(path.to_owned())];
         for scripts in keys.into_iter().flatten() {
             if let Some(scripts) = routes.get_mut(&scripts) {
                 let last = scripts.len() == 1;
@@ -393,7 +405,8 @@ impl Shared {
             _ => answer(200, "Content-Type: text/plain\r\n", format!("this is {path}\n")),
         };
         if received.head.starts_with("HEAD ") {
-            let end = octets.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_default();
+            let end =
+                octets.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_default();
             octets.truncate(end + 4);
         }
         Script::default().send(octets)
@@ -444,7 +457,8 @@ impl Shared {
         let read = if received.fields("transfer-encoding").contains(&"chunked") {
             wire.chunked(&mut received.body).map(|trailers| received.trailers = trailers)
         } else {
-            let length = received.field("content-length").map_or(0, |length| length.parse().unwrap_or(0));
+            let length =
+                received.field("content-length").map_or(0, |length| length.parse().unwrap_or(0));
             wire.exactly(length, &mut received.body)
         };
         received.whole = read.is_ok();
@@ -473,7 +487,9 @@ impl Shared {
                     octets = &octets[count..];
                     self.note(|log| log.sent += count);
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
                     if self.note(|log| {
                         log.stalls += 1;
                         log.over
@@ -503,7 +519,8 @@ impl Shared {
                 Ok(true) => return Err(self.left(ErrorKind::UnexpectedEof.into())),
                 // Something came that is read later: only time can tell.
                 Ok(false) => self.pause(LOOK)?,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(self.left(error)),
             }
         }

@@ -9,11 +9,11 @@ use courtesy::admin::{Admin, Listener};
 use courtesy::audit::Writer;
 use courtesy::audit::segment::{self, Found};
 use courtesy::ca::{Leaves, Source};
-use courtesy::clock::ManualClock;
 use courtesy::config::{Roots, Settings};
-use courtesy::moment::Moment;
+use courtesy::runtime::clock::ManualClock;
 use courtesy::server::{Assembly, Listeners, Server, SetupErrors, assemble};
 use courtesy::store::{Stats, Store};
+use courtesy::types::timestamp::Timestamp;
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ use super::client::{Client, Response};
 use super::{H2, Origin, tls};
 
 /// When every test begins: 2026-01-01.
-pub const NOW: Moment = Moment::from_millis(1_767_225_600_000);
+pub const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
 /// A running proxy with its own state; it stops and leaves nothing behind when dropped.
 #[derive(Debug)]
@@ -53,7 +53,10 @@ impl Proxy {
     /// One that lets CONNECT go to these origins, and trusts their certificates.
     pub fn before(origins: &[&Origin], edit: impl FnOnce(&mut Settings)) -> Self {
         Self::with(|settings| {
-            settings.egress.connect_ports.extend(origins.iter().map(|origin| origin.address().port()));
+            settings
+                .egress
+                .connect_ports
+                .extend(origins.iter().map(|origin| origin.address().port()));
             let file = settings.state_dir.join("origins.pem");
             std::fs::write(&file, tls::origins_ca()).expect("a directory that can be written to");
             settings.tls.extra_roots.push(file);
@@ -89,13 +92,26 @@ impl Proxy {
         let own = [listeners.addresses(), vec![admin_address]].concat();
         let clock = ManualClock::starting_at(NOW);
         let ca = settings.ca(None);
-        let assembly = assemble(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
+        let assembly =
+            assemble(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
         let admin = Admin::start(Some(admin), None, assembly.watched(NOW)).expect("a thread");
         let server = Server::start(listeners, &assembly).expect("threads");
         let address = server.addresses()[0];
         let Assembly { store, audit, leaves, .. } = assembly;
         let (admin, server, settings) = (Some(admin), Some(server), Mutex::new(settings));
-        Self { clock, address, admin, admin_address, store, audit, leaves, ca, server, settings, state }
+        Self {
+            clock,
+            address,
+            admin,
+            admin_address,
+            store,
+            audit,
+            leaves,
+            ca,
+            server,
+            settings,
+            state,
+        }
     }
 
     /// Goes on with other settings, as after a SIGHUP. With an error, they stay.

@@ -13,8 +13,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::time_provider::{DefaultTimeProvider, TimeProvider};
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, ConnectionCommon, RootCertStore, ServerConfig,
-    ServerConnection, SideData, StreamOwned, SupportedProtocolVersion,
+    AlertDescription, ClientConfig, ClientConnection, ConnectionCommon, RootCertStore,
+    ServerConfig, ServerConnection, SideData, StreamOwned, SupportedProtocolVersion,
 };
 
 use super::NOW;

@@ -61,7 +61,8 @@ impl TlsFront {
         listener.set_nonblocking(true).expect("an option");
         let stop = CancellationToken::new();
         let (stopped, to) = (stop.clone(), origin.address());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let thread = std::thread::spawn(move || {
             runtime.block_on(async move {
                 let listener = TcpListener::from_std(listener).expect("a listener");
@@ -108,7 +109,12 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, to: SocketAddr, end
     }
 }
 
-async fn pass(stream: TcpStream, acceptor: &TlsAcceptor, to: SocketAddr, end: End) -> io::Result<()> {
+async fn pass(
+    stream: TcpStream,
+    acceptor: &TlsAcceptor,
+    to: SocketAddr,
+    end: End,
+) -> io::Result<()> {
     let (mut from_client, mut to_client) = split(acceptor.accept(stream).await?);
     let (mut from_origin, mut to_origin) = TcpStream::connect(to).await?.into_split();
     let back = async {

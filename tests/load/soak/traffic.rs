@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 use rustls::ClientConfig;
 
 use crate::parties::{Client, H2, Response, connect, request, tls};
@@ -56,7 +56,8 @@ pub struct Field {
 impl Field {
     pub fn new(proxy: SocketAddr, plain: Site, secure: Site, trust: String) -> Self {
         let [http1, http2] = ["http/1.1", "h2"].map(|alpn| tls::trusting_today(&trust, &[alpn]));
-        let (denied, answered, over) = (Mutex::default(), AtomicUsize::new(0), AtomicBool::new(false));
+        let (denied, answered, over) =
+            (Mutex::default(), AtomicUsize::new(0), AtomicBool::new(false));
         Self { plain, secure, proxy, http1, http2, denied, answered, over }
     }
 
@@ -256,7 +257,8 @@ fn half_said(field: &Field, turn: usize) {
         }
         2 => {
             let mut client = field.client();
-            client.send([request("POST", &url, "Content-Length: 1000\r\n").as_str(), "abc"].concat());
+            client
+                .send([request("POST", &url, "Content-Length: 1000\r\n").as_str(), "abc"].concat());
             client
         }
         _ => {

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use courtesy::clock::monotonic;
+use courtesy::runtime::clock::monotonic;
 
 use super::traffic::Field;
 use crate::gauge::Gauge;
@@ -75,12 +75,17 @@ impl Watch {
     #[track_caller]
     pub fn assert_flat(&self) {
         let mean = |from: f64, to: f64| {
-            let seen: Vec<_> = self.seen.iter().filter(|(share, _)| (from..to).contains(share)).collect();
+            let seen: Vec<_> =
+                self.seen.iter().filter(|(share, _)| (from..to).contains(share)).collect();
             seen.iter().map(|(_, octets)| *octets as f64).sum::<f64>() / seen.len() as f64
         };
         let (second, last) = (mean(0.25, 0.5), mean(0.75, 1.1));
         let mib = |octets: f64| octets / f64::from(1 << 20);
-        println!("in memory: {:.1} MiB in the second quarter, {:.1} in the last", mib(second), mib(last));
+        println!(
+            "in memory: {:.1} MiB in the second quarter, {:.1} in the last",
+            mib(second),
+            mib(last)
+        );
         assert!(last <= second * GROWTH + GROWTH_OCTETS, "{} MiB, then {}", mib(second), mib(last));
     }
 }

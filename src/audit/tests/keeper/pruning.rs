@@ -21,7 +21,9 @@ fn lines_go_when_they_are_old_enough_and_the_log_says_so() {
             first.first_seq == 1 && day < 30 || day >= 30 && age < 30 * DAY
         });
     }
-    until("the evidence has followed", || (0..10).all(|day| !is_kept(dir.path(), &format!("day {day}"))));
+    until("the evidence has followed", || {
+        (0..10).all(|day| !is_kept(dir.path(), &format!("day {day}")))
+    });
     drop(writer);
     let contents = rest_of_chain(dir.path());
     let mut pruned = contents.iter().filter_map(|content| match content {
@@ -29,7 +31,11 @@ fn lines_go_when_they_are_old_enough_and_the_log_says_so() {
         _ => None,
     });
     let last = pruned.next_back().unwrap();
-    assert_eq!(last.last_seq, contents[0].seq() - 1, "the log begins where it says that it was cut");
+    assert_eq!(
+        last.last_seq,
+        contents[0].seq() - 1,
+        "the log begins where it says that it was cut"
+    );
     assert!((10..40).all(|day| is_kept(dir.path(), &format!("day {day}"))));
 }
 
@@ -50,7 +56,8 @@ fn evidence_stays_as_long_as_any_file_names_it() {
     fs::rename(file_of(dir.path(), 5), dir.path().join("denials.jsonl.1.gz")).unwrap();
     fs::remove_file(dir.path().join("denials-000000000005.evidence")).unwrap();
     clock.advance(15 * DAY);
-    let writer = open_at(dir.path(), clock.clone(), |config| config.retain = Some(30 * DAY)).unwrap();
+    let writer =
+        open_at(dir.path(), clock.clone(), |config| config.retain = Some(30 * DAY)).unwrap();
     let mut record = Record { time: clock.wall(), ..full() };
     let robots = record.robots.as_mut().unwrap();
     (robots.sha256, robots.capture) = (Some(sha256_hex(b"written")), None);
@@ -136,7 +143,7 @@ fn the_oldest_lines_go_when_there_is_no_room_and_take_their_evidence() {
     });
     for (kind, sha256) in named {
         assert!(
-            Shelf::of(dir.path()).path(kind, &crate::text::hex(&sha256)).exists(),
+            Shelf::of(dir.path()).path(kind, &crate::types::sanitize::hex(&sha256)).exists(),
             "what is named is there"
         );
     }

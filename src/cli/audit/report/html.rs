@@ -7,13 +7,14 @@ use std::fmt::Write as _;
 
 use super::sections::{Kind, Line, Section, Table, facts, sections, warning};
 use super::words::{instances, minute, number, period, subject, verification};
-use crate::review::report::{NamedLog, Report};
-use crate::text::Html;
+use crate::audit::read::report::{NamedLog, Report};
+use crate::types::sanitize::Html;
 
 const STYLE: &str = include_str!("html/style.css");
 
 /// Nothing may be loaded, nothing run, nothing sent; only the style in the page applies.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 pub fn print(report: &Report) -> String {
     let mut page = String::with_capacity(64 << 10);
@@ -38,8 +39,12 @@ pub fn print(report: &Report) -> String {
 }
 
 fn heading(page: &mut String, report: &Report) {
-    let _ =
-        write!(page, "<header>\n<h1>{}</h1>\n<p class=\"period\">{}", subject(report), Html(&period(report)));
+    let _ = write!(
+        page,
+        "<header>\n<h1>{}</h1>\n<p class=\"period\">{}",
+        subject(report),
+        Html(&period(report))
+    );
     if !report.period.origins.is_empty() {
         let _ = write!(page, "<br>of <code>{}</code>", Html(&report.period.origins.join(", ")));
     }
@@ -53,13 +58,23 @@ fn heading(page: &mut String, report: &Report) {
     }
     page.push_str("</dl>\n<p class=\"source\">");
     if let Some(head) = &report.log.head {
-        let _ = write!(page, "Log up to line {}, <code>{}</code><br>", number(head.seq), Html(&head.hash));
+        let _ = write!(
+            page,
+            "Log up to line {}, <code>{}</code><br>",
+            number(head.seq),
+            Html(&head.hash)
+        );
     }
     for NamedLog { dir, log } in &report.logs {
         let _ = write!(page, "Log <code>{}</code>", Html(dir));
         let _ = match &log.head {
             Some(head) => {
-                write!(page, " up to line {}, <code>{}</code><br>", number(head.seq), Html(&head.hash))
+                write!(
+                    page,
+                    " up to line {}, <code>{}</code><br>",
+                    number(head.seq),
+                    Html(&head.hash)
+                )
             }
             None => write!(page, ", without a line<br>"),
         };
@@ -70,8 +85,12 @@ fn heading(page: &mut String, report: &Report) {
     let is_urgent = report.verified.as_ref().is_some_and(|verified| !verified.holds);
     let class = if is_urgent { " class=\"urgent\"" } else { "" };
     let _ = write!(page, "<span{class}>{}</span><br>", Html(&verification(report)));
-    let _ =
-        writeln!(page, "Made {} UTC by courtesy {}</p>\n</header>", minute(report.made_at), report.courtesy);
+    let _ = writeln!(
+        page,
+        "Made {} UTC by courtesy {}</p>\n</header>",
+        minute(report.made_at),
+        report.courtesy
+    );
 }
 
 fn print_section(page: &mut String, number: usize, section: &Section) {

@@ -1,11 +1,11 @@
 //! What a report says, section by section, for every form that people read: a form only lays it out.
 
 use super::words::{capital, day, fraction, minute, number, plural, standing};
-use crate::cli::audit::when::print_until;
-use crate::cli::span::span;
-use crate::review::report::{
+use crate::audit::read::report::{
     AgentKey, ClientKey, ExemptionUse, NodeKey, OriginKey, ProfileKey, Report, Standing, Top,
 };
+use crate::cli::audit::when::print_until;
+use crate::cli::span::span;
 
 mod ranked;
 mod table;
@@ -91,7 +91,8 @@ fn by_node(ranked: &Ranked, report: &Report) -> Section {
 }
 
 fn profile(key: &ProfileKey) -> String {
-    let settings: String = key.settings.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
+    let settings: String =
+        key.settings.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
     format!("{} version {}{settings}", key.profile, key.version)
 }
 
@@ -171,7 +172,13 @@ fn exemptions(report: &Report) -> Section {
         true => Vec::new(),
         false => vec!["An exemption until a day lasts to the end of that day, in UTC.".into()],
     };
-    Section { title: "Exemptions used", notes, table, foot: foot(&report.exemptions), ..Section::default() }
+    Section {
+        title: "Exemptions used",
+        notes,
+        table,
+        foot: foot(&report.exemptions),
+        ..Section::default()
+    }
 }
 
 fn robots_txt(report: &Report) -> Section {

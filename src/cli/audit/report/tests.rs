@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::*;
+use crate::audit::read::report::tests::log::{DAY, HOUR, Log as Lines, NOON, by_rule, record};
 use crate::audit::{Client, Event, Reason, Record};
-use crate::review::report::tests::log::{DAY, HOUR, Log as Lines, NOON, by_rule, record};
 
 /// Somebody's attempts on whoever reads the report, as no honest log has them.
-const HOSTILE: &str = "<script>alert('x')</script>\"><img src=http://evil.example/>&\u{202e}\u{1b}[2J\u{9b}";
+const HOSTILE: &str =
+    "<script>alert('x')</script>\"><img src=http://evil.example/>&\u{202e}\u{1b}[2J\u{9b}";
 
 /// 2027-01-01T00:00:00Z: `until = 2026-12-31` means this.
-const END_OF_YEAR: Moment = Moment::from_millis(1_798_761_600_000);
+const END_OF_YEAR: Timestamp = Timestamp::from_millis(1_798_761_600_000);
 
 fn report(lines: &[Vec<u8>]) -> Report {
     let mut survey = Survey::of(Filter::default());
@@ -90,17 +91,25 @@ fn the_page_is_well_formed_and_loads_nothing() {
     for report in [eventful(), hostile(), report(&[])] {
         let page = html::print(&report);
         let (names, _) = parse(&page);
-        for name in ["script", "img", "link", "iframe", "object", "a", "form", "image", "use", "base"] {
+        for name in
+            ["script", "img", "link", "iframe", "object", "a", "form", "image", "use", "base"]
+        {
             assert!(!names.iter().any(|found| found == name), "<{name}> in {page}");
         }
         for loads in ["src=", "href=", "url(", "@import", "style=\"", " on"] {
-            let within_tags =
-                page.split('<').filter_map(|part| part.split_once('>')).any(|(tag, _)| tag.contains(loads));
+            let within_tags = page
+                .split('<')
+                .filter_map(|part| part.split_once('>'))
+                .any(|(tag, _)| tag.contains(loads));
             assert!(!within_tags, "{loads} in a tag of {page}");
         }
         let style = page.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
         assert!(!style.contains("url(") && !style.contains("@import"));
-        assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"));
+        assert!(
+            page.contains(
+                "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+            )
+        );
     }
 }
 
@@ -109,7 +118,9 @@ fn what_strangers_wrote_stays_text() {
     let report = hostile();
     let page = html::print(&report);
     assert!(
-        !page.contains("<script") && !page.contains("<img") && page.contains("&lt;script&gt;alert(&#39;x")
+        !page.contains("<script")
+            && !page.contains("<img")
+            && page.contains("&lt;script&gt;alert(&#39;x")
     );
     let text = text::print(&report, Paint::OFF);
     for character in ['\u{202e}', '\u{1b}', '\u{9b}'] {
@@ -157,7 +168,8 @@ fn names(prefix: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                let name =
+                    if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
                 names(&name, value, found);
             }
         }
@@ -170,15 +182,17 @@ fn names(prefix: &str, value: &Value, found: &mut Vec<String>) {
 
 /// A name as docs/report.md writes it: lists are all made alike, and words of records stand for each other.
 fn documented(name: &str) -> String {
-    let is_list =
-        |part: &str| part.starts_with("by_") && !part.starts_with("by_event") || part == "exemptions";
+    let is_list = |part: &str| {
+        part.starts_with("by_") && !part.starts_with("by_event") || part == "exemptions"
+    };
     let mut parts: Vec<_> = name.split('.').map(str::to_owned).collect();
     if let Some(at) = parts.iter().position(|part| part == "settings") {
         parts[at + 1] = "<name>".into();
     }
     for at in 1..parts.len() {
         let word = Value::from(parts[at].clone());
-        let counts = ["by_event", "others_by_event", "forwarded", "rows[]"].contains(&&*parts[at - 1]);
+        let counts =
+            ["by_event", "others_by_event", "forwarded", "rows[]"].contains(&&*parts[at - 1]);
         let of_reason = at > 1 && parts[at - 2] == "events_by_reason";
         if serde_json::from_value::<Reason>(word.clone()).is_ok() {
             parts[at] = "<reason>".into();
@@ -191,7 +205,9 @@ fn documented(name: &str) -> String {
     match list {
         Some(at) if of_all.contains(&&*parts[at + 1]) => {
             let rest = parts[at + 1..].join(".");
-            match parts[at + 1] != "rows[]" || ["rows[].records", "rows[].<event>"].contains(&&*rest) {
+            match parts[at + 1] != "rows[]"
+                || ["rows[].records", "rows[].<event>"].contains(&&*rest)
+            {
                 true => format!("list.{rest}"),
                 // What the rows are of is the same in a list of what was forwarded.
                 false => parts[at..].join("."),
@@ -216,7 +232,8 @@ fn every_member_of_the_json_is_documented_and_no_other() {
     lines.unreachable_for(NOON, "http://c.example", NOON, Some("ExampleBot"));
     let mut verified = report(&lines.lines);
     let head = verified.log.head.clone();
-    let findings = Verified { holds: true, fault_count: 0, first_fault: None, head, published_heads: 0 };
+    let findings =
+        Verified { holds: true, fault_count: 0, first_fault: None, head, published_heads: 0 };
     verified.verified = Some(findings);
     let mut of_origin = verified.clone();
     of_origin.decided = None;
@@ -225,7 +242,8 @@ fn every_member_of_the_json_is_documented_and_no_other() {
         names("", &serde_json::to_value(report).unwrap(), &mut found);
     }
     // A list with nothing in it does not show what could be.
-    let is_empty_list = |name: &str| found.iter().any(|other| other.starts_with(&format!("{name}[]")));
+    let is_empty_list =
+        |name: &str| found.iter().any(|other| other.starts_with(&format!("{name}[]")));
     let found: BTreeSet<_> =
         found.iter().filter(|name| !is_empty_list(name)).map(|name| documented(name)).collect();
     assert_eq!(found, told);
@@ -238,8 +256,9 @@ fn every_member_of_the_json_is_documented_and_no_other() {
 #[test]
 fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
     let json = serde_json::to_value(eventful()).unwrap();
-    let counts =
-        |row: &Value| ["denied", "would_deny", "exempted", "tunnelled"].map(|word| row[word].as_u64());
+    let counts = |row: &Value| {
+        ["denied", "would_deny", "exempted", "tunnelled"].map(|word| row[word].as_u64())
+    };
     let row = |list: &Value, name: &str, key: &str| {
         let rows = list["rows"].as_array().unwrap().clone();
         rows.into_iter().find(|row| row[name] == key).unwrap_or_else(|| panic!("{key} in {list}"))
@@ -256,7 +275,8 @@ fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
     let other = row(&forwarded["by_agent"], "agent", "OtherBot");
     assert_eq!(counts(&other), [0, 1, 0, 1].map(Some));
     let text = text::print(&eventful(), Paint::OFF);
-    let (heading, rest) = text.split_once("\nFetched although disallowed\n").expect("its own heading");
+    let (heading, rest) =
+        text.split_once("\nFetched although disallowed\n").expect("its own heading");
     assert!(heading.contains("Disallowed requests, "), "not all are denied:\n{heading}");
     for words in [
         "1 request forwarded because the mode is observe",
@@ -272,7 +292,10 @@ fn what_was_forwarded_is_never_summed_up_with_what_was_denied() {
             "{title}"
         );
     }
-    assert!(page.contains("<h2 id=\"s2\">Fetched although disallowed</h2>") && page.contains("class=\"e2\""));
+    assert!(
+        page.contains("<h2 id=\"s2\">Fetched although disallowed</h2>")
+            && page.contains("class=\"e2\"")
+    );
 }
 
 #[test]
@@ -280,8 +303,14 @@ fn only_denials_are_called_denials() {
     let mut log = Lines::new();
     log.rule(NOON, "http://a.example", "ExampleBot", "/private/", 12);
     let denied = text::print(&report(&log.lines), Paint::OFF);
-    assert!(denied.starts_with("Denied requests, ") && !denied.contains("Fetched although"), "{denied}");
-    assert!(denied.contains("Denied 1 · Would be denied 0 · Exempted 0") && !denied.contains("Tunnelled"));
+    assert!(
+        denied.starts_with("Denied requests, ") && !denied.contains("Fetched although"),
+        "{denied}"
+    );
+    assert!(
+        denied.contains("Denied 1 · Would be denied 0 · Exempted 0")
+            && !denied.contains("Tunnelled")
+    );
     log.observed(NOON, "http://a.example", "ExampleBot");
     let mixed = report(&log.lines);
     assert!(text::print(&mixed, Paint::OFF).starts_with("Disallowed requests, "));

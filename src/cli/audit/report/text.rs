@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::super::table::{columns, fit, printable};
 use super::sections::{Column, Kind, Line, Section, Table, facts, sections, warning};
 use super::words::{instances, minute, number, period, subject, verification};
+use crate::audit::read::report::{Bucket, Events, NamedLog, OverTime, Report};
 use crate::cli::paint::Paint;
-use crate::review::report::{Bucket, Events, NamedLog, OverTime, Report};
 
 const COLUMNS: usize = 100;
 const BAR_COLUMNS: usize = 20;
@@ -39,7 +39,8 @@ pub fn print(report: &Report, paint: Paint) -> String {
 }
 
 fn heading(text: &mut String, report: &Report, paint: Paint) {
-    let _ = writeln!(text, "{}", paint.strong(format_args!("{}, {}", subject(report), period(report))));
+    let _ =
+        writeln!(text, "{}", paint.strong(format_args!("{}, {}", subject(report), period(report))));
     if !report.period.origins.is_empty() {
         let _ = writeln!(text, "of {}", printable(&report.period.origins.join(", ")));
     }
@@ -47,8 +48,14 @@ fn heading(text: &mut String, report: &Report, paint: Paint) {
         let _ = writeln!(text, "log up to line {} {}", number(head.seq), head.hash);
     }
     for NamedLog { dir, log } in &report.logs {
-        let head = log.head.as_ref().map(|head| format!(" up to line {} {}", number(head.seq), head.hash));
-        let _ = writeln!(text, "log {}{}", printable(dir), head.unwrap_or_else(|| ", without a line".into()));
+        let head =
+            log.head.as_ref().map(|head| format!(" up to line {} {}", number(head.seq), head.hash));
+        let _ = writeln!(
+            text,
+            "log {}{}",
+            printable(dir),
+            head.unwrap_or_else(|| ", without a line".into())
+        );
     }
     if let Some(warning) = warning(&report.missing) {
         let _ = writeln!(text, "{}", paint.bad(format_args!("WARNING: {warning}")));
@@ -64,17 +71,27 @@ fn heading(text: &mut String, report: &Report, paint: Paint) {
     let made = format!("made {} UTC by courtesy {}", minute(report.made_at), report.courtesy);
     let _ = writeln!(text, "{}\n", paint.faint(made));
     // What belongs together stays on one line.
-    let facts: Vec<_> = facts(report).into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let facts: Vec<_> =
+        facts(report).into_iter().map(|(name, value)| format!("{name} {value}")).collect();
     for facts in facts.chunks(FACTS_IN_A_LINE) {
         let _ = writeln!(text, "{}", facts.join(" · "));
     }
 }
 
 /// The number of those records in each bucket that `counted` counts, as columns.
-fn chart(text: &mut String, what: &str, over_time: &OverTime, counted: impl Fn(Events) -> u64, paint: Paint) {
-    let count = |bucket: &Bucket| bucket.events_by_reason.values().map(|events| counted(*events)).sum();
+fn chart(
+    text: &mut String,
+    what: &str,
+    over_time: &OverTime,
+    counted: impl Fn(Events) -> u64,
+    paint: Paint,
+) {
+    let count =
+        |bucket: &Bucket| bucket.events_by_reason.values().map(|events| counted(*events)).sum();
     let counts: Vec<u64> = over_time.buckets.iter().map(count).collect();
-    let (Some(first), Some(last)) = (over_time.buckets.first(), over_time.buckets.last()) else { return };
+    let (Some(first), Some(last)) = (over_time.buckets.first(), over_time.buckets.last()) else {
+        return;
+    };
     let most = counts.iter().copied().max().unwrap_or_default();
     if counts.len() < 2 || most == 0 {
         return;
@@ -183,11 +200,13 @@ fn widths(table: &Table, cells: &[Vec<String>]) -> Vec<usize> {
         Kind::Number => column.title.len().min(NUMBER_TITLE_COLUMNS),
         Kind::Text | Kind::Word => column.title.len(),
     });
-    let mut widths: Vec<usize> = titles.enumerate().map(|(at, title)| title.max(widest(at))).collect();
+    let mut widths: Vec<usize> =
+        titles.enumerate().map(|(at, title)| title.max(widest(at))).collect();
     let bar = if has_bars(table) { BAR_COLUMNS + 2 } else { 0 };
     let room = COLUMNS - bar - 2 * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() > room {
-        let texts = widths.iter_mut().zip(&table.columns).filter(|(_, column)| column.kind == Kind::Text);
+        let texts =
+            widths.iter_mut().zip(&table.columns).filter(|(_, column)| column.kind == Kind::Text);
         match texts.map(|(width, _)| width).max_by_key(|width| **width) {
             Some(widest) if *widest > COLUMN_MIN => *widest -= 1,
             _ => break,

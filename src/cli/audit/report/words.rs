@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::audit::read::report::{Report, Standing};
 use crate::audit::{Reason, print_time};
-use crate::moment::Moment;
-use crate::review::report::{Report, Standing};
+use crate::types::timestamp::Timestamp;
 
 /// For people; the records' own words are those of the JSON.
 pub const fn reason(reason: Reason) -> &'static str {
@@ -74,12 +74,12 @@ pub fn fraction(part: u64, all: u64) -> f64 {
 }
 
 /// `2026-11-20 21:17`.
-pub fn minute(moment: Moment) -> String {
+pub fn minute(moment: Timestamp) -> String {
     print_time(moment)[..16].replace('T', " ")
 }
 
 /// `2026-11-20`.
-pub fn day(moment: Moment) -> String {
+pub fn day(moment: Timestamp) -> String {
     print_time(moment)[..10].to_owned()
 }
 
@@ -94,7 +94,8 @@ pub fn subject(report: &Report) -> &'static str {
 /// Which proxies wrote the log, if it says so.
 pub fn instances(report: &Report) -> Option<String> {
     let writers = &report.writers;
-    let list = |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let list =
+        |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let version = match writers.versions.is_empty() {
         true => String::new(),
         false => format!("; started as courtesy {}", list(&writers.versions)),
@@ -153,7 +154,10 @@ mod tests {
         for (count, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(number(count), text);
         }
-        assert_eq!((plural(1, "record"), plural(2, "record")), ("1 record".into(), "2 records".into()));
+        assert_eq!(
+            (plural(1, "record"), plural(2, "record")),
+            ("1 record".into(), "2 records".into())
+        );
         assert_eq!((share(1, 8), share(0, 0)), ("12.5 %".into(), String::new()));
     }
 }

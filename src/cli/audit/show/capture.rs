@@ -1,17 +1,19 @@
 //! How a robots.txt came, or did not: which URLs were asked, who answered, with what.
 
 use super::file::trouble;
+use crate::audit::evidence::{CaptureRecord, Found};
 use crate::audit::print_time;
 use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
-use crate::evidence::{CaptureRecord, Found};
-use crate::moment::Moment;
+use crate::types::timestamp::Timestamp;
 
 pub fn of(title: &str, found: &Found, paint: Paint) -> String {
     let octets = match found {
         Found::Content(octets) => octets,
         Found::Missing => return trouble(&format!("{title}: missing from the evidence"), paint),
-        Found::Damaged(why) => return trouble(&format!("{title}: damaged in the evidence: {why}"), paint),
+        Found::Damaged(why) => {
+            return trouble(&format!("{title}: damaged in the evidence: {why}"), paint);
+        }
     };
     match serde_json::from_slice::<CaptureRecord>(octets) {
         Ok(capture) => format!("\n{}\n{}", paint.strong(title), describe(&capture, paint)),
@@ -20,7 +22,7 @@ pub fn of(title: &str, found: &Found, paint: Paint) -> String {
 }
 
 fn describe(capture: &CaptureRecord, paint: Paint) -> String {
-    let when = print_time(Moment::from_millis(capture.fetched_at));
+    let when = print_time(Timestamp::from_millis(capture.fetched_at));
     let asked_as = capture.user_agent.as_deref().map(|name| format!(" as {}", printable(name)));
     let asked_as = asked_as.unwrap_or_default();
     let mut text = format!("  {} was asked{asked_as}; done {when}\n", printable(&capture.asked));
@@ -36,7 +38,11 @@ fn describe(capture: &CaptureRecord, paint: Paint) -> String {
         text.push_str(&format!("  {} octets{cut}\n", body.octets));
     }
     if let Some(failure) = &capture.failure {
-        text.push_str(&format!("  {}: {}\n", paint.bad(printable(&failure.word)), printable(&failure.text)));
+        text.push_str(&format!(
+            "  {}: {}\n",
+            paint.bad(printable(&failure.word)),
+            printable(&failure.text)
+        ));
     }
     text
 }

@@ -2,14 +2,18 @@
 
 use serde_json::{Value, json};
 
+use crate::audit::read::{Beside, Standing};
 use crate::cli::paint::Paint;
-use crate::review::{Beside, Standing};
 
 /// What does not hold, before all else; empty where nothing speaks against the record.
 pub fn warnings(standing: Option<&Standing>, paint: Paint) -> String {
-    let Some(standing) = standing.filter(|standing| !standing.holds()) else { return String::new() };
-    let mut text =
-        format!("{}\n", paint.bad("WARNING: do not rely on this record; see courtesy audit verify"));
+    let Some(standing) = standing.filter(|standing| !standing.holds()) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "{}\n",
+        paint.bad("WARNING: do not rely on this record; see courtesy audit verify")
+    );
     faults(standing).iter().for_each(|fault| text.push_str(&format!("  {}\n", paint.bad(fault))));
     text + "\n"
 }
@@ -17,8 +21,12 @@ pub fn warnings(standing: Option<&Standing>, paint: Paint) -> String {
 /// The same in a few words, beside the hash.
 pub const fn words(standing: &Standing) -> &'static str {
     match (standing.hash_holds, standing.before, standing.after) {
-        (false, _, _) | (_, Beside::Differs, _) | (_, _, Beside::Differs) => "does not hold: see above",
-        (true, Beside::Fits, Beside::Fits) => "the hash holds, and the lines before and after fit it",
+        (false, _, _) | (_, Beside::Differs, _) | (_, _, Beside::Differs) => {
+            "does not hold: see above"
+        }
+        (true, Beside::Fits, Beside::Fits) => {
+            "the hash holds, and the lines before and after fit it"
+        }
         (true, Beside::Absent, Beside::Fits) => {
             "the hash holds, and the line after fits it; no line is before it"
         }

@@ -1,10 +1,10 @@
 //! The robots.txt that a record rests on, with the lines that decided marked.
 
 use crate::audit::Record;
+use crate::audit::evidence::Found;
 use crate::cli::paint::Paint;
-use crate::evidence::Found;
 use crate::robots::{self, Dialect};
-use crate::text;
+use crate::types::sanitize;
 
 /// Lines before and after a marked one that are shown.
 const CONTEXT: u32 = 3;
@@ -38,7 +38,7 @@ pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
             text.push_str(&paint.faint("         …\n"));
         }
         last = number;
-        let line = text::text(line, SHOWN_OCTETS_MAX);
+        let line = sanitize::text(line, SHOWN_OCTETS_MAX);
         let row = match (Some(number) == rule, Some(number) == group) {
             (true, _) => format!("▶ {number:>6}  {}", paint.bad(line)),
             (false, true) => format!("▷ {number:>6}  {}", paint.strong(line)),

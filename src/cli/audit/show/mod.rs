@@ -16,12 +16,12 @@ use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use super::sources::Hit;
 use super::table::{Layout, printable};
+use crate::audit::evidence::{Found, Kind, Shelf};
+use crate::audit::read::{Filter, Log, Standing};
 use crate::audit::{Content, Event, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Form, print};
 use crate::cli::paint::Paint;
-use crate::evidence::{Found, Kind, Shelf};
-use crate::review::{Filter, Log, Standing};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -90,7 +90,11 @@ pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
             let layout = if with_nodes { layout.with_nodes() } else { layout };
             let rows = several.iter().filter_map(|(line, log)| {
                 let (record, _) = record(line)?;
-                Some(format!("{}  {}", record.id, layout.row(&record, Hit::new(line, *log).is_changed)))
+                Some(format!(
+                    "{}  {}",
+                    record.id,
+                    layout.row(&record, Hit::new(line, *log).is_changed)
+                ))
             });
             eprint!("{}", rows.collect::<String>());
             Ok(Exit::Usage)
@@ -119,11 +123,15 @@ fn show_notice(args: &ShowArgs, notice: &Notice, line: &[u8], log: Log) -> Resul
     print(match args.format {
         Form::Json => {
             let notice: Value = serde_json::from_slice(line).unwrap_or_default();
-            format!("{:#}\n", json!({ "notice": notice, "chain": standing.as_ref().map(chain::json) }))
+            format!(
+                "{:#}\n",
+                json!({ "notice": notice, "chain": standing.as_ref().map(chain::json) })
+            )
         }
         Form::Text => {
             let warnings = chain::warnings(standing.as_ref(), Paint::for_stdout());
-            let (word, time, text) = (notice.word(), print_time(notice.time()), notices::words(notice));
+            let (word, time, text) =
+                (notice.word(), print_time(notice.time()), notices::words(notice));
             format!("{warnings}{word}  {time}\n  {}\n", printable(&text))
         }
     })?;
@@ -191,12 +199,17 @@ struct Evidence {
 
 impl Evidence {
     fn read(record: &Record, shelf: &Shelf) -> std::io::Result<Self> {
-        let get = |kind, sha256: Option<&String>| sha256.map(|sha256| shelf.get(kind, sha256)).transpose();
+        let get = |kind, sha256: Option<&String>| {
+            sha256.map(|sha256| shelf.get(kind, sha256)).transpose()
+        };
         let robots = record.robots.as_ref();
         Ok(Self {
             file: get(Kind::File, robots.and_then(|robots| robots.sha256.as_ref()))?,
             capture: get(Kind::Capture, robots.and_then(|robots| robots.capture.as_ref()))?,
-            failed_capture: get(Kind::Capture, robots.and_then(|robots| robots.failed_capture.as_ref()))?,
+            failed_capture: get(
+                Kind::Capture,
+                robots.and_then(|robots| robots.failed_capture.as_ref()),
+            )?,
         })
     }
 

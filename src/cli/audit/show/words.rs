@@ -1,9 +1,9 @@
 //! A record in words, field by field.
 
+use crate::audit::read::Standing;
 use crate::audit::{AgentSource, Event, Reason, Record, Robots, RobotsStatus, mended, print_time};
 use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
-use crate::review::Standing;
 
 /// The headline, why, and the fields; each line with its end.
 pub fn of(record: &Record, hash: &str, standing: Option<&Standing>, paint: Paint) -> String {
@@ -11,7 +11,11 @@ pub fn of(record: &Record, hash: &str, standing: Option<&Standing>, paint: Paint
     text.push_str(&format!("  {}\n\n", printable(&why(record))));
     let chain = standing.map(|standing| ("chain", super::chain::words(standing).to_owned()));
     for (name, value) in fields(record, hash).into_iter().chain(chain) {
-        text.push_str(&format!("  {}  {}\n", paint.faint(format!("{name:<10}")), printable(&value)));
+        text.push_str(&format!(
+            "  {}  {}\n",
+            paint.faint(format!("{name:<10}")),
+            printable(&value)
+        ));
     }
     text
 }
@@ -53,25 +57,35 @@ fn why(record: &Record) -> String {
                 "{origin} does not give out its robots.txt ({cause}), which the profile reads as a refusal"
             )
         }
-        (Reason::OriginRefused, _) => format!("the address policy does not let {origin} be reached"),
+        (Reason::OriginRefused, _) => {
+            format!("the address policy does not let {origin} be reached")
+        }
         (Reason::Undecided, _) if record.is_of_robots() => {
             format!(
                 "which rule of {url} applies to {agent} takes too many steps to find out for this URL, and what \
                      is undecided is denied"
             )
         }
-        (Reason::Undecided, _) => "nothing could be decided in time, and what is undecided is denied".into(),
+        (Reason::Undecided, _) => {
+            "nothing could be decided in time, and what is undecided is denied".into()
+        }
         (Reason::PathNotSeen, _) => {
-            format!("some paths of {origin} are disallowed for {agent}, and only the host was known")
+            format!(
+                "some paths of {origin} are disallowed for {agent}, and only the host was known"
+            )
         }
         (Reason::TunnelNotHttp, _) => "what ran inside the CONNECT was neither TLS nor HTTP".into(),
         (Reason::SniMismatch, _) => match &record.sni {
             Some(name) => {
                 format!("the client asked for {name} in TLS, and by its CONNECT for {}", record.url)
             }
-            None => format!("the client's TLS does not name the host of its CONNECT, {}", record.url),
+            None => {
+                format!("the client's TLS does not name the host of its CONNECT, {}", record.url)
+            }
         },
-        (Reason::AgentRequired, _) => "the request had no User-Agent, and agents.require is set".into(),
+        (Reason::AgentRequired, _) => {
+            "the request had no User-Agent, and agents.require is set".into()
+        }
     }
 }
 
@@ -85,10 +99,12 @@ fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
         ("profile", profile(record)),
     ];
     fields.extend(record.url_as_received.iter().map(|url| ("received", format!("as {url}"))));
-    let group = record.group.as_ref().map(|group| format!("\"{}\", line {}", group.token, group.line));
+    let group =
+        record.group.as_ref().map(|group| format!("\"{}\", line {}", group.token, group.line));
     fields.extend(group.map(|group| ("group", group)));
     let exemption = record.exemption.as_ref().map(|exemption| {
-        let ticket = exemption.ticket.as_ref().map(|ticket| format!(" ({ticket})")).unwrap_or_default();
+        let ticket =
+            exemption.ticket.as_ref().map(|ticket| format!(" ({ticket})")).unwrap_or_default();
         let until = print_time(exemption.until);
         format!("by {}: {}{ticket}; until {until}", exemption.by, exemption.reason)
     });
@@ -102,7 +118,11 @@ fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
 
 fn client(record: &Record) -> String {
     let address = record.client.address;
-    record.client.name.as_ref().map_or_else(|| address.to_string(), |name| format!("{name} at {address}"))
+    record
+        .client
+        .name
+        .as_ref()
+        .map_or_else(|| address.to_string(), |name| format!("{name} at {address}"))
 }
 
 fn agent(record: &Record) -> String {
@@ -143,7 +163,8 @@ fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
     let failures =
         robots.failures.map(|count| format!(", failed {count} times in a row")).unwrap_or_default();
     fields.push(("state", format!("{state}{failures}")));
-    let told = robots.asked_as.as_ref().map(|agent| format!("as {agent}, for which alone this holds"));
+    let told =
+        robots.asked_as.as_ref().map(|agent| format!("as {agent}, for which alone this holds"));
     fields.extend(told.map(|told| ("asked", told)));
     fields.extend(moments.into_iter().filter_map(|(what, time)| Some((what, print_time(time?)))));
     fields.extend(robots.sha256.iter().map(|sha256| ("sha256", sha256.clone())));

@@ -2,19 +2,23 @@
 //! end was cut off nor that all of it was written anew.
 
 use crate::audit::Head;
-use crate::review::verify::{Findings, HeadState, HeldHead, NotedHead};
+use crate::audit::read::verify::{Findings, HeadState, HeldHead, NotedHead};
 
 /// Whether the log holds, and under which head.
 pub fn verdict(findings: &Findings) -> String {
     match (findings.faults.count, findings.published_up_to()) {
-        (0, Some(Head { seq, .. })) => format!("The log holds, up to line {seq} under a published head"),
+        (0, Some(Head { seq, .. })) => {
+            format!("The log holds, up to line {seq} under a published head")
+        }
         (0, None) if findings.published.is_empty() => {
             "The log holds in itself; no published head was given".into()
         }
         (0, None) if findings.published.iter().any(|held| held.state == HeadState::Beyond) => {
             "The log holds in itself; no published head that was given is of a line in it".into()
         }
-        (0, None) => "The log holds in itself; it begins after every published head that was given".into(),
+        (0, None) => {
+            "The log holds in itself; it begins after every published head that was given".into()
+        }
         (1, _) => "The log does not hold: one fault".into(),
         (count, _) => format!("The log does not hold: {count} faults, the first of them above all"),
     }
@@ -24,7 +28,12 @@ pub fn verdict(findings: &Findings) -> String {
 pub fn lines(findings: &Findings) -> String {
     let mut text = String::new();
     if let Some(head) = findings.published_up_to() {
-        text.push_str(&format!("\nPublished head {}:{}: found. {}", head.seq, head.hash, after(findings)));
+        text.push_str(&format!(
+            "\nPublished head {}:{}: found. {}",
+            head.seq,
+            head.hash,
+            after(findings)
+        ));
     }
     text.push_str(&others(findings));
     if findings.published.is_empty() {
@@ -65,7 +74,10 @@ fn others(findings: &Findings) -> String {
     if is_told {
         return String::new();
     }
-    let states = states.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+    let states = states
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"));
     format!("\nPublished heads: {}.", states.collect::<Vec<_>>().join(", "))
 }
 
@@ -77,7 +89,9 @@ fn noted(findings: &Findings) -> String {
         NotedHead::Missing => {
             "\nThere is no head.json beside the log, in which the proxy notes its last line.".into()
         }
-        NotedHead::Unreadable { why } => format!("\nhead.json beside the log cannot be read: {why}"),
+        NotedHead::Unreadable { why } => {
+            format!("\nhead.json beside the log cannot be read: {why}")
+        }
         NotedHead::Read(HeldHead { head, state: HeadState::Found }) => {
             let place = match last.saturating_sub(head.seq) {
                 0 => "the last one".into(),
@@ -91,7 +105,10 @@ fn noted(findings: &Findings) -> String {
             )
         }
         NotedHead::Read(HeldHead { head, .. }) => {
-            format!("\nhead.json beside the log notes line {}, which the log does not have so.", head.seq)
+            format!(
+                "\nhead.json beside the log notes line {}, which the log does not have so.",
+                head.seq
+            )
         }
     }
 }

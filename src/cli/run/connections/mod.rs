@@ -13,8 +13,8 @@ use serde::Serialize;
 use tokio::time::sleep;
 use tracing::warn;
 
-use crate::clock::monotonic;
 use crate::limits::{OWN_CONNECTIONS_NAMED_MAX, SOCKETS_KNOWN_MAX};
+use crate::runtime::clock::monotonic;
 
 /// The first look; each further one after twice as long, up to [`INTERVAL_MAX`].
 const INTERVAL_FIRST: Duration = Duration::from_millis(20);
@@ -86,7 +86,8 @@ impl Watch {
     fn note(&mut self, program: String, address: SocketAddr) {
         self.found.count += 1;
         let named = Named { program, address };
-        if self.found.named.len() < OWN_CONNECTIONS_NAMED_MAX && !self.found.named.contains(&named) {
+        if self.found.named.len() < OWN_CONNECTIONS_NAMED_MAX && !self.found.named.contains(&named)
+        {
             warn!(
                 program = named.program,
                 address = %named.address,

@@ -32,10 +32,9 @@ impl Connection {
 /// Those in the network of `process`, as far as they fit into the bound.
 pub fn connections(process: u32) -> Vec<Connection> {
     let tables = ["tcp", "tcp6"].map(|name| File::open(format!("/proc/{process}/net/{name}")).ok());
-    let lines = tables
-        .into_iter()
-        .flatten()
-        .flat_map(|file| BufReader::new(file.take(TCP_TABLE_OCTETS_MAX)).lines().map_while(Result::ok));
+    let lines = tables.into_iter().flatten().flat_map(|file| {
+        BufReader::new(file.take(TCP_TABLE_OCTETS_MAX)).lines().map_while(Result::ok)
+    });
     lines.filter_map(|line| connection(&line)).collect()
 }
 
@@ -96,7 +95,9 @@ mod tests {
             assert_eq!(line(peer, state), None, "{peer} {state}");
         }
         assert_eq!(
-            connection("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"),
+            connection(
+                "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid"
+            ),
             None
         );
     }

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use crate::limits::{PROGRAM_NAME_OCTETS_MAX, RUN_DESCRIPTORS_LOOKED_AT_MAX, RUN_PROCESSES_LOOKED_AT_MAX};
-use crate::text::text;
+use crate::limits::{
+    PROGRAM_NAME_OCTETS_MAX, RUN_DESCRIPTORS_LOOKED_AT_MAX, RUN_PROCESSES_LOOKED_AT_MAX,
+};
+use crate::types::sanitize::text;
 
 /// The inodes of the sockets that `root` and its descendants have open, each with the first process
 /// that has it.
@@ -49,7 +51,9 @@ fn children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
     let lists = threads.take(RUN_PROCESSES_LOOKED_AT_MAX).filter_map(of_thread);
-    lists.flat_map(|list| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
+    lists
+        .flat_map(|list| list.split(' ').filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Of `socket:[4026]`.
@@ -71,9 +75,11 @@ mod tests {
         let own = sockets(std::process::id());
         assert!(!own.is_empty());
         drop(listener);
-        let mut shell = Command::new("sh").args(["-c", "sleep 60; :"]).stdin(Stdio::null()).spawn().unwrap();
-        let found =
-            std::iter::repeat_with(|| processes(shell.id())).take(100_000).find(|found| found.len() == 2);
+        let mut shell =
+            Command::new("sh").args(["-c", "sleep 60; :"]).stdin(Stdio::null()).spawn().unwrap();
+        let found = std::iter::repeat_with(|| processes(shell.id()))
+            .take(100_000)
+            .find(|found| found.len() == 2);
         let found = found.unwrap();
         assert!(processes(std::process::id()).contains(&found[1]));
         assert!(["sleep", "sh"].contains(&program(found[1]).as_str()));

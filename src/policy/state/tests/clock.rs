@@ -6,7 +6,9 @@ use crate::policy::state::Unreachable;
 impl Site {
     /// The clock is set back.
     fn earlier(mut self, by: Duration) -> Self {
-        self.now = Moment::from_millis(self.now.millis() - u64::try_from(by.as_millis()).expect("a date"));
+        self.now = Timestamp::from_millis(
+            self.now.millis() - u64::try_from(by.as_millis()).expect("a date"),
+        );
         self
     }
 

@@ -35,7 +35,10 @@ fn redirects_without_end_mean_what_the_profile_says() {
         ("rfc9309", ["allow: unavailable", "disallow: unreachable", "disallow: unreachable"]),
         ("google", ["allow: unavailable", "allow: unavailable", "disallow: unreachable"]),
         ("google-2019", ["allow: unavailable", "allow: unavailable", "disallow: unreachable"]),
-        ("koster-1996", ["disallow: unreachable", "disallow: unreachable", "disallow: unreachable"]),
+        (
+            "koster-1996",
+            ["disallow: unreachable", "disallow: unreachable", "disallow: unreachable"],
+        ),
     ] {
         for (result, expected) in [&many, &circle, &nowhere].into_iter().zip(row) {
             assert_eq!(first(name, result), expected, "{name} {result}");
@@ -45,8 +48,9 @@ fn redirects_without_end_mean_what_the_profile_says() {
 
 #[test]
 fn google_stops_for_12_hours_then_uses_the_copy_then_asks_whether_the_site_is_up() {
-    let down_for =
-        |site: Site, hours: u32| (0..=hours).fold(site, |site, _| site.after(&timeout()).later(HOUR));
+    let down_for = |site: Site, hours: u32| {
+        (0..=hours).fold(site, |site, _| site.after(&timeout()).later(HOUR))
+    };
     let known = || Site::new("google").after(&good());
     let says = |site: Site| site.after(&timeout()).says();
     assert_eq!(says(down_for(known(), 10)), "disallow: unreachable");
@@ -55,7 +59,10 @@ fn google_stops_for_12_hours_then_uses_the_copy_then_asks_whether_the_site_is_up
     assert_eq!(says(down_for(Site::new("google"), 10)), "disallow: unreachable");
     assert_eq!(says(down_for(Site::new("google"), 11)), "allow: unreachable");
     assert_eq!(says(down_for(known(), 24 * 30)), "allow: long unreachable");
-    assert_eq!(says(Site { site_up: false, ..down_for(known(), 24 * 30) }), "disallow: long unreachable");
+    assert_eq!(
+        says(Site { site_up: false, ..down_for(known(), 24 * 30) }),
+        "disallow: long unreachable"
+    );
 }
 
 #[test]
@@ -76,7 +83,8 @@ fn google_may_be_told_to_keep_a_copy_longer() {
 #[test]
 fn draft_rep_00_lets_a_copy_serve_out_its_24_hours_after_a_404() {
     let shortened = Freshness { max_age: Some(HOUR), ..Default::default() };
-    let site = Site::new("draft-rep-00").after(&good_with(shortened)).later(HOUR).after(&status(404));
+    let site =
+        Site::new("draft-rep-00").after(&good_with(shortened)).later(HOUR).after(&status(404));
     assert_eq!(site.says(), "rules");
     // A second 404 does not make the copy any younger.
     let site = site.later(22 * HOUR).after(&status(404)).later(HOUR - MINUTE);

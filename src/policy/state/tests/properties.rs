@@ -15,8 +15,8 @@ fn any_result() -> impl Strategy<Value = AccessResult> {
     let seconds = || prop::option::of(any::<u64>().prop_map(Duration::from_secs));
     let freshness = (seconds(), seconds(), any::<bool>())
         .prop_map(|(max_age, expires_in, no_cache)| Freshness { max_age, expires_in, no_cache });
-    let status =
-        (100_u16..1000, seconds()).prop_map(|(code, retry_after)| Cause::Status { code, retry_after });
+    let status = (100_u16..1000, seconds())
+        .prop_map(|(code, retry_after)| Cause::Status { code, retry_after });
     prop_oneof![
         freshness.clone().prop_map(good_with),
         freshness.prop_map(|freshness| AccessResult::NotModified { freshness }),
@@ -37,12 +37,12 @@ proptest! {
     #[test]
     fn right_after_any_result_the_standing_is_current(
         profile in any_profile(),
-        history in prop::collection::vec((any_result(), 0..Moment::LAST.millis() - DECADES, any::<f64>()), 1..20),
+        history in prop::collection::vec((any_result(), 0..Timestamp::LAST.millis() - DECADES, any::<f64>()), 1..20),
     ) {
         let mut site = Site { profile, ..Site::new("rfc9309") };
         for (result, millis, jitter) in history {
             // Any date at all, short of the end of time, which nothing can come after.
-            let now = Moment::from_millis(millis);
+            let now = Timestamp::from_millis(millis);
             let circumstances = Circumstances { now, jitter, site_up: true };
             site.state = site.state.after(&site.profile, &result, &circumstances, |snapshot| {
                 Arc::new(RobotsTxt::parse(&snapshot.body, &site.profile.dialect))
@@ -54,11 +54,11 @@ proptest! {
     #[test]
     fn what_transitions_lead_to_is_possible(
         profile in any_profile(),
-        history in prop::collection::vec((any_result(), 0..Moment::LAST.millis(), any::<f64>()), 1..20),
+        history in prop::collection::vec((any_result(), 0..Timestamp::LAST.millis(), any::<f64>()), 1..20),
     ) {
         let mut state = RobotsState::Unknown;
         for (result, millis, jitter) in history {
-            let circumstances = Circumstances { now: Moment::from_millis(millis), jitter, site_up: true };
+            let circumstances = Circumstances { now: Timestamp::from_millis(millis), jitter, site_up: true };
             state = state.after(&profile, &result, &circumstances, |snapshot| {
                 Arc::new(RobotsTxt::parse(&snapshot.body, &profile.dialect))
             });
@@ -71,7 +71,7 @@ proptest! {
         let rule = profile.outage.clone();
         let earliest = if rule.without_copy == Access::Allow { rule.pause } else { rule.after_time };
         let mut site = Site { profile, ..Site::new("rfc9309") };
-        let mut failing_since: Option<Moment> = None;
+        let mut failing_since: Option<Timestamp> = None;
         for (result, gap, jitter) in history {
             site = site.later(gap);
             let circumstances = Circumstances { now: site.now, jitter, site_up: true };

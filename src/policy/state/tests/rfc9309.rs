@@ -50,8 +50,10 @@ fn section_2_4_a_copy_is_fresh_for_24_hours() {
 
 #[test]
 fn section_2_4_cache_control_shortens_but_never_lengthens() {
-    let lives = |freshness, age| Site::new("rfc9309").after(&good_with(freshness)).later(age).says();
-    let max_age = |seconds| Freshness { max_age: Some(Duration::from_secs(seconds)), ..Default::default() };
+    let lives =
+        |freshness, age| Site::new("rfc9309").after(&good_with(freshness)).later(age).says();
+    let max_age =
+        |seconds| Freshness { max_age: Some(Duration::from_secs(seconds)), ..Default::default() };
     assert_eq!(lives(max_age(3600), HOUR - MINUTE), "rules");
     assert_eq!(lives(max_age(3600), HOUR), "due");
     assert_eq!(lives(max_age(604_800), DAY), "due");
@@ -70,7 +72,8 @@ fn a_copy_confirmed_is_fresh_again() {
     let confirmed = AccessResult::NotModified { freshness: Freshness::default() };
     let site = Site::new("rfc9309").after(&good()).later(DAY).after(&confirmed).later(DAY - MINUTE);
     assert_eq!(site.says(), "rules");
-    let site = Site::new("rfc9309").after(&good()).after(&status(503)).later(HOUR).after(&confirmed);
+    let site =
+        Site::new("rfc9309").after(&good()).after(&status(503)).later(HOUR).after(&confirmed);
     assert_eq!(site.state.word(), "rules");
 }
 
@@ -78,7 +81,10 @@ fn a_copy_confirmed_is_fresh_again() {
 fn a_304_that_nobody_asked_for_is_no_file() {
     let confirmed = AccessResult::NotModified { freshness: Freshness::default() };
     assert_eq!(Site::new("rfc9309").after(&confirmed).says(), "disallow: unreachable");
-    assert_eq!(Site::new("rfc9309").after(&status(404)).after(&confirmed).says(), "disallow: unreachable");
+    assert_eq!(
+        Site::new("rfc9309").after(&status(404)).after(&confirmed).says(),
+        "disallow: unreachable"
+    );
 }
 
 #[test]
@@ -141,7 +147,8 @@ fn jitter_makes_a_try_up_to_a_quarter_earlier_whatever_it_is() {
         let circumstances = Circumstances { now: START, jitter, site_up: true };
         let mut state = RobotsState::Unknown;
         for _ in 0..10 {
-            state = state.after(&rule, &timeout(), &circumstances, |_| unreachable!("there is no file"));
+            state = state
+                .after(&rule, &timeout(), &circumstances, |_| unreachable!("there is no file"));
         }
         assert_eq!(state.next_try(), Some(START.plus(Duration::from_secs(seconds))), "{jitter}");
     }
@@ -172,9 +179,9 @@ fn the_last_tenth_of_freshness_wants_a_refresh() {
 #[test]
 fn f16_a_clock_set_back_asks_again_and_opens_nothing() {
     let mut site = Site::new("rfc9309").after(&good());
-    site.now = Moment::from_millis(START.millis() - 1000);
+    site.now = Timestamp::from_millis(START.millis() - 1000);
     assert_eq!(site.says(), "rules");
-    site.now = Moment::from_millis(START.millis() - 1000 * DAY.as_secs());
+    site.now = Timestamp::from_millis(START.millis() - 1000 * DAY.as_secs());
     assert_eq!(site.says(), "due");
     let mut site = Site::new("rfc9309").failing_for(30);
     site.now = START;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::super::sections::column as column_title;
 use super::super::words::{fraction, minute, number, plural, reason};
+use crate::audit::read::report::{Bucket, EventsByReason, OverTime, Report};
 use crate::audit::{Event, Reason};
 use crate::cli::span::span;
-use crate::review::report::{Bucket, EventsByReason, OverTime, Report};
 
 /// The drawing in its own units; the page gives it its size.
 const WIDTH: f64 = 960.0;
@@ -78,14 +78,21 @@ pub fn print(page: &mut String, report: &Report) {
 /// The parts that occur.
 fn occurring(report: &Report) -> impl Iterator<Item = (Part, &'static str, u64)> {
     let all = &report.records.events_by_reason;
-    PARTS.into_iter().map(|(part, class)| (part, class, part.count(all))).filter(|(.., count)| *count > 0)
+    PARTS
+        .into_iter()
+        .map(|(part, class)| (part, class, part.count(all)))
+        .filter(|(.., count)| *count > 0)
 }
 
 fn legend(page: &mut String, report: &Report) {
     page.push_str("<ul class=\"legend\">");
     for (part, class, count) in occurring(report) {
-        let _ =
-            write!(page, "<li><span class=\"{class}\"></span>{} <b>{}</b></li>", part.name(), number(count));
+        let _ = write!(
+            page,
+            "<li><span class=\"{class}\"></span>{} <b>{}</b></li>",
+            part.name(),
+            number(count)
+        );
     }
     page.push_str("</ul>\n");
 }

@@ -3,8 +3,8 @@
 
 use super::{Kind, Line, Section, Table, agent, foot, origin};
 use crate::audit::Event;
+use crate::audit::read::report::{Events, Report, Row, Top};
 use crate::cli::audit::report::words::{capital, fraction, number, plural, reason};
-use crate::review::report::{Events, Report, Row, Top};
 
 /// The events that have a column: the first three always, so that reports can be compared.
 pub fn shown(report: &Report) -> impl Iterator<Item = Event> + use<> {
@@ -69,7 +69,11 @@ impl Ranked {
         Section { title: "By rule", table, foot: foot(&report.by_rule), ..Section::default() }
     }
 
-    fn table(&self, what: &'static str, rows: impl Iterator<Item = (String, Events)> + Clone) -> Table {
+    fn table(
+        &self,
+        what: &'static str,
+        rows: impl Iterator<Item = (String, Events)> + Clone,
+    ) -> Table {
         let most = rows.clone().map(|(_, events)| events.all()).max().unwrap_or_default();
         let lines = rows.map(|(name, events)| {
             let cells = std::iter::once(name).chain(self.counts(events));
@@ -97,14 +101,19 @@ pub fn forwarded(report: &Report) -> Section {
         (count > 0).then(|| sentence(*event, count))
     };
     let notes = FORWARDED.iter().filter_map(say).collect();
-    let ranked = Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
-    Section { notes, ..ranked.by("Fetched although disallowed", "Origin", &forwarded.by_origin, origin) }
+    let ranked =
+        Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
+    Section {
+        notes,
+        ..ranked.by("Fetched although disallowed", "Origin", &forwarded.by_origin, origin)
+    }
 }
 
 /// The same, by whom.
 pub fn forwarded_by_agent(report: &Report) -> Section {
     let forwarded = &report.forwarded;
-    let ranked = Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
+    let ranked =
+        Ranked(FORWARDED.iter().copied().filter(|event| forwarded.events.of(*event) > 0).collect());
     ranked.by("Fetched although disallowed, by agent", "Product token", &forwarded.by_agent, agent)
 }
 

@@ -2,9 +2,9 @@
 //! not there.
 
 use super::{Kind, Line, Section, Table};
+use crate::audit::read::report::{Missing, Report};
 use crate::cli::audit::report::words::{minute, number, plural, share};
 use crate::cli::span::span;
-use crate::review::report::{Missing, Report};
 
 pub fn decided(report: &Report) -> Section {
     let notes = match &report.decided {
@@ -21,11 +21,22 @@ pub fn decided(report: &Report) -> Section {
                         number(decided.denied),
                         share(decided.denied, all),
                     ),
-                    format!("{} by path, {} by host only.", number(decided.by_path), number(decided.by_host)),
-                    format!("Counted for {counted} between {} and {} UTC.", minute(since), minute(until)),
+                    format!(
+                        "{} by path, {} by host only.",
+                        number(decided.by_path),
+                        number(decided.by_host)
+                    ),
+                    format!(
+                        "Counted for {counted} between {} and {} UTC.",
+                        minute(since),
+                        minute(until)
+                    ),
                 ]
             }
-            _ => vec!["The log does not say how many requests were decided in all in this time.".to_owned()],
+            _ => vec![
+                "The log does not say how many requests were decided in all in this time."
+                    .to_owned(),
+            ],
         },
     };
     Section { title: "All decisions", notes, ..Section::default() }
@@ -67,7 +78,10 @@ pub fn missing(missing: &Missing) -> Section {
     );
     say(
         missing.unreadable_lines,
-        format!("{} cannot be read: see courtesy audit verify.", plural(missing.unreadable_lines, "line")),
+        format!(
+            "{} cannot be read: see courtesy audit verify.",
+            plural(missing.unreadable_lines, "line")
+        ),
     );
     say(
         missing.changed_lines,
@@ -77,13 +91,22 @@ pub fn missing(missing: &Missing) -> Section {
     if notes.is_empty() {
         notes.push("Nothing, as far as the log tells.".into());
     }
-    let gaps = missing
-        .largest_gaps
-        .iter()
-        .map(|gap| Line::of([minute(gap.since), minute(gap.until), number(gap.lost), gap.why.clone()]));
-    let columns =
-        [("From", Kind::Word), ("To", Kind::Word), ("Records lost", Kind::Number), ("Why", Kind::Text)];
-    Section { title: "What is missing", notes, is_urgent, table: Table::of(columns, gaps), foot: None }
+    let gaps = missing.largest_gaps.iter().map(|gap| {
+        Line::of([minute(gap.since), minute(gap.until), number(gap.lost), gap.why.clone()])
+    });
+    let columns = [
+        ("From", Kind::Word),
+        ("To", Kind::Word),
+        ("Records lost", Kind::Number),
+        ("Why", Kind::Text),
+    ];
+    Section {
+        title: "What is missing",
+        notes,
+        is_urgent,
+        table: Table::of(columns, gaps),
+        foot: None,
+    }
 }
 
 /// What makes the whole doubtful, said before all else.
@@ -91,7 +114,10 @@ pub fn warning(missing: &Missing) -> Option<String> {
     let changed = missing.changed_lines;
     let counted = if changed == 1 { "it is not counted" } else { "they are not counted" };
     (changed > 0).then(|| {
-        format!("{} changed after being written: {counted}. See courtesy audit verify.", were(changed))
+        format!(
+            "{} changed after being written: {counted}. See courtesy audit verify.",
+            were(changed)
+        )
     })
 }
 

@@ -1,0 +1,194 @@
+//! The files of evidence: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture.
+//! Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use sha2::{Digest, Sha256};
+
+use super::{Exhibit, Kind};
+use crate::limits::EVIDENCE_OCTETS_MAX;
+use crate::types::sanitize::hex;
+
+/// Directories above an exhibit that are ours: of its first octet, of all evidence, of the log.
+const LEVELS: usize = 3;
+
+/// The directory of evidence, in that of a log.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    audit_dir: PathBuf,
+}
+
+/// What there is under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The content, whose digest is the name.
+    Content(Vec<u8>),
+    Missing,
+    /// There is a file, and it is not what its name says: why.
+    Damaged(String),
+}
+
+/// The name of an exhibit within the directory of a log, `sha256` in hexadecimal.
+pub fn name(kind: Kind, sha256: &str) -> String {
+    let extension = match kind {
+        Kind::File => "txt.gz",
+        Kind::Capture => "json.gz",
+    };
+    format!("evidence/{}/{sha256}.{extension}", sha256.get(..2).unwrap_or("00"))
+}
+
+impl Shelf {
+    /// The evidence of the log in `audit_dir`. Nothing is made before the first exhibit.
+    pub fn of(audit_dir: &Path) -> Self {
+        Self { audit_dir: audit_dir.to_owned() }
+    }
+
+    /// Where an exhibit is, `sha256` in hexadecimal.
+    pub fn path(&self, kind: Kind, sha256: &str) -> PathBuf {
+        self.audit_dir.join(name(kind, sha256))
+    }
+
+    /// Keeps an exhibit, unless it is kept already. A file appears whole or not at all; that it has its
+    /// name after a power cut, too, is the part of [`Shelf::sync`].
+    pub fn put(&self, exhibit: &Exhibit) -> io::Result<()> {
+        let path = self.path(exhibit.kind, &hex(&exhibit.sha256));
+        if path.exists() {
+            return Ok(());
+        }
+        let unfinished = path.with_extension("tmp");
+        if let Some(dir) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        }
+        let written =
+            write(&unfinished, &exhibit.content).and_then(|()| std::fs::rename(&unfinished, &path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        written
+    }
+
+    /// Brings the names of exhibits to the disk itself: each directory once, from theirs up to that of
+    /// the log.
+    pub fn sync<'a>(&self, exhibits: impl IntoIterator<Item = &'a Exhibit>) -> io::Result<()> {
+        let paths: Vec<_> = exhibits
+            .into_iter()
+            .map(|exhibit| self.path(exhibit.kind, &hex(&exhibit.sha256)))
+            .collect();
+        let levels = paths.iter().flat_map(|path| path.ancestors().skip(1).take(LEVELS));
+        let dirs: BTreeSet<_> = levels.collect();
+        // The innermost first: a name that is on the disk leads to something that is there.
+        dirs.into_iter().rev().try_for_each(|dir| File::open(dir)?.sync_all())
+    }
+
+    /// What is kept under a name, `sha256` in hexadecimal.
+    pub fn get(&self, kind: Kind, sha256: &str) -> io::Result<Found> {
+        let file = match File::open(self.path(kind, sha256)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+            Err(error) => return Err(error),
+        };
+        let mut content = Vec::new();
+        let mut decoder = GzDecoder::new(BufReader::new(file)).take(EVIDENCE_OCTETS_MAX + 1);
+        if let Err(error) = decoder.read_to_end(&mut content) {
+            return Ok(Found::Damaged(format!("cannot be decompressed: {error}")));
+        }
+        let is_more_behind = !decoder.into_inner().into_inner().fill_buf()?.is_empty();
+        let found = hex(&Sha256::digest(&content));
+        Ok(match found == sha256 {
+            true if is_more_behind => {
+                Found::Damaged("more octets follow the end of its content".into())
+            }
+            true => Found::Content(content),
+            false => Found::Damaged(format!("its content has the SHA-256 {found}")),
+        })
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    let mut encoder = GzEncoder::new(file, Compression::default());
+    encoder.write_all(content)?;
+    encoder.finish()?.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exhibit(content: &'static [u8]) -> Exhibit {
+        Exhibit {
+            sha256: Sha256::digest(content).into(),
+            kind: Kind::File,
+            content: content.into(),
+        }
+    }
+
+    #[test]
+    fn an_exhibit_is_found_by_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shelf, exhibit) = (Shelf::of(dir.path()), exhibit(b"user-agent: *\n"));
+        let name = hex(&exhibit.sha256);
+        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Missing);
+        shelf.put(&exhibit).unwrap();
+        shelf.put(&exhibit).unwrap();
+        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Content(exhibit.content.to_vec()));
+        assert_eq!(shelf.get(Kind::Capture, &name).unwrap(), Found::Missing);
+    }
+
+    #[test]
+    fn a_changed_exhibit_is_told_from_a_missing_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::of(dir.path());
+        let (one, other) = (exhibit(b"one"), exhibit(b"other"));
+        shelf.put(&one).unwrap();
+        shelf.put(&other).unwrap();
+        let name = hex(&one.sha256);
+        std::fs::copy(shelf.path(Kind::File, &hex(&other.sha256)), shelf.path(Kind::File, &name))
+            .unwrap();
+        assert!(
+            matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("SHA-256"))
+        );
+        std::fs::write(shelf.path(Kind::File, &name), b"not gzip").unwrap();
+        assert!(
+            matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("decompressed"))
+        );
+    }
+
+    #[test]
+    fn nothing_can_be_hidden_behind_an_exhibit() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shelf, exhibit) = (Shelf::of(dir.path()), exhibit(b"user-agent: *\n"));
+        shelf.put(&exhibit).unwrap();
+        let name = hex(&exhibit.sha256);
+        let path = shelf.path(Kind::File, &name);
+        let kept = std::fs::read(&path).unwrap();
+        // Whatever follows: one octet, what ends a block of a tape, another member.
+        for more in [&b"\n"[..], &[0; 512], &kept] {
+            std::fs::write(&path, [&kept, more].concat()).unwrap();
+            let found = shelf.get(Kind::File, &name).unwrap();
+            assert!(
+                matches!(&found, Found::Damaged(why) if why.contains("more octets")),
+                "{found:?}"
+            );
+        }
+        std::fs::write(&path, &kept).unwrap();
+        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Content(exhibit.content.to_vec()));
+    }
+
+    #[test]
+    fn names_are_brought_to_the_disk_as_far_as_they_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shelf, one, other) = (Shelf::of(dir.path()), exhibit(b"one"), exhibit(b"other"));
+        shelf.sync([]).unwrap();
+        shelf.put(&one).unwrap();
+        shelf.sync([&one]).unwrap();
+        assert_eq!(shelf.sync([&one, &other]).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

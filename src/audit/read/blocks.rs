@@ -1,0 +1,133 @@
+//! A segment in blocks of whole lines: what is not looked at closely is not copied, and a line costs
+//! no more than finding its end.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::audit::segment;
+
+/// One file, read from its beginning; a plain one can be read on when it has grown.
+pub struct Blocks {
+    pub path: PathBuf,
+    /// The number of the file on its file system: it stays the same when the file is renamed.
+    pub inode: u64,
+    /// Whole lines given so far.
+    pub lines: u64,
+    /// The same without those that [`Blocks::octets`] shows.
+    pub lines_before: u64,
+    /// The same open file as `text` reads from: it tells how far reading has come.
+    file: File,
+    text: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// Of the buffer: what [`Blocks::octets`] shows, what has been given, and what there is.
+    shown: usize,
+    given: usize,
+    filled: usize,
+}
+
+/// What [`Blocks::next`] found; [`Blocks::octets`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Whole lines, with their ends.
+    Lines,
+    /// More octets without a line end than any line has.
+    TooLong,
+    /// The end of the file, for now; before it, perhaps, octets that have no line end yet.
+    End,
+}
+
+impl Blocks {
+    /// With room for `octets` at once, which any line has to fit in.
+    pub fn open(path: &Path, octets: usize) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let inode = file.metadata()?.ino();
+        let text = segment::text(file.try_clone()?)?;
+        let buffer = vec![0; octets];
+        Ok(Self {
+            path: path.to_owned(),
+            inode,
+            lines: 0,
+            lines_before: 0,
+            file,
+            text,
+            buffer,
+            shown: 0,
+            given: 0,
+            filled: 0,
+        })
+    }
+
+    /// Octets of the file, as it is stored, that have been read.
+    pub fn position(&self) -> u64 {
+        (&self.file).stream_position().unwrap_or_default()
+    }
+
+    /// The next lines. After the end it may be asked again: the file may have grown.
+    pub fn next(&mut self) -> io::Result<Found> {
+        self.buffer.copy_within(self.given..self.filled, 0);
+        self.filled -= self.given;
+        self.given = 0;
+        let mut searched = 0;
+        loop {
+            if let Some(end) = memchr::memrchr(b'\n', &self.buffer[searched..self.filled]) {
+                self.give(searched + end + 1);
+                self.lines_before = self.lines;
+                self.lines += memchr::memchr_iter(b'\n', self.octets()).count() as u64;
+                return Ok(Found::Lines);
+            }
+            if self.filled == self.buffer.len() {
+                self.give(self.filled);
+                return Ok(Found::TooLong);
+            }
+            let read = match self.text.read(&mut self.buffer[self.filled..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                outcome => outcome?,
+            };
+            if read == 0 {
+                self.shown = self.filled;
+                return Ok(Found::End);
+            }
+            searched = self.filled;
+            self.filled += read;
+        }
+    }
+
+    /// What was found last.
+    pub fn octets(&self) -> &[u8] {
+        &self.buffer[..self.shown]
+    }
+
+    /// Takes what is at the end for given, although it has no line end.
+    pub fn give_rest(&mut self) {
+        self.give(self.filled);
+    }
+
+    fn give(&mut self, octets: usize) {
+        (self.shown, self.given) = (octets, octets);
+    }
+
+    /// Passes over lines that have been given before, by another name of the file.
+    pub fn skip_lines(&mut self, count: u64) -> io::Result<()> {
+        while self.lines < count {
+            let missing = usize::try_from(count - self.lines).unwrap_or(usize::MAX);
+            if self.next()? != Found::Lines {
+                break;
+            }
+            if let Some(end) = memchr::memchr_iter(b'\n', self.octets()).nth(missing - 1) {
+                (self.given, self.lines) = (end + 1, count);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Blocks")
+            .field("path", &self.path)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
+    }
+}

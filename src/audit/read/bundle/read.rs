@@ -1,0 +1,177 @@
+//! Unpacks a bundle into a directory, which is then a log with its evidence. Whatever is not as [`super::write`]
+//! makes it is refused: other names, links, directories, sizes beyond the bounds, octets between or behind entries.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use tar::Header;
+
+use super::{BLOCK, Budget, END, Entry, FORMAT, Manifest, VERSION, header, padding};
+use crate::runtime::files;
+use crate::types::sanitize::text;
+
+/// Octets of a name that are shown.
+const SHOWN: usize = 200;
+/// Where the header of a tar file says that it is one (POSIX.1-1988, ustar).
+const MAGIC_AT: u64 = 257;
+
+/// Why a bundle cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the bundle does not hold: {0}")]
+    NotAsWritten(String),
+    #[error("the bundle is of version {0}, which a later version of courtesy reads")]
+    Newer(u64),
+}
+
+/// What there is in the directory.
+#[derive(Debug)]
+pub struct Unpacked {
+    pub manifest: Manifest,
+    /// Names of the evidence, as entries.
+    pub evidence: BTreeSet<String>,
+}
+
+/// Whether a file is a tar file, or is called one.
+pub fn is_bundle(path: &Path) -> bool {
+    let mut magic = [0; 5];
+    let read = files::open(path).and_then(|file| file.read_exact_at(&mut magic, MAGIC_AT));
+    path.extension().is_some_and(|extension| extension == "tar")
+        || (read.is_ok() && magic == *b"ustar")
+}
+
+/// Unpacks the bundle in the file `path` into `dir`, which is empty and belongs to this user alone.
+///
+/// # Errors
+///
+/// See [`ReadError`].
+pub fn unpack(path: &Path, dir: &Path) -> Result<Unpacked, ReadError> {
+    let mut input = BufReader::with_capacity(64 << 10, files::open(path)?);
+    let (mut budget, mut before) = (Budget::default(), String::new());
+    let (mut manifest, mut evidence) = (None, BTreeSet::new());
+    while let Some(header) = next(&mut input, &before)? {
+        let (name, entry, octets) = admitted(&header, &mut budget)?;
+        if name <= before {
+            return refused(format!("{name} stands behind {before}, or is there twice"));
+        }
+        match entry {
+            _ if manifest.is_none() && entry != Entry::Manifest => {
+                return refused("it does not begin with bundle.json".into());
+            }
+            Entry::Evidence(_) => drop(evidence.insert(name.clone())),
+            Entry::Manifest | Entry::Segment => {}
+        }
+        store(&mut input, &dir.join(&name), octets, &name)?;
+        let mut zeros = vec![0; padding(octets)];
+        read_exact(&mut input, &mut zeros, &name)?;
+        if zeros.iter().any(|octet| *octet != 0) {
+            return refused(format!("there are octets behind the end of {name}"));
+        }
+        if entry == Entry::Manifest {
+            manifest = Some(parse(&dir.join(&name))?);
+        }
+        before = name;
+    }
+    match manifest {
+        Some(manifest) => Ok(Unpacked { manifest, evidence }),
+        None => refused("it does not begin with bundle.json".into()),
+    }
+}
+
+fn refused<T>(why: String) -> Result<T, ReadError> {
+    Err(ReadError::NotAsWritten(why))
+}
+
+/// The next header; none at the end, behind which there is nothing.
+fn next(input: &mut impl Read, before: &str) -> Result<Option<Header>, ReadError> {
+    let mut block = [0; BLOCK];
+    read_exact(input, &mut block, before)?;
+    if block != END[..BLOCK] {
+        return Ok(Some(Header::from_byte_slice(&block).clone()));
+    }
+    read_exact(input, &mut block, before)?;
+    match block == END[..BLOCK] && input.read(&mut [0])? == 0 {
+        true => Ok(None),
+        false => refused("there are octets behind its end".into()),
+    }
+}
+
+fn read_exact(input: &mut impl Read, octets: &mut [u8], name: &str) -> Result<(), ReadError> {
+    input.read_exact(octets).or_else(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => cut_off(name),
+        _ => Err(error.into()),
+    })
+}
+
+fn cut_off<T>(name: &str) -> Result<T, ReadError> {
+    let place = if name.is_empty() { "at its beginning" } else { &format!("in or behind {name}") };
+    refused(format!("it is cut off {place}"))
+}
+
+/// The entry that a header announces, where a bundle may have it.
+fn admitted(found: &Header, budget: &mut Budget) -> Result<(String, Entry, u64), ReadError> {
+    let shown = text(&found.path_bytes(), SHOWN);
+    if found.entry_type() != tar::EntryType::Regular {
+        return refused(format!("{shown} is a link, a directory or a device, and no regular file"));
+    }
+    let path = found.path_bytes();
+    let name =
+        str::from_utf8(&path).ok().and_then(|name| Some((name.to_owned(), Entry::named(name)?)));
+    let Some((name, entry)) = name else {
+        return refused(format!("{shown} is no name of a file in a bundle"));
+    };
+    let Ok(octets) = found.entry_size() else {
+        return refused(format!("the size of {shown} cannot be read"));
+    };
+    if !budget.admits(entry, octets) {
+        return refused(format!("{shown}, of {octets} octets, is more than a bundle may have"));
+    }
+    match header(&name, octets)?.as_bytes() == found.as_bytes() {
+        true => Ok((name, entry, octets)),
+        false => refused(format!("the header of {shown} is not the one that was written")),
+    }
+}
+
+/// Copies the content of an entry to a file. Its name has been checked, and no name is there twice.
+fn store(input: &mut impl Read, path: &Path, octets: u64, name: &str) -> Result<(), ReadError> {
+    if let Some(dir) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    match io::copy(&mut input.take(octets), &mut file)? == octets {
+        true => Ok(()),
+        false => cut_off(name),
+    }
+}
+
+fn parse(path: &Path) -> Result<Manifest, ReadError> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        format: String,
+        version: u64,
+    }
+    let content = std::fs::read(path)?;
+    let version: Option<Version> = serde_json::from_slice(&content).ok();
+    match version {
+        Some(it) if it.format == FORMAT && it.version > VERSION => {
+            return Err(ReadError::Newer(it.version));
+        }
+        _ => {}
+    }
+    let manifest: Result<Manifest, _> = serde_json::from_slice(&content);
+    match manifest {
+        Ok(manifest)
+            if manifest.format == FORMAT
+                && manifest.version == VERSION
+                && manifest.has_digests() =>
+        {
+            Ok(manifest)
+        }
+        _ => refused("bundle.json does not say what is in it".into()),
+    }
+}

@@ -1,0 +1,282 @@
+//! Which records are meant. Of one kind of condition any may hold, of each kind one must.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::brief::Brief;
+use crate::audit::{Notice, print_time};
+use crate::types::glob::Glob;
+use crate::types::origin::{Origin, Scheme, UrlError, split_url};
+use crate::types::timestamp::Timestamp;
+
+/// The conditions by kind; a kind without any holds.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// From then on.
+    pub since: Option<Timestamp>,
+    /// Before then.
+    pub until: Option<Timestamp>,
+    pub origins: Vec<Place>,
+    /// Product tokens, in any case.
+    pub agents: Vec<Glob>,
+    /// Words of [`crate::audit::Event`], and of [`Notice::WORDS`].
+    pub events: Vec<String>,
+    /// Words of [`crate::audit::Reason`].
+    pub reasons: Vec<String>,
+    pub rules: Vec<Rule>,
+    pub clients: Vec<Client>,
+    /// The beginnings of identifiers.
+    pub ids: Vec<String>,
+    /// Numbers in the chain.
+    pub seqs: Vec<u64>,
+    pub urls: Vec<Glob>,
+    /// Names of the proxies that wrote them (`audit.node`), in any case.
+    pub nodes: Vec<Glob>,
+    /// The beginnings of digests of the robots.txt that decided, in lower case.
+    pub sha256s: Vec<String>,
+    /// The beginnings of trace ids, in lower case.
+    pub traces: Vec<String>,
+    pub profiles: Vec<Profile>,
+    /// Who allowed what was exempted, in any case.
+    pub exempted_by: Vec<Glob>,
+}
+
+/// An origin, or the hosts of origins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Origin(Origin),
+    /// With any scheme, and any port unless one is given.
+    Host {
+        host: Glob,
+        port: Option<u16>,
+    },
+}
+
+/// Why a text names no origins.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    #[error("an origin ends after host and port: write {0}; --url takes whole URLs")]
+    Path(Origin),
+    #[error(transparent)]
+    Url(#[from] UrlError),
+}
+
+/// A rule by its line or by its pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Line(u32),
+    Pattern(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Client {
+    Block(IpNet),
+    Name(String),
+}
+
+/// A dialect of robots.txt, in one version or in any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub name: String,
+    pub version: Option<u32>,
+}
+
+/// A [`Filter`] made ready for many lines.
+#[derive(Clone, Debug)]
+pub struct Sieve {
+    filter: Filter,
+    since: Option<String>,
+    until: Option<String>,
+}
+
+impl Place {
+    /// Reads `https://example.com`, `example.com`, `example.com:8080`, `*.example.com`.
+    pub fn parse(text: &str) -> Result<Self, PlaceError> {
+        if text.contains("://") {
+            return match split_url(text.as_bytes())? {
+                (origin, rest) if *rest == *b"/" => Ok(Self::Origin(origin)),
+                // Without its path it would stand for more than was meant.
+                (origin, _) => Err(PlaceError::Path(origin)),
+            };
+        }
+        if !text.contains('*') {
+            let has_port = text.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+            let origin = Origin::from_authority(Scheme::Https, text)?;
+            let host = Glob::new(&origin.host().to_string());
+            return Ok(Self::Host { host, port: has_port.then(|| origin.port()) });
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            None => (text, None),
+            Some((host, port)) => {
+                (host, Some(port.parse().map_err(|_| UrlError::Port(port.into()))?))
+            }
+        };
+        Ok(Self::Host { host: Glob::new(host.trim_end_matches('.')), port })
+    }
+
+    /// `origin` as a record has it.
+    fn covers(&self, origin: &str) -> bool {
+        let Some((scheme, authority)) = origin.split_once("://") else { return false };
+        match self {
+            Self::Origin(wanted) => {
+                scheme == wanted.scheme().as_str() && authority == wanted.authority()
+            }
+            Self::Host { host, port } => {
+                let (name, written) = split_port(authority);
+                let default = if scheme == Scheme::Http.as_str() { "80" } else { "443" };
+                host.matches(name.as_bytes())
+                    && port.is_none_or(|port| written.unwrap_or(default).parse() == Ok(port))
+            }
+        }
+    }
+}
+
+/// Of an authority in normal form: an IPv6 address has brackets.
+fn split_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    }
+}
+
+impl Rule {
+    /// A line number, or a pattern as it is written in the file.
+    pub fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Pattern(text.into()), Self::Line)
+    }
+}
+
+impl Client {
+    /// An address, a block of them, or a name.
+    pub fn parse(text: &str) -> Self {
+        let block = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        block.map_or_else(|_| Self::Name(text.into()), Self::Block)
+    }
+}
+
+impl Sieve {
+    pub fn new(filter: Filter) -> Self {
+        let (since, until) = (filter.since.map(print_time), filter.until.map(print_time));
+        Self { filter, since, until }
+    }
+
+    /// Whether a line, without its end, is a record that is meant.
+    pub fn admits(&self, line: &[u8]) -> bool {
+        Brief::of(line).is_some_and(|brief| self.admits_brief(&brief))
+    }
+
+    /// Whether a line is a record at all, and not what the log says of itself.
+    pub fn is_record(line: &[u8]) -> bool {
+        Brief::of(line).is_some()
+    }
+
+    /// Whether a notice is meant: where its word is asked for, and nothing that only records have.
+    pub fn admits_notice(&self, notice: &Notice) -> bool {
+        let Filter { since: _, until: _, events, nodes, seqs, .. } = &self.filter;
+        let Filter { origins, agents, reasons, rules, clients, ids, urls, .. } = &self.filter;
+        let Filter { sha256s, traces, profiles, exempted_by, .. } = &self.filter;
+        let is_of_records =
+            !(origins.is_empty() && agents.is_empty() && reasons.is_empty() && rules.is_empty())
+                || !(clients.is_empty() && ids.is_empty() && urls.is_empty())
+                || !(sha256s.is_empty()
+                    && traces.is_empty()
+                    && profiles.is_empty()
+                    && exempted_by.is_empty());
+        events.iter().any(|event| event == notice.word())
+            && !is_of_records
+            && self.covers(notice.time(), notice.time())
+            && any(seqs, || Some(notice.seq()), |seq, found| seq == found)
+            && any(nodes, || notice.node(), |glob, node| glob.matches(node.as_str().as_bytes()))
+    }
+
+    /// What lines of several logs are put in order by: their time, then their identifier; as they are written, so
+    /// that texts sort as times do. A notice has no identifier, and stands before the records of its time.
+    pub fn order(line: &[u8]) -> (String, String) {
+        let brief = Brief::of_any(line);
+        let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
+        let id = Brief::of(line).and_then(|record| record.id());
+        (text(brief.time()), text(id))
+    }
+
+    /// Whether any time from `start` to `end` is meant.
+    pub fn covers(&self, start: Timestamp, end: Timestamp) -> bool {
+        self.filter.since.is_none_or(|since| end >= since)
+            && self.filter.until.is_none_or(|until| start < until)
+    }
+
+    fn admits_brief(&self, brief: &Brief<'_>) -> bool {
+        let Filter {
+            origins, agents, events, reasons, rules, clients, ids, seqs, urls, nodes, ..
+        } = &self.filter;
+        let Filter { sha256s, traces, profiles, exempted_by, .. } = &self.filter;
+        // The cheapest first: what stands early in a line is found sooner.
+        any(agents, || brief.agent(), |glob, agent| glob.matches(agent.as_bytes()))
+            && any(events, || brief.event(), |event, found| *event == **found)
+            && any(clients, || Some(brief), |client, brief| client.is(brief))
+            && any(exempted_by, || brief.exempted_by(), |glob, by| glob.matches(by.as_bytes()))
+            && any(ids, || brief.id(), |start, id| id.starts_with(start.as_str()))
+            && any(nodes, || brief.node(), |glob, node| glob.matches(node.as_bytes()))
+            && any(origins, || brief.origin(), |place, origin| place.covers(origin))
+            && any(profiles, || Some(brief), |profile, brief| profile.is(brief))
+            && any(reasons, || brief.reason(), |reason, found| *reason == **found)
+            && any(rules, || Some(brief), |rule, brief| rule.is(brief))
+            && any(sha256s, || brief.sha256(), |start, sha256| sha256.starts_with(start.as_str()))
+            && any(seqs, || brief.seq(), |seq, found| seq == found)
+            && self.is_in_time(brief)
+            && any(traces, || brief.trace_id(), |start, trace| trace.starts_with(start.as_str()))
+            && any(urls, || brief.url(), |glob, url| glob.matches(url.as_bytes()))
+    }
+
+    fn is_in_time(&self, brief: &Brief<'_>) -> bool {
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        brief.time().is_some_and(|time| {
+            self.since.as_deref().is_none_or(|since| *time >= *since)
+                && self.until.as_deref().is_none_or(|until| *time < *until)
+        })
+    }
+}
+
+impl Rule {
+    fn is(&self, brief: &Brief<'_>) -> bool {
+        match self {
+            Self::Line(line) => brief.rule_line() == Some(*line),
+            Self::Pattern(pattern) => brief.rule_pattern().is_some_and(|found| found == *pattern),
+        }
+    }
+}
+
+impl Profile {
+    fn is(&self, brief: &Brief<'_>) -> bool {
+        brief.profile_name().is_some_and(|name| name == *self.name)
+            && self.version.is_none_or(|version| brief.profile_version() == Some(version))
+    }
+}
+
+impl Client {
+    fn is(&self, brief: &Brief<'_>) -> bool {
+        match self {
+            Self::Name(name) => brief.client_name().is_some_and(|found| found == *name),
+            Self::Block(block) => {
+                let address = brief.client_address().and_then(|address| address.parse().ok());
+                address.is_some_and(|address: IpAddr| block.contains(&address.to_canonical()))
+            }
+        }
+    }
+}
+
+/// Whether one of the conditions holds for what is asked for, if there are any.
+fn any<C, V>(
+    conditions: &[C],
+    value: impl FnOnce() -> Option<V>,
+    holds: impl Fn(&C, &V) -> bool,
+) -> bool {
+    conditions.is_empty()
+        || value().is_some_and(|value| conditions.iter().any(|one| holds(one, &value)))
+}
+
+#[cfg(test)]
+mod tests;

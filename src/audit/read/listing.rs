@@ -1,0 +1,155 @@
+//! Which files a log has, in the order of the chain. Looked at again and again while others rename,
+//! compress and remove them, so what was found in a file is remembered by its name and inode.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::piece::{Log, ScanError};
+use crate::audit::segment::{self, FILE_NAME, Found, Lines};
+use crate::audit::{Content, checked_hash};
+use crate::limits::LISTINGS_MAX;
+use crate::types::timestamp::Timestamp;
+
+/// One file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The number of its first line.
+    pub first_seq: u64,
+    /// When that was written; not known of a damaged file.
+    pub first_time: Option<Timestamp>,
+    pub inode: u64,
+    /// As it is stored.
+    pub octets: u64,
+    pub path: PathBuf,
+}
+
+/// The files of a log as they were last found.
+#[derive(Debug)]
+pub struct Listing {
+    log: Log,
+    pub segments: Vec<Segment>,
+    /// Files without a place, for they have octets and no line; and how many octets.
+    pub lineless: Vec<(PathBuf, usize)>,
+    /// Files that begin with the same line: one that is among the segments, and one that is not.
+    pub doubles: Vec<(PathBuf, PathBuf)>,
+    known: HashMap<(PathBuf, u64), Segment>,
+    /// Files that could not be read, and have been told of.
+    told: HashSet<PathBuf>,
+}
+
+impl Listing {
+    pub fn new(log: Log) -> Self {
+        let (segments, lineless, doubles) = (Vec::new(), Vec::new(), Vec::new());
+        Self { log, segments, lineless, doubles, known: HashMap::new(), told: HashSet::new() }
+    }
+
+    /// Looks again. Gives the files, each once, whose place in the log cannot be told.
+    pub fn refresh(&mut self) -> Result<Vec<ScanError>, ScanError> {
+        let mut errors = Vec::new();
+        let mut files = self.files()?;
+        for _ in 0..LISTINGS_MAX {
+            self.segments = self.look_at(&files, &mut errors);
+            // A file whose name changed meanwhile may have been missed under either, and its lines
+            // would be passed over for those of the next.
+            let before = std::mem::replace(&mut files, self.files()?);
+            if before == files {
+                return Ok(errors);
+            }
+        }
+        let why = io::Error::other("its files do not keep their names");
+        Err(ScanError::new(&self.log.dir(), why))
+    }
+
+    fn look_at(&mut self, files: &[(PathBuf, u64)], errors: &mut Vec<ScanError>) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        self.lineless.clear();
+        for (path, _) in files {
+            match self.look(path) {
+                Ok(found) => segments.extend(found),
+                // Renamed or removed meanwhile: the next look finds where it is.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.log.is_dir() => {}
+                Err(error) if self.told.insert(path.clone()) => {
+                    errors.push(ScanError::new(path, error))
+                }
+                Err(_) => {}
+            }
+        }
+        // Of a segment that is there plain and compressed, as while it is being closed, one is read.
+        segments.sort_by(|one: &Segment, other| {
+            (one.first_seq, &one.path).cmp(&(other.first_seq, &other.path))
+        });
+        self.doubles.clear();
+        segments.dedup_by(|second, read| {
+            let is_double = second.first_seq == read.first_seq;
+            if is_double && second.path != read.path {
+                self.doubles.push((read.path.clone(), second.path.clone()));
+            }
+            is_double
+        });
+        self.known.retain(|(path, _), _| segments.iter().any(|segment| segment.path == *path));
+        segments
+    }
+
+    /// The first segment, or the one that follows the segment beginning with `seq`.
+    pub fn after(&self, seq: Option<u64>) -> Option<&Segment> {
+        self.segments.iter().find(|segment| seq.is_none_or(|seq| segment.first_seq > seq))
+    }
+
+    /// With their inodes, where others may rename them.
+    fn files(&self) -> Result<Vec<(PathBuf, u64)>, ScanError> {
+        match &self.log {
+            Log::Files(files) => Ok(files.iter().map(|file| (file.clone(), 0)).collect()),
+            Log::Dir(dir) => segment::files(dir).map_err(|error| ScanError::new(dir, error)),
+        }
+    }
+
+    fn look(&mut self, path: &Path) -> io::Result<Option<Segment>> {
+        let metadata = path.metadata()?;
+        let (inode, octets) = (metadata.ino(), metadata.len());
+        let key = (path.to_owned(), inode);
+        // The file that is written may be emptied and begun anew by others; all others are closed.
+        let is_active = path.file_name().is_some_and(|name| name == FILE_NAME);
+        if !is_active && let Some(segment) = self.known.get(&key) {
+            return Ok(Some(segment.clone()));
+        }
+        let (first_seq, first_time) = match first(path) {
+            Ok(First::Line(first_seq, time)) => (first_seq, Some(time)),
+            Ok(First::None { octets }) => {
+                self.lineless.extend((octets > 0).then(|| (path.to_owned(), octets)));
+                return Ok(None);
+            }
+            // Its name still tells its place, where whoever reads it will find what is wrong.
+            Err(error) => (segment::named_seq(path).ok_or(error)?, None),
+        };
+        let segment = Segment { first_seq, first_time, inode, octets, path: path.to_owned() };
+        self.known.insert(key, segment.clone());
+        Ok(Some(segment))
+    }
+}
+
+/// What a file begins with.
+enum First {
+    /// Its number and time.
+    Line(u64, Timestamp),
+    None {
+        octets: usize,
+    },
+}
+
+fn first(path: &Path) -> io::Result<First> {
+    let mut lines = Lines::open(path)?;
+    // A first line that is damaged is found by who verifies; its number may still be told by others.
+    while let Found::Line(line) = lines.next()? {
+        if checked_hash(line).is_ok()
+            && let Ok(content) = Content::parse(line)
+        {
+            return Ok(First::Line(content.seq().saturating_sub(lines.number - 1), content.time()));
+        }
+    }
+    match lines.number {
+        0 => Ok(First::None { octets: usize::try_from(lines.octets).unwrap_or(usize::MAX) }),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "none of its lines is of a log")),
+    }
+}

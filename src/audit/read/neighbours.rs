@@ -1,0 +1,109 @@
+//! Whether one line stands where it was chained: its own hash, and those of the lines beside it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Line, Log, Piece, Scan, ScanError};
+use crate::audit::{Head, checked_hash, split};
+use crate::types::sanitize::sha256_hex;
+
+/// How a line stands in its chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    /// Its text is what its hash was made of.
+    pub hash_holds: bool,
+    pub before: Beside,
+    pub after: Beside,
+}
+
+/// How a line and one beside it fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Beside {
+    /// The later one names the hash of the earlier one.
+    Fits,
+    /// It names another: one of the two was replaced, or a line between them removed.
+    Differs,
+    /// There is no line on that side; before line 1 there is none to be.
+    Absent,
+}
+
+/// What every line has.
+#[derive(Deserialize)]
+struct Linked {
+    prev: String,
+    seq: u64,
+}
+
+impl Standing {
+    /// How `line`, without its end, stands where it is first found in `log`; none where it is not.
+    pub fn of(line: &[u8], log: Log) -> Result<Option<Self>, ScanError> {
+        Ok(beside(line, log)?.map(|(before, after)| Self {
+            hash_holds: checked_hash(line).is_ok(),
+            before: match before {
+                Some(before) => fits(&before, line),
+                None => begins(line),
+            },
+            after: after.map_or(Beside::Absent, |after| fits(line, &after)),
+        }))
+    }
+
+    /// Whether nothing speaks against it.
+    pub fn holds(&self) -> bool {
+        self.hash_holds && self.before != Beside::Differs && self.after != Beside::Differs
+    }
+}
+
+type Lines = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// The lines before and after it.
+fn beside(wanted: &[u8], log: Log) -> Result<Option<Lines>, ScanError> {
+    let mut scan = Scan::new(log)?;
+    let mut before: Option<Vec<u8>> = None;
+    let mut is_found = false;
+    loop {
+        let block = match scan.next() {
+            Ok(Some(Piece::Lines(block))) => block,
+            Ok(None) => return Ok(is_found.then_some((before, None))),
+            Ok(Some(Piece::Rest(_))) | Err(_) if is_found => return Ok(Some((before, None))),
+            // What cannot be read is no line before the next one.
+            Ok(Some(Piece::Rest(_))) | Err(_) => {
+                before = None;
+                continue;
+            }
+        };
+        let mut last: Option<&[u8]> = None;
+        for Line { octets, .. } in block.lines() {
+            if is_found {
+                return Ok(Some((before, Some(octets.to_vec()))));
+            }
+            is_found = octets == wanted;
+            if !is_found {
+                last = Some(octets);
+            } else if let Some(last) = last {
+                before = Some(last.to_vec());
+            }
+        }
+        if let Some(last) = last.filter(|_| !is_found) {
+            let before = before.get_or_insert_default();
+            before.clear();
+            before.extend_from_slice(last);
+        }
+    }
+}
+
+fn fits(earlier: &[u8], later: &[u8]) -> Beside {
+    let Ok(Linked { prev, .. }) = serde_json::from_slice(later) else { return Beside::Differs };
+    let Some((canonical, written)) = split(earlier) else { return Beside::Differs };
+    // Of an earlier line that was changed, its text or its hash may be the one that was chained to.
+    let is_fit = prev == written || prev == sha256_hex(&[canonical, b"}"].concat());
+    if is_fit { Beside::Fits } else { Beside::Differs }
+}
+
+/// Of the first line that is there.
+fn begins(line: &[u8]) -> Beside {
+    match serde_json::from_slice(line) {
+        Ok(Linked { prev, seq: 1 }) if prev != Head::genesis().hash => Beside::Differs,
+        Ok(_) => Beside::Absent,
+        Err(_) => Beside::Differs,
+    }
+}

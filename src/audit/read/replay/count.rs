@@ -1,0 +1,53 @@
+//! How the records of a log came out.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Answer, Outcome};
+use crate::audit::Record;
+use crate::policy::profile::VERSION;
+
+/// One number for each kind of outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    pub records: u64,
+    pub same: u64,
+    /// What was disallowed would be allowed.
+    pub allowed: u64,
+    /// Disallowed all the same, on another basis.
+    pub other_basis: u64,
+    /// By the reason that is not robots.txt.
+    pub not_of_robots: BTreeMap<String, u64>,
+    pub undecidable: u64,
+    pub no_evidence: u64,
+    /// Records of a version of the profiles that this program does not know. They are among the others.
+    pub other_version: u64,
+}
+
+impl Count {
+    /// Adds `outcome`, which came of `record`.
+    pub fn add(&mut self, record: &Record, outcome: &Outcome) {
+        self.records += 1;
+        self.other_version += u64::from(record.profile.version > VERSION);
+        match outcome {
+            Outcome::Same => self.same += 1,
+            Outcome::Differs { is: Answer::Allowed(_), .. } => self.allowed += 1,
+            Outcome::Differs { .. } => self.other_basis += 1,
+            Outcome::NotOfRobots(reason) => {
+                let word = serde_json::to_value(reason).expect("a reason is a word");
+                *self
+                    .not_of_robots
+                    .entry(word.as_str().unwrap_or_default().to_owned())
+                    .or_default() += 1;
+            }
+            Outcome::Undecidable(_) => self.undecidable += 1,
+            Outcome::NoEvidence(_) => self.no_evidence += 1,
+        }
+    }
+
+    /// Records that come out otherwise.
+    pub const fn differing(&self) -> u64 {
+        self.allowed + self.other_basis
+    }
+}

@@ -1,0 +1,172 @@
+//! What deciding again needs: the profile and the evidence of each record, each made once and kept
+//! within bounds.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use super::state::needs_capture;
+use super::{Evidence, Outcome, again};
+use crate::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
+use crate::audit::{self, Record, Robots};
+use crate::limits::{PROFILES_PER_ORIGIN_MAX, REPLAY_CACHE_OCTETS};
+use crate::policy::profile::Profile;
+use crate::robots::{Dialect, RobotsTxt};
+
+/// Makes the profile that a record names, of that version of the table, or says why there is none.
+pub type MakeProfile = fn(&str, u32, &BTreeMap<String, String>) -> Result<Profile, String>;
+
+/// Decides the records of a log again, or of several.
+#[derive(Debug)]
+pub struct Replay {
+    /// Of each log.
+    shelves: Vec<Shelf>,
+    under: Under,
+    files: Files,
+}
+
+#[derive(Debug)]
+enum Under {
+    /// What each record names.
+    Recorded {
+        make: MakeProfile,
+        made: LruCache<audit::Profile, Arc<Profile>>,
+    },
+    Other(Arc<Profile>),
+}
+
+/// Parsed files, the ones used last.
+#[derive(Debug)]
+struct Files {
+    /// By the log, too: what is missing from one is not there because another has it.
+    parsed: LruCache<(usize, String, bool, Dialect), Arc<RobotsTxt>>,
+    octets: usize,
+}
+
+impl Replay {
+    /// With the evidence in `audit_dir`, each record under the profile that it names.
+    pub fn recorded(audit_dir: &Path, make: MakeProfile) -> Self {
+        let made = LruCache::new(PROFILES_PER_ORIGIN_MAX.try_into().expect("it is not zero"));
+        Self::new(audit_dir, Under::Recorded { make, made })
+    }
+
+    /// All records under one profile, whatever they name.
+    pub fn under(audit_dir: &Path, profile: Profile) -> Self {
+        Self::new(audit_dir, Under::Other(Arc::new(profile)))
+    }
+
+    fn new(audit_dir: &Path, under: Under) -> Self {
+        let files = Files { parsed: LruCache::unbounded(), octets: 0 };
+        Self { shelves: vec![Shelf::of(audit_dir)], under, files }
+    }
+
+    /// With the evidence of another log, too: they are counted from 0.
+    pub fn and(mut self, audit_dir: &Path) -> Self {
+        self.shelves.push(Shelf::of(audit_dir));
+        self
+    }
+
+    /// Decides `record` of the first log again.
+    pub fn again(&mut self, record: &Record) -> Outcome {
+        self.again_of(0, record)
+    }
+
+    /// Decides `record` of that log again.
+    pub fn again_of(&mut self, log: usize, record: &Record) -> Outcome {
+        let Some(robots) = record.robots.as_ref().filter(|_| record.is_of_robots()) else {
+            // Without robots.txt no profile makes a difference.
+            return again(
+                record,
+                &Evidence { profile: &Profile::default(), file: None, failed: None },
+            );
+        };
+        let profile = match self.under.profile(&record.profile) {
+            Ok(profile) => profile,
+            Err(why) => return Outcome::Undecidable(why),
+        };
+        match self.evidence(log, robots, &profile.dialect) {
+            Ok((file, failed)) => {
+                let evidence =
+                    Evidence { profile: &profile, file: file.as_ref(), failed: failed.as_ref() };
+                again(record, &evidence)
+            }
+            Err(what) => Outcome::NoEvidence(what),
+        }
+    }
+
+    fn evidence(
+        &mut self,
+        log: usize,
+        robots: &Robots,
+        dialect: &Dialect,
+    ) -> Result<(Option<Arc<RobotsTxt>>, Option<CaptureRecord>), String> {
+        let shelf = self.shelves.get(log).ok_or("no such log")?;
+        let file = match &robots.sha256 {
+            Some(name) => Some(self.files.read((log, shelf), name, robots.cut, dialect)?),
+            None => None,
+        };
+        let failed = match robots.failed_capture.as_deref().filter(|_| needs_capture(robots)) {
+            Some(name) => {
+                let content = content(shelf, Kind::Capture, name)?;
+                let capture = serde_json::from_slice(&content);
+                Some(capture.map_err(|error| format!("{name} is no capture: {error}"))?)
+            }
+            None => None,
+        };
+        Ok((file, failed))
+    }
+}
+
+impl Under {
+    fn profile(&mut self, recorded: &audit::Profile) -> Result<Arc<Profile>, String> {
+        match self {
+            Self::Other(profile) => Ok(Arc::clone(profile)),
+            Self::Recorded { make, made } => {
+                if let Some(known) = made.get(recorded) {
+                    return Ok(Arc::clone(known));
+                }
+                let profile = Arc::new(make(&recorded.name, recorded.version, &recorded.settings)?);
+                made.put(recorded.clone(), Arc::clone(&profile));
+                Ok(profile)
+            }
+        }
+    }
+}
+
+impl Files {
+    fn read(
+        &mut self,
+        (log, shelf): (usize, &Shelf),
+        name: &str,
+        cut: bool,
+        dialect: &Dialect,
+    ) -> Result<Arc<RobotsTxt>, String> {
+        let key = (log, name.to_owned(), cut, dialect.clone());
+        if let Some(known) = self.parsed.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let body = content(shelf, Kind::File, name)?;
+        let file = Arc::new(RobotsTxt::parse(&body, &dialect.for_length(body.len(), cut)));
+        self.octets += file.weight();
+        self.parsed.put(key, Arc::clone(&file));
+        while self.octets > REPLAY_CACHE_OCTETS
+            && let Some((_, oldest)) = self.parsed.pop_lru()
+        {
+            self.octets -= oldest.weight();
+        }
+        Ok(file)
+    }
+}
+
+fn content(shelf: &Shelf, kind: Kind, name: &str) -> Result<Vec<u8>, String> {
+    let path = shelf.path(kind, name);
+    let path = path.display();
+    match shelf.get(kind, name) {
+        Ok(Found::Content(content)) => Ok(content),
+        Ok(Found::Missing) => Err(format!("{path} is missing")),
+        Ok(Found::Damaged(why)) => Err(format!("{path} was changed: {why}")),
+        Err(error) => Err(format!("cannot read {path}: {error}")),
+    }
+}

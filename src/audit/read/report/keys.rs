@@ -1,0 +1,150 @@
+//! What records are counted by. The names of the fields are those of the report's JSON.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::print_moment;
+use super::tally::Key;
+use crate::audit::{Exemption, Profile, Record};
+use crate::types::timestamp::Timestamp;
+
+macro_rules! keys {
+    ($($(#[$doc:meta])+ $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty),+ $(,)? })+) => {$(
+        $(#[$doc])+
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $type),+ }
+    )+};
+}
+
+keys! {
+    /// Of one origin.
+    OriginKey { origin: String }
+    /// Of one product token; none where the User-Agent has none.
+    AgentKey { agent: Option<String> }
+    /// Of one rule in one version of a file.
+    RuleKey {
+        origin: String,
+        line: u32,
+        directive: String,
+        pattern: String,
+        /// Of the file.
+        sha256: Option<String>,
+    }
+    /// Of one client: its name if it has authenticated, else its address.
+    ClientKey { client: Option<String>, address: Option<IpAddr> }
+    /// Of one proxy; none where the record does not name it, as in logs of earlier versions.
+    NodeKey { node: Option<String> }
+    /// Of one dialect.
+    ProfileKey { profile: String, version: u32, settings: BTreeMap<String, String> }
+    /// Of one exemption on one origin.
+    ExemptionKey {
+        by: String,
+        reason: String,
+        ticket: Option<String>,
+        #[serde(serialize_with = "print_moment")]
+        until: Timestamp,
+        origin: String,
+    }
+}
+
+impl OriginKey {
+    pub fn of(record: &Record) -> Self {
+        Self { origin: record.origin.clone() }
+    }
+}
+
+impl AgentKey {
+    pub fn of(record: &Record) -> Self {
+        Self { agent: record.agent.clone() }
+    }
+}
+
+impl RuleKey {
+    pub fn of(record: &Record) -> Option<Self> {
+        record.rule.as_ref().map(|rule| Self {
+            origin: record.origin.clone(),
+            line: rule.line,
+            directive: rule.directive.clone(),
+            pattern: rule.pattern.clone(),
+            sha256: record.robots.as_ref().and_then(|robots| robots.sha256.clone()),
+        })
+    }
+}
+
+impl ClientKey {
+    pub fn of(record: &Record) -> Self {
+        match &record.client.name {
+            Some(name) => Self { client: Some(name.clone()), address: None },
+            None => Self { client: None, address: Some(record.client.address) },
+        }
+    }
+}
+
+impl NodeKey {
+    pub fn of(record: &Record) -> Self {
+        Self { node: record.node.as_ref().map(ToString::to_string) }
+    }
+}
+
+impl ProfileKey {
+    pub fn of(record: &Record) -> Self {
+        let Profile { name, settings, version } = &record.profile;
+        Self { profile: name.clone(), version: *version, settings: settings.clone() }
+    }
+}
+
+impl ExemptionKey {
+    pub fn of(record: &Record) -> Option<Self> {
+        let Exemption { by, reason, ticket, until } = record.exemption.clone()?;
+        Some(Self { by, reason, ticket, until, origin: record.origin.clone() })
+    }
+}
+
+impl Key for OriginKey {
+    fn octets(&self) -> usize {
+        self.origin.len()
+    }
+}
+
+impl Key for AgentKey {
+    fn octets(&self) -> usize {
+        length(&self.agent)
+    }
+}
+
+impl Key for RuleKey {
+    fn octets(&self) -> usize {
+        self.origin.len() + self.directive.len() + self.pattern.len() + length(&self.sha256)
+    }
+}
+
+impl Key for ClientKey {
+    fn octets(&self) -> usize {
+        length(&self.client)
+    }
+}
+
+impl Key for NodeKey {
+    fn octets(&self) -> usize {
+        length(&self.node)
+    }
+}
+
+impl Key for ProfileKey {
+    fn octets(&self) -> usize {
+        let settings = self.settings.iter().map(|(name, value)| name.len() + value.len());
+        self.profile.len() + settings.sum::<usize>()
+    }
+}
+
+impl Key for ExemptionKey {
+    fn octets(&self) -> usize {
+        self.by.len() + self.reason.len() + length(&self.ticket) + self.origin.len()
+    }
+}
+
+fn length(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
+}

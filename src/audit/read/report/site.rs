@@ -1,0 +1,100 @@
+//! What the records of one origin tell beyond their number: which versions of its robots.txt decided,
+//! and when there was none to be had.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::print_moment;
+use super::stretches::{Stretch, Stretches};
+use crate::audit::{Reason, Record, RobotsStatus};
+use crate::limits::REPORT_VERSIONS_MAX;
+use crate::types::timestamp::Timestamp;
+
+/// Agents of one origin that are named: as many as a proxy keeps answers for.
+const AGENTS_MAX: usize = 8;
+
+/// One origin.
+#[derive(Debug, Default)]
+pub struct Site {
+    pub unreachable: Stretches,
+    /// For which agents alone it was, as far as records tell; a few of them.
+    pub unreachable_for: BTreeSet<String>,
+    /// Whether it was for all agents at some time.
+    pub unreachable_for_all: bool,
+    /// Records that say it was refused for that.
+    pub unreachable_records: u64,
+    pub versions: Versions,
+}
+
+/// The latest versions of a robots.txt.
+#[derive(Clone, Debug, Default)]
+pub struct Versions {
+    /// In the order in which they came.
+    pub latest: Vec<Version>,
+    /// How many came before those.
+    pub earlier: u64,
+}
+
+/// A robots.txt, as records name it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Version {
+    pub sha256: String,
+    /// The first record that names it.
+    #[serde(serialize_with = "print_moment")]
+    pub first: Timestamp,
+    #[serde(serialize_with = "print_moment")]
+    pub last: Timestamp,
+    pub records: u64,
+}
+
+impl Site {
+    /// Takes in a record of this origin. What a record says of the time before `since` is left out.
+    pub fn add(&mut self, record: &Record, since: Option<Timestamp>) {
+        self.unreachable_records += u64::from(record.reason == Reason::RobotsUnreachable);
+        let Some(robots) = &record.robots else { return };
+        if let Some(sha256) = &robots.sha256 {
+            self.versions.add(sha256, record.time);
+        }
+        // A rule of an earlier copy may have decided meanwhile; the file was unreachable all the same.
+        if robots.state == RobotsStatus::Unreachable {
+            let from =
+                robots.since.unwrap_or(record.time).max(since.unwrap_or(Timestamp::from_millis(0)));
+            self.unreachable.add(Stretch { from, to: record.time });
+            match &robots.asked_as {
+                None => self.unreachable_for_all = true,
+                Some(agent) if self.unreachable_for.len() < AGENTS_MAX => {
+                    self.unreachable_for.insert(agent.clone());
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+impl Versions {
+    fn add(&mut self, sha256: &str, time: Timestamp) {
+        if let Some(known) = self.latest.iter_mut().rev().find(|version| version.sha256 == sha256) {
+            (known.first, known.last) = (known.first.min(time), known.last.max(time));
+            known.records += 1;
+            return;
+        }
+        self.latest.push(Version {
+            sha256: sha256.to_owned(),
+            first: time,
+            last: time,
+            records: 1,
+        });
+        if self.latest.len() > REPORT_VERSIONS_MAX {
+            self.latest.remove(0);
+            self.earlier += 1;
+        }
+    }
+
+    /// In the order of time.
+    pub fn sorted(&self) -> Vec<Version> {
+        let mut versions = self.latest.clone();
+        versions.sort_by(|a, b| (a.first, &a.sha256).cmp(&(b.first, &b.sha256)));
+        versions
+    }
+}

@@ -1,0 +1,248 @@
+//! The report as data. Its JSON is a public interface: a member is added, never changed.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::events::{Events, EventsByReason};
+use super::keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
+use super::logs::NamedLog;
+use super::missing::Missing;
+use super::series::{ByReason, OverTime};
+use super::site::Version;
+use super::tally::Top;
+use super::{Verified, Writers, print_moment, print_option};
+use crate::audit::{Event, Head, Record, Totals};
+use crate::types::timestamp::Timestamp;
+
+/// What a period came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The version of courtesy that made it.
+    pub courtesy: &'static str,
+    #[serde(serialize_with = "print_moment")]
+    pub made_at: Timestamp,
+    pub period: Asked,
+    /// Of several, what they come to together.
+    pub log: Log,
+    /// Each of several; left out of a report on one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<NamedLog>,
+    pub writers: Writers,
+    /// None where the log was not verified.
+    pub verified: Option<Verified>,
+    pub records: Records,
+    /// None where only some origins are reported on: they are not counted apart.
+    pub decided: Option<Decided>,
+    pub missing: Missing,
+    pub forwarded: Forwarded,
+    pub by_origin: Top<Row<OriginKey>>,
+    pub by_agent: Top<Row<AgentKey>>,
+    pub by_rule: Top<Row<RuleKey>>,
+    pub by_client: Top<Row<ClientKey>>,
+    pub by_node: Top<Row<NodeKey>>,
+    pub by_profile: Top<Row<ProfileKey>>,
+    pub unreachable: Unreachable,
+    pub exemptions: Top<ExemptionUse>,
+    pub over_time: OverTime,
+    /// Of the origins with most records.
+    pub robots_txt: Vec<FileVersions>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    #[serde(serialize_with = "print_option")]
+    pub since: Option<Timestamp>,
+    #[serde(serialize_with = "print_option")]
+    pub until: Option<Timestamp>,
+    /// The origins reported on, as they were written; empty: all.
+    pub origins: Vec<String>,
+}
+
+/// The log as it was when it was read, from the period's beginning to its own end: ties the report to
+/// it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Log {
+    pub head: Option<Head>,
+    pub first_seq: Option<u64>,
+    pub lines: u64,
+    /// The time of its earliest line.
+    #[serde(serialize_with = "print_option")]
+    pub since: Option<Timestamp>,
+    /// The time of its latest.
+    #[serde(serialize_with = "print_option")]
+    pub until: Option<Timestamp>,
+}
+
+/// The records of the period.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Records {
+    pub all: u64,
+    pub by_event: BTreeMap<Event, u64>,
+    pub by_reason: ByReason,
+    /// Of each reason, the records by what was done.
+    pub events_by_reason: EventsByReason,
+    /// Decided by their path.
+    pub by_path: u64,
+    /// Decided by their host alone.
+    pub by_host: u64,
+    #[serde(serialize_with = "print_option")]
+    pub first: Option<Timestamp>,
+    #[serde(serialize_with = "print_option")]
+    pub last: Option<Timestamp>,
+}
+
+/// How many requests were decided in all, those without a record included: what the proxy notes from
+/// time to time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Decided {
+    pub allowed: u64,
+    pub denied: u64,
+    pub by_path: u64,
+    pub by_host: u64,
+    #[serde(serialize_with = "print_option")]
+    pub since: Option<Timestamp>,
+    #[serde(serialize_with = "print_option")]
+    pub until: Option<Timestamp>,
+    /// How much of that time was counted.
+    pub counted_seconds: u64,
+}
+
+/// How many records have one thing in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row<K> {
+    #[serde(flatten)]
+    pub key: K,
+    pub records: u64,
+    /// The same records, by what was done.
+    #[serde(flatten)]
+    pub events: Events,
+}
+
+/// What was forwarded although it is disallowed: observed, exempted, or tunnelled without its paths being
+/// seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Forwarded {
+    pub records: u64,
+    #[serde(flatten)]
+    pub events: Events,
+    /// Most forwarded first; origins of which nothing was are left out.
+    pub by_origin: Top<Row<OriginKey>>,
+    pub by_agent: Top<Row<AgentKey>>,
+}
+
+/// The origins whose robots.txt could not be had, as far as records show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unreachable {
+    pub origins: u64,
+    /// The longest first.
+    pub rows: Vec<Outages>,
+}
+
+/// When one origin's robots.txt could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outages {
+    pub origin: String,
+    pub seconds: u64,
+    pub outages: u64,
+    pub longest_seconds: u64,
+    #[serde(serialize_with = "print_option")]
+    pub longest_since: Option<Timestamp>,
+    /// For which agents alone that holds; none where it holds for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
+    /// Records of what was refused for that.
+    pub records: u64,
+}
+
+/// How an exemption was used on one origin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExemptionUse {
+    #[serde(flatten)]
+    pub key: ExemptionKey,
+    pub records: u64,
+    #[serde(serialize_with = "print_option")]
+    pub first: Option<Timestamp>,
+    #[serde(serialize_with = "print_option")]
+    pub last: Option<Timestamp>,
+    pub standing: Standing,
+}
+
+/// Whether somebody should look at an exemption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    Running,
+    /// It ends within [`EXEMPTION_NOTICE`](crate::limits::EXEMPTION_NOTICE) of the period's end.
+    ExpiresSoon,
+    /// It had ended when the report was made.
+    Expired,
+}
+
+/// The versions of one robots.txt that records name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileVersions {
+    pub origin: String,
+    /// The latest, in the order of time.
+    pub versions: Vec<Version>,
+    /// How many came before those.
+    pub earlier: u64,
+}
+
+impl Log {
+    /// Takes in a line of the log.
+    pub(super) fn pass(&mut self, seq: u64, time: Timestamp, hash: &str) {
+        self.lines += 1;
+        self.first_seq = Some(self.first_seq.map_or(seq, |first| first.min(seq)));
+        widen(&mut self.since, &mut self.until, time);
+        if self.head.as_ref().is_none_or(|head| head.seq < seq) {
+            self.head = Some(Head { hash: hash.to_owned(), seq });
+        }
+    }
+
+    /// Lines that are not there, though they were not pruned. Of a log that was read `from_start`,
+    /// those before the first line, too.
+    pub(super) fn absent(&self, pruned_up_to: u64, from_start: bool) -> u64 {
+        let (Some(first), Some(head)) = (self.first_seq, &self.head) else { return 0 };
+        let before = if from_start { (first - 1).saturating_sub(pruned_up_to) } else { 0 };
+        before + (head.seq - first + 1).saturating_sub(self.lines)
+    }
+}
+
+impl Records {
+    /// All of them, by what was done.
+    pub fn events(&self) -> Events {
+        let mut all = Events::default();
+        self.events_by_reason.values().for_each(|events| all.add(*events));
+        all
+    }
+
+    pub(super) fn add(&mut self, record: &Record) {
+        self.all += 1;
+        *self.by_event.entry(record.event).or_default() += 1;
+        *self.by_reason.entry(record.reason).or_default() += 1;
+        self.events_by_reason.entry(record.reason).or_default().add(Events::one(record.event));
+        match record.path_seen {
+            true => self.by_path += 1,
+            false => self.by_host += 1,
+        }
+        widen(&mut self.first, &mut self.last, record.time);
+    }
+}
+
+impl Decided {
+    pub(super) fn add(&mut self, totals: &Totals) {
+        self.allowed = self.allowed.saturating_add(totals.allowed);
+        self.denied = self.denied.saturating_add(totals.denied);
+        self.by_path = self.by_path.saturating_add(totals.by_path);
+        self.by_host = self.by_host.saturating_add(totals.by_host);
+        widen(&mut self.since, &mut self.until, totals.since);
+        widen(&mut self.since, &mut self.until, totals.time);
+    }
+}
+
+fn widen(first: &mut Option<Timestamp>, last: &mut Option<Timestamp>, time: Timestamp) {
+    *first = Some(first.map_or(time, |first| first.min(time)));
+    *last = Some(last.map_or(time, |last| last.max(time)));
+}

@@ -1,0 +1,142 @@
+//! Counts by key in bounded memory: exact as long as the keys fit, and afterwards right for those
+//! that occur often, with a bound for how far they may be off.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use serde::Serialize;
+
+use super::events::Events;
+use crate::limits::{REPORT_KEY_OCTETS_MAX, REPORT_KEYS_MAX};
+
+/// What is counted by.
+pub trait Key: Clone + Eq + Hash + Ord {
+    /// What it takes of memory, beyond a fixed amount.
+    fn octets(&self) -> usize;
+}
+
+/// How often each key occurred, and what else is kept of it.
+#[derive(Debug)]
+pub struct Tally<K, D = ()> {
+    entries: HashMap<K, Entry<D>>,
+    octets: usize,
+    keys_max: usize,
+    octets_max: usize,
+    /// Records of keys that were let go.
+    let_go: Events,
+    undercount_at_most: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Entry<D> {
+    pub events: Events,
+    pub detail: D,
+}
+
+/// The most frequent keys, and what is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Top<R> {
+    /// The most frequent first.
+    pub rows: Vec<R>,
+    /// Records of all keys that have no row.
+    pub others: u64,
+    /// The same records, by what was done.
+    pub others_by_event: Events,
+    /// How many keys there are; at least, if counts are approximate.
+    pub distinct: u64,
+    /// By how much a row may be short, or a key without a row have been missed; 0: all is exact.
+    pub undercount_at_most: u64,
+}
+
+impl<K, D> Default for Tally<K, D> {
+    fn default() -> Self {
+        Self::bounded(REPORT_KEYS_MAX, REPORT_KEY_OCTETS_MAX)
+    }
+}
+
+impl<K, D> Tally<K, D> {
+    pub(super) fn bounded(keys_max: usize, octets_max: usize) -> Self {
+        let entries = HashMap::new();
+        Self {
+            entries,
+            octets: 0,
+            keys_max,
+            octets_max,
+            let_go: Events::default(),
+            undercount_at_most: 0,
+        }
+    }
+}
+
+impl<K: Key, D: Default> Tally<K, D> {
+    /// Counts records of `key`: what is kept of it, to be added to.
+    pub fn add(&mut self, key: K, events: Events) -> &mut D {
+        if !self.entries.contains_key(&key) {
+            self.octets += key.octets();
+            if self.entries.len() >= self.keys_max || self.octets > self.octets_max {
+                self.let_half_go();
+                self.octets += key.octets();
+            }
+        }
+        let entry = self.entries.entry(key).or_default();
+        entry.events.add(events);
+        &mut entry.detail
+    }
+
+    /// Keeps the half that occurs more often. A key loses at most the count of the last that goes,
+    /// each time: that is what a count may be short by, also of a key that went and came back.
+    fn let_half_go(&mut self) {
+        let mut entries: Vec<_> = self.entries.drain().collect();
+        entries.sort_unstable_by(|(a, one), (b, other)| {
+            other.events.all().cmp(&one.events.all()).then_with(|| a.cmp(b))
+        });
+        let gone = entries.split_off(entries.len() / 2);
+        self.undercount_at_most += gone.first().map_or(0, |(_, entry)| entry.events.all());
+        gone.iter().for_each(|(_, entry)| self.let_go.add(entry.events));
+        self.octets = entries.iter().map(|(key, _)| key.octets()).sum();
+        self.entries = entries.into_iter().collect();
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = (&K, &Entry<D>)> {
+        self.entries.iter()
+    }
+
+    /// The `rows_max` keys with most records, made into rows.
+    pub fn top<R>(&self, rows_max: usize, row: impl Fn(&K, &Entry<D>) -> R) -> Top<R> {
+        self.top_of(rows_max, |events| events, row)
+    }
+
+    /// The `rows_max` keys with most of the records that `counted` leaves, made into rows; those with none
+    /// of them are left out.
+    pub fn top_of<R>(
+        &self,
+        rows_max: usize,
+        counted: impl Fn(Events) -> Events,
+        row: impl Fn(&K, &Entry<D>) -> R,
+    ) -> Top<R> {
+        let count = |entry: &Entry<D>| counted(entry.events).all();
+        let mut entries: Vec<_> =
+            self.entries.iter().filter(|(_, entry)| count(entry) > 0).collect();
+        entries.sort_unstable_by(|(a, one), (b, other)| {
+            count(other).cmp(&count(one)).then_with(|| a.cmp(b))
+        });
+        let distinct = entries.len() as u64;
+        let rest = entries.split_off(entries.len().min(rows_max));
+        let mut others_by_event = counted(self.let_go);
+        rest.iter().for_each(|(_, entry)| others_by_event.add(counted(entry.events)));
+        Top {
+            rows: entries.into_iter().map(|(key, entry)| row(key, entry)).collect(),
+            others: others_by_event.all(),
+            others_by_event,
+            distinct,
+            undercount_at_most: self.undercount_at_most,
+        }
+    }
+}
+
+impl<R> Top<R> {
+    /// Whether some counts may be short.
+    pub const fn is_approximate(&self) -> bool {
+        self.undercount_at_most > 0
+    }
+}

@@ -1,0 +1,232 @@
+//! A log made for a test, line by line, as the writer chains them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::audit::{
+    AgentSource, Client, Content, Event, Exemption, Gap, GapEvent, Group, Head, How, Notice,
+    Profile, Pruned, PrunedEvent, Reason, Record, Robots, RobotsStatus, Rule, Started,
+    StartedEvent, Torn, TornEvent, Totals, TotalsEvent, new_id,
+};
+use crate::types::sanitize::sha256_hex;
+use crate::types::timestamp::Timestamp;
+
+/// 2026-11-20T12:00:00Z, a Friday.
+pub const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_000);
+pub const HOUR: Duration = Duration::from_secs(60 * 60);
+pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug)]
+pub struct Log {
+    pub head: Head,
+    /// Without their ends.
+    pub lines: Vec<Vec<u8>>,
+}
+
+impl Log {
+    pub fn new() -> Self {
+        Self { head: Head::genesis(), lines: Vec::new() }
+    }
+
+    pub fn record(&mut self, record: Record) {
+        self.push(Content::Record(Box::new(record)));
+    }
+
+    /// A denial by a rule of the file whose content is `pattern`.
+    pub fn rule(&mut self, time: Timestamp, origin: &str, agent: &str, pattern: &str, line: u32) {
+        self.record(by_rule(time, origin, agent, pattern, line));
+    }
+
+    /// A denial for want of a robots.txt.
+    pub fn unreachable(&mut self, time: Timestamp, origin: &str, since: Timestamp) {
+        self.unreachable_for(time, origin, since, None);
+    }
+
+    /// The same, where the last attempt counts for one agent alone.
+    pub fn unreachable_for(
+        &mut self,
+        time: Timestamp,
+        origin: &str,
+        since: Timestamp,
+        agent: Option<&str>,
+    ) {
+        let (state, asked_as) = (RobotsStatus::Unreachable, agent.map(str::to_owned));
+        let robots = Robots { state, since: Some(since), asked_as, ..robots(time, origin, None) };
+        let record = record(time, origin, Some("ExampleBot"), Reason::RobotsUnreachable);
+        self.record(Record { robots: Some(robots.into()), ..record });
+    }
+
+    /// What an exemption let through.
+    pub fn exempted(&mut self, time: Timestamp, origin: &str, by: &str, until: Timestamp) {
+        let exemption = Exemption {
+            by: by.into(),
+            reason: "contract".into(),
+            ticket: Some("OPS-7".into()),
+            until,
+        };
+        let record = by_rule(time, origin, "ExampleBot", "/", 2);
+        self.record(Record { event: Event::Exempted, exemption: Some(exemption), ..record });
+    }
+
+    /// What the mode `observe` let through.
+    pub fn observed(&mut self, time: Timestamp, origin: &str, agent: &str) {
+        self.record(Record { event: Event::WouldDeny, ..by_rule(time, origin, agent, "/", 2) });
+    }
+
+    /// A tunnel of whose paths some are disallowed.
+    pub fn tunnelled(&mut self, time: Timestamp, origin: &str, agent: &str) {
+        let record = record(time, origin, Some(agent), Reason::PathNotSeen);
+        self.record(Record { event: Event::Tunnelled, path_seen: false, ..record });
+    }
+
+    pub fn totals(&mut self, since: Timestamp, time: Timestamp, allowed: u64, denied: u64) {
+        let by_path = allowed + denied;
+        let event = TotalsEvent::It;
+        self.notice(Notice::Totals(Totals {
+            allowed,
+            by_host: 0,
+            by_path,
+            denied,
+            event,
+            node: None,
+            prev: String::new(),
+            recorded: None,
+            seq: 0,
+            since,
+            time,
+        }));
+    }
+
+    pub fn started(&mut self, time: Timestamp, node: &str, version: &str) {
+        self.notice(Notice::Started(Started {
+            digest: sha256_hex(b""),
+            event: StartedEvent::It,
+            how: How::Serve,
+            node: Some(node.into()),
+            prev: String::new(),
+            profile_version: 1,
+            seq: 0,
+            time,
+            version: version.into(),
+        }));
+    }
+
+    pub fn gap(&mut self, since: Timestamp, time: Timestamp, lost: u64) {
+        let why = "No space left on device (os error 28)".into();
+        let event = GapEvent::It;
+        self.notice(Notice::Gap(Gap {
+            event,
+            lost,
+            node: None,
+            prev: String::new(),
+            seq: 0,
+            since,
+            time,
+            why,
+        }));
+    }
+
+    pub fn torn(&mut self, time: Timestamp, octets: u64) {
+        let sha256 = sha256_hex(b"");
+        let event = TornEvent::It;
+        self.notice(Notice::Torn(Torn {
+            event,
+            node: None,
+            octets,
+            prev: String::new(),
+            seq: 0,
+            sha256,
+            time,
+        }));
+    }
+
+    pub fn pruned(&mut self, time: Timestamp, last_seq: u64) {
+        let last_hash = "0".repeat(64);
+        let event = PrunedEvent::It;
+        self.notice(Notice::Pruned(Pruned {
+            event,
+            last_hash,
+            last_seq,
+            node: None,
+            prev: String::new(),
+            seq: 0,
+            time,
+        }));
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.push(Content::Notice(notice));
+    }
+
+    fn push(&mut self, content: Content) {
+        let mut line = Vec::new();
+        self.head.push(content, &mut line);
+        line.pop();
+        self.lines.push(line);
+    }
+}
+
+pub fn by_rule(time: Timestamp, origin: &str, agent: &str, pattern: &str, line: u32) -> Record {
+    Record {
+        group: Some(Group { line: 1, token: "*".into() }),
+        robots: Some(robots(time, origin, Some(sha256_hex(pattern.as_bytes()))).into()),
+        rule: Some(Rule {
+            directive: "disallow".into(),
+            line,
+            pattern: Record::pattern(pattern.as_bytes()),
+            read_as: Vec::new(),
+        }),
+        ..record(time, origin, Some(agent), Reason::DisallowRule)
+    }
+}
+
+pub fn record(time: Timestamp, origin: &str, agent: Option<&str>, reason: Reason) -> Record {
+    Record {
+        agent: agent.map(|agent| Record::text(agent.as_bytes())),
+        agent_source: AgentSource::UserAgent,
+        client: Client { address: [127, 0, 0, 1].into(), name: None },
+        event: Event::Denied,
+        exemption: None,
+        group: None,
+        id: new_id(time),
+        method: "GET".into(),
+        node: None,
+        origin: origin.into(),
+        path_seen: true,
+        prev: String::new(),
+        profile: Profile { name: "rfc9309".into(), settings: BTreeMap::new(), version: 1 },
+        reason,
+        robots: None,
+        rule: None,
+        seq: 0,
+        sni: None,
+        time,
+        trace_id: None,
+        url_as_received: None,
+        url: Record::url(format!("{origin}/private/a").as_bytes()),
+        user_agent: agent.map(|agent| Record::text(agent.as_bytes())),
+    }
+}
+
+fn robots(time: Timestamp, origin: &str, sha256: Option<String>) -> Robots {
+    Robots {
+        asked_as: None,
+        capture: None,
+        cause: None,
+        confirmed_at: Some(time),
+        cut: false,
+        failed_capture: None,
+        failures: None,
+        fetched_at: Some(time),
+        next_try: None,
+        result: Some("successful".into()),
+        sha256,
+        since: None,
+        site_up: None,
+        state: RobotsStatus::Rules,
+        status: Some(200),
+        tried: Some(time),
+        url: format!("{origin}/robots.txt"),
+        url_reached: None,
+    }
+}

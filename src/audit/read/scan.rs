@@ -1,0 +1,251 @@
+//! The lines of a log in the order of the chain, each once, in constant memory, while others write,
+//! rename, compress and remove its files. A place in the log is the number of a segment's first line
+//! and how many lines of it have been given: names mean nothing.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::blocks::{Blocks, Found};
+use super::listing::{Listing, Segment};
+use super::piece::{Block, Extent, Log, Piece, Rest, ScanError};
+use crate::limits::{REVIEW_BLOCK_OCTETS, REVIEW_CLOCK_SLACK, REVIEW_SMALL_BLOCK_OCTETS};
+use crate::types::timestamp::Timestamp;
+
+/// Reads a log. At its end it may be asked again: there may be more by then.
+#[derive(Debug)]
+pub struct Scan {
+    listing: Listing,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    current: Option<Current>,
+    /// The first line of the last segment that was begun or passed over.
+    begun: Option<u64>,
+    /// Octets of segments that are done with.
+    done: u64,
+    errors: Vec<ScanError>,
+    block_octets: usize,
+}
+
+/// The segment that is being read.
+#[derive(Debug)]
+struct Current {
+    segment: Segment,
+    blocks: Blocks,
+    /// Another follows it, so it will not grow any more.
+    is_closed: bool,
+    /// Its end was reached before.
+    at_end: bool,
+}
+
+enum Step {
+    Again,
+    Lines,
+    Rest,
+    End,
+}
+
+impl Scan {
+    /// From the beginning of the log.
+    pub fn new(log: Log) -> Result<Self, ScanError> {
+        let mut listing = Listing::new(log);
+        let errors = listing.refresh()?;
+        Ok(Self {
+            listing,
+            since: None,
+            until: None,
+            current: None,
+            begun: None,
+            done: 0,
+            errors,
+            block_octets: REVIEW_BLOCK_OCTETS,
+        })
+    }
+
+    /// Passes over segments that have no line of that time. Those that are read have other lines, too.
+    pub fn between(mut self, since: Option<Timestamp>, until: Option<Timestamp>) -> Self {
+        (self.since, self.until) = (since, until);
+        self
+    }
+
+    /// Reads less at once: for who reads many logs together.
+    pub const fn in_small_blocks(mut self) -> Self {
+        self.block_octets = REVIEW_SMALL_BLOCK_OCTETS;
+        self
+    }
+
+    /// Passes over all segments but the last.
+    pub fn from_last_segment(mut self) -> Self {
+        self.begun = self.listing.segments.iter().rev().nth(1).map(|segment| segment.first_seq);
+        self
+    }
+
+    /// The next part, `None` at the end. After an error the next call goes on behind what cannot be
+    /// read. Not an iterator: a piece is good until the next is asked for.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
+    pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {
+        if self.current.as_mut().is_some_and(|current| std::mem::take(&mut current.at_end)) {
+            // Before reading on: the file may have been emptied and begun anew.
+            self.look_ahead()?;
+        }
+        loop {
+            if let Some(error) = self.errors.pop() {
+                return Err(error);
+            }
+            match self.step()? {
+                Step::Again => {}
+                Step::End => return Ok(None),
+                Step::Lines => return Ok(self.block().map(Piece::Lines)),
+                Step::Rest => return Ok(self.rest().map(Piece::Rest)),
+            }
+        }
+    }
+
+    /// After the end: octets behind the last line, which a running writer may be about to end.
+    pub fn unfinished(&self) -> Option<Rest<'_>> {
+        self.rest().filter(|rest| !rest.octets.is_empty())
+    }
+
+    /// The number of the log's first line, as it was when a file was last looked for.
+    pub fn first_seq(&self) -> Option<u64> {
+        self.listing.segments.first().map(|segment| segment.first_seq)
+    }
+
+    /// Files that have no place in the log, for they have octets and no line; and how many octets.
+    pub fn lineless(&self) -> &[(PathBuf, usize)] {
+        &self.listing.lineless
+    }
+
+    /// Files that begin with the same line: one that is read, and one that is not.
+    pub fn doubles(&self) -> &[(PathBuf, PathBuf)] {
+        &self.listing.doubles
+    }
+
+    /// How far it has come. The log may grow meanwhile.
+    pub fn extent(&self) -> Extent {
+        let position = self.current.as_ref().map_or(0, |current| current.blocks.position());
+        let first = self
+            .current
+            .as_ref()
+            .map_or(self.begun.map_or(0, |seq| seq + 1), |it| it.segment.first_seq);
+        let ahead = self.listing.segments.iter().filter(|segment| segment.first_seq >= first);
+        let total = self.done + ahead.map(|segment| segment.octets).sum::<u64>();
+        let read = self.done + position;
+        Extent { read, total: total.max(read) }
+    }
+
+    fn step(&mut self) -> Result<Step, ScanError> {
+        let Some(current) = &mut self.current else { return self.begin() };
+        match current.blocks.next() {
+            Err(error) => Err(ScanError::new(&self.finish(), error)),
+            Ok(Found::Lines) => Ok(Step::Lines),
+            Ok(Found::TooLong) => Ok(Step::Rest),
+            Ok(Found::End) if !current.is_closed => {
+                current.at_end = true;
+                self.look_ahead()
+            }
+            Ok(Found::End) if current.blocks.octets().is_empty() => {
+                self.finish();
+                Ok(Step::Again)
+            }
+            Ok(Found::End) => {
+                current.blocks.give_rest();
+                Ok(Step::Rest)
+            }
+        }
+    }
+
+    /// Opens the next segment that may have lines of the time that is asked for.
+    fn begin(&mut self) -> Result<Step, ScanError> {
+        if self.listing.after(self.begun).is_none() {
+            self.refresh()?;
+        }
+        let Some(segment) = self.listing.after(self.begun).cloned() else { return Ok(Step::End) };
+        if self.is_of_another_time(&segment) {
+            self.begun = Some(segment.first_seq);
+            self.done += segment.octets;
+            return Ok(Step::Again);
+        }
+        match Blocks::open(&segment.path, self.block_octets) {
+            Ok(blocks) if blocks.inode == segment.inode => {
+                self.begun = Some(segment.first_seq);
+                self.current = Some(Current { segment, blocks, is_closed: false, at_end: false });
+                Ok(Step::Again)
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                self.begun = Some(segment.first_seq);
+                Err(ScanError::new(&segment.path, error))
+            }
+            // Renamed, compressed or removed since it was listed.
+            Ok(_) | Err(_) => {
+                self.refresh()?;
+                Ok(Step::Again)
+            }
+        }
+    }
+
+    /// At the end of a segment: is there another? If so this one is complete, and what was written
+    /// to it before it was closed is still to be read.
+    fn look_ahead(&mut self) -> Result<Step, ScanError> {
+        self.refresh()?;
+        let Some(current) = &mut self.current else { return Ok(Step::Again) };
+        let seq = current.segment.first_seq;
+        let Some(next) = self.listing.after(Some(seq)) else { return Ok(Step::End) };
+        (current.is_closed, current.at_end) = (true, false);
+        if next.inode == current.blocks.inode {
+            return self.read_on_in_a_copy();
+        }
+        Ok(Step::Again)
+    }
+
+    /// The file was copied, emptied and begun anew (logrotate's `copytruncate`).
+    fn read_on_in_a_copy(&mut self) -> Result<Step, ScanError> {
+        let Some(Current { segment, blocks, .. }) = self.current.take() else {
+            return Ok(Step::Again);
+        };
+        self.done += segment.octets;
+        let copy = self.listing.segments.iter().find(|copy| copy.first_seq == segment.first_seq);
+        let Some(copy) = copy.cloned() else {
+            let why = "it was emptied while it was read; lines at its end may be missing";
+            return Err(ScanError::new(&segment.path, io::Error::other(why)));
+        };
+        let failed = |error| ScanError::new(&copy.path, error);
+        let mut copied = Blocks::open(&copy.path, self.block_octets).map_err(failed)?;
+        copied.skip_lines(blocks.lines).map_err(failed)?;
+        self.current =
+            Some(Current { segment: copy, blocks: copied, is_closed: true, at_end: false });
+        Ok(Step::Again)
+    }
+
+    /// A clock may have been set back, so the time of a line says little of those near it.
+    fn is_of_another_time(&self, segment: &Segment) -> bool {
+        let next = self.listing.after(Some(segment.first_seq)).and_then(|next| next.first_time);
+        let is_before =
+            |time: Timestamp| self.since.is_some_and(|since| time.plus(REVIEW_CLOCK_SLACK) < since);
+        let is_after =
+            |time: Timestamp| self.until.is_some_and(|until| until.plus(REVIEW_CLOCK_SLACK) < time);
+        next.is_some_and(is_before) || segment.first_time.is_some_and(is_after)
+    }
+
+    fn refresh(&mut self) -> Result<(), ScanError> {
+        self.errors.extend(self.listing.refresh()?);
+        Ok(())
+    }
+
+    /// The file that was read, now done with.
+    fn finish(&mut self) -> PathBuf {
+        let Some(current) = self.current.take() else { return PathBuf::new() };
+        self.done += current.blocks.position();
+        current.segment.path
+    }
+
+    fn block(&self) -> Option<Block<'_>> {
+        let Current { segment, blocks, .. } = self.current.as_ref()?;
+        let octets = blocks.octets();
+        Some(Block::new(&segment.path, octets, blocks.lines_before))
+    }
+
+    fn rest(&self) -> Option<Rest<'_>> {
+        let Current { segment, blocks, .. } = self.current.as_ref()?;
+        Some(Rest { file: &segment.path, octets: blocks.octets(), number: blocks.lines + 1 })
+    }
+}

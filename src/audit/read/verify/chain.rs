@@ -1,0 +1,319 @@
+//! Whether each line follows the one before. Pure: told of the lines one after the other, it says what
+//! does not hold and goes on behind it, so that one fault is one fault.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::fault::{At, Fault, Faults, Problem};
+use super::heads::{HeadState, HeldHead};
+use crate::audit::Head;
+use crate::limits::HOLES_REMEMBERED_MAX;
+
+/// A line whose hash is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub at: At,
+    pub seq: u64,
+    pub prev: String,
+    pub hash: String,
+    pub id: Option<String>,
+}
+
+/// The chain as far as it has been read.
+#[derive(Debug)]
+pub(super) struct Chain {
+    start: Option<Start>,
+    /// The number of the last line that could be relied on.
+    seq: u64,
+    /// What the next line may name as the one before it; empty: anything.
+    hashes: Vec<String>,
+    /// Lines since that could not be relied on: each has one number.
+    doubtful: u64,
+    /// A line whose number is ahead of its place, until it is clear why.
+    early: Option<Early>,
+    /// Numbers that were missing where they should have been.
+    holes: Vec<(u64, u64)>,
+    /// A file could not be read: what is missing next was in it.
+    is_excused: bool,
+    /// Only a part of the log is there.
+    is_part: bool,
+    /// Published heads, then perhaps the one that the proxy notes beside the log.
+    heads: Vec<Known>,
+}
+
+/// See [`Chain::early`].
+#[derive(Debug)]
+struct Early {
+    link: Link,
+    /// The line behind which it stands.
+    after: u64,
+    /// Lines have gone on from there as if it were not there.
+    is_passed: bool,
+}
+
+/// How the log begins.
+#[derive(Debug)]
+struct Start {
+    at: At,
+    seq: u64,
+    /// None where the first lines could not be relied on.
+    prev: Option<String>,
+    /// Whether a line says that what is missing before has been removed by retention.
+    is_accounted: bool,
+}
+
+/// A head that the log is held against.
+#[derive(Debug)]
+struct Known {
+    head: Head,
+    is_published: bool,
+    state: Seen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    NotYet,
+    Yes,
+    Other,
+}
+
+impl Chain {
+    /// `noted`: the head that the proxy notes beside the log.
+    pub(super) fn new(published: Vec<Head>, noted: Option<Head>) -> Self {
+        let known = |is_published| move |head| Known { head, is_published, state: Seen::NotYet };
+        Self {
+            start: None,
+            seq: 0,
+            hashes: Vec::new(),
+            doubtful: 0,
+            early: None,
+            holes: Vec::new(),
+            is_excused: false,
+            is_part: false,
+            heads: published
+                .into_iter()
+                .map(known(true))
+                .chain(noted.into_iter().map(known(false)))
+                .collect(),
+        }
+    }
+
+    /// Of a part of a log.
+    pub(super) fn of_part(published: Vec<Head>, noted: Option<Head>) -> Self {
+        Self { is_part: true, ..Self::new(published, noted) }
+    }
+
+    /// A line that cannot be relied on. One of `hashes` was its own; none: that cannot be told.
+    pub(super) fn doubt(&mut self, hashes: Vec<String>) {
+        self.doubtful += 1;
+        self.hashes = hashes;
+    }
+
+    /// The number that the next line should have; none before the first.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.start.as_ref().map(|_| self.expected())
+    }
+
+    /// Some of the lines that follow could not be read.
+    pub(super) const fn excuse(&mut self) {
+        self.is_excused = true;
+    }
+
+    /// Retention says that it removed the lines up to `last`, or was about to: it says so first, and
+    /// a crash may have kept it from removing all of them.
+    pub(super) fn removed(&mut self, last: &Head) {
+        if let Some(start) = &mut self.start {
+            let fits = start.prev.as_ref().is_none_or(|prev| *prev == last.hash);
+            start.is_accounted |= start.seq <= last.seq || (start.seq - 1 == last.seq && fits);
+        }
+    }
+
+    /// The next line that can be relied on.
+    pub(super) fn link(&mut self, link: Link, faults: &mut Faults) {
+        self.compare(&link);
+        if self.start.is_none() {
+            self.begin(&link);
+        }
+        match (self.early.take(), self.expected()) {
+            (Some(early), expected) if link.seq == expected => {
+                self.go_on(link, faults);
+                if early.link.seq == self.seq + 1 {
+                    faults.push(early.link.fault(Problem::TooEarly { after: self.seq }));
+                    self.go_on(early.link, faults);
+                } else {
+                    self.early = Some(Early { is_passed: true, ..early });
+                }
+            }
+            (Some(early), expected) if link.seq > expected => {
+                if link.seq > early.link.seq && !early.is_passed {
+                    self.skip_to(early.link, faults);
+                } else {
+                    faults.push(early.link.fault(Problem::Inserted { after: early.after }));
+                }
+                self.place(link, faults);
+            }
+            (early, _) => {
+                self.early = early;
+                self.place(link, faults);
+            }
+        }
+    }
+
+    /// Puts a line where its number says.
+    fn place(&mut self, link: Link, faults: &mut Faults) {
+        if link.seq > self.expected() {
+            self.early = Some(Early { link, after: self.seq, is_passed: false });
+        } else if link.seq > self.seq {
+            self.go_on(link, faults);
+        } else {
+            self.is_behind(link, faults);
+        }
+    }
+
+    /// The last line, and the heads in the order in which they were given; what is wrong with the whole
+    /// goes to `faults`.
+    pub(super) fn end(mut self, faults: &mut Faults) -> (Head, Vec<HeldHead>) {
+        match self.early.take() {
+            Some(early) if early.is_passed => {
+                faults.push(early.link.fault(Problem::Inserted { after: early.after }));
+            }
+            Some(early) => self.skip_to(early.link, faults),
+            None => {}
+        }
+        if let Some(start) = &self.start {
+            let problem = match (start.seq, &start.prev) {
+                (1, Some(prev)) if *prev != Head::genesis().hash => Some(Problem::NotFirst),
+                (2.., _) if !start.is_accounted && !self.is_part => {
+                    Some(Problem::BeginningMissing { last: start.seq - 1 })
+                }
+                _ => None,
+            };
+            let fault = |problem| Fault {
+                at: Some(start.at.clone()),
+                seq: Some(start.seq),
+                id: None,
+                problem,
+            };
+            problem.into_iter().for_each(|problem| faults.push(fault(problem)));
+        }
+        let last = self.seq;
+        let before = self.start.as_ref().map_or(0, |start| start.seq);
+        let state = |known: &Known| match known.state {
+            Seen::Yes => HeadState::Found,
+            Seen::Other => HeadState::Other,
+            Seen::NotYet if known.head.seq > last && self.is_part => HeadState::Beyond,
+            Seen::NotYet if known.head.seq > last => HeadState::CutOff,
+            // Removed with its line, which the chain accounts for, or else that is a fault itself.
+            Seen::NotYet if known.head.seq < before => HeadState::Removed,
+            Seen::NotYet => HeadState::Other,
+        };
+        let is_said = |known: &Known| {
+            !known.is_published
+                && self.heads.iter().any(|it| it.is_published && it.head == known.head)
+        };
+        for known in self.heads.iter().filter(|known| !is_said(known)) {
+            let (seq, is_published) = (known.head.seq, known.is_published);
+            let problem = match state(known) {
+                HeadState::Found | HeadState::Removed | HeadState::Beyond => continue,
+                HeadState::Other => Problem::HeadOther { seq, is_published },
+                HeadState::CutOff => Problem::HeadCutOff { seq, last, is_published },
+            };
+            faults.push(Fault { at: None, seq: None, id: None, problem });
+        }
+        let held = self
+            .heads
+            .iter()
+            .map(|known| HeldHead { head: known.head.clone(), state: state(known) });
+        let held = held.collect();
+        (Head { hash: self.hashes.pop().unwrap_or_default(), seq: last }, held)
+    }
+
+    fn begin(&mut self, link: &Link) {
+        let seq = link.seq.saturating_sub(self.doubtful).max(1);
+        let prev = (self.doubtful == 0).then(|| link.prev.clone());
+        // A head that was published just before retention removed its line.
+        for known in self.heads.iter_mut().filter(|known| known.head.seq == seq - 1) {
+            known.state = prev.as_ref().map_or(Seen::NotYet, |prev| seen(*prev == known.head.hash));
+        }
+        self.start = Some(Start {
+            at: link.at.clone(),
+            seq,
+            prev: prev.clone(),
+            is_accounted: self.is_excused,
+        });
+        if self.doubtful == 0 {
+            (self.seq, self.hashes) = (seq - 1, prev.into_iter().collect());
+        } else {
+            self.seq = link.seq.saturating_sub(self.doubtful + 1);
+        }
+    }
+
+    const fn expected(&self) -> u64 {
+        self.seq + 1 + self.doubtful
+    }
+
+    /// Moves on to `link`, which stands in its place.
+    fn go_on(&mut self, link: Link, faults: &mut Faults) {
+        let is_next = link.seq == self.expected();
+        if is_next && !self.hashes.is_empty() && !self.hashes.contains(&link.prev) {
+            faults.push(link.fault(Problem::OtherBefore));
+        }
+        (self.seq, self.hashes, self.doubtful) = (link.seq, vec![link.hash], 0);
+        self.is_excused = false;
+    }
+
+    /// Moves on to `link`; the lines before it are missing.
+    fn skip_to(&mut self, link: Link, faults: &mut Faults) {
+        let (first, last) = (self.expected(), link.seq - 1);
+        if !self.is_excused {
+            let file_begins = link.at.line == Some(1);
+            faults.push(link.fault(Problem::Missing { first, last, file_begins }));
+        }
+        if self.holes.len() < HOLES_REMEMBERED_MAX {
+            self.holes.push((first, last));
+        }
+        self.go_on(link, faults);
+    }
+
+    /// A line with a number that the chain has left behind.
+    fn is_behind(&mut self, link: Link, faults: &mut Faults) {
+        let hole = self.holes.iter().position(|(first, last)| (*first..=*last).contains(&link.seq));
+        let Some(hole) = hole else {
+            if link.seq == self.seq {
+                // Which of the two the next line goes on from tells which was there first.
+                self.hashes.push(link.hash.clone());
+            }
+            return faults.push(link.fault(Problem::Repeated));
+        };
+        let (first, last) = self.holes.swap_remove(hole);
+        let rest = [(first, link.seq - 1), (link.seq + 1, last)];
+        self.holes.extend(rest.into_iter().filter(|(first, last)| first <= last));
+        faults.push(link.fault(Problem::TooLate { after: self.seq }));
+    }
+
+    fn compare(&mut self, link: &Link) {
+        for Known { head, state, .. } in self.heads.iter_mut().filter(|it| it.head.seq == link.seq)
+        {
+            // The line may be there twice: one of them is the right one, and the other a fault.
+            if *state != Seen::Yes {
+                *state = seen(link.hash == head.hash);
+            }
+        }
+    }
+}
+
+const fn seen(is_same: bool) -> Seen {
+    if is_same { Seen::Yes } else { Seen::Other }
+}
+
+impl At {
+    pub(super) fn line(file: &Arc<Path>, line: u64) -> Self {
+        Self { file: Arc::clone(file), line: Some(line) }
+    }
+}
+
+impl Link {
+    pub(super) fn fault(&self, problem: Problem) -> Fault {
+        Fault { at: Some(self.at.clone()), seq: Some(self.seq), id: self.id.clone(), problem }
+    }
+}

@@ -1,0 +1,261 @@
+//! What does not hold in a log, and where.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use super::recorded::difference;
+use crate::audit::{LineError, Recorded};
+use crate::limits::FAULTS_DESCRIBED_MAX;
+
+/// Where a line is: what to look at, whatever the line says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At {
+    pub file: Arc<Path>,
+    /// Counted from 1; none where the file as a whole is meant.
+    pub line: Option<u64>,
+}
+
+/// One thing that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    #[serde(flatten)]
+    pub at: Option<At>,
+    /// What the line calls itself.
+    pub seq: Option<u64>,
+    pub id: Option<String>,
+    #[serde(serialize_with = "in_words")]
+    pub problem: Problem,
+}
+
+/// Why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    Unreadable(String),
+    Line(LineError),
+    NotCanonical,
+    /// Of the chain, before the line.
+    Missing {
+        first: u64,
+        last: u64,
+        file_begins: bool,
+    },
+    /// From the beginning of the log, and nothing in it says that they were removed by retention.
+    BeginningMissing {
+        last: u64,
+    },
+    /// It calls itself the first line and names one before.
+    NotFirst,
+    OtherBefore,
+    /// It should stand behind the line of that number.
+    TooEarly {
+        after: u64,
+    },
+    TooLate {
+        after: u64,
+    },
+    Repeated,
+    Inserted {
+        after: u64,
+    },
+    Torn {
+        octets: usize,
+    },
+    /// Totals that are not those of the records before them.
+    OtherTotals {
+        said: Recorded,
+        counted: Recorded,
+    },
+    /// The number in the file's name is not that of its first line.
+    OtherName {
+        named: u64,
+        first: u64,
+    },
+    /// It begins with the same line as `read`, goes on with others, and was not read.
+    Double {
+        read: String,
+    },
+    /// Evidence that its lines name is not on the list beside it.
+    ShortList {
+        list: String,
+        missing: usize,
+    },
+    BadList {
+        list: String,
+        why: String,
+    },
+    /// Not published: noted in `head.json`.
+    HeadCutOff {
+        seq: u64,
+        last: u64,
+        is_published: bool,
+    },
+    HeadOther {
+        seq: u64,
+        is_published: bool,
+    },
+    NoEvidence {
+        path: String,
+    },
+    ChangedEvidence {
+        path: String,
+        why: String,
+    },
+    /// What it names is evidence of something else.
+    OtherEvidence {
+        why: String,
+    },
+    /// Of a bundle as a whole.
+    Bundle(String),
+}
+
+/// The first faults, and how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    pub described: Vec<Fault>,
+    pub count: u64,
+}
+
+impl Faults {
+    pub(in crate::audit::read) fn push(&mut self, fault: Fault) {
+        self.count += 1;
+        if self.described.len() < FAULTS_DESCRIBED_MAX {
+            self.described.push(fault);
+        }
+    }
+}
+
+impl Serialize for At {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Members<'a> {
+            file: std::borrow::Cow<'a, str>,
+            line: Option<u64>,
+        }
+        Members { file: self.file.to_string_lossy(), line: self.line }.serialize(serializer)
+    }
+}
+
+fn in_words<S: Serializer>(problem: &Problem, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(problem)
+}
+
+/// `FILE:12`, or `FILE`.
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file.display()),
+            None => self.file.display().fmt(f),
+        }
+    }
+}
+
+/// `FILE:12: number 12 (01J9…): it was changed: …`.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
+        }
+        match (&self.seq, &self.id) {
+            (Some(seq), Some(id)) => {
+                write!(f, "number {seq} ({}): ", crate::types::sanitize::text(id.as_bytes(), 64))?
+            }
+            (Some(seq), None) => write!(f, "number {seq}: ")?,
+            _ => {}
+        }
+        self.problem.fmt(f)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            Self::Line(LineError::Changed) => {
+                f.write_str("changed: its text is not what its hash was made of")
+            }
+            Self::Line(LineError::NoHash) => f.write_str("changed: it does not end in a hash"),
+            Self::Line(LineError::NoRecord(why)) => write!(f, "not a line of a log: {why}"),
+            Self::NotCanonical => f.write_str("not in the canonical form of RFC 8785"),
+            Self::Missing { first, last, file_begins } => {
+                let removed =
+                    if *file_begins { "; a segment has been removed, or its end" } else { "" };
+                match first == last {
+                    true => write!(f, "removed: line {first} is missing before it{removed}"),
+                    false => {
+                        write!(f, "removed: lines {first} to {last} are missing before it{removed}")
+                    }
+                }
+            }
+            Self::BeginningMissing { last } => {
+                write!(
+                    f,
+                    "removed: lines 1 to {last} are missing, and no line says that retention removed them"
+                )
+            }
+            Self::NotFirst => {
+                f.write_str("it calls itself the first line, but names a line before it")
+            }
+            Self::OtherBefore => f.write_str(
+                "the line before it is not the one it was chained to: that one was replaced",
+            ),
+            Self::TooEarly { after } => {
+                write!(f, "swapped: it stands too early, before line {after}")
+            }
+            Self::TooLate { after } => {
+                write!(f, "swapped: it stands too late, behind line {after}")
+            }
+            Self::Repeated => f.write_str("inserted: there is a line of this number before it"),
+            Self::Inserted { after } => {
+                write!(f, "inserted: what follows it goes on from line {after}")
+            }
+            Self::Torn { octets } => write!(f, "torn: {octets} octets are no whole line"),
+            Self::OtherTotals { said, counted } => {
+                let difference = difference(said, counted);
+                write!(f, "its totals are not those of the records before it: {difference}")
+            }
+            Self::OtherName { named, first } => {
+                write!(
+                    f,
+                    "renamed: its name says that it begins with line {named}, and it begins with {first}"
+                )
+            }
+            Self::Double { read } => {
+                write!(f, "not read: it begins with the same line as {read}, and has other lines")
+            }
+            Self::ShortList { list, missing } => {
+                write!(
+                    f,
+                    "its list of evidence was changed: {missing} of what its lines name missing in {list}"
+                )
+            }
+            Self::BadList { list, why } => {
+                write!(f, "its list of evidence was changed: {list}: {why}")
+            }
+            Self::HeadCutOff { seq, last, is_published } => {
+                write!(
+                    f,
+                    "cut off: {}, and line {seq} {}",
+                    if *last == 0 {
+                        "the log has no line".into()
+                    } else {
+                        format!("the log ends with line {last}")
+                    },
+                    if *is_published { "was published" } else { "is noted in head.json" }
+                )
+            }
+            Self::HeadOther { seq, is_published } => {
+                let known = if *is_published { "was published" } else { "is noted in head.json" };
+                write!(f, "another history: line {seq} does not have the hash that {known}")
+            }
+            Self::NoEvidence { path } => write!(f, "its evidence is missing: {path}"),
+            Self::ChangedEvidence { path, why } => {
+                write!(f, "its evidence was changed: {path}: {why}")
+            }
+            Self::Bundle(why) => f.write_str(why),
+            Self::OtherEvidence { why } => write!(f, "its evidence does not belong to it: {why}"),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Whether the totals that the log says of itself are those of its records. A chain that was written
+//! anew without some of the records holds; their number is in the totals.
+
+use super::fault::Problem;
+use crate::audit::{Content, Event, Notice, Recorded};
+
+/// The records since the last `totals`.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// None: not all lines since then are known, or there was no such line.
+    recorded: Option<Recorded>,
+    /// The number of the last line.
+    seq: u64,
+}
+
+impl Counted {
+    /// The next line that can be relied on. The difference, where it has totals and they are not what was counted.
+    pub(super) fn line(&mut self, seq: u64, content: Option<&Content>) -> Option<Problem> {
+        if seq != self.seq + 1 {
+            self.doubt();
+        }
+        self.seq = seq;
+        match content? {
+            Content::Record(record) => {
+                self.recorded.iter_mut().for_each(|counted| counted.add(record.event));
+                None
+            }
+            Content::Notice(Notice::Totals(totals)) => {
+                let counted = self.recorded.replace(Recorded::default());
+                let (said, counted) = (totals.recorded?, counted?);
+                (said != counted).then_some(Problem::OtherTotals { said, counted })
+            }
+            // A process counts from its start, and counts no more when it has stopped.
+            Content::Notice(Notice::Started(_)) => {
+                self.recorded = Some(Recorded::default());
+                None
+            }
+            Content::Notice(Notice::Stopped(_)) => {
+                self.doubt();
+                None
+            }
+            Content::Notice(_) => None,
+        }
+    }
+
+    /// A line is missing, or is not what was written: it may have been a record.
+    pub(super) const fn doubt(&mut self) {
+        self.recorded = None;
+    }
+}
+
+/// The counts that differ: `2 denied where there are 3`.
+pub(super) fn difference(said: &Recorded, counted: &Recorded) -> String {
+    let each = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
+    let each = each.into_iter().map(|event| (event, said.of(event), counted.of(event)));
+    let other = each.filter(|(_, said, counted)| said != counted);
+    let words = other
+        .map(|(event, said, counted)| format!("{said} {} where there are {counted}", event.word()));
+    words.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,131 @@
+//! The only reader of the clock. Everything else is given the time.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use http::HeaderValue;
+use rustls::pki_types::UnixTime;
+use rustls::time_provider::TimeProvider;
+
+use crate::types::timestamp::Timestamp;
+
+/// A seam, because tests must be able to move thirty days in one addition.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// The date, for policy and records.
+    fn wall(&self) -> Timestamp;
+}
+
+/// The system's clock.
+#[derive(Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the date")]
+    fn wall(&self) -> Timestamp {
+        moment(SystemTime::now())
+    }
+}
+
+/// The date of the system as a moment: one before 1970 or after 9999 as the first or the last there is.
+fn moment(date: SystemTime) -> Timestamp {
+    let since_epoch = date.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// TLS reads the date here, too: its own reading panics before 1970.
+impl TimeProvider for SystemClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_millis(self.wall().millis())))
+    }
+}
+
+/// The value of a `Date` field (RFC 9110 §6.6.1) for now. The HTTP engine's own panics before 1970 and after 9999.
+pub fn http_date() -> HeaderValue {
+    thread_local!(static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) });
+    let now = SystemClock.wall();
+    let second = now.millis() / 1000;
+    LAST.with_borrow_mut(|last| match last {
+        Some((of, value)) if *of == second => value.clone(),
+        _ => last.insert((second, date_of(now))).1.clone(),
+    })
+}
+
+fn date_of(moment: Timestamp) -> HeaderValue {
+    let date = SystemTime::UNIX_EPOCH + Duration::from_millis(moment.millis());
+    HeaderValue::try_from(httpdate::fmt_http_date(date)).expect("a date is ASCII")
+}
+
+/// A clock that stands still until it is moved; for tests and for `courtesy demo`.
+#[derive(Debug)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    pub fn starting_at(moment: Timestamp) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(moment.millis())))
+    }
+
+    pub fn advance(&self, by: Duration) {
+        let millis = self.wall().plus(by).millis();
+        self.0.store(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A reading of the monotonic clock, for measuring how long something took; never for policy.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the monotonic clock"
+)]
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn f16_dates_that_http_cannot_write_are_those_at_the_ends() {
+        let after = |seconds: u64| moment(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(
+            moment(SystemTime::UNIX_EPOCH - Duration::from_secs(1)),
+            Timestamp::from_millis(0)
+        );
+        assert_eq!(after(253_402_300_800), Timestamp::LAST);
+        assert_eq!(date_of(after(253_402_300_800)), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(date_of(after(0)), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(date_of(after(784_111_777)), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(Timestamp::LAST.plus(Duration::MAX), Timestamp::LAST);
+        assert_eq!(
+            serde_json::from_str::<Timestamp>("18446744073709551615").unwrap(),
+            Timestamp::LAST
+        );
+        assert_eq!(serde_json::to_string(&Timestamp::from_millis(7)).unwrap(), "7");
+    }
+
+    proptest! {
+        #[test]
+        fn f16_no_date_of_the_system_panics(seconds in any::<i64>(), by in any::<u64>()) {
+            let distance = Duration::from_secs(seconds.unsigned_abs());
+            let epoch = SystemTime::UNIX_EPOCH;
+            let date = if seconds < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) };
+            let moment = moment(date.unwrap_or(epoch));
+            let later = moment.plus(Duration::from_millis(by));
+            prop_assert!(moment <= later && later <= Timestamp::LAST);
+            for moment in [moment, later] {
+                date_of(moment);
+                UnixTime::since_unix_epoch(Duration::from_millis(moment.millis()));
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Files that hold secrets: only their owner can read them, and nobody can have laid another in their
+//! place.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::runtime::files;
+
+/// What a file of secrets was found to be.
+#[derive(Debug)]
+pub enum Found<T> {
+    Content(T),
+    /// Others than its owner can read or write it.
+    Exposed,
+}
+
+/// Reads a file of secrets, bounded as [`files::read`] does it.
+pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
+    read_unless(file, 0o077, NAMED_FILE_OCTETS_MAX)
+}
+
+/// The mode is that of the opened file, not of a name that may be another file's a moment later.
+fn read_unless(file: &Path, exposed: u32, max: usize) -> io::Result<Found<Vec<u8>>> {
+    let opened = files::open(file)?;
+    if opened.metadata()?.permissions().mode() & exposed != 0 {
+        return Ok(Found::Exposed);
+    }
+    files::read_opened(opened, max).map(Found::Content)
+}
+
+/// [`read`], of text.
+pub fn read_text(file: &Path) -> io::Result<Found<String>> {
+    text(read(file)?)
+}
+
+/// [`read_text`], of at most `max` octets.
+pub fn read_long_text(file: &Path, max: usize) -> io::Result<Found<String>> {
+    text(read_unless(file, 0o077, max)?)
+}
+
+/// [`read_text`], of a file that its owner's group may read, too.
+pub fn read_text_of_group(file: &Path) -> io::Result<Found<String>> {
+    text(read_unless(file, 0o027, NAMED_FILE_OCTETS_MAX)?)
+}
+
+fn text(found: Found<Vec<u8>>) -> io::Result<Found<String>> {
+    Ok(match found {
+        Found::Content(content) => Found::Content(files::text(content)?),
+        Found::Exposed => Found::Exposed,
+    })
+}
+
+/// Writes to a file that was not there before, down to the disk: nobody can have it open, or have laid
+/// a link in its place.
+pub fn write_new(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
+    opened.write_all(content)?;
+    opened.sync_all()
+}
+
+/// Removes a file, if it is there.
+pub fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

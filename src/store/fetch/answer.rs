@@ -1,0 +1,112 @@
+//! A final answer, read to a finding: which answers carry a robots.txt, and whether it came whole.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED};
+use http::response::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+use sha2::{Digest, Sha256};
+
+use super::decode::{Decoded, Decoder, Undecodable, Wanted};
+use super::freshness::{freshness, retry_after};
+use super::redirect::Chain;
+use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure, Snapshot};
+use crate::types::timestamp::Timestamp;
+
+pub(super) async fn read<B>(
+    response: Response<B>,
+    chain: &Chain,
+    now: Timestamp,
+    max_size: usize,
+) -> AccessResult
+where
+    B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
+{
+    let (head, body) = response.into_parts();
+    match head.status {
+        // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules. RFC 9110 §15.3.7: a 206 has
+        // a part of it, which nothing here asks for: taken for the whole it would widen access.
+        status if status.is_success() && status != StatusCode::PARTIAL_CONTENT => {
+            match read_body(&head, body, max_size).await {
+                Ok(decoded) => successful(&head, decoded, chain, now),
+                Err(cause) => AccessResult::Without(cause),
+            }
+        }
+        status => AccessResult::Without(Cause::Status {
+            code: status.as_u16(),
+            retry_after: retry_after(&head.headers, now),
+        }),
+    }
+}
+
+fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Timestamp) -> AccessResult {
+    let snapshot = Snapshot {
+        sha256: Sha256::digest(&decoded.body).into(),
+        // Without the room it grew into.
+        body: decoded.body.into_boxed_slice().into(),
+        cut: decoded.cut,
+        status: head.status.as_u16(),
+        url: chain.url(),
+        hops: chain.hops(),
+        fetched_at: now,
+        content_type: own(head, &CONTENT_TYPE),
+        etag: own(head, &ETAG),
+        last_modified: own(head, &LAST_MODIFIED),
+        // Filled in when the whole attempt has ended.
+        capture: Capture::none(),
+    };
+    AccessResult::Successful {
+        snapshot: Arc::new(snapshot),
+        freshness: freshness(&head.headers, now),
+    }
+}
+
+/// A field's value in octets of its own. As it came it is a part of the buffer that the head was read
+/// into, many times larger, and would keep that in memory for as long as the file is remembered.
+fn own(head: &Parts, name: &HeaderName) -> Option<HeaderValue> {
+    let value = head.headers.get(name)?;
+    Some(HeaderValue::from_bytes(value.as_bytes()).expect("a field value"))
+}
+
+/// Frame by frame, as far as the limit: what lies beyond it is not downloaded.
+async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Decoded, Cause>
+where
+    B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
+{
+    // One octet more than counts: it tells whether the last line that counts is whole.
+    let kept_max = max_size.saturating_add(1);
+    let mut decoder = Decoder::new(&head.headers, kept_max).map_err(undecodable)?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        let Some(chunk) = frame.data_ref() else { continue };
+        if decoder.push(chunk).map_err(undecodable)? == Wanted::Nothing {
+            break;
+        }
+    }
+    decoder.finish().map_err(undecodable)
+}
+
+fn undecodable(error: Undecodable) -> Cause {
+    Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
+}
+
+/// A body that breaks off (RFC 9112 §8: it is incomplete), stalls, or has no valid framing.
+fn broken(error: &(dyn Error + 'static)) -> Cause {
+    let causes = || std::iter::successors(Some(error), |&error| error.source());
+    let kinds = causes().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let told = kinds.filter_map(|kind| match kind {
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            Some(NetworkFailure::InvalidResponse)
+        }
+        io::ErrorKind::TimedOut => Some(NetworkFailure::Timeout),
+        _ => None,
+    });
+    let failure = told.last().unwrap_or(NetworkFailure::CutShort);
+    let detail = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    Cause::Failed { failure, detail: detail.into() }
+}

@@ -1,0 +1,146 @@
+//! How long an answer says it may be kept (RFC 9111 §4.2, §5.2, §5.3), and when to come back
+//! (RFC 9110 §10.2.3). Facts only: what they count for is the profile's part.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, RETRY_AFTER};
+
+use crate::policy::access::Freshness;
+use crate::types::timestamp::Timestamp;
+
+pub(super) fn freshness(headers: &HeaderMap, now: Timestamp) -> Freshness {
+    let mut found = Freshness { expires_in: expires_in(headers, now), ..Freshness::default() };
+    for directive in directives(headers) {
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        match name.trim().to_ascii_lowercase().as_str() {
+            "no-cache" | "no-store" => found.no_cache = true,
+            // RFC 9111 §4.2.1: of several the shortest; what is no number is stale.
+            "max-age" => {
+                let age = seconds(value.trim().trim_matches('"')).unwrap_or_default();
+                found.max_age = Some(found.max_age.map_or(age, |known| known.min(age)));
+            }
+            _ => {}
+        }
+    }
+    // RFC 9111 §4.2.3: the time an answer spent in caches counts.
+    let age = text(headers, &AGE).and_then(seconds).unwrap_or_default();
+    found.max_age = found.max_age.map(|max_age| max_age.saturating_sub(age));
+    found
+}
+
+/// Seconds, or a date as a distance from the answer's own `Date`.
+pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let value = text(headers, &RETRY_AFTER)?;
+    seconds(value).or_else(|| Some(date_of(headers, now).until(date(value)?)))
+}
+
+/// RFC 9111 §5.3: an `Expires` that is no date, "0" above all, means already expired.
+fn expires_in(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    headers.contains_key(EXPIRES).then(|| {
+        let expires = text(headers, &EXPIRES).and_then(date);
+        expires.map(|expires| date_of(headers, now).until(expires)).unwrap_or_default()
+    })
+}
+
+fn directives(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(CACHE_CONTROL).into_iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(','))
+}
+
+fn date_of(headers: &HeaderMap, now: Timestamp) -> Timestamp {
+    text(headers, &DATE).and_then(date).unwrap_or(now)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// RFC 9111 §1.2.2 delta-seconds: too large a number is "very long", not an error.
+fn seconds(text: &str) -> Option<Duration> {
+    let is_number = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    let date = httpdate::parse_http_date(text).ok()?;
+    let since_epoch = date.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Some(Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        let fields = fields
+            .iter()
+            .map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        fields.collect()
+    }
+
+    #[track_caller]
+    fn check(
+        fields: &[(&'static str, &'static str)],
+        max_age: Option<u64>,
+        expires: Option<u64>,
+        no_cache: bool,
+    ) {
+        let expected = Freshness {
+            max_age: max_age.map(Duration::from_secs),
+            expires_in: expires.map(Duration::from_secs),
+            no_cache,
+        };
+        assert_eq!(freshness(&headers(fields), NOW), expected, "{fields:?}");
+    }
+
+    #[test]
+    fn cache_control_is_read_as_rfc_9111_says() {
+        check(&[], None, None, false);
+        check(&[("cache-control", "public, Max-Age=600")], Some(600), None, false);
+        check(&[("cache-control", "max-age=\"600\"")], Some(600), None, false);
+        check(&[("cache-control", "max-age=600, max-age=60")], Some(60), None, false);
+        check(&[("cache-control", "max-age=-1")], Some(0), None, false);
+        check(
+            &[("cache-control", "max-age=99999999999999999999")],
+            Some(u64::from(u32::MAX)),
+            None,
+            false,
+        );
+        check(&[("cache-control", "no-store")], None, None, true);
+        check(&[("cache-control", "max-age=600,no-cache")], Some(600), None, true);
+        check(&[("cache-control", "max-age=600"), ("age", "100")], Some(500), None, false);
+    }
+
+    #[test]
+    fn expires_is_counted_from_the_answers_own_date() {
+        const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        check(&[DATE, ("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(3600), false);
+        check(&[DATE, ("expires", "Sun, 06 Nov 1994 07:49:37 GMT")], None, Some(0), false);
+        check(&[DATE, ("expires", "0")], None, Some(0), false);
+        // Without a Date, from now.
+        check(&[("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(0), false);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        const DATE: (&str, &str) = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        for (fields, expected) in [
+            (vec![("retry-after", "120")], Some(120)),
+            (vec![DATE, ("retry-after", "Sun, 06 Nov 1994 08:50:37 GMT")], Some(60)),
+            (vec![("retry-after", "soon")], None),
+            (vec![("retry-after", "-5")], None),
+            (vec![], None),
+        ] {
+            assert_eq!(
+                retry_after(&headers(&fields), NOW),
+                expected.map(Duration::from_secs),
+                "{fields:?}"
+            );
+        }
+    }
+}

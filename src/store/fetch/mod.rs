@@ -1,0 +1,281 @@
+//! One robots.txt, fetched: redirects, deadline, size limit, decoding.
+//!
+//! Whatever the origin does, the result is a finding ([`Fetched`]) that came in bounded time and
+//! takes bounded memory. A file that does not arrive whole is a failure, never a shorter file. The
+//! request carries no cookies and no credentials, and each hop passes the egress address policy.
+
+mod answer;
+mod decode;
+mod freshness;
+mod head;
+mod identity;
+#[doc(hidden)]
+pub mod probe;
+mod redirect;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Body as HttpBody;
+
+use crate::clients::Key;
+use crate::egress::{self, Asker, Egress, Failure, Outgoing, Queued};
+use crate::limits::ROBOTS_TXT_OCTETS;
+use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock::Clock;
+use crate::types::origin::{Origin, Scheme};
+pub use identity::FetchIdentity;
+use redirect::{Chain, Hop};
+
+/// The seam that tests replace.
+pub trait FetchRobots: Send + Sync + 'static {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
+
+    /// As whom it is fetched for the agent with this product token.
+    fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        FetchIdentity::of_agent(agent)
+    }
+}
+
+/// What to ask for, and as whom.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub origin: Origin,
+    /// The agent that is judged: a site must see who comes, and its answer must be the one that each
+    /// client which goes by that name would get.
+    pub identity: FetchIdentity,
+    /// Of the copy that is already here, where the question may be conditional.
+    pub validators: Option<Validators>,
+    pub redirects_max: u8,
+    /// The client that caused it, in whose turn names are looked up.
+    pub client: Key,
+    pub progress: Arc<Progress>,
+}
+
+/// How far a fetch has come, for who decides whether it may go on.
+#[derive(Debug, Default)]
+pub struct Progress {
+    answered: AtomicBool,
+    queued: Queued,
+}
+
+/// RFC 9110 §8.8: what names the representation that `url` gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validators {
+    pub url: String,
+    pub etag: Option<HeaderValue>,
+    pub last_modified: Option<HeaderValue>,
+}
+
+/// We did not ask: the origin's addresses are prohibited, or the proxy or its machine lacked what it takes
+/// ([`Failure::is_ours`]). Not a finding about the robots.txt, so nothing of it is remembered.
+#[derive(Clone, Debug)]
+pub struct Refused(pub egress::Error);
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// A text that is sent as User-Agent whichever agent is judged.
+    pub fetch_as: Option<FetchIdentity>,
+    /// A URL by which the site finds the operator; printable ASCII.
+    pub contact: Option<String>,
+    /// For the whole chain of redirects, bodies included.
+    pub timeout: Duration,
+    /// Octets of the decoded file (RFC 9309 §2.5: at least 500 KiB).
+    pub max_size: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            fetch_as: None,
+            contact: None,
+            timeout: Duration::from_secs(10),
+            max_size: ROBOTS_TXT_OCTETS,
+        }
+    }
+}
+
+impl Progress {
+    /// Whether a site has answered, at least with a redirect.
+    pub fn has_answer(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+/// Fetches over an [`Egress`] of its own, and from https origins over that of the worker that it runs on.
+#[derive(Debug)]
+pub struct RobotsFetcher {
+    egress: Arc<Egress>,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+}
+
+impl RobotsFetcher {
+    pub fn new(egress: Arc<Egress>, config: Config, clock: Arc<dyn Clock>) -> Self {
+        Self { egress, config: Arc::new(config), clock }
+    }
+}
+
+impl FetchRobots for RobotsFetcher {
+    fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>> {
+        let egress = Arc::clone(&self.egress);
+        let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
+        let send = move |origin: Origin, request| {
+            let egress = match origin.scheme() {
+                Scheme::Https => Egress::of_this_worker().unwrap_or_else(|| Arc::clone(&egress)),
+                // There is no handshake to be saved, and the page finds a connection that is fresh.
+                Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
+            };
+            let (client, progress) = (client.clone(), Arc::clone(&progress));
+            async move {
+                let asker = Asker::Robots(&client, &progress.queued);
+                let response = egress.send(&origin, Request::into(request), asker).await?;
+                let peer = response.body().peer();
+                Ok((response, peer))
+            }
+        };
+        box_future(|| fetch(ask, Arc::clone(&self.config), Arc::clone(&self.clock), send))
+    }
+
+    fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        self.config.fetch_as.clone().unwrap_or_else(|| FetchIdentity::of_agent(agent))
+    }
+}
+
+/// The whole fetch, over any way to send one request and to be told who answered.
+async fn fetch<S, R, B>(
+    ask: Ask,
+    config: Arc<Config>,
+    clock: Arc<dyn Clock>,
+    send: S,
+) -> Result<Fetched, Refused>
+where
+    S: Fn(Origin, Request<Outgoing>) -> R,
+    R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
+    B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
+{
+    let mut chain = Chain::new(&ask.origin, ask.redirects_max);
+    let followed =
+        tokio::time::timeout(config.timeout, follow(&mut chain, &ask, &config, &*clock, send))
+            .await;
+    let result = match followed {
+        Ok(result) => result?,
+        Err(_) if ask.progress.queued.has_waited() => {
+            let detail = format!(
+                "not complete after {} ms, of which some were spent in queues of the proxy",
+                config.timeout.as_millis()
+            );
+            return Err(Refused(egress::Error::new(Failure::Exhausted, detail)));
+        }
+        Err(_) => AccessResult::Without(Cause::Failed {
+            failure: NetworkFailure::Timeout,
+            detail: format!("not complete after {} ms", config.timeout.as_millis()).into(),
+        }),
+    };
+    let (at, mut result) = (clock.wall(), result);
+    let capture = chain.capture(at, &result, &user_agent(&ask, &config));
+    if let AccessResult::Successful { snapshot, .. } = &mut result {
+        Arc::make_mut(snapshot).capture = capture.clone();
+    }
+    Ok(Fetched { at, url: chain.url(), hops: chain.hops(), result, capture })
+}
+
+async fn follow<S, R, B>(
+    chain: &mut Chain,
+    ask: &Ask,
+    config: &Config,
+    clock: &dyn Clock,
+    send: S,
+) -> Result<AccessResult, Refused>
+where
+    S: Fn(Origin, Request<Outgoing>) -> R,
+    R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
+    B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
+{
+    loop {
+        let hop = chain.here();
+        let request = request(hop, ask, config);
+        let may_be_not_modified = is_conditional(&request);
+        let sent = head::request(&request);
+        let response = match send(hop.origin.clone(), request).await {
+            Ok((response, peer)) => {
+                ask.progress.answered.store(true, Ordering::Relaxed);
+                chain.answered(&response, peer, sent);
+                response
+            }
+            Err(error) => return unsent(error, chain.hops()).map(AccessResult::Without),
+        };
+        if response.status() == StatusCode::NOT_MODIFIED && may_be_not_modified {
+            let freshness = freshness::freshness(response.headers(), clock.wall());
+            return Ok(AccessResult::NotModified { freshness });
+        }
+        if !redirect::is_redirect(response.status()) {
+            return Ok(answer::read(response, chain, clock.wall(), config.max_size).await);
+        }
+        if let Err(cause) = chain.follow(response.status(), response.headers()) {
+            return Ok(AccessResult::Without(cause));
+        }
+    }
+}
+
+fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
+    let mut request = Request::new(Outgoing::empty());
+    *request.uri_mut() = hop.target.clone();
+    let headers = request.headers_mut();
+    headers.insert(HOST, hop.host.clone());
+    headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.1"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, identity"));
+    headers.insert(USER_AGENT, user_agent(ask, config));
+    // Validators are of one URL: elsewhere the same tag may name another file.
+    if let Some(validators) = ask.validators.as_ref().filter(|validators| validators.url == hop.url)
+    {
+        headers.extend(validators.etag.clone().map(|etag| (IF_NONE_MATCH, etag)));
+        headers.extend(validators.last_modified.clone().map(|date| (IF_MODIFIED_SINCE, date)));
+    }
+    request
+}
+
+fn user_agent(ask: &Ask, config: &Config) -> HeaderValue {
+    ask.identity.user_agent(config.fetch_as.as_ref(), config.contact.as_deref())
+}
+
+fn is_conditional(request: &Request<Outgoing>) -> bool {
+    [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|field| request.headers().contains_key(field))
+}
+
+/// What it means that a request was not answered.
+fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
+    let failure = match error.failure {
+        Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted => {
+            return Err(Refused(error));
+        }
+        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop if hops == 0 => {
+            return Err(Refused(error));
+        }
+        Failure::AddressProhibited | Failure::HostProhibited | Failure::Loop => {
+            NetworkFailure::RedirectRefused
+        }
+        Failure::NameNotFound if hops == 0 => NetworkFailure::NameNotFound,
+        // Where a redirect leads is another host.
+        Failure::NameNotFound | Failure::Dns => NetworkFailure::Dns,
+        Failure::DnsTimeout => NetworkFailure::DnsTimeout,
+        Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
+        Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
+        // Its request has no body that could be incomplete.
+        Failure::ConnectionTerminated
+        | Failure::RequestIncomplete
+        | Failure::RequestTimeout
+        | Failure::Incomplete => NetworkFailure::CutShort,
+        Failure::TlsCertificate | Failure::TlsProtocol => NetworkFailure::Tls,
+        Failure::Protocol | Failure::HeaderTooLarge => NetworkFailure::InvalidResponse,
+    };
+    Ok(Cause::Failed { failure, detail: error.detail.into() })
+}

@@ -1,0 +1,50 @@
+//! What the fetcher's own readers make of an origin's answers, for the properties in
+//! `tests/properties`, which are held against any octets and so need no connection. No part of the
+//! interface.
+
+use std::time::Duration;
+
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+
+use super::decode::{Decoder, Wanted};
+use super::freshness;
+use super::redirect::Chain;
+use crate::policy::access::Freshness;
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
+
+/// Where a redirect leads: what is asked next, of whom, with which `Host`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    pub url: String,
+    pub origin: Origin,
+    pub target: Uri,
+    pub host: HeaderValue,
+}
+
+/// Where `location` leads from the robots.txt of `origin`; `None` where it is refused.
+pub fn redirect(origin: &Origin, location: HeaderValue) -> Option<Next> {
+    let mut chain = Chain::new(origin, 1);
+    chain.follow(StatusCode::FOUND, &HeaderMap::from_iter([(LOCATION, location)])).ok()?;
+    let hop = chain.here();
+    let (origin, target) = (hop.origin.clone(), hop.target.clone());
+    Some(Next { url: hop.url.clone(), origin, target, host: hop.host.clone() })
+}
+
+/// How long an answer says it may be kept, and when to come back.
+pub fn times(fields: &HeaderMap, now: Timestamp) -> (Freshness, Option<Duration>) {
+    (freshness::freshness(fields, now), freshness::retry_after(fields, now))
+}
+
+/// A body that comes in these pieces, decoded up to `limit` octets, and whether it was cut there;
+/// `None` where it does not decode.
+pub fn decode(fields: &HeaderMap, limit: usize, pieces: &[&[u8]]) -> Option<(Vec<u8>, bool)> {
+    let mut decoder = Decoder::new(fields, limit).ok()?;
+    for piece in pieces {
+        if decoder.push(piece).ok()? == Wanted::Nothing {
+            break;
+        }
+    }
+    decoder.finish().ok().map(|decoded| (decoded.body, decoded.cut))
+}

@@ -1,0 +1,261 @@
+//! Where a redirect leads (RFC 9309 §2.3.1.2, RFC 9110 §15.4). Pure.
+//!
+//! Followed across authorities and between http and https, a bounded number of times, never in a
+//! circle, and never to a host that two parsers could read differently.
+
+use std::net::IpAddr;
+
+use http::header::LOCATION;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+
+use super::head;
+use crate::audit::evidence::{Answer, Body, CaptureRecord, Failure};
+use crate::policy::access::{AccessResult, Capture, Cause, NetworkFailure};
+use crate::types::origin::{Origin, Scheme, UrlError, split_url};
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
+
+/// One request of the chain.
+#[derive(Clone, Debug)]
+pub(super) struct Hop {
+    pub origin: Origin,
+    /// Path and query, in origin-form.
+    pub target: Uri,
+    /// The value of `Host`.
+    pub host: HeaderValue,
+    pub url: String,
+}
+
+/// The way from the origin's own robots.txt to the current hop.
+#[derive(Debug)]
+pub(super) struct Chain {
+    hops: Vec<Hop>,
+    /// Of the hops that were answered: all, or all but the last.
+    answers: Vec<Answer>,
+    limit: u8,
+}
+
+pub(super) fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+impl Chain {
+    pub(super) fn new(origin: &Origin, limit: u8) -> Self {
+        let first = Hop::new(origin.clone(), PathAndQuery::from_static("/robots.txt"));
+        Self { hops: vec![first], answers: Vec::new(), limit }
+    }
+
+    pub(super) fn here(&self) -> &Hop {
+        &self.hops[self.hops.len() - 1]
+    }
+
+    /// How many redirects were followed.
+    pub(super) fn hops(&self) -> u8 {
+        u8::try_from(self.hops.len() - 1).unwrap_or(u8::MAX)
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.here().url.clone()
+    }
+
+    /// Writes down what came from the current hop, and to which request.
+    pub(super) fn answered<B>(
+        &mut self,
+        response: &Response<B>,
+        peer: Option<IpAddr>,
+        request: Option<String>,
+    ) {
+        self.answers.push(head::answer(response, &self.here().url, peer, request));
+    }
+
+    /// The attempt, written down.
+    pub(super) fn capture(
+        &self,
+        at: Timestamp,
+        result: &AccessResult,
+        user_agent: &HeaderValue,
+    ) -> Capture {
+        let (body, failure) = match result {
+            AccessResult::Successful { snapshot, .. } => {
+                let octets = snapshot.body.len() as u64;
+                (
+                    Some(Body {
+                        cut: snapshot.cut,
+                        octets,
+                        sha256: sanitize::hex(&snapshot.sha256),
+                    }),
+                    None,
+                )
+            }
+            AccessResult::NotModified { .. } => (None, None),
+            AccessResult::Without(cause) => {
+                (None, Some(Failure { text: cause.to_string(), word: cause.word().to_owned() }))
+            }
+        };
+        let asked = self.hops[0].url.clone();
+        let user_agent = user_agent.to_str().ok().map(str::to_owned);
+        let answers = self.answers.clone();
+        CaptureRecord { answers, asked, body, failure, fetched_at: at.millis(), user_agent }.seal()
+    }
+
+    /// Goes where `headers` say, or says why not.
+    pub(super) fn follow(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), Cause> {
+        let Some(location) = headers.get(LOCATION).filter(|location| !location.is_empty()) else {
+            return Err(Cause::RedirectWithoutLocation { code: status.as_u16() });
+        };
+        let hop = self.here().resolve(location.as_bytes()).map_err(|error| Cause::Failed {
+            failure: NetworkFailure::RedirectRefused,
+            detail: error.to_string().into(),
+        })?;
+        if self.hops.iter().any(|seen| seen.url == hop.url) {
+            return Err(Cause::RedirectLoop);
+        }
+        if self.hops() >= self.limit {
+            return Err(Cause::TooManyRedirects { limit: self.limit });
+        }
+        self.hops.push(hop);
+        Ok(())
+    }
+}
+
+impl Hop {
+    fn new(origin: Origin, target: PathAndQuery) -> Self {
+        let url = format!("{origin}{target}");
+        let host = HeaderValue::try_from(origin.authority())
+            .expect("a normalised authority is a field value");
+        Self { origin, target: Uri::from(target), host, url }
+    }
+
+    /// RFC 3986 §5: a reference as seen from here. The URL parser normalises the path, but the
+    /// origin is read by our own: the parser would make an address of `0x7f.1`.
+    fn resolve(&self, location: &[u8]) -> Result<Self, UrlError> {
+        let location = String::from_utf8_lossy(location);
+        let origin = if has_scheme(&location) {
+            served(split_url(location.as_bytes())?.0)?
+        } else if location.starts_with("//") {
+            split_url(format!("{}:{location}", self.origin.scheme().as_str()).as_bytes())?.0
+        } else {
+            self.origin.clone()
+        };
+        let malformed = || UrlError::HostName(location.chars().take(120).collect());
+        let joined = url::Url::parse(&self.url)
+            .and_then(|base| base.join(&location))
+            .map_err(|_| malformed())?;
+        // A backslash, for one, is a slash to the URL parser: then the two do not agree.
+        if split_url(joined.as_str().as_bytes())?.0 != origin {
+            return Err(malformed());
+        }
+        let target = match joined.query() {
+            Some(query) => format!("{}?{query}", joined.path()),
+            None => joined.path().to_owned(),
+        };
+        let target = PathAndQuery::try_from(target).map_err(|_| malformed())?;
+        Ok(Self::new(origin, target))
+    }
+}
+
+/// RFC 3986 §3.1 and §4.2: a colon before the first slash ends a scheme.
+fn has_scheme(reference: &str) -> bool {
+    let end = reference.find(['/', '?', '#']).unwrap_or(reference.len());
+    reference[..end].contains(':')
+}
+
+fn served(origin: Origin) -> Result<Origin, UrlError> {
+    match origin.scheme() {
+        Scheme::Http | Scheme::Https => Ok(origin),
+        Scheme::Ftp => Err(UrlError::Scheme(Scheme::Ftp.as_str().into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(url: &str) -> Chain {
+        Chain::new(&split_url(url.as_bytes()).expect("a URL").0, 5)
+    }
+
+    fn follow(chain: &mut Chain, location: &str) -> Result<String, &'static str> {
+        let mut headers = HeaderMap::new();
+        headers
+            .insert(LOCATION, HeaderValue::from_bytes(location.as_bytes()).expect("a field value"));
+        chain.follow(StatusCode::FOUND, &headers).map_err(|cause| cause.word())?;
+        Ok(format!("{} {}", chain.here().origin, chain.here().target))
+    }
+
+    #[test]
+    fn a_location_is_a_reference_from_where_we_are() {
+        for (location, expected) in [
+            ("https://example.com/robots.txt", "https://example.com /robots.txt"),
+            ("HTTP://Other.Example:8080", "http://other.example:8080 /"),
+            ("//cdn.example/r.txt?v=1#top", "http://cdn.example /r.txt?v=1"),
+            ("/a/../b.txt", "http://example.com /b.txt"),
+            ("other.txt", "http://example.com /other.txt"),
+            ("?v=2", "http://example.com /robots.txt?v=2"),
+            ("/b\u{fc}cher.txt", "http://example.com /b%C3%BCcher.txt"),
+            ("https://b\u{fc}cher.example/", "https://xn--bcher-kva.example /"),
+        ] {
+            assert_eq!(
+                follow(&mut chain("http://example.com"), location).as_deref(),
+                Ok(expected),
+                "{location}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_no_plain_web_address_is_refused() {
+        for location in [
+            "ftp://example.com/robots.txt",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "data:text/plain,user-agent",
+            "https:robots.txt",
+            "http:/2130706433/",
+            "http://0x7f.1/",
+            "http://2130706433/",
+            "//127.1/",
+            "http://user:secret@example.org/",
+            "/\\2130706433/",
+            "\\\\evil.example/",
+            "http://example.org\\@evil.example/",
+            "http://exa mple.org/",
+        ] {
+            let mut chain = chain("http://example.com");
+            assert_eq!(follow(&mut chain, location), Err("redirect_refused"), "{location}");
+        }
+    }
+
+    #[test]
+    fn five_redirects_are_followed_and_no_more() {
+        let mut chain = chain("http://example.com");
+        for hop in 1..=5 {
+            follow(&mut chain, &format!("/{hop}")).expect("it is within the limit");
+        }
+        assert_eq!((chain.hops(), chain.url().as_str()), (5, "http://example.com/5"));
+        assert_eq!(follow(&mut chain, "/6"), Err("too_many_redirects"));
+    }
+
+    #[test]
+    fn a_circle_is_seen_when_it_closes() {
+        assert_eq!(
+            follow(&mut chain("http://example.com"), "/robots.txt#again"),
+            Err("redirect_loop")
+        );
+        let mut chain = chain("http://example.com");
+        follow(&mut chain, "https://example.com/robots.txt")
+            .expect("another scheme is another URL");
+        assert_eq!(follow(&mut chain, "http://EXAMPLE.com:80/robots.txt"), Err("redirect_loop"));
+    }
+
+    #[test]
+    fn a_redirect_to_nowhere_says_so() {
+        let mut chain = chain("http://example.com");
+        assert_eq!(follow(&mut chain, ""), Err("redirect_without_location"));
+        let cause = chain
+            .follow(StatusCode::SEE_OTHER, &HeaderMap::new())
+            .expect_err("there is no Location");
+        assert_eq!(cause, Cause::RedirectWithoutLocation { code: 303 });
+    }
+}

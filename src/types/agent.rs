@@ -1,0 +1,196 @@
+//! The product token of a crawler, from its User-Agent header (RFC 9309 §2.2.1, D-HEADER).
+//!
+//! A header is read by its structure (RFC 9110 §10.1.5), never searched for names: a browser that
+//! mentions a crawler in passing is not that crawler.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What browsers and those who imitate them begin with; it says nothing of who it is.
+const MOZILLA: &str = "Mozilla";
+/// Says in a comment that a name follows; it is none itself.
+const COMPATIBLE: &[u8] = b"compatible";
+
+/// The token that robots.txt files may name this client by. `None`: the header has none, so only the
+/// default group can apply.
+///
+/// It is the first product, unless that is Mozilla; then the item after `compatible;` in a comment;
+/// else the item before a URL in a comment; else Mozilla.
+pub fn product_token(user_agent: &[u8]) -> Option<&str> {
+    let product = name(user_agent.trim_ascii_start());
+    match product {
+        Some(product) if !product.eq_ignore_ascii_case(MOZILLA) => Some(product),
+        _ => after_compatible(user_agent).or_else(|| before_url(user_agent)).or(product),
+    }
+}
+
+fn after_compatible(user_agent: &[u8]) -> Option<&str> {
+    comments(user_agent).find_map(|comment| {
+        let mut items = items(comment);
+        items.find(|item| item.eq_ignore_ascii_case(COMPATIBLE))?;
+        name(items.next()?)
+    })
+}
+
+fn before_url(user_agent: &[u8]) -> Option<&str> {
+    comments(user_agent).find_map(|comment| {
+        let before = items(comment).zip(items(comment).skip(1)).find(|(_, next)| is_url(next));
+        before
+            .map(|(item, _)| item)
+            .filter(|item| !item.eq_ignore_ascii_case(COMPATIBLE))
+            .and_then(name)
+    })
+}
+
+/// The outermost comments. One that is not closed reaches to the end.
+fn comments(user_agent: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = user_agent;
+    std::iter::from_fn(move || {
+        let start = rest.iter().position(|&octet| octet == b'(')? + 1;
+        let end = closing(&rest[start..]);
+        let comment = &rest[start..start + end];
+        rest = &rest[start + end..];
+        Some(comment)
+    })
+}
+
+/// Where the comment that `octets` begin with ends; comments may be nested.
+fn closing(octets: &[u8]) -> usize {
+    let mut depth = 1usize;
+    for (at, octet) in octets.iter().enumerate() {
+        match octet {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at;
+        }
+    }
+    octets.len()
+}
+
+/// The items of a comment; a comment within it belongs to its item.
+fn items(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut depth = 0;
+    let between_items = move |octet: &u8| {
+        depth += i32::from(*octet == b'(') - i32::from(*octet == b')');
+        depth == 0 && *octet == b';'
+    };
+    comment.split(between_items).map(<[u8]>::trim_ascii)
+}
+
+fn is_url(item: &[u8]) -> bool {
+    let item = item.strip_prefix(b"+").unwrap_or(item);
+    [&b"http://"[..], b"https://"].iter().any(|scheme| {
+        item.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))
+    })
+}
+
+/// The octets an item begins with that a robots.txt can name: letters, digits, `-`, `_`, `.`. A URL
+/// is nobody's name.
+fn name(item: &[u8]) -> Option<&str> {
+    let length = item.iter().position(|octet| !is_of_token(octet)).unwrap_or(item.len());
+    let name = str::from_utf8(&item[..length]).ok()?;
+    (!name.is_empty() && !is_url(item)).then_some(name)
+}
+
+/// Digits and dots are let through beyond the grammar of RFC 9309 because real tokens have them.
+fn is_of_token(octet: &u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"-_.".contains(octet)
+}
+
+/// Whether `text` is a product token as [`product_token`] finds them.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.as_bytes().iter().all(is_of_token)
+}
+
+/// A product token that somebody wrote down: the part of a User-Agent by which a robots.txt group is
+/// found (RFC 9309 §2.2.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if is_token(text) {
+            Ok(Self(text.into()))
+        } else {
+            Err(format!(
+                "\"{text}\" is not a product token; write one such as \"ExampleBot\", without version"
+            ))
+        }
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::product_token;
+
+    #[track_caller]
+    fn names(user_agent: &str, token: impl Into<Option<&'static str>>) {
+        assert_eq!(product_token(user_agent.as_bytes()), token.into(), "{user_agent}");
+    }
+
+    #[test]
+    fn the_first_product_names_the_crawler() {
+        names("Zebra/2.1 (+https://zebra.example)", "Zebra");
+        names("FigTree/0.1 Robot/1.0 libwww-perl/5.04", "FigTree");
+        names("MJ12bot/v1.4.8 (http://mj12bot.example/)", "MJ12bot");
+        names("  zebra-images", "zebra-images");
+    }
+
+    #[test]
+    fn a_crawler_that_says_mozilla_is_named_after_compatible() {
+        names("Mozilla/5.0 (compatible; Zebra/2.1; +https://zebra.example)", "Zebra");
+        names(
+            "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Zebra/1; +http://z.example) Chrome/1",
+            "Zebra",
+        );
+        names(
+            "mozilla/5.0 (COMPATIBLE ;archive.org_bot +http://archive.example)",
+            "archive.org_bot",
+        );
+    }
+
+    #[test]
+    fn or_before_its_url() {
+        names(
+            "Mozilla/5.0 (iPad; CPU OS 16_0) Safari/605 (Zebra/2.1; +https://zebra.example)",
+            "Zebra",
+        );
+        names("Mozilla/5.0 (X11 (Zebra; http://no.example); Lion (b); http://yes.example)", "Lion");
+    }
+
+    #[test]
+    fn a_browser_is_mozilla() {
+        names(
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120",
+            "Mozilla",
+        );
+        names("Mozilla/5.0 (like zebra; not closed", "Mozilla");
+        names("Mozilla/5.0 (compatible; +https://zebra.example)", "Mozilla");
+    }
+
+    #[test]
+    fn nothing_usable_is_no_token() {
+        names("", None);
+        names("   ", None);
+        names("(zebra)", None);
+        names("https://zebra.example", None);
+        assert_eq!(product_token(b"\xFF\x00"), None);
+    }
+}

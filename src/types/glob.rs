@@ -1,0 +1,77 @@
+//! A pattern over a whole text, in any case: `*` stands for any octets, also none; everything else
+//! for itself. For the configuration's matches on User-Agents, never for robots.txt.
+
+use std::fmt;
+
+/// Takes time in proportion to pattern times text at worst, and never more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(Box<str>);
+
+impl Glob {
+    pub fn new(pattern: &str) -> Self {
+        Self(pattern.into())
+    }
+
+    /// Whether the whole of `text` matches.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let pattern = self.0.as_bytes();
+        let (mut at, mut seen) = (0, 0);
+        // Where to go on when what follows the last star does not fit: only the last star need ever
+        // take more, so nothing is tried twice.
+        let mut retry: Option<(usize, usize)> = None;
+        while seen < text.len() {
+            match pattern.get(at) {
+                Some(b'*') => {
+                    retry = Some((at + 1, seen));
+                    at += 1;
+                }
+                Some(octet) if octet.eq_ignore_ascii_case(&text[seen]) => {
+                    at += 1;
+                    seen += 1;
+                }
+                _ => match retry {
+                    Some((after_star, taken)) => {
+                        retry = Some((after_star, taken + 1));
+                        (at, seen) = (after_star, taken + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        pattern[at..].iter().all(|octet| *octet == b'*')
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_text_is_matched_in_any_case() {
+        for (pattern, text, expected) in [
+            ("wget/*", "Wget/1.21", true),
+            ("wget", "Wget/1.21", false),
+            ("*bot*", "Mozilla/5.0 (compatible; ExampleBot/2.1)", true),
+            ("*bot", "ExampleBot/2.1", false),
+            ("*a*b*c", "xxaxxbxxbxc", true),
+            ("*a*b*c", "xxaxxbxxcxb", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+            ("a**b", "ab", true),
+            ("*ab", "aab", true),
+        ] {
+            assert_eq!(
+                Glob::new(pattern).matches(text.as_bytes()),
+                expected,
+                "{pattern} on {text}"
+            );
+        }
+    }
+}

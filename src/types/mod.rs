@@ -1,0 +1,7 @@
+//! The words of the project as types: what origins, agents and times are called. Pure.
+
+pub mod agent;
+pub mod glob;
+pub mod origin;
+pub mod sanitize;
+pub mod timestamp;

@@ -1,0 +1,299 @@
+//! The origin of a URL: scheme, host and port, normalised. It is the key of everything that is
+//! known and the address of everything that is sent, so two spellings of one origin are equal and
+//! no spelling is ambiguous: what a resolver or another parser might read differently is refused.
+
+mod host_pattern;
+mod percent;
+mod recent;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+pub use host_pattern::HostPattern;
+pub use percent::percent_encoded;
+pub use recent::Recent;
+
+use crate::limits::HOST_OCTETS_MAX;
+
+/// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP is a
+/// scheme for the words' sake, so that scope can be told; the proxy serves `http` and `https`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scheme {
+    Http,
+    Https,
+    Ftp,
+}
+
+impl Scheme {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Ftp => "ftp",
+        }
+    }
+
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+            Self::Ftp => 21,
+        }
+    }
+
+    /// Schemes are compared in any case (RFC 3986 §3.1).
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        [Self::Http, Self::Https, Self::Ftp]
+            .into_iter()
+            .find(|scheme| text.eq_ignore_ascii_case(scheme.as_str()))
+            .ok_or_else(|| UrlError::Scheme(text.chars().take(32).collect()))
+    }
+}
+
+/// A host: a registered name as lower-case A-labels without the trailing dot, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    Name(Arc<str>),
+    V4(Ipv4Addr),
+    V6(Ipv6Addr),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::V4(address) => address.fmt(f),
+            Self::V6(address) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Scheme, host and effective port (RFC 9110 §4.3.1; RFC 9309 §2.3: one robots.txt for each).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    scheme: Scheme,
+    host: Host,
+    port: u16,
+}
+
+impl Origin {
+    pub const fn new(scheme: Scheme, host: Host, port: u16) -> Self {
+        Self { scheme, host, port }
+    }
+
+    /// From a scheme and the authority component of a URI: `host`, `host:port`, `[v6]:port`.
+    pub fn from_authority(scheme: Scheme, authority: &str) -> Result<Self, UrlError> {
+        // RFC 9110 §4.2.4: userinfo in an http(s) reference from an untrusted source is an error.
+        if authority.as_bytes().contains(&b'@') {
+            return Err(UrlError::Userinfo);
+        }
+        let (host, port) = split_port(authority)?;
+        let port = match port {
+            None | Some("") => scheme.default_port(),
+            Some(digits) => parse_port(digits)?,
+        };
+        Ok(Self { scheme, host: parse_host(host)?, port })
+    }
+
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The value of `Host` for this origin: without the scheme's default port (RFC 9110 §7.2).
+    pub fn authority(&self) -> String {
+        let mut authority = String::new();
+        self.write_authority(&mut authority).expect("a text takes what is written to it");
+        authority
+    }
+
+    /// Whether `text` is [`Self::authority`], which is most often so, and then none has to be made.
+    pub fn has_authority(&self, text: &[u8]) -> bool {
+        let Host::Name(name) = &self.host else { return text == self.authority().as_bytes() };
+        // Every request has one: the formatting machinery is for the rare ones.
+        text.strip_prefix(name.as_bytes()).is_some_and(|rest| match rest.strip_prefix(b":") {
+            Some(digits) => self.port != self.scheme.default_port() && is_number(digits, self.port),
+            None => rest.is_empty() && self.port == self.scheme.default_port(),
+        })
+    }
+
+    fn write_authority(&self, to: &mut impl Write) -> fmt::Result {
+        match &self.host {
+            Host::Name(name) => to.write_str(name)?,
+            address => write!(to, "{address}")?,
+        }
+        match self.port == self.scheme.default_port() {
+            true => Ok(()),
+            false => write!(to, ":{}", self.port),
+        }
+    }
+
+    /// Where the rules for this origin are (RFC 9309 §2.3).
+    pub fn robots_url(&self) -> String {
+        format!("{self}/robots.txt")
+    }
+}
+
+/// Without a trailing slash: `https://example.com`, `http://[2001:db8::1]:8080`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.scheme.as_str())?;
+        f.write_str("://")?;
+        self.write_authority(f)
+    }
+}
+
+/// Whether `digits` are those of `number`, as it would be written.
+fn is_number(digits: &[u8], number: u16) -> bool {
+    let mut value = 0;
+    for digit in digits {
+        match digit {
+            b'0' if value == 0 => return false,
+            b'0'..=b'9' if value <= u32::from(u16::MAX) => {
+                value = 10 * value + u32::from(digit - b'0')
+            }
+            _ => return false,
+        }
+    }
+    value == u32::from(number)
+}
+
+/// Why a text is not a URL that can be asked for. The words say what to change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("the URL is not absolute: it must begin with http:// or https://")]
+    NotAbsolute,
+    #[error("the scheme \"{0}\" is not served: only http and https are")]
+    Scheme(String),
+    #[error("the URL has no host")]
+    EmptyHost,
+    #[error("the URL carries user information (\"user@\"), which is not allowed (RFC 9110 §4.2.4)")]
+    Userinfo,
+    #[error("the port \"{0}\" is not a number from 1 to 65535")]
+    Port(String),
+    #[error("the host \"{0}\" is not a valid host name")]
+    HostName(String),
+    #[error(
+        "the host \"{0}\" is an address in an unusual notation: write IPv4 as four decimal numbers"
+    )]
+    OddAddress(String),
+    #[error("the host \"{0}\" is not a valid IPv6 address in brackets, without a zone")]
+    BadAddress(String),
+}
+
+/// Splits an absolute URL into its origin and the rest, path and query with the fragment removed.
+/// The rest is returned as it was written (RFC 9110 §7.7); an empty path becomes `/`.
+pub fn split_url(url: &[u8]) -> Result<(Origin, Cow<'_, [u8]>), UrlError> {
+    let scheme_end = memchr::memmem::find(url, b"://").ok_or(UrlError::NotAbsolute)?;
+    let scheme = Scheme::parse(&String::from_utf8_lossy(&url[..scheme_end]))?;
+    let rest = &url[scheme_end + 3..];
+    let rest = &rest[..memchr::memchr(b'#', rest).unwrap_or(rest.len())];
+    let authority_end = rest.iter().position(|octet| b"/?".contains(octet)).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(authority_end);
+    let authority = std::str::from_utf8(authority)
+        .map_err(|_| UrlError::HostName(String::from_utf8_lossy(authority).into_owned()))?;
+    let origin = Origin::from_authority(scheme, authority)?;
+    let path = if path.starts_with(b"/") {
+        Cow::Borrowed(path)
+    } else {
+        Cow::Owned([b"/", path].concat())
+    };
+    Ok((origin, path))
+}
+
+fn split_port(authority: &str) -> Result<(&str, Option<&str>), UrlError> {
+    if authority.starts_with('[') {
+        let end = authority.find(']').ok_or_else(|| UrlError::BadAddress(authority.into()))?;
+        let (host, after) = authority.split_at(end + 1);
+        return match after.strip_prefix(':') {
+            Some(port) => Ok((host, Some(port))),
+            None if after.is_empty() => Ok((host, None)),
+            None => Err(UrlError::BadAddress(authority.into())),
+        };
+    }
+    match authority.split_once(':') {
+        Some((host, port)) => Ok((host, Some(port))),
+        None => Ok((authority, None)),
+    }
+}
+
+/// Digits only: a sign, a blank or a number that wraps is refused, and so is port 0.
+fn parse_port(digits: &str) -> Result<u16, UrlError> {
+    let all_digits = !digits.is_empty() && digits.bytes().all(|octet| octet.is_ascii_digit());
+    match digits.parse::<u16>() {
+        Ok(port) if all_digits && port != 0 => Ok(port),
+        _ => Err(UrlError::Port(digits.into())),
+    }
+}
+
+fn parse_host(text: &str) -> Result<Host, UrlError> {
+    if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return inner.parse().map(Host::V6).map_err(|_| UrlError::BadAddress(text.into()));
+    }
+    let name = text.strip_suffix('.').unwrap_or(text);
+    if name.is_empty() {
+        return Err(UrlError::EmptyHost);
+    }
+    let is_plain = |name: &str| {
+        name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet))
+    };
+    let name = if is_plain(name) && !has_a_label(name) {
+        name.to_ascii_lowercase()
+    } else {
+        to_a_labels(name)?
+    };
+    // The URL parser lets signs such as "!" stand beside letters of other alphabets.
+    let is_name = is_plain(&name) && name.len() <= HOST_OCTETS_MAX;
+    if !is_name || labels(&name).any(|label| label.is_empty() || label.len() > 63) {
+        return Err(UrlError::HostName(name));
+    }
+    if ends_in_a_number(&name) {
+        // Four decimal parts or nothing: "127.1", "0x7f.1", "2130706433" and "0177.0.0.1" are read
+        // differently by different parsers, so none of them is ever handed on.
+        return name.parse().map(Host::V4).map_err(|_| UrlError::OddAddress(name));
+    }
+    Ok(Host::Name(name.into()))
+}
+
+fn has_a_label(name: &str) -> bool {
+    labels(name).any(|label| label.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"xn--")))
+}
+
+/// By octets: labels are short, and each request has some.
+fn labels(name: &str) -> impl Iterator<Item = &[u8]> {
+    name.as_bytes().split(|octet| *octet == b'.')
+}
+
+/// An internationalised name equals its Punycode form; names that are neither are refused. Percent
+/// signs are refused first: the URL parser would decode them.
+fn to_a_labels(name: &str) -> Result<String, UrlError> {
+    if name.is_ascii() && !has_a_label(name) || name.contains('%') {
+        return Err(UrlError::HostName(name.into()));
+    }
+    match url::Host::parse(name) {
+        Ok(url::Host::Domain(domain)) => Ok(domain),
+        // Full-width digits and the like became an address: that is a disguise, not a name.
+        Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) => Err(UrlError::OddAddress(name.into())),
+        Err(_) => Err(UrlError::HostName(name.into())),
+    }
+}
+
+/// A last label that some parser takes for a number makes the whole name an address.
+fn ends_in_a_number(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let hex = last
+        .strip_prefix("0x")
+        .is_some_and(|rest| rest.bytes().all(|octet| octet.is_ascii_hexdigit()));
+    hex || last.bytes().all(|octet| octet.is_ascii_digit())
+}

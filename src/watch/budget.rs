@@ -1,0 +1,167 @@
+//! How many changes have a notice: so many an origin in a day, so many in all in an hour, of which no client takes
+//! more than it leaves. Those that have none are counted, and the counts come into the log.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use lru::LruCache;
+
+use crate::audit::Omission;
+use crate::clients::Key;
+use crate::limits::{
+    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_OCTETS_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
+    CLOCK_SET_BACK_MAX,
+};
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What is left to be said.
+pub(super) struct Budget {
+    origins: LruCache<Origin, OfOrigin>,
+    hour: Hour,
+    /// Of which no origin is named: since when, and how many.
+    omitted: BTreeMap<Omission, (Timestamp, u64)>,
+    /// Of single origins whose day is over.
+    due: Vec<Omitted>,
+}
+
+struct OfOrigin {
+    since: Timestamp,
+    noted: u32,
+    omitted: u64,
+}
+
+struct Hour {
+    since: Timestamp,
+    of_clients: HashMap<Key, Used>,
+    used: Used,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Used {
+    notices: u64,
+    octets: u64,
+}
+
+/// Changes without a notice of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Omitted {
+    pub origin: Option<Origin>,
+    pub since: Timestamp,
+    pub count: u64,
+    pub why: Omission,
+}
+
+impl Budget {
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            origins: LruCache::sparse(CHANGED_ORIGINS_MAX),
+            hour: Hour::beginning(now),
+            omitted: BTreeMap::new(),
+            due: Vec::new(),
+        }
+    }
+
+    /// Whether a change of `origin` has a notice, whose fetch `client` caused and whose evidence has so many octets.
+    pub fn take(&mut self, origin: &Origin, client: &Key, octets: usize, now: Timestamp) -> bool {
+        if is_over(self.hour.since, now, HOUR) {
+            self.hour = Hour::beginning(now);
+        }
+        let mut of =
+            self.origins.pop(origin).unwrap_or(OfOrigin { since: now, noted: 0, omitted: 0 });
+        if is_over(of.since, now, DAY) {
+            self.due.extend(of.omitted(origin));
+            of = OfOrigin { since: now, noted: 0, omitted: 0 };
+        }
+        let has_room = of.noted < CHANGES_OF_ORIGIN_MAX;
+        let is_noted = has_room && self.hour.take(client, octets as u64);
+        of.noted += u32::from(is_noted);
+        of.omitted += u64::from(!has_room);
+        if has_room && !is_noted {
+            self.omit(Omission::TotalLimit, 1, now);
+        }
+        if let Some((gone, of)) = self.origins.push(origin.clone(), of) {
+            self.due.extend(of.omitted(&gone));
+        }
+        is_noted
+    }
+
+    /// Counts changes that have no notice.
+    pub fn omit(&mut self, why: Omission, count: u64, now: Timestamp) {
+        if count > 0 {
+            self.omitted.entry(why).or_insert((now, 0)).1 += count;
+        }
+    }
+
+    /// What is to be said of changes without a notice: when their hour or day is over, or all, as nothing comes after
+    /// it. No more of single origins than there may be notices.
+    pub fn due(&mut self, now: Timestamp, is_last: bool) -> Vec<Omitted> {
+        let is_due = |since, length| is_last || is_over(since, now, length);
+        for (origin, of) in self.origins.iter_mut().filter(|(_, of)| is_due(of.since, DAY)) {
+            self.due.extend(of.omitted(origin));
+            *of = OfOrigin { since: now, noted: 0, omitted: 0 };
+        }
+        let mut due = Vec::new();
+        for omitted in std::mem::take(&mut self.due) {
+            if is_last || self.hour.take(&Key::Proxy, 0) {
+                due.push(omitted);
+            } else {
+                self.omit(Omission::TotalLimit, omitted.count, omitted.since);
+            }
+        }
+        self.omitted.retain(|why, (since, count)| {
+            let is_due = is_due(*since, HOUR);
+            if is_due {
+                due.push(Omitted { origin: None, since: *since, count: *count, why: *why });
+            }
+            !is_due
+        });
+        due
+    }
+}
+
+impl OfOrigin {
+    fn omitted(&self, origin: &Origin) -> Option<Omitted> {
+        (self.omitted > 0).then(|| Omitted {
+            origin: Some(origin.clone()),
+            since: self.since,
+            count: self.omitted,
+            why: Omission::OriginLimit,
+        })
+    }
+}
+
+impl Hour {
+    fn beginning(since: Timestamp) -> Self {
+        Self { since, of_clients: HashMap::new(), used: Used::default() }
+    }
+
+    /// One more of a client, unless it would have had more than is left for the others.
+    fn take(&mut self, client: &Key, octets: u64) -> bool {
+        let own = self.of_clients.get(client).copied().unwrap_or_default();
+        let with = |used: Used| Used { notices: used.notices + 1, octets: used.octets + octets };
+        let (own, used) = (with(own), with(self.used));
+        let fits = own.notices + used.notices <= CHANGES_MAX + 1
+            && own.octets + used.octets <= CHANGES_EVIDENCE_OCTETS_MAX;
+        if fits {
+            self.of_clients.insert(client.clone(), own);
+            self.used = used;
+        }
+        fits
+    }
+}
+
+/// Whether a time has passed; that the clock was set back ends it, too.
+fn is_over(since: Timestamp, now: Timestamp, length: Duration) -> bool {
+    now.since(since) >= length || since.since(now) > CLOCK_SET_BACK_MAX
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,242 @@
+//! One change: what it is, whom it touches, what it does to the sample, and the notice of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::sample::{Sampled, without_values};
+use super::told::{Answer, octets};
+use crate::audit::evidence::{Exhibit, Kind as ExhibitKind};
+use crate::audit::{Changed, ChangedEvent, RobotsStatus, SampledRequests, Side, Touched};
+use crate::limits::{CHANGE_EXAMPLES_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::policy::access::{Capture, Cause, Fetched};
+use crate::policy::change::{Change, Kind, change, line_counts};
+use crate::policy::decision::{Verdict, decide};
+use crate::policy::profile::Profile;
+use crate::policy::state::{Policy, RobotsState, Standing};
+use crate::store::{Landing, Step};
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
+
+/// A fetch that has changed something, to be compared.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub landing: Landing,
+    /// The file is the one that this agent was told before the outage.
+    has_returned: bool,
+    held: Option<(usize, Arc<AtomicUsize>)>,
+}
+
+/// What came of the comparison.
+#[derive(Debug)]
+pub(super) struct Compared {
+    pub kind: Kind,
+    touched: Vec<(Arc<Profile>, Change)>,
+}
+
+impl Pending {
+    /// Nothing where all is as it was.
+    pub fn new(landing: Landing, has_returned: bool) -> Option<Self> {
+        let differs = |step: &Step| {
+            let answer = |state| Answer::of(state, &step.profile);
+            step.before.as_deref().is_some_and(|before| answer(before) != answer(&step.after))
+        };
+        landing.steps.iter().any(differs).then_some(Self { landing, has_returned, held: None })
+    }
+
+    /// Octets of the files.
+    pub fn octets(&self) -> usize {
+        let both = |step: &Step| octets(&step.after) + step.before.as_deref().map_or(0, octets);
+        self.landing.steps.iter().map(both).max().unwrap_or_default()
+    }
+
+    /// Gives back `octets` to `waiting` when it is done with.
+    pub fn holds(&mut self, octets: usize, waiting: Arc<AtomicUsize>) {
+        self.held = Some((octets, waiting));
+    }
+
+    /// What changed for the agents of `sample` and the one that asked. Nothing where all means the same to every
+    /// profile, and the text is the same, too.
+    pub fn compare(&self, sample: &[Sampled]) -> Option<Compared> {
+        let own = &self.landing.profile;
+        let of = |step: &Step| {
+            let mut seen: HashSet<_> = sample
+                .iter()
+                .filter(|sampled| sampled.profile == step.profile)
+                .map(|sampled| sampled.token.as_deref())
+                .collect();
+            seen.extend(
+                (step.profile == *own)
+                    .then(|| self.landing.identity.agent())
+                    .filter(Option::is_some),
+            );
+            seen.remove(&None);
+            let mut seen: Vec<_> = seen.into_iter().collect();
+            seen.sort_unstable();
+            let mut change = change(step.before.as_deref()?, &step.after, &step.profile, &seen)?;
+            if self.has_returned && change.kind == Kind::Back {
+                change.agents.clear();
+            }
+            Some((Arc::clone(&step.profile), change))
+        };
+        let touched: Vec<_> = self.landing.steps.iter().filter_map(of).collect();
+        let in_force = touched.iter().find(|(profile, _)| profile == own);
+        let in_force = in_force.filter(|(_, change)| change.kind != Kind::Cosmetic);
+        let other = || touched.iter().find(|(_, change)| change.kind != Kind::Cosmetic);
+        let (_, first) = in_force.or_else(other).or(touched.first())?;
+        Some(Compared { kind: first.kind, touched })
+    }
+
+    /// The notice, and what it can be checked against.
+    pub fn notice(
+        &self,
+        compared: Compared,
+        sample: &[Sampled],
+        is_redacted: bool,
+        now: Timestamp,
+    ) -> Option<(Changed, Vec<Exhibit>)> {
+        let landing = &self.landing;
+        let step = landing.steps.iter().find(|step| step.profile == landing.profile)?;
+        let before = step.before.as_deref()?;
+        let mut exhibits = Vec::new();
+        let from = side(before, landing.failed_before.as_deref(), &mut exhibits);
+        let to = side(&step.after, landing.failed.as_deref(), &mut exhibits);
+        let (added, removed) = if self.has_returned { (0, 0) } else { lines(before, &step.after) };
+        let touched = compared.touched.into_iter().map(|(profile, change)| Touched {
+            agents: change.agents.iter().map(|agent| short(agent)).collect(),
+            kind: change.kind,
+            profile: profile.name.to_owned(),
+        });
+        let changed = Changed {
+            added,
+            agent_asked: short(landing.identity.as_str()),
+            event: ChangedEvent::It,
+            from: from.into(),
+            kind: compared.kind,
+            node: None,
+            origin: landing.origin.to_string(),
+            prev: String::new(),
+            removed,
+            sampled: self.sampled(sample, is_redacted),
+            seq: 0,
+            time: now,
+            to: to.into(),
+            touched: touched.collect(),
+        };
+        Some((changed, exhibits))
+    }
+
+    /// Octets of evidence that a notice of it may bring.
+    pub fn evidence_octets(&self) -> usize {
+        let body = |state: &RobotsState| state.copy().map_or(0, |copy| copy.snapshot.body.len());
+        let both = |step: &Step| body(&step.after) + step.before.as_deref().map_or(0, body);
+        self.landing.steps.iter().map(both).max().unwrap_or_default()
+    }
+
+    /// What the change does to requests that were allowed before it.
+    fn sampled(&self, sample: &[Sampled], is_redacted: bool) -> SampledRequests {
+        let (mut of, mut denied) = (SampledRequests::default(), HashSet::new());
+        for sampled in sample {
+            let own = |profile: &Arc<Profile>| {
+                self.landing.steps.iter().find(|step| step.profile == *profile)
+            };
+            let Some(step) = own(&sampled.profile).or_else(|| own(&self.landing.profile)) else {
+                continue;
+            };
+            let Some(before) = step.before.as_deref() else { continue };
+            let allows = |state| allows(state, &step.profile, sampled);
+            // As it is kept: without values another rule may decide than when it was asked for.
+            if allows(before) != Some(true) {
+                continue;
+            }
+            of.seen += 1;
+            if allows(&step.after) == Some(false) {
+                of.now_denied += 1;
+                let path = if is_redacted {
+                    without_values(&sampled.path)
+                } else {
+                    sampled.path.to_string()
+                };
+                if denied.len() < CHANGE_EXAMPLES_MAX && denied.insert(path.clone()) {
+                    of.examples.push(sanitize::url(path.as_bytes(), RECORD_URL_OCTETS_MAX));
+                }
+            }
+        }
+        of
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some((octets, waiting)) = &self.held {
+            waiting.fetch_sub(*octets, Relaxed);
+        }
+    }
+}
+
+/// By a state, at the moment that it was learnt: then it was current.
+fn allows(state: &RobotsState, profile: &Profile, sampled: &Sampled) -> Option<bool> {
+    let policy: Policy<'_> = match state.standing(profile, state.learnt_at()?) {
+        Standing::Current(policy) => policy,
+        Standing::Due => return None,
+    };
+    let decision = decide(&policy, sampled.token.as_deref(), sampled.path.as_bytes());
+    Some(decision.verdict == Verdict::Allow)
+}
+
+fn lines(before: &RobotsState, after: &RobotsState) -> (u64, u64) {
+    let body = |state: &'_ RobotsState| {
+        state.copy().map(|copy| copy.snapshot.body.clone()).unwrap_or_default()
+    };
+    let before = body(before);
+    line_counts(&before, &body(after))
+}
+
+/// What a notice says of one side; its evidence comes to the rest.
+fn side(state: &RobotsState, failed: Option<&Fetched>, exhibits: &mut Vec<Exhibit>) -> Side {
+    let mut capture = |capture: &Capture| {
+        (*capture != Capture::none()).then(|| {
+            let (sha256, content) = (capture.sha256, capture.json.clone());
+            exhibits.push(Exhibit { sha256, kind: ExhibitKind::Capture, content });
+            sanitize::hex(&sha256)
+        })
+    };
+    let copy = state.copy().map(|copy| &*copy.snapshot);
+    let (file, failed_capture) =
+        (copy.and_then(|copy| capture(&copy.capture)), failed.map(|it| &it.capture));
+    let failed_capture = failed_capture.and_then(capture);
+    let cause: Option<&Cause> = match state {
+        RobotsState::Unavailable { cause, .. } => Some(cause),
+        RobotsState::Unreachable(outage) => Some(&outage.cause),
+        RobotsState::Successful { .. } | RobotsState::Unknown => None,
+    };
+    exhibits.extend(copy.map(|copy| Exhibit {
+        sha256: copy.sha256,
+        kind: ExhibitKind::File,
+        content: copy.body.clone(),
+    }));
+    let status = match state {
+        RobotsState::Successful { .. } => RobotsStatus::Rules,
+        RobotsState::Unavailable { .. } => RobotsStatus::Unavailable,
+        RobotsState::Unknown | RobotsState::Unreachable(_) => RobotsStatus::Unreachable,
+    };
+    Side {
+        capture: file,
+        cause: cause
+            .map(|cause| sanitize::text(cause.to_string().as_bytes(), RECORD_TEXT_OCTETS_MAX)),
+        cut: copy.is_some_and(|copy| copy.cut),
+        failed_capture,
+        sha256: copy.map(|copy| sanitize::hex(&copy.sha256)),
+        since: match (cause, copy) {
+            (None, Some(copy)) => Some(copy.fetched_at),
+            _ => state.since(),
+        },
+        state: status,
+        status: cause.map_or(copy.map(|copy| copy.status), Cause::status),
+        url_reached: copy.map(|copy| sanitize::url(copy.url.as_bytes(), RECORD_URL_OCTETS_MAX)),
+    }
+}
+
+fn short(name: &str) -> String {
+    sanitize::text(name.as_bytes(), RECORD_TEXT_OCTETS_MAX)
+}

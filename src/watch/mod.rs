@@ -1,0 +1,167 @@
+//! Changes of robots.txt files: when a fetch brings another file, or another state, for an origin that is in use, a
+//! notice of it comes into the log of denials, with both files as evidence, and how many of the requests that were
+//! allowed of late it would deny.
+//!
+//! No request and no fetch waits for any of it. A fetch that ends looks whether there is something to compare and,
+//! if so, leaves it to a thread of its own, as long as not too much waits there; what does not fit is counted, and
+//! the count comes into the log.
+
+mod budget;
+mod compare;
+mod reservoir;
+mod sample;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod told;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use crate::clients::Key;
+use crate::limits::{CHANGES_WAITING_MAX, CHANGES_WAITING_OCTETS_MAX};
+use crate::policy::change::Kind;
+use crate::policy::profile::Profile;
+use crate::store::{Follower, Landing};
+use crate::types::origin::Origin;
+use compare::Pending;
+pub use sample::{Offer, Sampled, Samples, without_values};
+pub use thread::Watching;
+use told::{Compare, Told};
+
+/// Which changes have a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Those that mean something.
+    Meaning,
+    /// Also those of the text alone.
+    All,
+    /// None: nothing is compared, and nothing is sampled.
+    Off,
+}
+
+/// Follows the changes of all origins.
+#[derive(Debug)]
+pub struct Watch {
+    changes: AtomicU8,
+    is_redacted: AtomicBool,
+    samples: Samples,
+    told: Mutex<Told>,
+    queue: mpsc::Sender<Pending>,
+    /// Until the thread takes it.
+    pending: Mutex<Option<mpsc::Receiver<Pending>>>,
+    /// Octets of the files that wait.
+    waiting: Arc<AtomicUsize>,
+    counts: [AtomicU64; Kind::ALL.len()],
+    /// Changes that did not fit into the queue: all there were, and those that the log has not been told of.
+    overload: AtomicU64,
+    unsaid: AtomicU64,
+    /// All that have no notice of their own although they mean something.
+    omitted: AtomicU64,
+}
+
+impl Watch {
+    /// `is_redacted`: whether the values of queries are left out.
+    pub fn new(changes: Changes, is_redacted: bool) -> Arc<Self> {
+        let (queue, pending) = mpsc::channel(CHANGES_WAITING_MAX);
+        Arc::new(Self {
+            changes: AtomicU8::new(changes as u8),
+            is_redacted: AtomicBool::new(is_redacted),
+            samples: Samples::default(),
+            told: Mutex::default(),
+            queue,
+            pending: Mutex::new(Some(pending)),
+            waiting: Arc::default(),
+            counts: Default::default(),
+            overload: AtomicU64::new(0),
+            unsaid: AtomicU64::new(0),
+            omitted: AtomicU64::new(0),
+        })
+    }
+
+    /// Goes on with other settings. What was sampled with what is now to be left out, is let go of.
+    pub fn change(&self, changes: Changes, is_redacted: bool) {
+        let was_redacted = self.is_redacted.swap(is_redacted, Relaxed);
+        self.changes.store(changes as u8, Relaxed);
+        if changes == Changes::Off || is_redacted && !was_redacted {
+            self.samples.clear();
+        }
+    }
+
+    /// A request that `token` was allowed under `profile`: it may become a part of the sample.
+    #[inline]
+    pub fn allowed(
+        &self,
+        origin: &Origin,
+        path: &str,
+        token: Option<&str>,
+        profile: &Arc<Profile>,
+        client: impl FnOnce() -> Key,
+    ) {
+        if self.is_off() {
+            return;
+        }
+        let is_redacted = self.is_redacted.load(Relaxed);
+        self.samples.note(Offer { origin, path, token, profile, is_redacted }, client);
+    }
+
+    /// How many changes there were of each kind.
+    pub fn counts(&self) -> [(Kind, u64); Kind::ALL.len()] {
+        std::array::from_fn(|at| (Kind::ALL[at], self.counts[at].load(Relaxed)))
+    }
+
+    /// How many have no notice of their own, because there were too many or it could not be written.
+    pub fn omitted(&self) -> u64 {
+        self.omitted.load(Relaxed) + self.overload.load(Relaxed)
+    }
+
+    fn is_off(&self) -> bool {
+        self.changes.load(Relaxed) == Changes::Off as u8
+    }
+
+    fn notes_cosmetic(&self) -> bool {
+        self.changes.load(Relaxed) == Changes::All as u8
+    }
+
+    fn count(&self, kind: Kind) {
+        if let Some(at) = Kind::ALL.iter().position(|it| *it == kind) {
+            self.counts[at].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What is to be compared of `landing`, if anything.
+    fn pending(&self, landing: Landing) -> Option<Pending> {
+        let step = landing.steps.iter().find(|step| step.profile == landing.profile)?.clone();
+        let compare =
+            self.told.lock().unwrap_or_else(PoisonError::into_inner).note(&landing, &step);
+        match compare {
+            Compare::Nothing => None,
+            Compare::Stored => Pending::new(landing, false),
+            Compare::Returned => Pending::new(landing, true),
+            Compare::Own(before) => {
+                // What it was told is known under the profile that it was judged by alone.
+                let step = crate::store::Step { before: Some(before), ..step };
+                Pending::new(Landing { steps: vec![step], failed_before: None, ..landing }, false)
+            }
+        }
+    }
+}
+
+impl Follower for Watch {
+    fn landed(&self, landing: Landing) {
+        if self.is_off() {
+            return;
+        }
+        let Some(mut pending) = self.pending(landing) else { return };
+        let octets = pending.octets();
+        let waiting = self.waiting.fetch_add(octets, Relaxed) + octets;
+        pending.holds(octets, Arc::clone(&self.waiting));
+        if waiting > CHANGES_WAITING_OCTETS_MAX || self.queue.try_send(pending).is_err() {
+            self.overload.fetch_add(1, Relaxed);
+            self.unsaid.fetch_add(1, Relaxed);
+        }
+    }
+}

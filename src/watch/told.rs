@@ -1,0 +1,153 @@
+//! What each agent was told last at each origin. Some origins have a file for each agent: were the answer to one
+//! compared with the answer to another, each fetch would be a change.
+
+use std::fmt;
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use crate::audit::evidence::CaptureRecord;
+use crate::limits::{TOLD_MAX, TOLD_OCTETS_MAX};
+use crate::policy::access::{Capture, Fetched};
+use crate::policy::profile::{Meaning, Profile};
+use crate::policy::state::RobotsState;
+use crate::store::fetch::FetchIdentity;
+use crate::store::{Landing, Step};
+use crate::types::origin::Origin;
+
+/// An answer, as far as it is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// By its SHA-256.
+    File([u8; 32]),
+    NoFile,
+}
+
+/// The state that a fetch is to be compared with.
+#[derive(Clone, Debug)]
+pub(super) enum Compare {
+    /// As the store has it.
+    Stored,
+    /// It can be had again and is as this agent knows it.
+    Returned,
+    /// What this agent was told, where another was told something else since.
+    Own(Arc<RobotsState>),
+    Nothing,
+}
+
+/// By origin and agent.
+pub(super) struct Told {
+    last: LruCache<(Origin, FetchIdentity), Last>,
+    /// Octets of the states that are kept.
+    octets: usize,
+}
+
+struct Last {
+    answer: Answer,
+    /// Kept of origins that tell agents apart.
+    state: Option<Arc<RobotsState>>,
+}
+
+impl Answer {
+    /// None where nothing was told: the file cannot be had, or is kept from us.
+    pub fn of(state: &RobotsState, profile: &Profile) -> Option<Self> {
+        match state {
+            RobotsState::Successful { copy, .. } => Some(Self::File(copy.snapshot.sha256)),
+            RobotsState::Unavailable { cause, .. } => {
+                (profile.meaning(cause) == Meaning::Unavailable).then_some(Self::NoFile)
+            }
+            RobotsState::Unknown | RobotsState::Unreachable(_) => None,
+        }
+    }
+}
+
+impl Told {
+    /// What `landing` is to be compared with, whose step under its own profile is `step`; and takes note of it.
+    pub fn note(&mut self, landing: &Landing, step: &Step) -> Compare {
+        let key = (landing.origin.clone(), landing.identity.clone());
+        let answer = |state: &RobotsState| Answer::of(state, &step.profile);
+        let Some(now) = answer(&step.after) else {
+            // An outage is one for every agent, or it is kept of this agent alone.
+            return if step.before.is_some() { Compare::Stored } else { Compare::Nothing };
+        };
+        let before = step.before.as_deref();
+        let (stored, own) = (before.and_then(answer), self.last.get(&key));
+        let compare = match (before, own) {
+            // Forgotten or lost, or the first of all.
+            (None, _) => Compare::Nothing,
+            (Some(_), own) if stored.is_none() => match own {
+                Some(own) if own.answer == now => Compare::Returned,
+                _ => Compare::Stored,
+            },
+            (Some(_), Some(own)) if own.answer == now => Compare::Nothing,
+            (Some(_), Some(own)) if Some(own.answer) == stored => Compare::Stored,
+            (Some(_), Some(own)) => own.state.clone().map_or(Compare::Nothing, Compare::Own),
+            // After a restart: whose answer the store has, its capture tells.
+            (Some(_), None) if is_of_same_agent(landing, step) => Compare::Stored,
+            (Some(_), None) => Compare::Nothing,
+        };
+        let is_apart = stored.is_some_and(|stored| stored != now);
+        self.put(key, now, is_apart.then(|| Arc::clone(&step.after)));
+        compare
+    }
+
+    fn put(
+        &mut self,
+        key: (Origin, FetchIdentity),
+        answer: Answer,
+        state: Option<Arc<RobotsState>>,
+    ) {
+        if let Some(former) = self.last.pop(&key) {
+            self.octets -= former.octets();
+        }
+        let mut last = Last { answer, state };
+        if self.octets + last.octets() > TOLD_OCTETS_MAX {
+            last.state = None;
+        }
+        self.octets += last.octets();
+        if let Some((_, gone)) = self.last.push(key, last) {
+            self.octets -= gone.octets();
+        }
+    }
+}
+
+impl Last {
+    fn octets(&self) -> usize {
+        self.state.as_deref().map_or(0, octets)
+    }
+}
+
+/// Octets of the file in `state`, as it is and as it is read.
+pub(super) fn octets(state: &RobotsState) -> usize {
+    state.copy().map_or(0, |copy| copy.snapshot.body.len() + copy.rules.weight())
+}
+
+/// Whether what the store had was asked for as the same agent.
+fn is_of_same_agent(landing: &Landing, step: &Step) -> bool {
+    let asker = |state: &RobotsState, failed: &Option<Arc<Fetched>>| {
+        let failed = failed.as_ref().map(|failed| &failed.capture);
+        asker(failed.or_else(|| Some(&state.copy()?.snapshot.capture))?)
+    };
+    let before = step.before.as_deref().and_then(|before| asker(before, &landing.failed_before));
+    before.is_some() && before == asker(&step.after, &landing.failed)
+}
+
+/// As whom was asked, without our version and the contact: neither makes another agent of one.
+fn asker(capture: &Capture) -> Option<String> {
+    let capture: CaptureRecord = serde_json::from_slice(&capture.json).ok()?;
+    let user_agent = capture.user_agent?;
+    let own = user_agent.rfind("courtesy/").unwrap_or(user_agent.len());
+    Some(user_agent[..own].to_owned())
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { last: LruCache::sparse(TOLD_MAX), octets: 0 }
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told").field("octets", &self.octets).finish_non_exhaustive()
+    }
+}
