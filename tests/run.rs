@@ -58,9 +58,10 @@ fn answer(mut stream: TcpStream) {
     let mut request = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     let line = request.next().unwrap_or_default();
     request.find(String::is_empty);
-    let body = match line.contains(" /robots.txt ") {
-        true => "User-agent: *\nDisallow: /private/\n",
-        false => "a page\n",
+    let body = if line.contains(" /robots.txt ") {
+        "User-agent: *\nDisallow: /private/\n"
+    } else {
+        "a page\n"
     };
     let length = body.len();
     let _ = write!(

@@ -60,9 +60,10 @@ pub fn read(file: &Path) -> Result<String, TokenError> {
     let token = text.trim_ascii();
     // RFC 6750 §2.1.
     let fits = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~+/=".contains(&octet);
-    match token.len() >= TOKEN_OCTETS_MIN && token.bytes().all(fits) {
-        true => Ok(token.to_owned()),
-        false => Err(TokenError::Invalid(file.to_owned())),
+    if token.len() >= TOKEN_OCTETS_MIN && token.bytes().all(fits) {
+        Ok(token.to_owned())
+    } else {
+        Err(TokenError::Invalid(file.to_owned()))
     }
 }
 

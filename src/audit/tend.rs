@@ -201,10 +201,10 @@ impl Scribe {
     /// one nobody would look. Until that one can be used, lines go to the former one.
     pub(super) fn check_place(&mut self) {
         self.due.place = Some(monotonic() + AUDIT_PLACE_INTERVAL);
-        let moved = self.place.is_at_its_path().and_then(|is_there| match is_there {
-            true => Ok(()),
-            false => self.take_up_directory(),
-        });
+        let moved = self
+            .place
+            .is_at_its_path()
+            .and_then(|is_there| if is_there { Ok(()) } else { self.take_up_directory() });
         match moved {
             Ok(()) => self.status.end(Trouble::Place),
             Err(error) => {

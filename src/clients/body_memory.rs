@@ -136,9 +136,10 @@ impl BodyMemory {
         self.note_shortage();
         let state = self.state();
         let of_client = state.clients.get(key).map_or(0, |share| share.octets);
-        match of_client > state.held / 2 {
-            true => TurnedAway::ClientMemory(state.limit),
-            false => TurnedAway::Memory(state.limit),
+        if of_client > state.held / 2 {
+            TurnedAway::ClientMemory(state.limit)
+        } else {
+            TurnedAway::Memory(state.limit)
         }
     }
 

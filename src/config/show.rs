@@ -28,9 +28,12 @@ impl Loaded {
             let of_profile = key.starts_with("outage.")
                 || key.starts_with("robots.knobs.")
                 || key == "robots.spellings";
-            let from = place_of(&self.merged, &key).unwrap_or_else(|| match of_profile {
-                true => format!("profile {}", self.settings.robots.profile),
-                false => "default".into(),
+            let from = place_of(&self.merged, &key).unwrap_or_else(|| {
+                if of_profile {
+                    format!("profile {}", self.settings.robots.profile)
+                } else {
+                    "default".into()
+                }
             });
             Effective { key, value: value.clone(), from }
         };

@@ -107,9 +107,10 @@ pub fn parse_host(text: &str) -> Result<Host, String> {
 }
 
 pub fn parse_origin_pattern(text: &str) -> Result<OriginPattern, String> {
-    match text.starts_with("*.") {
-        true => OriginPattern::parse(text).map_err(|error| error.to_string()),
-        false => parse_origin(text).map(OriginPattern::Exact),
+    if text.starts_with("*.") {
+        OriginPattern::parse(text).map_err(|error| error.to_string())
+    } else {
+        parse_origin(text).map(OriginPattern::Exact)
     }
 }
 

@@ -73,11 +73,8 @@ impl Attempts<'_> {
             self.begin(*address);
             let left = end.saturating_duration_since(clock::monotonic());
             let to_come = u32::try_from(addresses.len() - number).unwrap_or(u32::MAX);
-            let head_start = match self.is_full() {
-                // The next one ends the oldest: what time is left is shared among those to come.
-                true => (left / to_come).max(HEAD_START),
-                false => HEAD_START,
-            };
+            let head_start =
+                if self.is_full() { (left / to_come).max(HEAD_START) } else { HEAD_START };
             if let Ok(Some(stream)) = timeout(head_start, self.next_ended()).await {
                 return Ok(stream);
             }

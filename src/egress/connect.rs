@@ -73,13 +73,12 @@ fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> 
 /// What opens the address. Under `courtesy run` a client that names loopback has left NO_PROXY out of
 /// account, or was asked to: its own service needs the one remedy, a site to be tested the other.
 const fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
-    match under_run && ip.is_loopback() {
-        true => {
-            "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \
-             its client follows NO_PROXY. To send a site on this machine through the proxy, start with both \
-             --proxy-loopback and --allow-private"
-        }
-        false => "To allow it, list its block in egress.allow, or start with --allow-private",
+    if under_run && ip.is_loopback() {
+        "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \
+         its client follows NO_PROXY. To send a site on this machine through the proxy, start with both \
+         --proxy-loopback and --allow-private"
+    } else {
+        "To allow it, list its block in egress.allow, or start with --allow-private"
     }
 }
 

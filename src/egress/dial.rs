@@ -389,11 +389,10 @@ async fn secure(
         let detail = format!("the TLS handshake with {origin} took longer than {deadline:?}");
         Error::new(Failure::ConnectionTimeout, detail)
     })??;
-    let link = match http2 {
-        true => {
-            Link::Http2(speak_http2(origin, Plaintext::new(stream), window, standing, asked).await?)
-        }
-        false => Link::Http1(Alone::open(origin, Plaintext::new(stream), standing, home).await?),
+    let link = if http2 {
+        Link::Http2(speak_http2(origin, Plaintext::new(stream), window, standing, asked).await?)
+    } else {
+        Link::Http1(Alone::open(origin, Plaintext::new(stream), standing, home).await?)
     };
     Ok(Connection { link, kept: false, asked })
 }

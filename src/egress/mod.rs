@@ -131,9 +131,10 @@ impl Egress {
         let deadline = self.shared.look().config.connect_timeout;
         let slot = self.shared.slots.acquire(origin, asker, deadline).await?;
         // HTTP/2 has no upgrades (RFC 9113 §8.6).
-        let versions = match request.head.headers.contains_key(UPGRADE) {
-            true => Versions::Http1,
-            false => Versions::Any,
+        let versions = if request.head.headers.contains_key(UPGRADE) {
+            Versions::Http1
+        } else {
+            Versions::Any
         };
         request.body.charged_to(asker.for_slots(), &self.shared.memory);
         let wanted = Wanted { versions, asker, is_read: request.body.is_read() };

@@ -267,9 +267,10 @@ impl fmt::Display for Basis<'_> {
                     group.name,
                     group.line
                 )?;
-                match rule.read_as.is_as_written() {
-                    true => Ok(()),
-                    false => write!(f, ", for the URL read as {}", rule.read_as),
+                if rule.read_as.is_as_written() {
+                    Ok(())
+                } else {
+                    write!(f, ", for the URL read as {}", rule.read_as)
                 }
             }
             Self::Unavailable(absence) => write!(f, "there is no robots.txt: {}", absence.cause),

@@ -89,9 +89,10 @@ impl Distrust {
 
     /// Those to be named now: they have left, and no request has come for [`DISTRUST_WAIT`].
     pub fn due(&self, now: Instant) -> Vec<Distrusting> {
-        match self.is_open.load(Ordering::Acquire) {
-            true => self.take(|since| now.saturating_duration_since(since) >= DISTRUST_WAIT),
-            false => Vec::new(),
+        if self.is_open.load(Ordering::Acquire) {
+            self.take(|since| now.saturating_duration_since(since) >= DISTRUST_WAIT)
+        } else {
+            Vec::new()
         }
     }
 
@@ -159,12 +160,11 @@ impl Distrusting {
 
 /// What lets a client trust the proxy's certificates.
 pub const fn remedy(under_run: bool) -> &'static str {
-    match under_run {
-        true => {
-            "this program takes its CAs from its own setting, not from the variables of `courtesy run`: name the \
-             file in $SSL_CERT_FILE there, or see `courtesy ca install-help`"
-        }
-        false => "see `courtesy ca install-help`, or use `courtesy run`",
+    if under_run {
+        "this program takes its CAs from its own setting, not from the variables of `courtesy run`: name the \
+         file in $SSL_CERT_FILE there, or see `courtesy ca install-help`"
+    } else {
+        "see `courtesy ca install-help`, or use `courtesy run`"
     }
 }
 

@@ -95,9 +95,10 @@ impl Forwarding {
         let response = poll_fn(|cx| {
             let sent = sending.as_mut().poll(cx);
             // Interim responses are read while this is polled. A flood of them is one, whatever stands behind it.
-            match interim.is_flood() {
-                true => Poll::Ready(Err(breach("the origin sent interim responses without end"))),
-                false => sent,
+            if interim.is_flood() {
+                Poll::Ready(Err(breach("the origin sent interim responses without end")))
+            } else {
+                sent
             }
         })
         .await?;

@@ -86,9 +86,10 @@ impl ClientHello {
                 return Ok(Some(Named(accepted.client_hello().server_name().map(str::to_owned))));
             }
         }
-        match stream.len() < CLIENT_HELLO_OCTETS_MAX {
-            true => Ok(None),
-            false => Err(unreadable(&"it is too long")),
+        if stream.len() < CLIENT_HELLO_OCTETS_MAX {
+            Ok(None)
+        } else {
+            Err(unreadable(&"it is too long"))
         }
     }
 }

@@ -68,9 +68,10 @@ impl Flights {
 
     pub(super) fn remove(&mut self, key: &FlightKey, learnt: Option<&Arc<Entry>>) {
         let Some(flights) = self.origins.get_mut(&key.origin) else { return };
-        let was_there = match key.is_shared {
-            true => flights.shared.take().is_some(),
-            false => flights.own.remove(&key.identity).is_some(),
+        let was_there = if key.is_shared {
+            flights.shared.take().is_some()
+        } else {
+            flights.own.remove(&key.identity).is_some()
         };
         self.count -= usize::from(was_there);
         if flights.shared.is_none() && flights.own.is_empty() {

@@ -133,10 +133,7 @@ impl Origin {
             Host::Name(name) => to.write_str(name)?,
             address => write!(to, "{address}")?,
         }
-        match self.port == self.scheme.default_port() {
-            true => Ok(()),
-            false => write!(to, ":{}", self.port),
-        }
+        if self.port == self.scheme.default_port() { Ok(()) } else { write!(to, ":{}", self.port) }
     }
 
     /// Where the rules for this origin are (RFC 9309 §2.3).

@@ -47,9 +47,10 @@ pub fn shown(text: &str, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let shown = text.chars().fold(String::new(), |mut shown, character| {
-        match misleads(character) {
-            true => escape(&mut shown, character),
-            false => shown.push(character),
+        if misleads(character) {
+            escape(&mut shown, character)
+        } else {
+            shown.push(character)
         }
         shown
     });

@@ -36,9 +36,10 @@ fn a4_what_is_judged_is_what_is_sent_and_the_record_has_both_spellings() {
         let proxy = Proxy::before(&[&origin], |_| {});
         let is_plain = origin.url("").starts_with("http:");
         let authority = origin.authority();
-        let (mut client, before) = match is_plain {
-            true => (proxy.client(), origin.url("")),
-            false => (proxy.https(&authority), String::new()),
+        let (mut client, before) = if is_plain {
+            (proxy.client(), origin.url(""))
+        } else {
+            (proxy.https(&authority), String::new())
         };
         let mut sent = vec!["GET /robots.txt".to_owned()];
         for (typed, encoded, denied) in SPELLINGS {

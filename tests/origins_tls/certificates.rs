@@ -143,9 +143,10 @@ struct Turning {
 
 impl ResolvesServerCert for Turning {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        match self.has_turned.load(Ordering::SeqCst) {
-            true => self.after.resolve(hello),
-            false => self.before.resolve(hello),
+        if self.has_turned.load(Ordering::SeqCst) {
+            self.after.resolve(hello)
+        } else {
+            self.before.resolve(hello)
         }
     }
 }

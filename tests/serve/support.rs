@@ -241,12 +241,11 @@ fn answer(mut stream: TcpStream, robots_txt: &str, asked: &AtomicUsize) {
     let mut request = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     let line = request.next().unwrap_or_default();
     request.find(String::is_empty);
-    let body = match line.contains(" /robots.txt ") {
-        true => {
-            asked.fetch_add(1, Ordering::SeqCst);
-            robots_txt
-        }
-        false => "a page\n",
+    let body = if line.contains(" /robots.txt ") {
+        asked.fetch_add(1, Ordering::SeqCst);
+        robots_txt
+    } else {
+        "a page\n"
     };
     let length = body.len();
     let _ = write!(

@@ -159,17 +159,17 @@ fn read(
     }
     let is_written = is_written(&dir);
     if let Some(rest) = scan.unfinished() {
-        match is_written {
-            true => reader.findings.unfinished = Some(rest.octets.len()),
-            false => reader.torn(&rest),
+        if is_written {
+            reader.findings.unfinished = Some(rest.octets.len())
+        } else {
+            reader.torn(&rest)
         }
     }
     for (file, octets) in scan.lineless() {
-        match is_written && file.ends_with(segment::FILE_NAME) {
-            true => reader.findings.unfinished = Some(*octets),
-            false => {
-                reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { octets: *octets })
-            }
+        if is_written && file.ends_with(segment::FILE_NAME) {
+            reader.findings.unfinished = Some(*octets)
+        } else {
+            reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { octets: *octets })
         }
     }
     scan.doubles().iter().for_each(|(read, second)| reader.double(read, second, is_written));

@@ -135,10 +135,8 @@ fn write(
 
 fn write_records(form: Form, search: &mut Search, output: impl Write) -> Result<Exit, Failure> {
     let mut printer = Printer::new(form, output, false, Layout::wide())?;
-    let _ = search.run(&mut |hit| match hit.is_changed {
-        true => Ok(Taken::Good),
-        false => Ok(printer.print(hit)?),
-    })?;
+    let _ = search
+        .run(&mut |hit| if hit.is_changed { Ok(Taken::Good) } else { Ok(printer.print(hit)?) })?;
     printer.flush()?;
     Ok(Exit::Done)
 }

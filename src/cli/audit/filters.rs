@@ -160,9 +160,10 @@ fn glob(text: &str) -> Result<Glob, String> {
 
 /// Hexadecimal, as records have it.
 fn digits(text: &str) -> Result<String, String> {
-    match text.is_empty() || !text.bytes().all(|octet| octet.is_ascii_hexdigit()) {
-        true => Err("it is hexadecimal: digits and a to f".into()),
-        false => Ok(text.to_ascii_lowercase()),
+    if text.is_empty() || !text.bytes().all(|octet| octet.is_ascii_hexdigit()) {
+        Err("it is hexadecimal: digits and a to f".into())
+    } else {
+        Ok(text.to_ascii_lowercase())
     }
 }
 

@@ -114,8 +114,5 @@ pub fn word(value: impl Serialize) -> String {
 /// A spreadsheet would compute what begins like a formula, and strangers wrote it: with an
 /// apostrophe before it, it stays a text.
 fn harmless(cell: String) -> String {
-    match cell.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{cell}"),
-        false => cell,
-    }
+    if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{cell}") } else { cell }
 }

@@ -110,12 +110,11 @@ const fn exit(findings: &Findings) -> Exit {
 
 /// A published head is of one log: which of several it is not said.
 pub fn only_of_one(logs: &[Log], heads: &[Head]) -> Result<(), Failure> {
-    match logs.len() > 1 && !heads.is_empty() {
-        true => Err(anyhow::anyhow!(
-            "a published head is of one log: give --head with one --dir at a time"
-        ))
-        .or_exit(Exit::Usage),
-        false => Ok(()),
+    if logs.len() > 1 && !heads.is_empty() {
+        Err(anyhow::anyhow!("a published head is of one log: give --head with one --dir at a time"))
+            .or_exit(Exit::Usage)
+    } else {
+        Ok(())
     }
 }
 

@@ -26,9 +26,10 @@ pub fn until(text: &str) -> Result<Timestamp, String> {
 /// The end of a time as it was written: of a day that counts to its end, that day (UTC).
 pub fn print_until(until: Timestamp) -> String {
     let is_end_of_day = until.millis() > 0 && until.millis().is_multiple_of(DAY_MILLIS);
-    match is_end_of_day {
-        true => print_time(Timestamp::from_millis(until.millis() - DAY_MILLIS))[..10].to_owned(),
-        false => print_time(until)[..16].replace('T', " "),
+    if is_end_of_day {
+        print_time(Timestamp::from_millis(until.millis() - DAY_MILLIS))[..10].to_owned()
+    } else {
+        print_time(until)[..16].replace('T', " ")
     }
 }
 

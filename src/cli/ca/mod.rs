@@ -79,11 +79,10 @@ fn finish(args: &RotateArgs) -> Result<(), Failure> {
     let now = SystemClock.wall();
     let ca = Authority::end_overlap(&source(&args.config)?, now)?;
     let made_long_ago = now.since(ca.certificate().not_before()) > LEAF_LIFE;
-    let warning = match made_long_ago {
-        true => "",
-        false => {
-            "It is new: a proxy that has not been reloaded since still signs with the former one.\n"
-        }
+    let warning = if made_long_ago {
+        ""
+    } else {
+        "It is new: a proxy that has not been reloaded since still signs with the former one.\n"
     };
     print(format!("{} is the only CA that is handed out now.\n{warning}", name(&ca)))
 }

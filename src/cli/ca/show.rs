@@ -42,9 +42,10 @@ struct Shown {
 
 pub fn run(args: &ShowArgs) -> Result<(), Failure> {
     let shown = Shown::of(&open(&args.config)?, SystemClock.wall());
-    print(match args.json {
-        true => serde_json::to_string_pretty(&shown).expect("texts and numbers") + "\n",
-        false => shown.text(),
+    print(if args.json {
+        serde_json::to_string_pretty(&shown).expect("texts and numbers") + "\n"
+    } else {
+        shown.text()
     })
 }
 

@@ -110,9 +110,10 @@ fn split(url: &[u8], strict_target: bool) -> Result<(Origin, Vec<u8>), String> {
         }
         encoded => encoded.into_owned(),
     };
-    match path.iter().all(u8::is_ascii_graphic) {
-        true => Ok((origin, path)),
-        false => Err("the URL has a blank or a control character: write it percent-encoded".into()),
+    if path.iter().all(u8::is_ascii_graphic) {
+        Ok((origin, path))
+    } else {
+        Err("the URL has a blank or a control character: write it percent-encoded".into())
     }
 }
 

@@ -57,10 +57,10 @@ fn import(keytool: &Path, store: &Path, alias: &str, certificate: &str) -> io::R
         input.write_all(certificate.as_bytes())?;
     }
     let output = child.wait_with_output()?;
-    match output.status.success() {
-        true => Ok(()),
-        // It complains on standard output.
-        false => Err(io::Error::other(String::from_utf8_lossy(&output.stdout).trim().to_owned())),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stdout).trim().to_owned()))
     }
 }
 

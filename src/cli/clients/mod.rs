@@ -170,9 +170,10 @@ fn java_options(way: &Way) -> String {
 /// One option among others: Java parts them at white space outside quotes, and knows no escapes.
 fn java_word(option: &str) -> String {
     let quote = if option.contains('"') { '\'' } else { '"' };
-    match option.contains([' ', '\t', '"', '\'']) {
-        true => format!("{quote}{option}{quote}"),
-        false => option.to_owned(),
+    if option.contains([' ', '\t', '"', '\'']) {
+        format!("{quote}{option}{quote}")
+    } else {
+        option.to_owned()
     }
 }
 

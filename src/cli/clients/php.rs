@@ -71,9 +71,10 @@ fn prepended(scan_dir: &str) -> Option<String> {
 /// Within single quotes an ini file has no escapes; within others `$` has a meaning.
 fn ini_quoted(path: &Path) -> String {
     let path = text(path);
-    match path.contains('\'') {
-        true => format!("\"{}\"", path.replace('"', "\\\"")),
-        false => format!("'{path}'"),
+    if path.contains('\'') {
+        format!("\"{}\"", path.replace('"', "\\\""))
+    } else {
+        format!("'{path}'")
     }
 }
 

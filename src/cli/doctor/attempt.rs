@@ -108,9 +108,10 @@ impl Attempt<'_> {
     }
 
     fn fault(&self, said: String, remedy: &str) -> Finding {
-        match self.client.is_known {
-            true => Finding::known(self.client.name, said + ", as is known of it", remedy),
-            false => Finding::bad(self.client.name, said, remedy),
+        if self.client.is_known {
+            Finding::known(self.client.name, said + ", as is known of it", remedy)
+        } else {
+            Finding::bad(self.client.name, said, remedy)
         }
     }
 

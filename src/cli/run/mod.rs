@@ -79,9 +79,10 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
         // The terminal is the command's.
         settings.log.level = LogLevel::Warn;
     }
-    match args.verbose {
-        true => logging::init_with_decisions(&settings.log),
-        false => logging::init(&settings.log),
+    if args.verbose {
+        logging::init_with_decisions(&settings.log)
+    } else {
+        logging::init(&settings.log)
     };
     panics::watch();
     let resources = Resources::claim();

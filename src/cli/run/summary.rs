@@ -127,9 +127,10 @@ impl Summary {
         let loopback = "loopback (localhost, 127.0.0.0/8; --proxy-loopback sends it here)";
         let parts = [loopback, hosts].into_iter().skip(usize::from(*proxy_loopback));
         let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
-        match parts.is_empty() {
-            true => String::new(),
-            false => format!("          outside the proxy: {}\n", parts.join(", ")),
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!("          outside the proxy: {}\n", parts.join(", "))
         }
     }
 

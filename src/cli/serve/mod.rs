@@ -143,10 +143,11 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
 
 /// Binds what was not handed over.
 fn listen(sockets: Sockets, settings: &Settings) -> Result<(Listeners, Option<Listener>), Failure> {
-    let listeners = match sockets.proxy.is_empty() {
-        true => Listeners::bind(&settings.listen.proxy)
-            .map_err(|error| not_bound(error.source.kind(), error))?,
-        false => Listeners::handed_over(sockets.proxy)?,
+    let listeners = if sockets.proxy.is_empty() {
+        Listeners::bind(&settings.listen.proxy)
+            .map_err(|error| not_bound(error.source.kind(), error))?
+    } else {
+        Listeners::handed_over(sockets.proxy)?
     };
     let admin = match sockets.admin {
         Some(socket) => Some(Listener::handed_over(socket)?),

@@ -204,9 +204,10 @@ async fn our_side_is_closed_by_itself_unless_the_client_has_left_and_nothing_is_
         [(false, false, true), (true, false, false), (false, true, true), (true, true, true)]
     {
         let (stream, client) = duplex(1024);
-        let is_first = match has_last_words {
-            true => is_closed_first(BufStream::new(stream), client, has_left).await,
-            false => is_closed_first(stream, client, has_left).await,
+        let is_first = if has_last_words {
+            is_closed_first(BufStream::new(stream), client, has_left).await
+        } else {
+            is_closed_first(stream, client, has_left).await
         };
         assert_eq!(is_first, expected, "has left: {has_left}, has last words: {has_last_words}");
     }

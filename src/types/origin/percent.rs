@@ -19,9 +19,10 @@ pub fn percent_encoded(path_and_query: &[u8]) -> Cow<'_, [u8]> {
     let path: Cow<'_, str> = percent_encode(path, PATH).into();
     let query: Cow<'_, str> = percent_encode(query, QUERY).into();
     // To encode is to lengthen.
-    match path.len() + query.len() == path_and_query.len() {
-        true => Cow::Borrowed(path_and_query),
-        false => Cow::Owned([path, query].concat().into_bytes()),
+    if path.len() + query.len() == path_and_query.len() {
+        Cow::Borrowed(path_and_query)
+    } else {
+        Cow::Owned([path, query].concat().into_bytes())
     }
 }
 

@@ -95,9 +95,10 @@ fn next(input: &mut impl Read, before: &str) -> Result<Option<Header>, ReadError
         return Ok(Some(Header::from_byte_slice(&block).clone()));
     }
     read_exact(input, &mut block, before)?;
-    match block == END[..BLOCK] && input.read(&mut [0])? == 0 {
-        true => Ok(None),
-        false => refused("there are octets behind its end".into()),
+    if block == END[..BLOCK] && input.read(&mut [0])? == 0 {
+        Ok(None)
+    } else {
+        refused("there are octets behind its end".into())
     }
 }
 
@@ -131,9 +132,10 @@ fn admitted(found: &Header, budget: &mut Budget) -> Result<(String, Entry, u64),
     if !budget.admits(entry, octets) {
         return refused(format!("{shown}, of {octets} octets, is more than a bundle may have"));
     }
-    match header(&name, octets)?.as_bytes() == found.as_bytes() {
-        true => Ok((name, entry, octets)),
-        false => refused(format!("the header of {shown} is not the one that was written")),
+    if header(&name, octets)?.as_bytes() == found.as_bytes() {
+        Ok((name, entry, octets))
+    } else {
+        refused(format!("the header of {shown} is not the one that was written"))
     }
 }
 
@@ -143,10 +145,7 @@ fn store(input: &mut impl Read, path: &Path, octets: u64, name: &str) -> Result<
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    match io::copy(&mut input.take(octets), &mut file)? == octets {
-        true => Ok(()),
-        false => cut_off(name),
-    }
+    if io::copy(&mut input.take(octets), &mut file)? == octets { Ok(()) } else { cut_off(name) }
 }
 
 fn parse(path: &Path) -> Result<Manifest, ReadError> {

@@ -165,10 +165,7 @@ impl<W: Write> Writer<W> {
         if let Ok(content) = Content::parse(line) {
             self.named.extend(content.exhibits().iter().map(evidence_name));
         }
-        match self.named.len() > BUNDLE_ENTRIES_MAX {
-            true => Err(WriteError::TooLarge),
-            false => Ok(()),
-        }
+        if self.named.len() > BUNDLE_ENTRIES_MAX { Err(WriteError::TooLarge) } else { Ok(()) }
     }
 
     /// Writes the lines so far; those that follow begin with the number `next`.

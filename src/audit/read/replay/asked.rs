@@ -37,11 +37,10 @@ impl<'a> Asked<'a> {
         let path = record.url.strip_prefix(&record.origin).ok_or("its URL is not of its origin")?;
         if let Some((begin, _)) = path.split_once(CUT_MARK) {
             // Dot segments that follow would change what is before them.
-            return match begin.contains('?') {
-                true => {
-                    Ok(Self::beginning(begin, "its URL was too long to be recorded as a whole"))
-                }
-                false => Err("its URL was too long to be recorded as a whole"),
+            return if begin.contains('?') {
+                Ok(Self::beginning(begin, "its URL was too long to be recorded as a whole"))
+            } else {
+                Err("its URL was too long to be recorded as a whole")
             };
         }
         match redacted_at(path) {

@@ -96,9 +96,10 @@ fn unreachable(origins: &Tally<OriginKey, Site>, rows_max: usize) -> Unreachable
             outages: sum.count,
             longest_seconds: sum.longest.map_or(0, |longest| longest.length().as_secs()),
             longest_since: sum.longest.map(|longest| longest.from),
-            agents: match entry.detail.unreachable_for_all {
-                true => Vec::new(),
-                false => entry.detail.unreachable_for.iter().cloned().collect(),
+            agents: if entry.detail.unreachable_for_all {
+                Vec::new()
+            } else {
+                entry.detail.unreachable_for.iter().cloned().collect()
             },
             records: entry.detail.unreachable_records,
         })

@@ -223,9 +223,10 @@ impl Records {
         *self.by_event.entry(record.event).or_default() += 1;
         *self.by_reason.entry(record.reason).or_default() += 1;
         self.events_by_reason.entry(record.reason).or_default().add(Events::one(record.event));
-        match record.path_seen {
-            true => self.by_path += 1,
-            false => self.by_host += 1,
+        if record.path_seen {
+            self.by_path += 1
+        } else {
+            self.by_host += 1
         }
         widen(&mut self.first, &mut self.last, record.time);
     }

@@ -182,11 +182,10 @@ impl fmt::Display for Problem {
             Self::Missing { first, last, file_begins } => {
                 let removed =
                     if *file_begins { "; a segment has been removed, or its end" } else { "" };
-                match first == last {
-                    true => write!(f, "removed: line {first} is missing before it{removed}"),
-                    false => {
-                        write!(f, "removed: lines {first} to {last} are missing before it{removed}")
-                    }
+                if first == last {
+                    write!(f, "removed: line {first} is missing before it{removed}")
+                } else {
+                    write!(f, "removed: lines {first} to {last} are missing before it{removed}")
                 }
             }
             Self::BeginningMissing { last } => {

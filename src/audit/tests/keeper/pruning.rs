@@ -95,9 +95,12 @@ fn dense(name: &str) -> String {
 /// Octets of all files below `dir`.
 fn room_taken(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-    let each = entries.map(|entry| match entry.file_type().unwrap().is_dir() {
-        true => room_taken(&entry.path()),
-        false => entry.metadata().map_or(0, |metadata| metadata.len()),
+    let each = entries.map(|entry| {
+        if entry.file_type().unwrap().is_dir() {
+            room_taken(&entry.path())
+        } else {
+            entry.metadata().map_or(0, |metadata| metadata.len())
+        }
     });
     each.sum()
 }

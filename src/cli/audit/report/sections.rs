@@ -122,13 +122,14 @@ fn unreachable(report: &Report) -> Section {
         ("Since", Kind::Word),
         ("Records of it", Kind::Number),
     ];
-    let notes = match rows.is_empty() {
-        true => Vec::new(),
-        false => vec![
-            "From the beginning of each outage to the last record that tells of it: what nobody asked for \
-             afterwards is not known."
-                .into(),
-        ],
+    let notes = if rows.is_empty() {
+        Vec::new()
+    } else {
+        vec![
+        "From the beginning of each outage to the last record that tells of it: what nobody asked for \
+         afterwards is not known."
+            .into(),
+    ]
     };
     let left = report.unreachable.origins - rows.len() as u64;
     let foot = (left > 0).then(|| format!("And {}.", plural(left, "more origin")));
@@ -168,9 +169,10 @@ fn exemptions(report: &Report) -> Section {
         ("Last", Kind::Word),
     ];
     let table = Table::of(columns, report.exemptions.rows.iter().map(line));
-    let notes = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec!["An exemption until a day lasts to the end of that day, in UTC.".into()],
+    let notes = if table.rows.is_empty() {
+        Vec::new()
+    } else {
+        vec!["An exemption until a day lasts to the end of that day, in UTC.".into()]
     };
     Section {
         title: "Exemptions used",

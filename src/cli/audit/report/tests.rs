@@ -205,12 +205,10 @@ fn documented(name: &str) -> String {
     match list {
         Some(at) if of_all.contains(&&*parts[at + 1]) => {
             let rest = parts[at + 1..].join(".");
-            match parts[at + 1] != "rows[]"
-                || ["rows[].records", "rows[].<event>"].contains(&&*rest)
-            {
-                true => format!("list.{rest}"),
-                // What the rows are of is the same in a list of what was forwarded.
-                false => parts[at..].join("."),
+            if parts[at + 1] != "rows[]" || ["rows[].records", "rows[].<event>"].contains(&&*rest) {
+                format!("list.{rest}")
+            } else {
+                parts[at..].join(".")
             }
         }
         _ => parts.join("."),

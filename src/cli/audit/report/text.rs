@@ -64,9 +64,8 @@ fn heading(text: &mut String, report: &Report, paint: Paint) {
         write_folded(text, &printable(&format!("written {instances}")), |line| line);
     }
     let is_urgent = report.verified.as_ref().is_some_and(|verified| !verified.holds);
-    write_folded(text, &printable(&verification(report)), |line| match is_urgent {
-        true => paint.doubtful(line).to_string(),
-        false => line,
+    write_folded(text, &printable(&verification(report)), |line| {
+        if is_urgent { paint.doubtful(line).to_string() } else { line }
     });
     let made = format!("made {} UTC by courtesy {}", minute(report.made_at), report.courtesy);
     let _ = writeln!(text, "{}\n", paint.faint(made));
@@ -135,9 +134,8 @@ fn short(count: u64) -> String {
 fn print_section(text: &mut String, section: &Section, paint: Paint) {
     title(text, section.title, paint);
     for note in &section.notes {
-        write_folded(text, &printable(note), |line| match section.is_urgent {
-            true => paint.doubtful(line).to_string(),
-            false => line,
+        write_folded(text, &printable(note), |line| {
+            if section.is_urgent { paint.doubtful(line).to_string() } else { line }
         });
     }
     if !section.table.rows.is_empty() {

@@ -96,9 +96,10 @@ pub fn instances(report: &Report) -> Option<String> {
     let writers = &report.writers;
     let list =
         |names: &BTreeSet<String>| names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let version = match writers.versions.is_empty() {
-        true => String::new(),
-        false => format!("; started as courtesy {}", list(&writers.versions)),
+    let version = if writers.versions.is_empty() {
+        String::new()
+    } else {
+        format!("; started as courtesy {}", list(&writers.versions))
     };
     (!writers.nodes.is_empty()).then(|| format!("by {}{version}", list(&writers.nodes)))
 }
@@ -114,9 +115,10 @@ pub fn verification(report: &Report) -> String {
         None => "Verified".to_owned(),
     };
     // Of several logs each is a chain of its own.
-    let (whole, broken) = match report.logs.is_empty() {
-        true => ("the log holds", "the log does not hold"),
-        false => ("each log holds", "not every log holds"),
+    let (whole, broken) = if report.logs.is_empty() {
+        ("the log holds", "the log does not hold")
+    } else {
+        ("each log holds", "not every log holds")
     };
     match (verified.fault_count, &verified.first_fault) {
         (0, _) if verified.published_heads == 0 => {
