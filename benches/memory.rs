@@ -62,7 +62,7 @@ fn main() {
     println!("budget {} MiB; resident before {} MiB", budget / MIB, before / MIB);
     println!(
         "{:>10}{:>10}{:>10}{:>14}{:>14}{:>16}",
-        "asked", "kept", "packed", "counted MiB", "resident MiB", "octets each"
+        "asked", "kept", "packed", "counted MiB", "resident MiB", "bytes each"
     );
     for number in 0..origins {
         asker.ask(number);
@@ -240,7 +240,7 @@ fn capture(
     let request =
         Some("GET /robots.txt HTTP/1.1\r\nhost: a.example\r\nuser-agent: courtesy\r\n".to_owned());
     let answer = Answer { head, head_cut: false, peer, request, status: 200, url: url.to_owned() };
-    let body = Body { cut: false, octets: body.len() as u64, sha256: sanitize::hex(&sha256) };
+    let body = Body { cut: false, bytes: body.len() as u64, sha256: sanitize::hex(&sha256) };
     CaptureRecord {
         answers: vec![answer],
         asked: url.to_owned(),

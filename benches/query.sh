@@ -38,7 +38,7 @@ sh -c "cat $files" >/dev/null
 {
     echo "question|command|seconds|to the query"
     query=1
-    echo "all octets|cat|$(seconds "cat $files | cat")|"
+    echo "all bytes|cat|$(seconds "cat $files | cat")|"
     question "one record" "--id $middle" "\"id\":\"$middle\""
     question "one in ten" "--reason robots_unreachable" '"reason":"robots_unreachable"'
     # It takes minutes: once is enough.
@@ -46,4 +46,4 @@ sh -c "cat $files" >/dev/null
     question "nine in ten" "--reason disallow_rule" '"reason":"disallow_rule"'
     question "a host" "--origin www77.example.com" '"origin":"https://www77.example.com"'
 } | column -t -s '|'
-ls -l $files | awk -v records="$records" '{ octets += $5 } END { printf "%d records, %.2f GB\n", records, octets / 1e9 }'
+ls -l $files | awk -v records="$records" '{ bytes += $5 } END { printf "%d records, %.2f GB\n", records, bytes / 1e9 }'

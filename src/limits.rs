@@ -4,14 +4,14 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// Octets of a host name without its trailing dot (RFC 1035 §2.3.4).
-pub const HOST_OCTETS_MAX: usize = 253;
+/// Bytes of a host name without its trailing dot (RFC 1035 §2.3.4).
+pub const HOST_BYTES_MAX: usize = 253;
 
 /// Origins that a worker knows again by the words they were asked for in.
 pub const RECENT_ORIGINS: usize = 1024;
 
-/// Octets of those words: a host with a dot at its end, a colon and a port.
-pub const RECENT_AUTHORITY_OCTETS_MAX: usize = HOST_OCTETS_MAX + 7;
+/// Bytes of those words: a host with a dot at its end, a colon and a port.
+pub const RECENT_AUTHORITY_BYTES_MAX: usize = HOST_BYTES_MAX + 7;
 
 /// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL, so
 /// short enough to follow a change, long enough that a crawl does not ask for each connection.
@@ -36,23 +36,23 @@ pub const DNS_ADDRESSES_MAX: usize = 16;
 /// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
 pub const TLS_SESSIONS_MAX: usize = 1024;
 
-/// Signatures of certificates remembered as good, over all origins: 32 octets and their place.
+/// Signatures of certificates remembered as good, over all origins: 32 bytes and their place.
 pub const SIGNATURES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
 
 /// Exchanges on one HTTP/2 connection at one time: what RFC 9113 §6.5.2 advises origins to allow at
 /// the least. One more gets another connection.
 pub const HTTP2_STREAMS_MAX: usize = 100;
 
-/// Octets that an origin may send on one stream before they are read (RFC 9113 §5.2): what a slow
+/// Bytes that an origin may send on one stream before they are read (RFC 9113 §5.2): what a slow
 /// client makes us hold. The window of a connection has room for every stream, so that slow readers never
 /// stop the others (§5.2.2).
-pub const HTTP2_SMALL_WINDOW_OCTETS: u32 = 32 << 10;
+pub const HTTP2_SMALL_WINDOW_BYTES: u32 = 32 << 10;
 
 /// The same for clients that are known to read, where there is memory for it.
-pub const HTTP2_LARGE_WINDOW_OCTETS: u32 = 256 << 10;
+pub const HTTP2_LARGE_WINDOW_BYTES: u32 = 256 << 10;
 
-/// Octets of one body that wait to be sent, a request's or an answer's.
-pub const HTTP2_SEND_BUFFER_OCTETS: usize = 16 << 10;
+/// Bytes of one body that wait to be sent, a request's or an answer's.
+pub const HTTP2_SEND_BUFFER_BYTES: usize = 16 << 10;
 
 /// Streams that we have reset and still ignore frames of (RFC 9113 §5.4.2): all clients of a
 /// connection may leave at once.
@@ -104,87 +104,87 @@ pub const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
 pub const ENGINE_REST: Duration = Duration::from_millis(100);
 pub const ENGINE_REST_MAX: Duration = Duration::from_secs(3);
 
-/// Octets that are read ahead while a request is being answered, to see whether its client is there.
-pub const LOOK_AHEAD_OCTETS_MAX: usize = 16 << 10;
+/// Bytes that are read ahead while a request is being answered, to see whether its client is there.
+pub const LOOK_AHEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Octets for a client that wait in the system to be sent, beside those on their way (Linux:
+/// Bytes for a client that wait in the system to be sent, beside those on their way (Linux:
 /// TCP_NOTSENT_LOWAT): what a slow reader makes us take from the origin beyond our own buffers. Left to itself,
 /// the system would take megabytes. As many as it sends as one piece: with half as many a large answer costs
 /// a tenth more, with more it costs no less.
-pub const CLIENT_UNSENT_OCTETS_MAX: u32 = 64 << 10;
+pub const CLIENT_UNSENT_BYTES_MAX: u32 = 64 << 10;
 
-/// Octets fewer of them by which it is seen that a client reads: so many it must within
+/// Bytes fewer of them by which it is seen that a client reads: so many it must within
 /// `limits.body_idle_timeout`, and those of a segment or of a step of its window more, where these are larger.
-pub const UNSENT_OCTETS_SEEN: u32 = 4 << 10;
+pub const UNSENT_BYTES_SEEN: u32 = 4 << 10;
 
-/// Octets of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
+/// Bytes of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
 /// out, one that follows and one being read, are what a slow client makes us hold. One less than the
 /// engine's room for them, which would double each time that it was filled.
-pub const ORIGIN_READ_OCTETS: usize = (8 << 10) - 1;
+pub const ORIGIN_READ_BYTES: usize = (8 << 10) - 1;
 
-/// Octets of it that may be read at once where the client has shown that it reads
-/// ([`ORIGIN_READ_SMALL_OCTETS`]): three such pieces are held at most where it stops. One less than room for
+/// Bytes of it that may be read at once where the client has shown that it reads
+/// ([`ORIGIN_READ_SMALL_BYTES`]): three such pieces are held at most where it stops. One less than room for
 /// them, as above.
-pub const ORIGIN_READ_LARGE_OCTETS: usize = (128 << 10) - 1;
+pub const ORIGIN_READ_LARGE_BYTES: usize = (128 << 10) - 1;
 
 /// The same of long answers over a few connections ([`ORIGIN_BULKS_MAX`]): two fifths less of the processor's time for
-/// each octet.
-pub const ORIGIN_READ_BULK_OCTETS: usize = 768 << 10;
+/// each byte.
+pub const ORIGIN_READ_BULK_BYTES: usize = 768 << 10;
 
-/// Octets of a request's content that wait for the origin to take them: with as many, no more are taken from the
+/// Bytes of a request's content that wait for the origin to take them: with as many, no more are taken from the
 /// client. There is one piece more at most, of what its connection may read at once.
-pub const ORIGIN_WAITING_SMALL_OCTETS: usize = 16 << 10;
+pub const ORIGIN_WAITING_SMALL_BYTES: usize = 16 << 10;
 
-/// The same where the origin has taken some ([`ORIGIN_READ_SMALL_OCTETS`]) and there is memory for it.
-pub const ORIGIN_WAITING_OCTETS_MAX: usize = 128 << 10;
+/// The same where the origin has taken some ([`ORIGIN_READ_SMALL_BYTES`]) and there is memory for it.
+pub const ORIGIN_WAITING_BYTES_MAX: usize = 128 << 10;
 
-/// Octets of a request's content that are read at once from a client until then. One less than the engine's room for
+/// Bytes of a request's content that are read at once from a client until then. One less than the engine's room for
 /// them, which would double each time that it was filled.
-pub const CONTENT_READ_OCTETS: usize = (8 << 10) - 1;
+pub const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 /// How many connections read so at a time: where all their clients stop, 72 MiB are held. Each that idles keeps the
 /// room for one piece; half of them may.
 pub const ORIGIN_BULKS_MAX: usize = 32;
 
-/// How many connections idle with each worker that were once read in large pieces ([`ORIGIN_READ_LARGE_OCTETS`]): each
+/// How many connections idle with each worker that were once read in large pieces ([`ORIGIN_READ_LARGE_BYTES`]): each
 /// keeps the room for two, 32 MiB in all. For one more, the one that has idled longest is closed.
 pub const ORIGIN_GROWN_MAX: usize = 128;
 
-/// An answer is long from so many octets on.
-pub const ORIGIN_BULK_OCTETS_MIN: u64 = 8 << 20;
+/// An answer is long from so many bytes on.
+pub const ORIGIN_BULK_BYTES_MIN: u64 = 8 << 20;
 
 /// So much of it is read in smaller pieces at its end: when its connection brings another, none of the largest
 /// is held of this one.
-pub const ORIGIN_BULK_REST_OCTETS: u64 = 4 * ORIGIN_READ_BULK_OCTETS as u64;
+pub const ORIGIN_BULK_REST_BYTES: u64 = 4 * ORIGIN_READ_BULK_BYTES as u64;
 
 /// So long is that beginning: more than what the systems on either side hold for a client that does not
 /// read. After it reads are larger, which costs less than half of the time.
-pub const ORIGIN_READ_SMALL_OCTETS: usize = 256 << 10;
+pub const ORIGIN_READ_SMALL_BYTES: usize = 256 << 10;
 
-/// Octets of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
-pub const TARGET_OCTETS_MAX: usize = 65_534;
+/// Bytes of a request target that the HTTP engine takes. RFC 9112 §3 asks for 8,000 at the least.
+pub const TARGET_BYTES_MAX: usize = 65_534;
 
-/// Octets of chunk extensions in one request (RFC 9112 §7.1.1: to be limited).
-pub const CHUNK_EXTENSION_OCTETS_MAX: usize = 16 << 10;
+/// Bytes of chunk extensions in one request (RFC 9112 §7.1.1: to be limited).
+pub const CHUNK_EXTENSION_BYTES_MAX: usize = 16 << 10;
 
-/// Octets read at once from one direction of an upgraded connection.
-pub const TUNNEL_BUFFER_OCTETS: usize = 16 * 1024;
+/// Bytes read at once from one direction of an upgraded connection.
+pub const TUNNEL_BUFFER_BYTES: usize = 16 * 1024;
 
 /// Pipes between sockets, each two descriptors. Where more tunnels have something under way at once, the
 /// others copy.
 pub const PIPES_MAX: usize = 16;
 
-/// Octets that a pipe holds: what one turn of a tunnel moves.
-pub const PIPE_OCTETS: usize = 256 * 1024;
+/// Bytes that a pipe holds: what one turn of a tunnel moves.
+pub const PIPE_BYTES: usize = 256 * 1024;
 
-/// Octets that come one way without a word the other way, before they are taken for a stream and let gather.
-pub const STREAM_OCTETS_MIN: usize = 1 << 20;
+/// Bytes that come one way without a word the other way, before they are taken for a stream and let gather.
+pub const STREAM_BYTES_MIN: usize = 1 << 20;
 
-/// In pieces of so many octets, at the least: what comes more slowly is moved as it comes.
-pub const STREAM_PIECE_OCTETS_MIN: usize = 16 << 10;
+/// In pieces of so many bytes, at the least: what comes more slowly is moved as it comes.
+pub const STREAM_PIECE_BYTES_MIN: usize = 16 << 10;
 
-/// Where fewer octets of a stream are there, it is let gather: half of what a turn moves.
-pub const STREAM_GATHERED_OCTETS: u64 = PIPE_OCTETS as u64 / 2;
+/// Where fewer bytes of a stream are there, it is let gather: half of what a turn moves.
+pub const STREAM_GATHERED_BYTES: u64 = PIPE_BYTES as u64 / 2;
 
 /// How long a stream gathers: a moment beside the way there and back through most networks. What follows the
 /// end of one in the same direction waits no longer than that, rounded up by the timer.
@@ -198,26 +198,26 @@ pub const TUNNEL_DRAIN_SILENCE: Duration = Duration::from_secs(1);
 pub const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 pub const FIRST_REQUEST_LOOK: Duration = Duration::from_millis(10);
 
-/// Octets of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
-pub const ROBOTS_TXT_OCTETS: usize = 500 * 1024;
+/// Bytes of a robots.txt that are read: the default, and the least that RFC 9309 §2.5 permits.
+pub const ROBOTS_TXT_BYTES: usize = 500 * 1024;
 
-/// How many octets longer than the decoded limit an encoded robots.txt may be. No honest gzip file
+/// How many bytes longer than the decoded limit an encoded robots.txt may be. No honest gzip file
 /// grows by more than its few headers.
-pub const ENCODED_SURPLUS_OCTETS: usize = 16 * 1024;
+pub const ENCODED_SURPLUS_BYTES: usize = 16 * 1024;
 
-/// Octets of the head of an answer to a fetch of a robots.txt that are kept as evidence.
-pub const CAPTURED_HEAD_OCTETS_MAX: usize = 16 << 10;
+/// Bytes of the head of an answer to a fetch of a robots.txt that are kept as evidence.
+pub const CAPTURED_HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Profiles under which one origin is remembered. More can only come of reloaded settings.
 pub const PROFILES_PER_ORIGIN_MAX: usize = 16;
 
-/// Octets that the place of an origin that is ready takes beside what is known of it: its key, the table and the
+/// Bytes that the place of an origin that is ready takes beside what is known of it: its key, the table and the
 /// list of the least recently used.
-pub const STORE_KEY_OCTETS: usize = 256;
+pub const STORE_KEY_BYTES: usize = 256;
 
-/// Octets that a piece which several origins may share takes in the tables that find it and count its uses:
+/// Bytes that a piece which several origins may share takes in the tables that find it and count its uses:
 /// a row in two tables that may be half empty.
-pub const STORE_SHARED_OCTETS: usize = 128;
+pub const STORE_SHARED_BYTES: usize = 128;
 
 /// One part in so many of the memory for what is known of origins is for those that are ready to answer
 /// with, also where those that are packed could fill all of it. Of a gigabyte, a million origins leave a fifth.
@@ -227,21 +227,21 @@ pub const STORE_READY_SHARE: usize = 6;
 /// more, a third is lost, for what the allocator has cut up for large pieces hardly serves for small ones.
 pub const STORE_READY_SHARE_MOST: usize = 3;
 
-/// Octets that a shared allocation takes for the counts of those who share it, and a place in a list for
+/// Bytes that a shared allocation takes for the counts of those who share it, and a place in a list for
 /// its neighbours.
-pub const STORE_ARC_OCTETS: usize = 16;
-pub const STORE_LINKS_OCTETS: usize = 16;
+pub const STORE_ARC_BYTES: usize = 16;
+pub const STORE_LINKS_BYTES: usize = 16;
 
-/// Octets that a row of two words takes in a table that is between half full and full.
-pub const STORE_ROW_OCTETS: usize = 32;
+/// Bytes that a row of two words takes in a table that is between half full and full.
+pub const STORE_ROW_BYTES: usize = 32;
 
-/// One octet in so many is free between the pieces, as `benches/memory.rs` has it after many have come and
+/// One byte in so many is free between the pieces, as `benches/memory.rs` has it after many have come and
 /// gone.
 pub const STORE_BETWEEN_PIECES: usize = 32;
 
-/// Octets that one allocation takes beside its content: the allocator's own, what it rounds up to, and
+/// Bytes that one allocation takes beside its content: the allocator's own, what it rounds up to, and
 /// the count of those who share it.
-pub const STORE_PIECE_OCTETS: usize = 48;
+pub const STORE_PIECE_BYTES: usize = 48;
 
 /// Number of the last line that a log can have: RFC 8785 §3.2.2.3 and the readers of JSON know no
 /// larger whole number for sure (RFC 7493 §2.2).
@@ -251,24 +251,24 @@ pub const RECORD_SEQ_MAX: u64 = (1 << 53) - 1;
 /// again. Each is 2 KiB, or up to 60 where URLs are long.
 pub const STATEMENTS_MAX: usize = 512;
 
-/// Octets of a URL that a denial record keeps. With the other bounds, and every octet of the texts
-/// escaped at its worst, a record stays under [`RECORD_LINE_OCTETS_MAX`].
-pub const RECORD_URL_OCTETS_MAX: usize = 8 << 10;
+/// Bytes of a URL that a denial record keeps. With the other bounds, and every byte of the texts
+/// escaped at its worst, a record stays under [`RECORD_LINE_BYTES_MAX`].
+pub const RECORD_URL_BYTES_MAX: usize = 8 << 10;
 
-/// Octets of a User-Agent, or of any other text of a request, that a denial record keeps.
-pub const RECORD_TEXT_OCTETS_MAX: usize = 2 << 10;
+/// Bytes of a User-Agent, or of any other text of a request, that a denial record keeps.
+pub const RECORD_TEXT_BYTES_MAX: usize = 2 << 10;
 
-/// Octets of a path pattern that a denial record keeps.
-pub const RECORD_PATTERN_OCTETS_MAX: usize = 2 << 10;
+/// Bytes of a path pattern that a denial record keeps.
+pub const RECORD_PATTERN_BYTES_MAX: usize = 2 << 10;
 
-/// Octets of one denial record, its line end included: what readers need to hold.
-pub const RECORD_LINE_OCTETS_MAX: usize = 64 << 10;
+/// Bytes of one denial record, its line end included: what readers need to hold.
+pub const RECORD_LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Records that wait for the writer; a request that would be one more waits itself.
 pub const RECORDS_WAITING_MAX: usize = 1024;
 
-/// Octets at the end of the record file that are searched for the last whole record at start.
-pub const RECORD_TAIL_OCTETS_MAX: u64 = 4 << 20;
+/// Bytes at the end of the record file that are searched for the last whole record at start.
+pub const RECORD_TAIL_BYTES_MAX: u64 = 4 << 20;
 
 /// How long after a write it is brought to the disk, and the head written down beside it, under
 /// `audit.sync = "batch"`: what a power cut may take.
@@ -338,7 +338,7 @@ pub const DECISION_LINES_MAX: usize = 60;
 /// Of those, lines for requests of one client.
 pub const DECISION_LINES_OF_CLIENT_MAX: usize = 10;
 
-/// Origins with an agent and an event that are known to have had a line: eight octets each.
+/// Origins with an agent and an event that are known to have had a line: eight bytes each.
 pub const DECISION_LINES_SEEN_MAX: usize = 16_384;
 
 /// Origins that are counted apart for a summary of decisions.
@@ -356,11 +356,11 @@ pub const SETTINGS_NOTICES_MAX: usize = 30;
 /// The time in which that is counted.
 pub const SETTINGS_NOTICES_TIME: Duration = Duration::from_secs(60 * 60);
 
-/// Octets of a setting's value, as JSON, that a notice of its change has; a longer one is named by its digest.
-pub const SETTING_OCTETS_MAX: usize = 2 << 10;
+/// Bytes of a setting's value, as JSON, that a notice of its change has; a longer one is named by its digest.
+pub const SETTING_BYTES_MAX: usize = 2 << 10;
 
-/// Octets of all values in one notice: it has to be a line of at most [`RECORD_LINE_OCTETS_MAX`].
-pub const SETTINGS_OCTETS_MAX: usize = 16 << 10;
+/// Bytes of all values in one notice: it has to be a line of at most [`RECORD_LINE_BYTES_MAX`].
+pub const SETTINGS_BYTES_MAX: usize = 16 << 10;
 
 /// How far the times of lines that follow each other may go back, as when a clock is set right:
 /// segments are passed over by time only beyond that.
@@ -372,26 +372,26 @@ pub const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
 /// Records that a query for the last ones can be asked for: they are held until the end.
 pub const QUERY_TAIL_MAX: i64 = 100_000;
 
-/// Octets of the log that a reader holds at once: several lines, and few enough for a processor's cache.
-pub const REVIEW_BLOCK_OCTETS: usize = 256 << 10;
+/// Bytes of the log that a reader holds at once: several lines, and few enough for a processor's cache.
+pub const REVIEW_BLOCK_BYTES: usize = 256 << 10;
 
 /// The same where several logs are read together: room for any line.
-pub const REVIEW_SMALL_BLOCK_OCTETS: usize = 2 * RECORD_LINE_OCTETS_MAX;
+pub const REVIEW_SMALL_BLOCK_BYTES: usize = 2 * RECORD_LINE_BYTES_MAX;
 
 /// Logs that are read together: each takes two descriptors and the memory for a few lines.
 pub const LOGS_MAX: usize = 400;
 
-/// Octets of one piece of evidence that are read back; more than any `robots.max_size` in use.
-pub const EVIDENCE_OCTETS_MAX: u64 = 64 << 20;
+/// Bytes of one piece of evidence that are read back; more than any `robots.max_size` in use.
+pub const EVIDENCE_BYTES_MAX: u64 = 64 << 20;
 
 /// Origins whose knowledge waits to be written to the store. Of more, the oldest goes unwritten: it
 /// is asked for again after a restart.
 pub const STORE_PENDING_MAX: usize = 32_768;
 
-/// Octets that this knowledge may take at the most: a quarter of `robots.cache_size` within these bounds.
+/// Bytes that this knowledge may take at the most: a quarter of `robots.cache_size` within these bounds.
 /// Some dozens, or a few hundred, files of the largest kind.
-pub const STORE_PENDING_OCTETS_MIN: usize = 16 << 20;
-pub const STORE_PENDING_OCTETS_MAX: usize = 64 << 20;
+pub const STORE_PENDING_BYTES_MIN: usize = 16 << 20;
+pub const STORE_PENDING_BYTES_MAX: usize = 64 << 20;
 
 /// Origins in one transaction of the store: each costs a wait for the disk, so the more, the faster.
 pub const STORE_BATCH_MAX: usize = 4096;
@@ -400,7 +400,7 @@ pub const STORE_BATCH_MAX: usize = 4096;
 pub const STORE_BATCH_WAIT: Duration = Duration::from_millis(200);
 
 /// Pages of the store that are held in memory.
-pub const STORE_CACHE_OCTETS: usize = 16 << 20;
+pub const STORE_CACHE_BYTES: usize = 16 << 20;
 
 /// Origins read from the store at once: each occupies a thread of the blocking pool.
 pub const STORE_LOADS_MAX: usize = 8;
@@ -414,8 +414,8 @@ pub const STORE_RETRY: Duration = Duration::from_secs(60);
 /// How long the proxy's end waits for what is still to be written to the store.
 pub const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Octets of a file below which the store is never compacted at start.
-pub const STORE_COMPACT_OCTETS_MIN: u64 = 32 << 20;
+/// Bytes of a file below which the store is never compacted at start.
+pub const STORE_COMPACT_BYTES_MIN: u64 = 32 << 20;
 
 /// So many workers accept clients, for themselves and for the others. The system wakes all of them for each client
 /// that comes; one alone would keep everybody out while it is busy.
@@ -448,17 +448,17 @@ pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// For a whole conversation with the admin listener, which is one request.
 pub const ADMIN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Octets of the head of a request to the admin listener: the least that the engine takes.
-pub const ADMIN_HEAD_OCTETS_MAX: usize = 8 << 10;
+/// Bytes of the head of a request to the admin listener: the least that the engine takes.
+pub const ADMIN_HEAD_BYTES_MAX: usize = 8 << 10;
 
 /// Conversations by the control socket at one time; one more waits to be accepted.
 pub const CONTROL_CONNECTIONS_MAX: usize = 4;
 
-/// Octets of a question by the control socket: an origin, and what stands around it.
-pub const CONTROL_QUESTION_OCTETS_MAX: u64 = 4 << 10;
+/// Bytes of a question by the control socket: an origin, and what stands around it.
+pub const CONTROL_QUESTION_BYTES_MAX: u64 = 4 << 10;
 
-/// Octets of a line of the answer: what is known of one origin, under every profile.
-pub const CONTROL_LINE_OCTETS_MAX: u64 = 1 << 20;
+/// Bytes of a line of the answer: what is known of one origin, under every profile.
+pub const CONTROL_LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// For the next line by the control socket, on either side: the store may have to be looked through.
 pub const CONTROL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -483,28 +483,28 @@ pub const BORROWED_MAX: u32 = 32;
 /// How long a connection that is being closed is read from, so that the last answer arrives.
 pub const LINGER: Duration = Duration::from_secs(1);
 
-/// Octets read, and thrown away, from a connection that is being closed.
-pub const LINGER_OCTETS_MAX: usize = 1024 * 1024;
+/// Bytes read, and thrown away, from a connection that is being closed.
+pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Octets of a malformed line that the answer repeats.
-pub const DETAIL_OCTETS_MAX: usize = 120;
+/// Bytes of a malformed line that the answer repeats.
+pub const DETAIL_BYTES_MAX: usize = 120;
 
-/// Octets of a robots.txt or a URL that a line of `check --batch` may describe.
-pub const BATCH_OCTETS_MAX: u64 = 64 << 20;
+/// Bytes of a robots.txt or a URL that a line of `check --batch` may describe.
+pub const BATCH_BYTES_MAX: u64 = 64 << 20;
 
-/// Octets of a line of `check --batch`: the above in base64, with room for the other members.
-pub const BATCH_LINE_OCTETS_MAX: usize = 96 << 20;
+/// Bytes of a line of `check --batch`: the above in base64, with room for the other members.
+pub const BATCH_LINE_BYTES_MAX: usize = 96 << 20;
 
-/// Octets of a line in a list of URLs.
-pub const LISTED_URL_OCTETS_MAX: usize = 1 << 20;
+/// Bytes of a line in a list of URLs.
+pub const LISTED_URL_BYTES_MAX: usize = 1 << 20;
 
-/// Octets of a robots.txt that are parsed where they arrived: a millisecond's work, where they are hundreds of
+/// Bytes of a robots.txt that are parsed where they arrived: a millisecond's work, where they are hundreds of
 /// rules with wildcards. More is done on a thread that serves nobody.
-pub const PARSED_INLINE_OCTETS_MAX: usize = 16 * 1024;
+pub const PARSED_INLINE_BYTES_MAX: usize = 16 * 1024;
 
-/// Octets of a robots.txt that are packed where room is needed: half a millisecond's work. More is done on a
+/// Bytes of a robots.txt that are packed where room is needed: half a millisecond's work. More is done on a
 /// thread that serves nobody.
-pub const PACKED_INLINE_OCTETS_MAX: usize = 16 * 1024;
+pub const PACKED_INLINE_BYTES_MAX: usize = 16 * 1024;
 
 /// How many origins are packed in one go, before others of the worker's clients have their turn.
 pub const PACKED_AT_ONCE: usize = 4;
@@ -534,14 +534,14 @@ pub const RUN_PROCESSES_LOOKED_AT_MAX: usize = 256;
 pub const RUN_DESCRIPTORS_LOOKED_AT_MAX: usize = 16 * 1024;
 
 /// What one look reads of each table of TCP connections: some 7,000 of them.
-pub const TCP_TABLE_OCTETS_MAX: u64 = 1 << 20;
+pub const TCP_TABLE_BYTES_MAX: u64 = 1 << 20;
 
 /// Connections of a command that are known to have been looked at; then they are forgotten, and those
 /// that are still there counted again.
 pub const SOCKETS_KNOWN_MAX: usize = 64 * 1024;
 
-/// The longest name of a program that is shown: the system keeps 15 octets of it.
-pub const PROGRAM_NAME_OCTETS_MAX: usize = 16;
+/// The longest name of a program that is shown: the system keeps 15 bytes of it.
+pub const PROGRAM_NAME_BYTES_MAX: usize = 16;
 
 /// How long requests that a command left behind may go on after it has ended.
 pub const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
@@ -557,10 +557,10 @@ pub const H2_STREAMS_MAX: u32 = 100;
 /// The same where there is no memory for as many streams that are refused.
 pub const H2_STREAMS_FEW: u32 = 10;
 
-/// Octets of a request's content that a client may send on one HTTP/2 stream before the origin takes them, and room
+/// Bytes of a request's content that a client may send on one HTTP/2 stream before the origin takes them, and room
 /// for all streams of the connection.
-pub const H2_STREAM_WINDOW_OCTETS: u32 = 64 << 10;
-pub const H2_CONNECTION_WINDOW_OCTETS: u32 = H2_STREAM_WINDOW_OCTETS * H2_STREAMS_MAX;
+pub const H2_STREAM_WINDOW_BYTES: u32 = 64 << 10;
+pub const H2_CONNECTION_WINDOW_BYTES: u32 = H2_STREAM_WINDOW_BYTES * H2_STREAMS_MAX;
 
 /// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
 /// has leaked is not good for ever.
@@ -575,9 +575,9 @@ pub const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
 /// Life of a leaf certificate from its making. Another is made after two thirds of it.
 pub const LEAF_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Octets of a serial number: 126 random bits, more than the 64 that are asked of public CAs, and
-/// within the 20 octets of RFC 5280 §4.1.2.2.
-pub const SERIAL_OCTETS: usize = 16;
+/// Bytes of a serial number: 126 random bits, more than the 64 that are asked of public CAs, and
+/// within the 20 bytes of RFC 5280 §4.1.2.2.
+pub const SERIAL_BYTES: usize = 16;
 
 /// Leaf certificates being made at once: each is some ten microseconds of one core, or a millisecond and more
 /// where the CA's key takes its time (RSA, P-384).
@@ -585,7 +585,7 @@ pub const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
 /// Room on the disk under which `courtesy doctor` asks for more: a closed file of the log and its
 /// compressed copy stand side by side for a moment, and so do two copies of a small store.
-pub const DISK_FREE_NOTICE_OCTETS: u64 = 256 << 20;
+pub const DISK_FREE_NOTICE_BYTES: u64 = 256 << 20;
 
 /// Days before the end of a CA from which on `courtesy doctor` asks for another.
 pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
@@ -594,8 +594,8 @@ pub const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
 /// record is a moment, even where the machine is overloaded.
 pub const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
 
-/// Octets of robots.txt files that are kept parsed while a log is decided again.
-pub const REPLAY_CACHE_OCTETS: usize = 64 << 20;
+/// Bytes of robots.txt files that are kept parsed while a log is decided again.
+pub const REPLAY_CACHE_BYTES: usize = 64 << 20;
 
 /// How often a log is verified whose beginning retention removes meanwhile, before its faults are told.
 pub const VERIFY_READINGS_MAX: u32 = 3;
@@ -610,17 +610,17 @@ pub const FAULTS_DESCRIBED_MAX: usize = 20;
 /// Captures that an archive of evidence is known to have; of more, one may be in it again.
 pub const ARCHIVE_CAPTURES_MAX: usize = 800_000;
 
-/// Octets of lines in one file of a bundle, before the line that goes beyond it.
-pub const BUNDLE_SEGMENT_OCTETS: usize = 4 << 20;
+/// Bytes of lines in one file of a bundle, before the line that goes beyond it.
+pub const BUNDLE_SEGMENT_BYTES: usize = 4 << 20;
 
 /// Files in a bundle.
 pub const BUNDLE_ENTRIES_MAX: usize = 200_000;
 
-/// Octets of all files in a bundle: they are unpacked to be verified.
-pub const BUNDLE_OCTETS_MAX: u64 = 8 << 30;
+/// Bytes of all files in a bundle: they are unpacked to be verified.
+pub const BUNDLE_BYTES_MAX: u64 = 8 << 30;
 
-/// Octets of a bundle's `bundle.json`.
-pub const BUNDLE_MANIFEST_OCTETS_MAX: u64 = 4 << 10;
+/// Bytes of a bundle's `bundle.json`.
+pub const BUNDLE_MANIFEST_BYTES_MAX: u64 = 4 << 10;
 
 /// Runs of missing lines that are remembered, to tell lines that were moved from others.
 pub const HOLES_REMEMBERED_MAX: usize = 1024;
@@ -629,8 +629,8 @@ pub const HOLES_REMEMBERED_MAX: usize = 1024;
 /// reads about. Beyond it the rarest are let go.
 pub const REPORT_KEYS_MAX: usize = 100_000;
 
-/// Octets of the keys of one kind that a report holds: patterns may be long.
-pub const REPORT_KEY_OCTETS_MAX: usize = 32 << 20;
+/// Bytes of the keys of one kind that a report holds: patterns may be long.
+pub const REPORT_KEY_BYTES_MAX: usize = 32 << 20;
 
 /// Exemptions that a report tells apart, by origin; people write them, so there are few.
 pub const REPORT_EXEMPTIONS_MAX: usize = 10_000;
@@ -656,14 +656,14 @@ pub const REPORT_BARS_MAX: usize = 92;
 /// How long before its end an exemption is said to expire soon.
 pub const EXEMPTION_NOTICE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Octets of a user's name.
-pub const USER_NAME_OCTETS_MAX: usize = 64;
+/// Bytes of a user's name.
+pub const USER_NAME_BYTES_MAX: usize = 64;
 
-/// Octets of a password that is set.
-pub const PASSWORD_OCTETS_MAX: usize = 256;
+/// Bytes of a password that is set.
+pub const PASSWORD_BYTES_MAX: usize = 256;
 
-/// Octets of encoded credentials that are looked at: the longest name and password, and some room.
-pub const CREDENTIALS_OCTETS_MAX: usize = 1024;
+/// Bytes of encoded credentials that are looked at: the longest name and password, and some room.
+pub const CREDENTIALS_BYTES_MAX: usize = 1024;
 
 /// Memory that the hash of a password may ask for, in KiB: ten times what ours do.
 pub const PASSWORD_COST_KIB_MAX: u32 = 256 << 10;
@@ -671,14 +671,14 @@ pub const PASSWORD_COST_KIB_MAX: u32 = 256 << 10;
 /// Passes that it may ask for.
 pub const PASSWORD_PASSES_MAX: u32 = 16;
 
-/// Octets of a file that an operator names: settings, certificates, keys, tokens.
-pub const NAMED_FILE_OCTETS_MAX: usize = 1 << 20;
+/// Bytes of a file that an operator names: settings, certificates, keys, tokens.
+pub const NAMED_FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Octets of the run file, in which a running proxy says where its admin listener is: two paths and a few numbers.
-pub const RUN_FILE_OCTETS_MAX: usize = 16 << 10;
+/// Bytes of the run file, in which a running proxy says where its admin listener is: two paths and a few numbers.
+pub const RUN_FILE_BYTES_MAX: usize = 16 << 10;
 
 /// The same of files with a line for each of many: users, published heads.
-pub const NAMED_LIST_OCTETS_MAX: usize = 16 << 20;
+pub const NAMED_LIST_BYTES_MAX: usize = 16 << 20;
 
 /// Verifications of passwords under way: each takes some tens of milliseconds of a core and 19 MiB.
 pub const VERIFICATIONS_MAX: usize = 2;
@@ -711,16 +711,16 @@ pub const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 /// time, has no more; then one tells how many were left out.
 pub const CHANGES_OF_ORIGIN_MAX: u32 = 24;
 
-/// The same in all in an hour, and octets of evidence that they may bring.
+/// The same in all in an hour, and bytes of evidence that they may bring.
 pub const CHANGES_MAX: u64 = 1000;
-pub const CHANGES_EVIDENCE_OCTETS_MAX: u64 = 256 << 20;
+pub const CHANGES_EVIDENCE_BYTES_MAX: u64 = 256 << 20;
 
 /// Origins whose notices are counted apart.
 pub const CHANGED_ORIGINS_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
 
-/// Changes that wait to be compared and written, and octets of the files that they hold.
+/// Changes that wait to be compared and written, and bytes of the files that they hold.
 pub const CHANGES_WAITING_MAX: usize = 2048;
-pub const CHANGES_WAITING_OCTETS_MAX: usize = 64 << 20;
+pub const CHANGES_WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// How long what waits has at the end of the process.
 pub const CHANGES_WAIT: Duration = Duration::from_secs(2);
@@ -728,11 +728,11 @@ pub const CHANGES_WAIT: Duration = Duration::from_secs(2);
 /// Paths that a notice names.
 pub const CHANGE_EXAMPLES_MAX: usize = 5;
 
-/// Agents at origins of which it is remembered what they were told last: 64 octets and their names.
+/// Agents at origins of which it is remembered what they were told last: 64 bytes and their names.
 pub const TOLD_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not zero");
 
-/// Octets of files that are kept for agents that are told others than the rest.
-pub const TOLD_OCTETS_MAX: usize = 16 << 20;
+/// Bytes of files that are kept for agents that are told others than the rest.
+pub const TOLD_BYTES_MAX: usize = 16 << 20;
 
 /// Origins of which a sample of the allowed requests is kept in memory, to measure changes of their robots.txt by. In
 /// all they take no more than 32 MiB.
@@ -744,15 +744,15 @@ pub const SAMPLE_PLACES_OF_SET: usize = 4;
 /// Requests that are kept of each.
 pub const SAMPLE_PATHS_MAX: usize = 64;
 
-/// Octets of each sample: paths and tokens, their places in lists, and what the allocator adds. The rest of it and its
+/// Bytes of each sample: paths and tokens, their places in lists, and what the allocator adds. The rest of it and its
 /// origin's name take less than 1 KiB.
-pub const SAMPLE_ORIGIN_OCTETS_MAX: usize = 7 << 10;
+pub const SAMPLE_ORIGIN_BYTES_MAX: usize = 7 << 10;
 
-/// Octets of a path with its query. Longer ones are not sampled.
-pub const SAMPLE_PATH_OCTETS_MAX: usize = 1 << 10;
+/// Bytes of a path with its query. Longer ones are not sampled.
+pub const SAMPLE_PATH_BYTES_MAX: usize = 1 << 10;
 
-/// Octets of a product token. Requests of longer ones are not sampled.
-pub const SAMPLE_TOKEN_OCTETS_MAX: usize = 64;
+/// Bytes of a product token. Requests of longer ones are not sampled.
+pub const SAMPLE_TOKEN_BYTES_MAX: usize = 64;
 
 /// Agents of a sample, those of other profiles counted apart.
 pub const SAMPLE_AGENTS_MAX: usize = 16;

@@ -104,10 +104,10 @@ fn a_segment_that_is_gone_or_damaged_is_said() {
     let dir = tempfile::tempdir().unwrap();
     log(dir.path());
     let closed = dir.path().join("denials-000000000001.jsonl.gz");
-    let octets = fs::read(&closed).unwrap();
+    let bytes = fs::read(&closed).unwrap();
     fs::remove_file(&closed).unwrap();
     assert_eq!(json_of(dir.path(), &[])["missing"]["absent_lines"], LINES / 2);
-    fs::write(&closed, &octets[..octets.len() / 2]).unwrap();
+    fs::write(&closed, &bytes[..bytes.len() / 2]).unwrap();
     let output = report(dir.path(), &[]);
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(74), "{complaint}");

@@ -52,8 +52,8 @@ impl State {
     }
 }
 
-fn text(octets: Vec<u8>) -> String {
-    String::from_utf8(octets).unwrap()
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
 }
 
 #[track_caller]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// So that the seeds stay seeds.
-const CORPUS_OCTETS_MAX: u64 = 1 << 20;
+const CORPUS_BYTES_MAX: u64 = 1 << 20;
 
 fn below(dir: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz").join(dir);
@@ -29,19 +29,19 @@ fn names() -> BTreeSet<String> {
 
 #[test]
 fn every_property_holds_for_every_file_of_its_corpus() {
-    let mut octets = 0;
+    let mut bytes = 0;
     for (name, holds) in properties::ALL {
         let files = below(&format!("corpus/{name}"));
         assert!(!files.is_empty(), "{name} has no seeds");
         for file in files {
             let content = fs::read(&file).expect("a readable file");
-            octets += content.len() as u64;
+            bytes += content.len() as u64;
             // Printed only where the property fails.
             println!("{}", file.display());
             holds(&content);
         }
     }
-    assert!(octets <= CORPUS_OCTETS_MAX, "{octets} octets are no seeds: minimise them");
+    assert!(bytes <= CORPUS_BYTES_MAX, "{bytes} bytes are no seeds: minimise them");
 }
 
 #[test]
@@ -51,6 +51,6 @@ fn every_property_has_a_target_and_a_corpus_and_each_of_them_a_property() {
 }
 
 #[test]
-fn no_octets_at_all_break_no_property() {
+fn no_bytes_at_all_break_no_property() {
     properties::ALL.iter().for_each(|(_, holds)| holds(b""));
 }

@@ -54,7 +54,7 @@ impl Expected {
     }
 }
 
-/// Whether a URL may have been sent with other octets than the record of it has: it percent-encodes
+/// Whether a URL may have been sent with other bytes than the record of it has: it percent-encodes
 /// what is not printable ASCII, and google takes URLs as given.
 fn is_unclear(url: &str) -> bool {
     let encoded =
@@ -86,8 +86,8 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
         {
             let path = path_of_url(url.as_bytes());
             let decision = by_rules(&robots, Some(agent), &path);
-            // The proxy sends no other octets than these, and a record keeps them as they are.
-            let is_plain = path.iter().all(|octet| matches!(octet, 0x21..=0x7e));
+            // The proxy sends no other bytes than these, and a record keeps them as they are.
+            let is_plain = path.iter().all(|byte| matches!(byte, 0x21..=0x7e));
             if decision.verdict != Verdict::Disallow
                 || &*path == b"/robots.txt"
                 || !is_plain
@@ -127,7 +127,7 @@ fn exhibits(body: &[u8]) -> Vec<Exhibit> {
     let capture = CaptureRecord {
         answers: Vec::new(),
         asked: format!("{ORIGIN}/robots.txt"),
-        body: Some(Body { cut: false, octets: body.len() as u64, sha256: name.clone() }),
+        body: Some(Body { cut: false, bytes: body.len() as u64, sha256: name.clone() }),
         failure: None,
         fetched_at: NOON.millis(),
         user_agent: None,

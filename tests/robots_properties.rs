@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_a_robots_txt_and_any_a_path(
+    fn any_bytes_are_a_robots_txt_and_any_a_path(
         body in prop::collection::vec(any::<u8>(), 0..400),
         path in prop::collection::vec(any::<u8>(), 0..40),
     ) {
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn so_are_octets_that_look_like_lines(
+    fn so_are_bytes_that_look_like_lines(
         body in "((user-agent|allow|Disallow|sitemap|x)(:| )[*/$%a-c\u{0}\u{1}\t-]{0,6}[#\r\n\u{feff}]{0,2}){0,12}",
         path in "[/*?%$a-c\u{1}]{0,6}",
     ) {
@@ -127,7 +127,7 @@ proptest! {
 fn reads(body: &[u8], path: &[u8]) -> Result<(), TestCaseError> {
     for dialect in &DIALECTS {
         let robots = RobotsTxt::parse(body, dialect);
-        let lines = body.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32 + 1;
+        let lines = body.iter().filter(|byte| b"\r\n".contains(byte)).count() as u32 + 1;
         for token in [None, Some("a-b"), Some("x1")] {
             let rule =
                 robots.group(token).and_then(|group| group.rule_for(&Path::new(path, dialect)));
@@ -178,7 +178,7 @@ fn l7_no_file_and_path_take_more_steps_than_a_decision_may() {
         // The one search that is beyond it may pass over the whole of the path.
         let most = STEPS_MAX + 10 * shape.path.len() as u64;
         println!(
-            "{}: {} steps, {decided:?}, {} octets kept",
+            "{}: {} steps, {decided:?}, {} bytes kept",
             shape.name,
             steps.spent(),
             robots.weight()

@@ -16,14 +16,14 @@ struct Site {
 }
 
 impl Site {
-    fn start(robots_octets: usize) -> Self {
+    fn start(robots_bytes: usize) -> Self {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let site = Self { port: listener.local_addr().unwrap().port(), fetches: Arc::default() };
         let fetches = Arc::clone(&site.fetches);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let fetches = Arc::clone(&fetches);
-                std::thread::spawn(move || answer(stream.unwrap(), robots_octets, &fetches));
+                std::thread::spawn(move || answer(stream.unwrap(), robots_bytes, &fetches));
             }
         });
         site
@@ -38,7 +38,7 @@ impl Site {
     }
 }
 
-fn answer(mut stream: TcpStream, robots_octets: usize, fetches: &AtomicUsize) {
+fn answer(mut stream: TcpStream, robots_bytes: usize, fetches: &AtomicUsize) {
     let address = stream.local_addr().unwrap();
     let mut request = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
     let line = request.next().unwrap_or_default();
@@ -49,8 +49,8 @@ fn answer(mut stream: TcpStream, robots_octets: usize, fetches: &AtomicUsize) {
         body = "User-agent: *\nDisallow: /private/\n".into();
         let name = address.ip().to_string();
         let mut number =
-            name.bytes().fold(1_u64, |number, octet| number.wrapping_mul(31) + u64::from(octet));
-        while body.len() < robots_octets {
+            name.bytes().fold(1_u64, |number, byte| number.wrapping_mul(31) + u64::from(byte));
+        while body.len() < robots_bytes {
             number = number
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -80,7 +80,7 @@ impl Served {
     fn on_a_full_disk(state: &Path, kilobytes: usize) -> Self {
         let mut command = Command::new("sh");
         let program = env!("CARGO_BIN_EXE_courtesy");
-        // POSIX counts in blocks of 512 octets.
+        // POSIX counts in blocks of 512 bytes.
         let script = format!("trap '' XFSZ; ulimit -f {}; exec {program} \"$@\"", 2 * kilobytes);
         command.args(["-c", &script, "sh"]);
         Self::by(command, state)

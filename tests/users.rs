@@ -21,7 +21,7 @@ fn courtesy(file: &Path, arguments: &[&str], input: &str) -> (i32, String, Strin
     // Who refuses the arguments does not read it.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
-    let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 

@@ -23,8 +23,8 @@ const STRIDE: usize = 7;
 /// One in so many real files is parsed for the table of parsing.
 const PARSE_STRIDE: usize = 5;
 
-/// Octets of a path that no backtracking matcher is asked about.
-const LONG_PATH_OCTETS: usize = 8_000;
+/// Bytes of a path that no backtracking matcher is asked about.
+const LONG_PATH_BYTES: usize = 8_000;
 
 fn main() {
     let real = real();
@@ -84,10 +84,10 @@ fn decide(file: &File, agent: &Agent, chosen: &[usize], table: &mut Table, time:
     others.iter().for_each(|engine| table.miss(engine.name(), chosen.len()));
 }
 
-/// Whether decisions come to an end: `robotstxt` tries a wildcard at every octet, for every place that those
+/// Whether decisions come to an end: `robotstxt` tries a wildcard at every byte, for every place that those
 /// before it can have. Where they meet a path of many KB, it is busy for minutes.
 fn ends(engine: Engine, file: &File) -> bool {
-    let is_long = |path: &String| path.len() >= LONG_PATH_OCTETS;
+    let is_long = |path: &String| path.len() >= LONG_PATH_BYTES;
     engine != Engine::Robotstxt || !file.text.contains("/*") || !file.paths.iter().any(is_long)
 }
 

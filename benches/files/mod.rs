@@ -11,7 +11,7 @@ pub const TOKEN: &str = "polite-crawler";
 
 /// Lines, groups or rules of a hostile file: about as many as 500 KiB have room for.
 const HOSTILE_LINES: usize = 24_000;
-const HOSTILE_PATH_OCTETS: usize = 8 * 1024;
+const HOSTILE_PATH_BYTES: usize = 8 * 1024;
 
 /// A robots.txt, and what each crawler may have.
 pub struct File {
@@ -34,14 +34,14 @@ pub fn real() -> Vec<File> {
     stored::matrices().map(|matrix| file(&matrix, &files[&matrix.f])).collect()
 }
 
-fn file(matrix: &Matrix, octets: &[u8]) -> File {
+fn file(matrix: &Matrix, bytes: &[u8]) -> File {
     let answers: Vec<bool> = matrix.rfc9309().bytes().map(|answer| answer == b'A').collect();
     let answers = answers.chunks(matrix.urls.len()).map(<[bool]>::to_vec);
     let path = |url: &String| String::from_utf8_lossy(&path_of_url(url.as_bytes())).into_owned();
     let agent = |(token, answers): (&String, Vec<bool>)| Agent { token: token.clone(), answers };
     File {
         name: matrix.f.clone(),
-        text: String::from_utf8_lossy(octets).into_owned(),
+        text: String::from_utf8_lossy(bytes).into_owned(),
         paths: matrix.urls.iter().map(path).collect(),
         agents: matrix.agents.iter().zip(answers).map(agent).collect(),
     }
@@ -49,7 +49,7 @@ fn file(matrix: &Matrix, octets: &[u8]) -> File {
 
 /// Files made to be dear, each with the path that makes it so.
 pub fn hostile() -> Vec<File> {
-    let long = |piece: &str| format!("/{}", piece.repeat(HOSTILE_PATH_OCTETS / piece.len()));
+    let long = |piece: &str| format!("/{}", piece.repeat(HOSTILE_PATH_BYTES / piece.len()));
     let rules = |pattern: &dyn Fn(usize) -> String| rules((0..HOSTILE_LINES).map(pattern));
     vec![
         one("24,000 rules", rules(&|n| format!("/section/{n}/")), "/section/x/page.html"),

@@ -2,4 +2,4 @@
 //! has more; JSON where it names none.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::accept::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::accept::holds(bytes));

@@ -2,4 +2,4 @@
 //! names itself, and a plain product at the beginning is always it.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::agent::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::agent::holds(bytes));

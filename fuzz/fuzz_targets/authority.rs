@@ -2,4 +2,4 @@
 //! authority of anything else. What is taken, written out, is the same again.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::authority::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::authority::holds(bytes));

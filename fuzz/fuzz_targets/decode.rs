@@ -2,4 +2,4 @@
 //! what another reader of gzip makes of the whole of it.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::decode::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::decode::holds(bytes));

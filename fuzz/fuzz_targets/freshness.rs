@@ -2,4 +2,4 @@
 //! always count, an `Age` never lengthens anything, and a number of seconds is that number.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::freshness::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::freshness::holds(bytes));

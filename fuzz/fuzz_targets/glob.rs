@@ -2,4 +2,4 @@
 //! or whole labels below one.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::glob::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::glob::holds(bytes));

@@ -2,4 +2,4 @@
 //! spelt in another way is decided alike; what decides about a beginning decides whatever follows.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::pattern::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::pattern::holds(bytes));

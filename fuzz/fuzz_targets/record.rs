@@ -2,4 +2,4 @@
 //! the same when it is read, and its hash is that of its text; the chain holds from line to line.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::record::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::record::holds(bytes));

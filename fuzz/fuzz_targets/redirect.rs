@@ -2,4 +2,4 @@
 //! `Host` agree with one another and with the URL that is written down, which leads to itself again.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::redirect::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::redirect::holds(bytes));

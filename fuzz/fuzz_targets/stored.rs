@@ -2,4 +2,4 @@
 //! what is read is written again as it was meant, and names only digests that are digests.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::stored::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::stored::holds(bytes));

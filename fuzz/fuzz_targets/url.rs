@@ -2,4 +2,4 @@
 //! names are made of, and a browser's parser, where it takes the URL too, sees the same host and port.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| courtesy_fuzz::properties::url::holds(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| courtesy_fuzz::properties::url::holds(bytes));

@@ -1,4 +1,4 @@
-//! The properties that the targets hold against octets of the fuzzer's making. They are the package's
+//! The properties that the targets hold against bytes of the fuzzer's making. They are the package's
 //! own: `tests/corpus.rs` holds them against the corpus on every run of its tests.
 
 #[path = "../../tests/properties/mod.rs"]

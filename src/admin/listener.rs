@@ -20,7 +20,7 @@ use tracing::warn;
 
 use super::accept::{self, Newest};
 use super::{Watched, routes};
-use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_OCTETS_MAX};
+use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_BYTES_MAX};
 use crate::runtime::clock;
 use crate::runtime::listener;
 
@@ -109,7 +109,7 @@ async fn converse(stream: TcpStream, watched: Arc<Watched>) {
         .keep_alive(false)
         .auto_date_header(false)
         .header_read_timeout(None)
-        .max_buf_size(ADMIN_HEAD_OCTETS_MAX)
+        .max_buf_size(ADMIN_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }

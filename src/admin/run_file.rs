@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::RUN_FILE_OCTETS_MAX;
+use crate::limits::RUN_FILE_BYTES_MAX;
 use crate::runtime::files;
 use crate::runtime::secret_file;
 
@@ -71,7 +71,7 @@ impl RunFile {
     ///
     /// What the system says, and [`ErrorKind::InvalidData`] where it is no run file.
     pub fn read(state_dir: &Path) -> io::Result<Option<Self>> {
-        match files::read(&path(state_dir), RUN_FILE_OCTETS_MAX) {
+        match files::read(&path(state_dir), RUN_FILE_BYTES_MAX) {
             Ok(content) => Ok(Some(serde_json::from_slice(&content)?)),
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
@@ -93,7 +93,7 @@ impl RunFile {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        if files::read(&self.path, RUN_FILE_OCTETS_MAX).is_ok_and(|content| content == self.content)
+        if files::read(&self.path, RUN_FILE_BYTES_MAX).is_ok_and(|content| content == self.content)
         {
             let _ = fs::remove_file(&self.path);
         }

@@ -40,14 +40,14 @@ pub enum TokenError {
     #[error("{} (admin.token_file): the token is open to others than its owner and group; run: chmod 640 {}", .0.display(), .0.display())]
     Exposed(PathBuf),
     #[error(
-        "{} (admin.token_file): a token is {TOKEN_OCTETS_MIN} characters or more, letters, digits and any of \
+        "{} (admin.token_file): a token is {TOKEN_BYTES_MIN} characters or more, letters, digits and any of \
          -._~+/=; run: openssl rand -hex 32 > {}", .0.display(), .0.display()
     )]
     Invalid(PathBuf),
 }
 
 /// Fewer can be found by trying.
-const TOKEN_OCTETS_MIN: usize = 16;
+const TOKEN_BYTES_MIN: usize = 16;
 
 /// A token as it stands in its file: one line, readable to its owner and, as secrets come in
 /// Kubernetes and from systemd, to his group.
@@ -59,8 +59,8 @@ pub fn read(file: &Path) -> Result<String, TokenError> {
     };
     let token = text.trim_ascii();
     // RFC 6750 §2.1.
-    let fits = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~+/=".contains(&octet);
-    if token.len() >= TOKEN_OCTETS_MIN && token.bytes().all(fits) {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    if token.len() >= TOKEN_BYTES_MIN && token.bytes().all(fits) {
         Ok(token.to_owned())
     } else {
         Err(TokenError::Invalid(file.to_owned()))

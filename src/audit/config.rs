@@ -17,13 +17,13 @@ pub struct Config {
     /// How long the disk may take for one thing that is asked of it; then it counts as one that cannot be
     /// written.
     pub write_timeout: Duration,
-    /// Octets after which a segment is closed.
+    /// Bytes after which a segment is closed.
     pub rotate_size: u64,
     /// The age of its first line after which a segment is closed.
     pub rotate_age: Duration,
     /// How long closed segments are kept; none: for ever.
     pub retain: Option<Duration>,
-    /// How many octets the log and its evidence may take before the oldest closed segments go; none: any
+    /// How many bytes the log and its evidence may take before the oldest closed segments go; none: any
     /// number.
     pub retain_size: Option<u64>,
     /// Whether the values of queries are replaced by keyed hashes.

@@ -13,7 +13,7 @@ use crate::types::timestamp::Timestamp;
 /// The numbers are of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Octets of lines written.
+    /// Bytes of lines written.
     pub bytes: u64,
     /// Attempts to write to the log, or to bring it to the disk, that failed.
     pub errors: u64,

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::line::{Head, split};
-use crate::limits::RECORD_TAIL_OCTETS_MAX;
+use crate::limits::RECORD_TAIL_BYTES_MAX;
 
 /// The file, open at its end.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// Octets of whole lines.
+    /// Bytes of whole lines.
     whole: u64,
     /// Whether there may be part of a line beyond `whole`.
     torn: bool,
@@ -55,7 +55,7 @@ impl Journal {
         &self.path
     }
 
-    /// Octets of whole lines.
+    /// Bytes of whole lines.
     pub const fn len(&self) -> u64 {
         self.whole
     }
@@ -87,9 +87,9 @@ impl Journal {
         })
     }
 
-    /// Takes the last `octets` away again, which were appended.
-    pub fn take_back(&mut self, octets: u64) -> io::Result<()> {
-        (self.whole, self.torn) = (self.whole - octets, true);
+    /// Takes the last `bytes` away again, which were appended.
+    pub fn take_back(&mut self, bytes: u64) -> io::Result<()> {
+        (self.whole, self.torn) = (self.whole - bytes, true);
         self.cut()
     }
 
@@ -152,7 +152,7 @@ impl Journal {
 
     /// Finds the last whole record, and all that follows it.
     fn read_tail(&mut self, length: u64) -> io::Result<Tail> {
-        let start = length.saturating_sub(RECORD_TAIL_OCTETS_MAX);
+        let start = length.saturating_sub(RECORD_TAIL_BYTES_MAX);
         let mut tail = Vec::new();
         self.file.seek(SeekFrom::Start(start))?;
         (&self.file).take(length - start).read_to_end(&mut tail)?;
@@ -191,8 +191,8 @@ pub fn head_of(line: &[u8]) -> Option<Head> {
 }
 
 /// Lines that have their end, from the last to the first, without it.
-fn lines_backwards(octets: &[u8]) -> impl Iterator<Item = (usize, usize)> {
-    let mut ends = memchr::memrchr_iter(b'\n', octets).peekable();
+fn lines_backwards(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    let mut ends = memchr::memrchr_iter(b'\n', bytes).peekable();
     std::iter::from_fn(move || {
         let end = ends.next()?;
         Some((ends.peek().map_or(0, |before| before + 1), end))

@@ -1,4 +1,4 @@
-//! One line of the log. Its octets, up to the hash, are the canonical form (RFC 8785) of what it
+//! One line of the log. Its bytes, up to the hash, are the canonical form (RFC 8785) of what it
 //! says; the hash is the SHA-256 of that form, and each line names the hash of the line before. So
 //! `jq -cS 'del(.hash)'` and `sha256sum` check a line without us.
 
@@ -43,12 +43,12 @@ pub enum LineError {
 
 /// What begins the member that ends every line.
 const HASH_MEMBER: &[u8] = b",\"hash\":\"";
-const HASH_OCTETS: usize = 64;
+const HASH_BYTES: usize = 64;
 
 impl Head {
     /// Before the first line.
     pub fn genesis() -> Self {
-        Self { hash: "0".repeat(HASH_OCTETS), seq: 0 }
+        Self { hash: "0".repeat(HASH_BYTES), seq: 0 }
     }
 
     /// Appends `content` as the next line, and moves on to it.
@@ -142,9 +142,9 @@ pub fn checked_seq(seq: u64) -> Result<u64, LineError> {
 
 /// The canonical form without its last brace, and the hash as written.
 pub fn split(line: &[u8]) -> Option<(&[u8], &str)> {
-    let at = line.len().checked_sub(HASH_MEMBER.len() + HASH_OCTETS + 2)?;
+    let at = line.len().checked_sub(HASH_MEMBER.len() + HASH_BYTES + 2)?;
     let rest = line[at..].strip_prefix(HASH_MEMBER)?.strip_suffix(b"\"}")?;
-    let is_hex = rest.iter().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'));
+    let is_hex = rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     Some((&line[..at], std::str::from_utf8(rest).ok().filter(|_| is_hex)?))
 }
 

@@ -103,10 +103,11 @@ pub struct Torn {
     pub event: TornEvent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     pub prev: String,
     pub seq: u64,
-    /// Of the octets, in hexadecimal.
+    /// Of the bytes, in hexadecimal.
     pub sha256: String,
     #[serde(with = "super::time")]
     pub time: Timestamp,

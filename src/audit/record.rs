@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::grounds::Grounds;
 use super::node::Node;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
-use crate::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::Named;
 use crate::policy::profile;
 use crate::robots;
@@ -58,7 +58,7 @@ pub struct Record {
     pub trace_id: Option<String>,
     /// As requested, and so as it was judged and sent.
     pub url: String,
-    /// As requested, where path or query had octets that no URL has as themselves: `url` has them percent-encoded.
+    /// As requested, where path or query had bytes that no URL has as themselves: `url` has them percent-encoded.
     /// Left out where they had none, as in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url_as_received: Option<String>,
@@ -207,18 +207,18 @@ impl Record {
     }
 
     /// A URL from outside, bounded and escaped.
-    pub fn url(octets: &[u8]) -> String {
-        sanitize::url(octets, RECORD_URL_OCTETS_MAX)
+    pub fn url(bytes: &[u8]) -> String {
+        sanitize::url(bytes, RECORD_URL_BYTES_MAX)
     }
 
     /// A User-Agent, a method or a token from outside, bounded and escaped.
-    pub fn text(octets: &[u8]) -> String {
-        sanitize::text(octets, RECORD_TEXT_OCTETS_MAX)
+    pub fn text(bytes: &[u8]) -> String {
+        sanitize::text(bytes, RECORD_TEXT_BYTES_MAX)
     }
 
     /// A path pattern from a robots.txt, bounded and escaped.
-    pub fn pattern(octets: &[u8]) -> String {
-        sanitize::text(octets, RECORD_PATTERN_OCTETS_MAX)
+    pub fn pattern(bytes: &[u8]) -> String {
+        sanitize::text(bytes, RECORD_PATTERN_BYTES_MAX)
     }
 }
 

@@ -10,17 +10,17 @@ use std::path::Path;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::limits::RECORD_URL_OCTETS_MAX;
+use crate::limits::RECORD_URL_BYTES_MAX;
 use crate::runtime::crypto_provider::provider;
 use crate::runtime::secret_file::{self, Found};
 use crate::types::sanitize::hex;
 
 /// In the directory of records.
 const KEY_NAME: &str = "redact.key";
-const KEY_OCTETS: usize = 32;
+const KEY_BYTES: usize = 32;
 
-/// Of the 32 octets of a hash: enough that no two values of a log meet by chance.
-const HASH_OCTETS: usize = 8;
+/// Of the 32 bytes of a hash: enough that no two values of a log meet by chance.
+const HASH_BYTES: usize = 8;
 
 /// What replaces values, and the key that it does so under.
 #[derive(Clone)]
@@ -54,13 +54,13 @@ impl Redactor {
     }
 
     fn checked(path: &Path, key: &[u8]) -> io::Result<Self> {
-        let key: &[u8; KEY_OCTETS] = key
+        let key: &[u8; KEY_BYTES] = key
             .try_into()
-            .map_err(|_| bad(path, &format!("it has {} octets and not {KEY_OCTETS}", key.len())))?;
+            .map_err(|_| bad(path, &format!("it has {} bytes and not {KEY_BYTES}", key.len())))?;
         Ok(Self::new(key))
     }
 
-    fn new(key: &[u8; KEY_OCTETS]) -> Self {
+    fn new(key: &[u8; KEY_BYTES]) -> Self {
         Self { keyed: Hmac::new_from_slice(key).expect("a key of any length is one") }
     }
 
@@ -69,8 +69,8 @@ impl Redactor {
     /// to who can guess them, so it is replaced, too.
     pub fn url(&self, recorded: &str) -> String {
         // A URL as it was received may have that character itself; the mark is at the end.
-        let cut = recorded.rsplit_once('…').and_then(|(kept, mark)| Some((kept, octets_of(mark)?)));
-        let (kept, cut) = cut.map_or((recorded, None), |(kept, octets)| (kept, Some(octets)));
+        let cut = recorded.rsplit_once('…').and_then(|(kept, mark)| Some((kept, bytes_of(mark)?)));
+        let (kept, cut) = cut.map_or((recorded, None), |(kept, bytes)| (kept, Some(bytes)));
         let (mut redacted, query) = match kept.split_once('?') {
             Some((before, query)) => (before.to_owned(), Some(query)),
             None => (kept.to_owned(), None),
@@ -83,10 +83,10 @@ impl Redactor {
                 self.push_hash(value, &mut redacted);
             }
         }
-        if cut.is_some() || redacted.len() > RECORD_URL_OCTETS_MAX {
-            redacted.truncate(redacted.floor_char_boundary(RECORD_URL_OCTETS_MAX));
-            let octets = cut.unwrap_or(kept.len());
-            let _ = write!(redacted, "…[{octets} octets, ");
+        if cut.is_some() || redacted.len() > RECORD_URL_BYTES_MAX {
+            redacted.truncate(redacted.floor_char_boundary(RECORD_URL_BYTES_MAX));
+            let bytes = cut.unwrap_or(kept.len());
+            let _ = write!(redacted, "…[{bytes} octets, ");
             self.push_hash(recorded, &mut redacted);
             redacted.push(']');
         }
@@ -96,7 +96,7 @@ impl Redactor {
     fn push_hash(&self, value: &str, text: &mut String) {
         let hash = self.keyed.clone().chain_update(value).finalize().into_bytes();
         text.push('~');
-        text.push_str(&hex(&hash[..HASH_OCTETS]));
+        text.push_str(&hex(&hash[..HASH_BYTES]));
     }
 }
 
@@ -107,14 +107,14 @@ impl std::fmt::Debug for Redactor {
 }
 
 /// How long a URL was that has been cut, by its mark `[9000 octets, …`.
-fn octets_of(mark: &str) -> Option<usize> {
+fn bytes_of(mark: &str) -> Option<usize> {
     mark.strip_prefix('[')?.split(' ').next()?.parse().ok()
 }
 
 /// A key takes its name when it is whole on the disk: with half of one, or with another after a
 /// power cut, equal values would no longer look equal.
-fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_OCTETS]> {
-    let mut key = [0; KEY_OCTETS];
+fn make_key(dir: &Path, path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let mut key = [0; KEY_BYTES];
     let random = provider().secure_random;
     random
         .fill(&mut key)
@@ -148,7 +148,7 @@ mod tests {
     use crate::audit::Record;
 
     fn redactor() -> Redactor {
-        Redactor::new(&[7; KEY_OCTETS])
+        Redactor::new(&[7; KEY_BYTES])
     }
 
     /// Each hash as a `#`.
@@ -157,7 +157,7 @@ mod tests {
         let mut shape = parts.next().unwrap().to_owned();
         for part in parts {
             assert!(
-                part[..16].bytes().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f')),
+                part[..16].bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
                 "{url}"
             );
             shape.push('#');
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_url_as_it_was_received_loses_its_values_too() {
-        let received = |octets: &[u8]| shape(&redactor().url(&Record::text(octets)));
+        let received = |bytes: &[u8]| shape(&redactor().url(&Record::text(bytes)));
         let e = "é".as_bytes();
         assert_eq!(
             received(&[b"http://a.example/", e, b"?", e, b"=<x>&\\"].concat()),
@@ -202,7 +202,7 @@ mod tests {
         let hashes: Vec<_> = one.split('~').skip(1).map(|part| &part[..16]).collect();
         assert_eq!(hashes[0], hashes[1]);
         assert_ne!(hashes[0], hashes[2]);
-        assert_ne!(one, Redactor::new(&[8; KEY_OCTETS]).url("http://a.example/?q=1&r=1&s=2"));
+        assert_ne!(one, Redactor::new(&[8; KEY_BYTES]).url("http://a.example/?q=1&r=1&s=2"));
     }
 
     #[test]
@@ -226,9 +226,9 @@ mod tests {
             let query: Vec<_> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let url = format!("http://a.example/{}?{}", "p".repeat(padding), query.join("&"));
             let redacted = redactor().url(&Record::url(url.as_bytes()));
-            prop_assert!(!redacted.bytes().any(|octet| octet.is_ascii_uppercase()), "{}", redacted);
+            prop_assert!(!redacted.bytes().any(|byte| byte.is_ascii_uppercase()), "{}", redacted);
             // `…[8192 octets, ~0123456789abcdef]` at most is added.
-            prop_assert!(redacted.len() <= RECORD_URL_OCTETS_MAX + 50);
+            prop_assert!(redacted.len() <= RECORD_URL_BYTES_MAX + 50);
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         fs::write(&path, "short").unwrap();
         let refused = redacted().unwrap_err().to_string();
-        assert!(refused.contains("5 octets") && refused.contains("remove it"), "{refused}");
+        assert!(refused.contains("5 bytes") && refused.contains("remove it"), "{refused}");
         fs::remove_file(&path).unwrap();
         assert_ne!(redacted().unwrap(), first);
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 
 use super::line::Content;
-use crate::limits::{LISTINGS_MAX, RECORD_LINE_OCTETS_MAX};
+use crate::limits::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
 
 /// The file that is being written, in its directory.
 pub const FILE_NAME: &str = "denials.jsonl";
@@ -31,8 +31,8 @@ pub struct Lines {
     line: Vec<u8>,
     /// Of the last line that was read, counted from 1.
     pub number: u64,
-    /// Octets read, after decompression.
-    pub octets: u64,
+    /// Bytes read, after decompression.
+    pub bytes: u64,
 }
 
 /// What [`Lines::next`] found.
@@ -40,7 +40,7 @@ pub struct Lines {
 pub enum Found<'a> {
     /// A line, without its end.
     Line(&'a [u8]),
-    /// Octets at the end of the file that have no line end, or none within the bound.
+    /// Bytes at the end of the file that have no line end, or none within the bound.
     Rest(&'a [u8]),
     End,
 }
@@ -127,7 +127,7 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// The text of a segment; by its first octets it is told whether it is compressed.
+/// The text of a segment; by its first bytes it is told whether it is compressed.
 pub fn text(file: File) -> io::Result<Box<dyn Read + Send>> {
     let mut magic = [0; 2];
     let is_compressed = file.read_at(&mut magic, 0)? == magic.len() && magic == [0x1f, 0x8b];
@@ -154,7 +154,7 @@ impl Lines {
     /// Opens a segment, compressed or not.
     pub fn open(path: &Path) -> io::Result<Self> {
         let input = Box::new(BufReader::with_capacity(256 << 10, text(File::open(path)?)?));
-        Ok(Self { input, line: Vec::new(), number: 0, octets: 0 })
+        Ok(Self { input, line: Vec::new(), number: 0, bytes: 0 })
     }
 
     /// The next line. Not an iterator: a line is good until the next is asked for.
@@ -172,15 +172,15 @@ impl Lines {
             self.input.consume(taken);
             if end.is_some() {
                 self.number += 1;
-                self.octets += self.line.len() as u64;
+                self.bytes += self.line.len() as u64;
                 self.line.pop();
                 return Ok(Found::Line(&self.line));
             }
-            if self.line.len() > RECORD_LINE_OCTETS_MAX {
+            if self.line.len() > RECORD_LINE_BYTES_MAX {
                 break;
             }
         }
-        self.octets += self.line.len() as u64;
+        self.bytes += self.line.len() as u64;
         if self.line.is_empty() { Ok(Found::End) } else { Ok(Found::Rest(&self.line)) }
     }
 }

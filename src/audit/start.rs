@@ -69,7 +69,7 @@ pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
     let torn = (!tail.torn.is_empty()).then(|| Torn {
         event: TornEvent::It,
         node: None,
-        octets: tail.torn.len() as u64,
+        bytes: tail.torn.len() as u64,
         prev: String::new(),
         seq: 0,
         sha256: sanitize::sha256_hex(&tail.torn),
@@ -77,7 +77,7 @@ pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
     });
     if let Some(torn) = &torn {
         tracing::warn!(
-            octets = torn.octets,
+            bytes = torn.bytes,
             last_seq = tail.head.as_ref().map(|head| head.seq),
             "the end of the denial log was torn, as after a crash; set aside in {}",
             dir.join(TORN_NAME).display()
@@ -174,7 +174,7 @@ pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
 fn read_through(journal: &Journal) -> io::Result<(Option<First>, HashSet<ExhibitName>)> {
     let (mut first, mut in_use) = (None, HashSet::new());
     let mut lines = Lines::open(journal.path())?;
-    while lines.octets < journal.len() {
+    while lines.bytes < journal.len() {
         let number = lines.number;
         let content = match lines.next()? {
             Found::Line(line) => Content::parse(line),

@@ -168,7 +168,7 @@ impl Authority {
         Ok(authority)
     }
 
-    /// A client finds the issuer of a leaf by its name, octet by octet. The library reads a name and
+    /// A client finds the issuer of a leaf by its name, byte by byte. The library reads a name and
     /// writes it again, and not every foreign name comes out the same.
     fn check_name(&self, now: Timestamp) -> Result<(), CaError> {
         let probe = Certificate::parse(leaf::probe(self, now)?)

@@ -83,7 +83,7 @@ impl Certificate {
     /// SHA-256 over the whole certificate, as other tools print it: `AB:CD:…`.
     pub fn fingerprint(&self) -> String {
         let pairs: Vec<_> =
-            Sha256::digest(&self.der).iter().map(|octet| format!("{octet:02X}")).collect();
+            Sha256::digest(&self.der).iter().map(|byte| format!("{byte:02X}")).collect();
         pairs.join(":")
     }
 

@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::certificate::print_date;
 use super::error::MintError;
-use crate::limits::{CA_LIFE, CERTIFICATE_BACKDATE, SERIAL_OCTETS};
+use crate::limits::{CA_LIFE, CERTIFICATE_BACKDATE, SERIAL_BYTES};
 use crate::types::timestamp::Timestamp;
 
 /// A CA as it is written to its files.
@@ -56,12 +56,12 @@ pub(super) fn params(
 
 /// RFC 5280 §4.1.2.2: positive, and unique for an issuer. The library's own would be a hash of the
 /// key, which all leaves share: Firefox refuses a second certificate with a known serial number.
-fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_OCTETS], MintError> {
-    let mut octets = [0; SERIAL_OCTETS];
-    provider.secure_random.fill(&mut octets).map_err(|_| MintError::Random)?;
+fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_BYTES], MintError> {
+    let mut bytes = [0; SERIAL_BYTES];
+    provider.secure_random.fill(&mut bytes).map_err(|_| MintError::Random)?;
     // Positive, and always of one length.
-    octets[0] = octets[0] & 0x7f | 0x40;
-    Ok(octets)
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Ok(bytes)
 }
 
 pub(super) fn named(common_name: &str) -> DistinguishedName {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::CaError;
-use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
 use crate::runtime::secret_file::{self, Found};
 
@@ -143,7 +143,7 @@ pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
 }
 
 pub(super) fn read(file: &Path) -> Result<String, CaError> {
-    files::read_text(file, NAMED_FILE_OCTETS_MAX).map_err(CaError::io(file))
+    files::read_text(file, NAMED_FILE_BYTES_MAX).map_err(CaError::io(file))
 }
 
 fn write_new(file: &Path, text: &str, mode: u32) -> Result<(), CaError> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// For connecting, and for each read: everything that is asked is on this machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Octets of an answer that are read; what is looked for stands in its head.
-const ANSWER_OCTETS_MAX: u64 = 16 * 1024;
+/// Bytes of an answer that are read; what is looked for stands in its head.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -21,8 +21,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn parse(octets: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(octets);
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.strip_prefix("HTTP/")?.split(' ').nth(1)?.parse().ok()?;
         Some(Self { status, head: head.to_owned(), body: body.to_owned() })
@@ -49,10 +49,10 @@ pub fn get(address: SocketAddr, url: &str, fields: &str) -> io::Result<Option<An
     let request =
         format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     // What came before an error, or the end of patience, may be enough.
-    let _ = stream.take(ANSWER_OCTETS_MAX).read_to_end(&mut octets);
-    Ok(Answer::parse(&octets))
+    let _ = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+    Ok(Answer::parse(&bytes))
 }
 
 #[cfg(test)]

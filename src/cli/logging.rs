@@ -77,7 +77,7 @@ impl<W: Write> Write for OneLine<W> {
         if !text.contains(&b'\n') {
             return self.0.write_all(event).map(|()| event.len());
         }
-        let lines = text.split(|octet| *octet == b'\n').map(<[u8]>::trim_ascii);
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
         self.0.write_all(&[&lines.join(&b" | "[..]), &b"\n"[..]].concat()).map(|()| event.len())
     }

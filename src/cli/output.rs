@@ -35,6 +35,6 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// A word as a shell reads it: plain where it can be.
 pub fn quoted(word: &str) -> String {
     let plain =
-        word.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"/._-+,:@".contains(&octet));
+        word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@".contains(&byte));
     if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

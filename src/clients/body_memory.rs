@@ -15,7 +15,7 @@ use tracing::warn;
 use super::{Key, TurnedAway};
 
 /// The budget where no setting says otherwise, as for commands that fetch.
-const DEFAULT_OCTETS: usize = 256 << 20;
+const DEFAULT_BYTES: usize = 256 << 20;
 
 /// A client's requests may hold so many times what is free: seven eighths of all where it is alone.
 const LEAST_SHARE: usize = 7;
@@ -45,7 +45,7 @@ struct State {
 /// What one client has.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
-    octets: usize,
+    bytes: usize,
     requests: usize,
 }
 
@@ -55,11 +55,11 @@ enum Short {
     Requests,
 }
 
-/// Octets held for a client, given back when dropped.
+/// Bytes held for a client, given back when dropped.
 #[derive(Debug)]
 pub struct Held {
     key: Key,
-    octets: usize,
+    bytes: usize,
     /// Whether it is the least share of a request.
     is_request: bool,
     memory: Arc<BodyMemory>,
@@ -67,12 +67,12 @@ pub struct Held {
 
 impl Default for BodyMemory {
     fn default() -> Self {
-        Self::new(DEFAULT_OCTETS)
+        Self::new(DEFAULT_BYTES)
     }
 }
 
 impl BodyMemory {
-    /// A budget of so many octets.
+    /// A budget of so many bytes.
     pub fn new(limit: usize) -> Self {
         let state = State { limit, held: 0, clients: HashMap::default() };
         Self {
@@ -97,12 +97,12 @@ impl BodyMemory {
     pub fn begin(
         self: &Arc<Self>,
         key: Key,
-        octets: usize,
+        bytes: usize,
         requests_max: usize,
     ) -> Result<Held, TurnedAway> {
-        let taken = self.state().take(&key, octets, LEAST_SHARE, Some(requests_max));
+        let taken = self.state().take(&key, bytes, LEAST_SHARE, Some(requests_max));
         match taken {
-            Ok(()) => Ok(Held { key, octets, is_request: true, memory: Arc::clone(self) }),
+            Ok(()) => Ok(Held { key, bytes, is_request: true, memory: Arc::clone(self) }),
             Err(Short::Requests) => Err(TurnedAway::TooManyRequests(requests_max)),
             Err(Short::Memory) => Err(self.refusal(&key)),
         }
@@ -113,29 +113,29 @@ impl BodyMemory {
     /// # Errors
     ///
     /// As [`Self::begin`] has them.
-    pub fn keep(self: &Arc<Self>, key: &Key, octets: usize) -> Result<Held, TurnedAway> {
-        self.hold(key, octets, LEAST_SHARE).ok_or_else(|| self.refusal(key))
+    pub fn keep(self: &Arc<Self>, key: &Key, bytes: usize) -> Result<Held, TurnedAway> {
+        self.hold(key, bytes, LEAST_SHARE).ok_or_else(|| self.refusal(key))
     }
 
     /// More for a request of `key` than its least share, if there is room; without it the request goes on as it is.
-    pub fn more(self: &Arc<Self>, key: &Key, octets: usize) -> Option<Held> {
-        let held = self.hold(key, octets, MORE_SHARE);
+    pub fn more(self: &Arc<Self>, key: &Key, bytes: usize) -> Option<Held> {
+        let held = self.hold(key, bytes, MORE_SHARE);
         if held.is_none() {
             self.note_shortage();
         }
         held
     }
 
-    fn hold(self: &Arc<Self>, key: &Key, octets: usize, times: usize) -> Option<Held> {
-        self.state().take(key, octets, times, None).ok()?;
-        Some(Held { key: key.clone(), octets, is_request: false, memory: Arc::clone(self) })
+    fn hold(self: &Arc<Self>, key: &Key, bytes: usize, times: usize) -> Option<Held> {
+        self.state().take(key, bytes, times, None).ok()?;
+        Some(Held { key: key.clone(), bytes, is_request: false, memory: Arc::clone(self) })
     }
 
     /// Why there is no room for `key`.
     fn refusal(&self, key: &Key) -> TurnedAway {
         self.note_shortage();
         let state = self.state();
-        let of_client = state.clients.get(key).map_or(0, |share| share.octets);
+        let of_client = state.clients.get(key).map_or(0, |share| share.bytes);
         if of_client > state.held / 2 {
             TurnedAway::ClientMemory(state.limit)
         } else {
@@ -149,7 +149,7 @@ impl BodyMemory {
         state.held < state.limit / 2
     }
 
-    /// Octets held, and octets that may be.
+    /// Bytes held, and bytes that may be.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.state();
         (state.held, state.limit)
@@ -163,9 +163,9 @@ impl BodyMemory {
     fn note_shortage(&self) {
         self.waits.fetch_add(1, Ordering::Relaxed);
         if !self.is_short.swap(true, Ordering::Relaxed) {
-            let octets = self.counts().1;
+            let bytes = self.counts().1;
             warn!(
-                octets,
+                bytes,
                 "memory for bodies is short: reads stay small, requests may be refused (limits.body_memory)"
             );
         }
@@ -173,7 +173,7 @@ impl BodyMemory {
 
     fn give_back(&self, held: &Held) {
         let mut state = self.state();
-        state.give_back(&held.key, held.octets, usize::from(held.is_request));
+        state.give_back(&held.key, held.bytes, usize::from(held.is_request));
         if self.is_short.load(Ordering::Relaxed) && state.held <= state.limit / SHORTAGE_OVER {
             self.is_short.store(false, Ordering::Relaxed);
         }
@@ -191,7 +191,7 @@ impl State {
     fn take(
         &mut self,
         key: &Key,
-        octets: usize,
+        bytes: usize,
         times: usize,
         requests_max: Option<usize>,
     ) -> Result<(), Short> {
@@ -200,14 +200,14 @@ impl State {
         if requests_max.is_some_and(|max| share.requests >= max) {
             return Err(Short::Requests);
         }
-        share.octets += octets;
+        share.bytes += bytes;
         share.requests += usize::from(requests_max.is_some());
-        let free = self.limit.checked_sub(self.held + octets).ok_or(Short::Memory)?;
+        let free = self.limit.checked_sub(self.held + bytes).ok_or(Short::Memory)?;
         // The proxy itself asks on behalf of all clients.
-        if share.octets > free.saturating_mul(times) && *key != Key::Proxy {
+        if share.bytes > free.saturating_mul(times) && *key != Key::Proxy {
             return Err(Short::Memory);
         }
-        self.held += octets;
+        self.held += bytes;
         match known {
             Some(known) => *known = share,
             None => _ = self.clients.insert(key.clone(), share),
@@ -215,12 +215,12 @@ impl State {
         Ok(())
     }
 
-    fn give_back(&mut self, key: &Key, octets: usize, requests: usize) {
-        self.held -= octets;
+    fn give_back(&mut self, key: &Key, bytes: usize, requests: usize) {
+        self.held -= bytes;
         if let Some(share) = self.clients.get_mut(key) {
-            share.octets -= octets;
+            share.bytes -= bytes;
             share.requests -= requests;
-            if share.octets == 0 && share.requests == 0 {
+            if share.bytes == 0 && share.requests == 0 {
                 self.clients.remove(key);
             }
         }
@@ -228,12 +228,12 @@ impl State {
 }
 
 impl Held {
-    /// Gives back what is more than so many octets.
-    pub fn shrink_to(&mut self, octets: usize) {
-        let surplus = self.octets.saturating_sub(octets);
+    /// Gives back what is more than so many bytes.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let surplus = self.bytes.saturating_sub(bytes);
         if surplus > 0 {
             self.memory.state().give_back(&self.key, surplus, 0);
-            self.octets -= surplus;
+            self.bytes -= surplus;
         }
     }
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, PROXY_AUTHORIZATION};
 
 use super::password::Password;
-use crate::limits::CREDENTIALS_OCTETS_MAX;
+use crate::limits::CREDENTIALS_BYTES_MAX;
 
 /// What a client says it is. Never printed.
 pub struct Credentials {
@@ -20,14 +20,14 @@ impl Credentials {
         let mut values = fields.get_all(PROXY_AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return None };
         let (scheme, encoded) = value.to_str().ok()?.split_once(' ')?;
-        if !scheme.eq_ignore_ascii_case("Basic") || encoded.len() > CREDENTIALS_OCTETS_MAX {
+        if !scheme.eq_ignore_ascii_case("Basic") || encoded.len() > CREDENTIALS_BYTES_MAX {
             return None;
         }
-        let octets = STANDARD.decode(encoded.trim_ascii()).ok()?;
+        let bytes = STANDARD.decode(encoded.trim_ascii()).ok()?;
         // A name has no colon, a password may.
-        let colon = octets.iter().position(|octet| *octet == b':')?;
-        let name = String::from_utf8(octets[..colon].to_vec()).ok()?;
-        Some(Self { name, password: Password::of(octets[colon + 1..].to_vec()) })
+        let colon = bytes.iter().position(|byte| *byte == b':')?;
+        let name = String::from_utf8(bytes[..colon].to_vec()).ok()?;
+        Some(Self { name, password: Password::of(bytes[colon + 1..].to_vec()) })
     }
 }
 
@@ -42,11 +42,11 @@ mod tests {
         for value in values {
             fields.append(PROXY_AUTHORIZATION, HeaderValue::from_str(value).unwrap());
         }
-        Credentials::of(&fields).map(|it| (it.name, it.password.octets().to_vec()))
+        Credentials::of(&fields).map(|it| (it.name, it.password.bytes().to_vec()))
     }
 
     #[test]
-    fn a_name_ends_at_the_first_colon_and_a_password_has_any_octets() {
+    fn a_name_ends_at_the_first_colon_and_a_password_has_any_bytes() {
         for (encoded, name, password) in [
             // The examples of RFC 7617 §2 and §2.1.
             ("QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "Aladdin", "open sesame"),
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_nobody() {
-        let long = format!("Basic {}", STANDARD.encode(vec![b':'; CREDENTIALS_OCTETS_MAX]));
+        let long = format!("Basic {}", STANDARD.encode(vec![b':'; CREDENTIALS_BYTES_MAX]));
         for values in [
             &[][..],
             &["Basic YTpi", "Basic YTpi"],

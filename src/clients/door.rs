@@ -145,16 +145,16 @@ impl Door {
         Ok(())
     }
 
-    /// The right of `client` to one more request, which holds so many octets at the least.
-    pub fn request(&self, client: &Client, octets: usize) -> Result<Held, TurnedAway> {
+    /// The right of `client` to one more request, which holds so many bytes at the least.
+    pub fn request(&self, client: &Client, bytes: usize) -> Result<Held, TurnedAway> {
         let of_user = client.user.as_ref().and_then(|user| user.max_requests);
         let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
-        self.counts.note(self.memory.begin(client.key(), octets, max))
+        self.counts.note(self.memory.begin(client.key(), bytes, max))
     }
 
-    /// So many octets for what follows a request of `client`, for as long as it lasts.
-    pub fn keep(&self, client: &Client, octets: usize) -> Result<Held, TurnedAway> {
-        self.counts.note(self.memory.keep(&client.key(), octets))
+    /// So many bytes for what follows a request of `client`, for as long as it lasts.
+    pub fn keep(&self, client: &Client, bytes: usize) -> Result<Held, TurnedAway> {
+        self.counts.note(self.memory.keep(&client.key(), bytes))
     }
 
     /// What requests hold.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::password::Hash;
 use super::users::{User, Users, check_name};
-use crate::limits::NAMED_LIST_OCTETS_MAX;
+use crate::limits::NAMED_LIST_BYTES_MAX;
 use crate::policy::mode::Mode;
 use crate::runtime::secret_file::{self, Found};
 use crate::types::agent::Token;
@@ -167,7 +167,7 @@ impl Change {
 }
 
 fn read_private(file: &Path) -> Result<String, UsersError> {
-    match secret_file::read_long_text(file, NAMED_LIST_OCTETS_MAX) {
+    match secret_file::read_long_text(file, NAMED_LIST_BYTES_MAX) {
         Ok(Found::Content(text)) => Ok(text),
         Ok(Found::Exposed) => Err(UsersError::Exposed(file.to_owned())),
         Err(error) if error.kind() == ErrorKind::NotFound => {

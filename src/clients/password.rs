@@ -4,7 +4,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, Params};
 
-use crate::limits::{PASSWORD_COST_KIB_MAX, PASSWORD_OCTETS_MAX, PASSWORD_PASSES_MAX};
+use crate::limits::{PASSWORD_BYTES_MAX, PASSWORD_COST_KIB_MAX, PASSWORD_PASSES_MAX};
 
 /// A password in the clear. Never printed, not even for a programmer.
 #[derive(PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct Password(Vec<u8>);
 pub struct Hash(String);
 
 impl Password {
-    pub(super) const fn of(octets: Vec<u8>) -> Self {
-        Self(octets)
+    pub(super) const fn of(bytes: Vec<u8>) -> Self {
+        Self(bytes)
     }
 
     /// One that a user may have: anything but nothing, and no control characters (RFC 7617 §2).
@@ -25,23 +25,23 @@ impl Password {
             Err("the password is empty")
         } else if text.chars().any(char::is_control) {
             Err("the password has control characters")
-        } else if text.len() > PASSWORD_OCTETS_MAX {
-            Err("the password is longer than 256 octets")
+        } else if text.len() > PASSWORD_BYTES_MAX {
+            Err("the password is longer than 256 bytes")
         } else {
             Ok(Self(text.as_bytes().to_vec()))
         }
     }
 
-    pub(super) fn octets(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// As it can stand in the authority of a URL (RFC 3986 §3.2.1).
     pub fn in_url(&self) -> String {
-        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
-        let spelt = |octet: &u8| match *octet {
-            octet if plain(octet) => char::from(octet).to_string(),
-            octet => format!("%{octet:02X}"),
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let spelt = |byte: &u8| match *byte {
+            byte if plain(byte) => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
         };
         self.0.iter().map(spelt).collect()
     }
@@ -50,7 +50,7 @@ impl Password {
 impl Hash {
     /// A new hash, with a salt of its own: a tenth of a second of work, on purpose.
     pub fn of(password: &Password) -> Self {
-        let hash = Argon2::default().hash_password(password.octets());
+        let hash = Argon2::default().hash_password(password.bytes());
         Self(
             hash.expect("the default parameters are sound, and the system has random numbers")
                 .to_string(),
@@ -78,7 +78,7 @@ impl Hash {
     /// Whether it is the hash of `password`, compared in constant time. Costs what a hash costs.
     pub fn is_of(&self, password: &Password) -> bool {
         let hash = PasswordHash::new(&self.0).expect("it was checked");
-        Argon2::default().verify_password(password.octets(), &hash).is_ok()
+        Argon2::default().verify_password(password.bytes(), &hash).is_ok()
     }
 
     pub fn as_str(&self) -> &str {
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_password_stands_in_a_url_with_all_that_parts_it_escaped() {
         assert_eq!(Password::new("a:b@c/d é%").unwrap().in_url(), "a%3Ab%40c%2Fd%20%C3%A9%25");
-        for text in ["", "a\nb", "a\u{7f}", &"a".repeat(PASSWORD_OCTETS_MAX + 1)] {
+        for text in ["", "a\nb", "a\u{7f}", &"a".repeat(PASSWORD_BYTES_MAX + 1)] {
             assert!(Password::new(text).is_err(), "{text:?}");
         }
     }

@@ -20,11 +20,11 @@ pub enum TurnedAway {
     )]
     TooManyRequests(usize),
     #[error(
-        "the requests of this client hold most of the {0} octets of memory that there are for requests \
+        "the requests of this client hold most of the {0} bytes of memory that there are for requests \
          (limits.body_memory)"
     )]
     ClientMemory(usize),
-    #[error("no memory is left for one more request: {0} octets are set (limits.body_memory)")]
+    #[error("no memory is left for one more request: {0} bytes are set (limits.body_memory)")]
     Memory(usize),
     #[error(
         "this proxy asks for a name and a password: write them into its address, http://NAME:PASSWORD@HOST:PORT"

@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::Key;
 use super::credentials::Credentials;
 use super::password::{Hash, Password};
-use crate::limits::USER_NAME_OCTETS_MAX;
+use crate::limits::USER_NAME_BYTES_MAX;
 use crate::policy::mode::Mode;
 use crate::types::agent::Token;
 
@@ -85,10 +85,10 @@ impl Users {
 
 /// Whether a user can be called so: in a record, a log line and a URL it must be one word.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
-    if name.is_empty() || name.len() > USER_NAME_OCTETS_MAX || !name.bytes().all(plain) {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > USER_NAME_BYTES_MAX || !name.bytes().all(plain) {
         return Err(format!(
-            "{name:?} cannot be a user's name: write up to {USER_NAME_OCTETS_MAX} letters, digits, \"-\", \"_\" or \".\""
+            "{name:?} cannot be a user's name: write up to {USER_NAME_BYTES_MAX} letters, digits, \"-\", \"_\" or \".\""
         ));
     }
     Ok(())
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn a_name_is_one_word() {
-        for name in ["a", "crawler-1.team_b", &"a".repeat(USER_NAME_OCTETS_MAX)] {
+        for name in ["a", "crawler-1.team_b", &"a".repeat(USER_NAME_BYTES_MAX)] {
             assert_eq!(check_name(name), Ok(()));
         }
-        for name in ["", "a b", "a:b", "é", "a\n", &"a".repeat(USER_NAME_OCTETS_MAX + 1)] {
+        for name in ["", "a b", "a:b", "é", "a\n", &"a".repeat(USER_NAME_BYTES_MAX + 1)] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
     }

@@ -164,7 +164,7 @@ impl Verifier {
         // A name has no colon: the two cannot be parted otherwise.
         keyed.update(credentials.name.as_bytes());
         keyed.update(b":");
-        keyed.update(credentials.password.octets());
+        keyed.update(credentials.password.bytes());
         keyed.finalize().into_bytes().into()
     }
 

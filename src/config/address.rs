@@ -49,7 +49,7 @@ pub fn parse_admin(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn number(port: &str) -> Option<u16> {
-    port.bytes().all(|octet| octet.is_ascii_digit()).then(|| port.parse().ok())?
+    port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())?
 }
 
 #[cfg(test)]

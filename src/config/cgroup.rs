@@ -13,7 +13,7 @@ const OWN_GROUPS: &str = "/proc/self/cgroup";
 /// Version 1 writes a number of this size where there is no limit: the largest whole number of pages.
 const NO_LIMIT_MIN: u64 = 1 << 60;
 
-/// The smallest limit in octets, and the file that sets it; none where there is no limit, or no control groups.
+/// The smallest limit in bytes, and the file that sets it; none where there is no limit, or no control groups.
 pub fn memory_limit() -> Option<(u64, PathBuf)> {
     limit_below(Path::new(MOUNT), &fs::read_to_string(OWN_GROUPS).ok()?)
 }

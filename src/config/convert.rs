@@ -5,7 +5,7 @@ use super::words::{
     Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Spellings, Sync,
 };
-use crate::limits::ROBOTS_TXT_OCTETS;
+use crate::limits::ROBOTS_TXT_BYTES;
 use crate::policy::profile::{self, Profile};
 use crate::watch;
 use crate::{audit, egress, proxy, robots};
@@ -21,7 +21,7 @@ impl Settings {
         let mut profile = row;
         profile.redirects_max = self.robots.max_redirects;
         // Upwards only: RFC 9309 §2.5 sets the least, and each profile has its own default.
-        if self.robots.max_size > ROBOTS_TXT_OCTETS as u64 {
+        if self.robots.max_size > ROBOTS_TXT_BYTES as u64 {
             profile.dialect.size_limit =
                 usize::try_from(self.robots.max_size).unwrap_or(usize::MAX);
         }

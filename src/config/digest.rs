@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::settings::Settings;
 use super::shape::leaves;
 use crate::audit::Change;
-use crate::limits::{SETTING_OCTETS_MAX, SETTINGS_OCTETS_MAX};
+use crate::limits::{SETTING_BYTES_MAX, SETTINGS_BYTES_MAX};
 use crate::types::sanitize::sha256_hex;
 
 impl Settings {
@@ -21,7 +21,7 @@ impl Settings {
 
     /// What is set otherwise in `new`, in alphabetical order of the keys.
     pub fn changes(&self, new: &Self) -> Vec<Change> {
-        let mut left = SETTINGS_OCTETS_MAX;
+        let mut left = SETTINGS_BYTES_MAX;
         let pairs = self.values().into_iter().zip(new.values());
         pairs
             .filter(|((_, old), (_, new))| old != new)
@@ -71,7 +71,7 @@ fn without_credentials(text: &str) -> String {
 /// What is too long, and what there is no more room for, by its digest.
 fn bounded(value: Json, left: &mut usize) -> Json {
     let text = value.to_string();
-    if text.len() > SETTING_OCTETS_MAX.min(*left) {
+    if text.len() > SETTING_BYTES_MAX.min(*left) {
         return json!({ "octets": text.len(), "sha256": sha256_hex(text.as_bytes()) });
     }
     *left -= text.len();

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::layers::{FileLayer, variable};
 use super::load::{named_file, state_dir};
 use super::values::AdminAddress;
-use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
 
 /// Where a proxy by these settings would be found.
@@ -30,8 +30,8 @@ pub fn whereabouts(
 ) -> Whereabouts {
     let variables: Vec<_> = environment.into_iter().collect();
     let (path, by) = named_file(named, &variables);
-    let (file, problem) = match files::read(path, NAMED_FILE_OCTETS_MAX) {
-        Ok(octets) => read(path, &String::from_utf8_lossy(&octets)),
+    let (file, problem) = match files::read(path, NAMED_FILE_BYTES_MAX) {
+        Ok(bytes) => read(path, &String::from_utf8_lossy(&bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
             (Vec::new(), None)
         }

@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::shape::Shape;
 use super::sound::{self, BODY_MEMORY_MIN};
 use super::spelling::print_size;
-use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
@@ -176,7 +176,7 @@ fn read_file(
     variables: &[(String, String)],
 ) -> Result<(Option<PathBuf>, FileLayer), Complaint> {
     let (path, by) = named_file(named, variables);
-    match files::read_text(path, NAMED_FILE_OCTETS_MAX) {
+    match files::read_text(path, NAMED_FILE_BYTES_MAX) {
         Ok(text) => Ok((Some(path.to_owned()), FileLayer::parse(path, &text)?)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && by.is_none() => {
             Ok((None, FileLayer::default()))
@@ -250,7 +250,7 @@ pub(super) fn state_dir(variables: &[(String, String)]) -> Option<Value> {
 }
 
 /// Of what the process may have, so much is for requests under way: the rest is for what is known of origins, for
-/// connections that idle, and for what the system holds of their octets.
+/// connections that idle, and for what the system holds of their bytes.
 const BODY_MEMORY_SHARE: u64 = 4;
 
 /// The memory for requests under way when nothing says so: a share of what the process may have; none where it

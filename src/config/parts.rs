@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::values::{FetchAs, NodeName, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
-use crate::limits::{ATTEMPTS_BESIDE_MAX, STORE_PENDING_OCTETS_MAX, STORE_PENDING_OCTETS_MIN};
+use crate::limits::{ATTEMPTS_BESIDE_MAX, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
 use crate::store::fetch;
@@ -33,7 +33,7 @@ impl Settings {
             fetch_as,
             contact: self.robots.contact.as_ref().map(ToString::to_string),
             timeout: self.robots.fetch_timeout,
-            max_size: octets(self.robots.max_size),
+            max_size: bytes(self.robots.max_size),
         }
     }
 
@@ -41,7 +41,7 @@ impl Settings {
     pub fn store(&self) -> store::Config {
         store::Config {
             entries_max: NonZeroUsize::new(self.robots.cache_entries).expect("a count was checked"),
-            bytes_max: octets(self.robots.cache_size),
+            bytes_max: bytes(self.robots.cache_size),
             fetches_max: self.robots.max_fetches,
             queue_max: self.robots.max_queued_fetches,
             waiters_max: self.robots.max_waiting,
@@ -61,10 +61,10 @@ impl Settings {
         self.store.enabled.then_some(kept)
     }
 
-    /// Octets of memory for what waits to be written to the store: in proportion to what is known.
+    /// Bytes of memory for what waits to be written to the store: in proportion to what is known.
     pub fn store_pending_max(&self) -> usize {
         let quarter = usize::try_from(self.robots.cache_size / 4).unwrap_or(usize::MAX);
-        quarter.clamp(STORE_PENDING_OCTETS_MIN, STORE_PENDING_OCTETS_MAX)
+        quarter.clamp(STORE_PENDING_BYTES_MIN, STORE_PENDING_BYTES_MAX)
     }
 
     /// How the log of denials is kept.
@@ -117,7 +117,7 @@ impl Settings {
             max_idle: self.egress.max_idle,
             max_lookups: self.egress.max_lookups,
             max_attempts_beside: ATTEMPTS_BESIDE_MAX,
-            max_header_bytes: octets(self.limits.max_header_bytes),
+            max_header_bytes: bytes(self.limits.max_header_bytes),
             max_headers: self.limits.max_headers,
             under_run: self.under_run,
             hosts: egress::HostRules {
@@ -151,7 +151,7 @@ impl Settings {
     pub fn limits(&self) -> proxy::Limits {
         proxy::Limits {
             deadlines: self.deadlines(),
-            head_max: octets(self.limits.max_header_bytes),
+            head_max: bytes(self.limits.max_header_bytes),
             fields_max: self.limits.max_headers,
             strict_target: self.limits.strict_target,
         }
@@ -171,9 +171,9 @@ impl Settings {
         })
     }
 
-    /// Octets that all requests under way may hold together.
+    /// Bytes that all requests under way may hold together.
     pub fn body_memory(&self) -> usize {
-        octets(self.limits.body_memory)
+        bytes(self.limits.body_memory)
     }
 
     /// How long a client may take.
@@ -243,7 +243,7 @@ fn as_policy(exemption: &Exemption) -> exemption::Exemption {
 }
 
 /// A size as the machine can address it.
-fn octets(size: u64) -> usize {
+fn bytes(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 

@@ -124,12 +124,12 @@ pub struct Robots {
     /// Requests that wait for a fetch.
     #[serde(with = "units::count")]
     pub max_waiting: usize,
-    /// Octets of a robots.txt that are read, counted after decoding.
+    /// Bytes of a robots.txt that are read, counted after decoding.
     #[serde(with = "units::size")]
     pub max_size: u64,
     #[serde(with = "units::few")]
     pub max_redirects: u8,
-    /// Octets of memory for what is known of origins.
+    /// Bytes of memory for what is known of origins.
     #[serde(with = "units::size")]
     pub cache_size: u64,
     /// Origins that something is known of, at one time.
@@ -282,7 +282,7 @@ pub struct Watch {
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
     pub enabled: bool,
-    /// Octets on the disk.
+    /// Bytes on the disk.
     #[serde(with = "units::size")]
     pub max_size: u64,
 }
@@ -290,21 +290,21 @@ pub struct Store {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Octets of a request's or an answer's head.
+    /// Bytes of a request's or an answer's head.
     #[serde(with = "units::size")]
     pub max_header_bytes: u64,
     #[serde(with = "units::count")]
     pub max_headers: usize,
     /// Whether a request target is refused that would have to be percent-encoded.
     pub strict_target: bool,
-    /// Octets of memory for requests under way, their bodies above all; without a setting a quarter of what the
+    /// Bytes of memory for requests under way, their bodies above all; without a setting a quarter of what the
     /// process may have.
     #[serde(with = "units::size")]
     pub body_memory: u64,
     /// For a client to send a request's head.
     #[serde(with = "units::duration")]
     pub header_timeout: Duration,
-    /// For the first octets inside a CONNECT, and for the TLS handshake.
+    /// For the first bytes inside a CONNECT, and for the TLS handshake.
     #[serde(with = "units::duration")]
     pub handshake_timeout: Duration,
     /// Between two pieces of a body, either way.

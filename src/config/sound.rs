@@ -18,10 +18,10 @@ use crate::types::timestamp::Timestamp;
 /// RFC 9309 §2.5: the limit must be at least 500 kibibytes.
 const ROBOTS_SIZE_MIN: u64 = 500 << 10;
 
-/// Room for the request line of 8000 octets that RFC 9112 §3 asks for. The engine panics on less.
+/// Room for the request line of 8000 bytes that RFC 9112 §3 asks for. The engine panics on less.
 const HEADER_SIZE_MIN: u64 = 8 << 10;
 
-/// A record is some 1300 octets; less would make a file of each few.
+/// A record is some 1300 bytes; less would make a file of each few.
 const SEGMENT_SIZE_MIN: u64 = 16 << 10;
 
 /// With less, a disk that is merely busy would count as one that cannot be written; with more, clients

@@ -46,17 +46,17 @@ pub fn print_duration(length: &Duration) -> String {
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match text.parse::<ByteSize>() {
         Ok(ByteSize(0)) => Err("must be more than nothing".into()),
-        Ok(ByteSize(octets)) => Ok(octets),
+        Ok(ByteSize(bytes)) => Ok(bytes),
         Err(_) => Err(format!("\"{text}\" is not a size; write it as \"500KiB\" or \"256MiB\"")),
     }
 }
 
 /// In the largest binary unit that says it exactly.
-pub fn print_size(octets: &u64) -> String {
+pub fn print_size(bytes: &u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match UNITS.iter().find(|(unit, _)| octets.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{}{name}", octets / unit),
-        None => format!("{octets}B"),
+    match UNITS.iter().find(|(unit, _)| bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => format!("{bytes}B"),
     }
 }
 

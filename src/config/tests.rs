@@ -466,7 +466,7 @@ proptest::proptest! {
 
 fn is_setting(line: &str) -> bool {
     line.split_once(" = ").is_some_and(|(name, _)| {
-        name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_')
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })
 }
 

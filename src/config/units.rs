@@ -36,7 +36,7 @@ macro_rules! unit {
 unit! {
     /// A length of time: `250ms`, `10s`, `24h`, `30d`.
     duration: Duration = parse_duration, print_duration;
-    /// A number of octets: `500KiB`, `64MB`.
+    /// A number of bytes: `500KiB`, `64MB`.
     size: u64 = parse_size, print_size;
     /// A point in time: RFC 3339, or a date, which means its end (UTC).
     date: Timestamp = parse_date, print_date;

@@ -29,8 +29,8 @@ pub enum FetchAs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContactUrl(String);
 
-/// Octets. It goes out with each fetch.
-const CONTACT_OCTETS_MAX: usize = 200;
+/// Bytes. It goes out with each fetch.
+const CONTACT_BYTES_MAX: usize = 200;
 
 impl ContactUrl {
     pub fn as_str(&self) -> &str {
@@ -43,11 +43,11 @@ impl FromStr for ContactUrl {
 
     /// It stands in a comment (RFC 9110 §5.6.5), so it has no parentheses.
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_of_comment = |octet: u8| octet.is_ascii_graphic() && !b"()\\".contains(&octet);
+        let is_of_comment = |byte: u8| byte.is_ascii_graphic() && !b"()\\".contains(&byte);
         let is_web =
             matches!(url::Url::parse(text), Ok(url) if matches!(url.scheme(), "http" | "https"));
-        if text.len() > CONTACT_OCTETS_MAX {
-            Err(format!("a contact URL has at most {CONTACT_OCTETS_MAX} characters"))
+        if text.len() > CONTACT_BYTES_MAX {
+            Err(format!("a contact URL has at most {CONTACT_BYTES_MAX} characters"))
         } else if !is_web || !text.bytes().all(is_of_comment) {
             Err(format!(
                 "\"{text}\" is no URL for a User-Agent; write one such as \"https://example.com/bot\""
@@ -68,14 +68,14 @@ impl fmt::Display for ContactUrl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeName(String);
 
-/// Octets. It is in each line, and as long as a name of DNS can be at least (RFC 1035 §2.3.4).
-const NODE_OCTETS_MAX: usize = 253;
+/// Bytes. It is in each line, and as long as a name of DNS can be at least (RFC 1035 §2.3.4).
+const NODE_BYTES_MAX: usize = 253;
 
 impl NodeName {
     /// The name of the host that this process runs on.
     pub fn of_host() -> Self {
         let host = rustix::system::uname();
-        Self(sanitize::text(host.nodename().to_bytes(), NODE_OCTETS_MAX))
+        Self(sanitize::text(host.nodename().to_bytes(), NODE_BYTES_MAX))
     }
 
     pub fn as_str(&self) -> &str {
@@ -90,8 +90,8 @@ impl FromStr for NodeName {
         if name.trim().is_empty() {
             Err("is empty; write a name such as \"crawler-3\", or leave it out for the host's"
                 .into())
-        } else if name.len() > NODE_OCTETS_MAX {
-            Err(format!("a node's name has at most {NODE_OCTETS_MAX} octets"))
+        } else if name.len() > NODE_BYTES_MAX {
+            Err(format!("a node's name has at most {NODE_BYTES_MAX} bytes"))
         } else if sanitize::shown(name, sanitize::escape_json) != name {
             Err("a node's name has printable characters only".into())
         } else {
@@ -133,7 +133,7 @@ impl AdminAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retain(pub Option<Duration>);
 
-/// How much room the log and its evidence may take, in octets; none: as much as there is.
+/// How much room the log and its evidence may take, in bytes; none: as much as there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetainSize(pub Option<u64>);
 
@@ -148,7 +148,7 @@ impl FromStr for FetchAs {
                     .into())
             }
             "" => Err("is empty; write \"agent\" or a User-Agent".into()),
-            _ if text.bytes().all(|octet| (0x20..0x7f).contains(&octet)) => {
+            _ if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) => {
                 Ok(Self::Text(text.into()))
             }
             _ => Err("a User-Agent is printable ASCII".into()),
@@ -279,7 +279,7 @@ impl FromStr for HostPattern {
 
 fn is_token(text: &str, also: &[u8]) -> bool {
     !text.is_empty()
-        && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || also.contains(&octet))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || also.contains(&byte))
 }
 
 macro_rules! serde_as_text {

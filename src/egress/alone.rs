@@ -28,7 +28,7 @@ use super::pool::Pool;
 use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
 use crate::clients::{Held, Key};
-use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS};
+use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::origin::Origin;
 
@@ -76,7 +76,7 @@ impl Alone {
             // Of names whose case was not kept: because it is this, or because there was none in HTTP/2.
             .title_case_headers(true)
             .max_header_size(config.max_header_bytes)
-            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_OCTETS))
+            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_BYTES))
             .handshake(TokioIo::new(Portions::new(stream, Arc::clone(&signs))))
             .await
             .map_err(|error| connection_error(origin, &error))?;
@@ -114,7 +114,7 @@ impl Alone {
         ptr::eq(self.home.as_ptr(), Arc::as_ptr(pool))
     }
 
-    /// For an answer that comes over it, of so many octets: to be read in the largest pieces, if there is room.
+    /// For an answer that comes over it, of so many bytes: to be read in the largest pieces, if there is room.
     pub fn bulk(&mut self, rights: &Arc<Semaphore>, to_come: u64) -> Option<Bulk> {
         if self.room.is_none() {
             self.room = Some(Room::take(rights, to_come)?);
@@ -126,7 +126,7 @@ impl Alone {
     /// whether there is.
     pub fn grow(&mut self, asker: &Key, in_bulk: bool) -> bool {
         let pieces =
-            PIECES_HELD * if in_bulk { ORIGIN_READ_BULK_OCTETS } else { ORIGIN_READ_LARGE_OCTETS };
+            PIECES_HELD * if in_bulk { ORIGIN_READ_BULK_BYTES } else { ORIGIN_READ_LARGE_BYTES };
         let memory = self.home().and_then(|home| home.memory().more(asker, pieces));
         let may_grow = memory.is_some();
         if may_grow {
@@ -155,11 +155,8 @@ impl Alone {
     /// Nobody is woken for what happens to it until it is used again, but by the deadline of its last answer, once.
     pub fn rest(&mut self) {
         if let Some(memory) = &mut self.memory {
-            let piece = if self.room.is_some() {
-                ORIGIN_READ_BULK_OCTETS
-            } else {
-                ORIGIN_READ_LARGE_OCTETS
-            };
+            let piece =
+                if self.room.is_some() { ORIGIN_READ_BULK_BYTES } else { ORIGIN_READ_LARGE_BYTES };
             memory.shrink_to(if self.signs.has_grown.load(Ordering::Relaxed) {
                 2 * piece
             } else {

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use super::bulk::Bulk;
 use super::pool::Lease;
 use super::unstalled::Unstalled;
-use crate::limits::{ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS};
+use crate::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 
 /// A response body, with the lease on the connection it comes from: read to its end, the
 /// connection goes back to the pool; dropped before, it is closed (RFC 9112 §9.5).
@@ -74,9 +74,9 @@ impl Drop for Leased {
 #[derive(Debug)]
 pub struct Arriving {
     body: Unstalled<Leased>,
-    /// Octets given since whoever reads was last made to wait.
+    /// Bytes given since whoever reads was last made to wait.
     given: usize,
-    /// Octets given in all, and with how many more memory is asked for that larger pieces take.
+    /// Bytes given in all, and with how many more memory is asked for that larger pieces take.
     total: usize,
     grows_at: usize,
     bulk: Option<Bulk>,
@@ -97,7 +97,7 @@ impl Arriving {
             body: Unstalled::new(body, limit),
             given: 0,
             total: 0,
-            grows_at: ORIGIN_READ_SMALL_OCTETS,
+            grows_at: ORIGIN_READ_SMALL_BYTES,
             bulk,
             asked_at,
         })
@@ -110,7 +110,7 @@ impl Arriving {
         let lease = body.get_mut().lease.as_mut();
         let grown = lease.is_none_or(|lease| lease.grow(bulk));
         self.grows_at =
-            if grown { usize::MAX } else { self.total.saturating_add(ORIGIN_READ_SMALL_OCTETS) };
+            if grown { usize::MAX } else { self.total.saturating_add(ORIGIN_READ_SMALL_BYTES) };
     }
 
     /// When the origin had all that there was; none where it answered before.
@@ -132,7 +132,7 @@ impl Body for Arriving {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if self.given >= ORIGIN_READ_OCTETS {
+        if self.given >= ORIGIN_READ_BYTES {
             // What has been given is written, and everybody else has a turn, before there is more.
             self.given = 0;
             cx.waker().wake_by_ref();
@@ -141,9 +141,9 @@ impl Body for Arriving {
         let poll = Pin::new(&mut self.body).poll_frame(cx);
         self.given = match &poll {
             Poll::Ready(Some(Ok(frame))) => {
-                let octets = frame.data_ref().map_or(0, Bytes::len);
-                self.total = self.total.saturating_add(octets);
-                self.given + octets
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.total = self.total.saturating_add(bytes);
+                self.given + bytes
             }
             _ => 0,
         };

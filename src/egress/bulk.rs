@@ -8,16 +8,16 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::portions::Signs;
-use crate::limits::{ORIGIN_BULK_OCTETS_MIN, ORIGIN_BULK_REST_OCTETS, ORIGIN_BULKS_MAX};
+use crate::limits::{ORIGIN_BULK_BYTES_MIN, ORIGIN_BULK_REST_BYTES, ORIGIN_BULKS_MAX};
 
 /// The right of one connection to have the room for them.
 #[derive(Debug)]
 pub struct Room(OwnedSemaphorePermit);
 
 impl Room {
-    /// For an answer of so many octets, if one more may have it.
+    /// For an answer of so many bytes, if one more may have it.
     pub fn take(rights: &Arc<Semaphore>, to_come: u64) -> Option<Self> {
-        if to_come < ORIGIN_BULK_OCTETS_MIN {
+        if to_come < ORIGIN_BULK_BYTES_MIN {
             return None;
         }
         Arc::clone(rights).try_acquire_owned().ok().map(Self)
@@ -34,7 +34,7 @@ impl Room {
 pub struct Bulk(Arc<Signs>);
 
 impl Bulk {
-    /// One of so many octets, which comes over the connection of `signs`.
+    /// One of so many bytes, which comes over the connection of `signs`.
     pub fn begin(signs: &Arc<Signs>, to_come: u64) -> Option<Self> {
         let bulk = Self(Arc::clone(signs));
         bulk.0.in_bulk.store(true, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Bulk {
 
     /// Whether enough is still to come.
     pub fn goes_on(&self, to_come: Option<u64>) -> bool {
-        to_come.is_some_and(|octets| octets >= ORIGIN_BULK_REST_OCTETS)
+        to_come.is_some_and(|bytes| bytes >= ORIGIN_BULK_REST_BYTES)
     }
 }
 
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn few_connections_have_the_room_and_those_that_rest_leave_half_of_it() {
         let rights = Arc::new(Semaphore::new(ORIGIN_BULKS_MAX));
-        assert!(Room::take(&rights, ORIGIN_BULK_OCTETS_MIN - 1).is_none(), "no long answer");
+        assert!(Room::take(&rights, ORIGIN_BULK_BYTES_MIN - 1).is_none(), "no long answer");
         let mut rooms: Vec<_> =
-            std::iter::from_fn(|| Room::take(&rights, ORIGIN_BULK_OCTETS_MIN)).collect();
+            std::iter::from_fn(|| Room::take(&rights, ORIGIN_BULK_BYTES_MIN)).collect();
         assert_eq!(rooms.len(), ORIGIN_BULKS_MAX);
         rooms.truncate(ORIGIN_BULKS_MAX / 2 + 1);
         assert!(rooms[0].is_wanted());
@@ -74,10 +74,10 @@ mod tests {
     fn an_answer_is_read_so_until_little_is_to_come() {
         let signs = Arc::<Signs>::default();
         let is_set = || signs.in_bulk.load(Ordering::Relaxed);
-        assert!(Bulk::begin(&signs, ORIGIN_BULK_REST_OCTETS - 1).is_none() && !is_set());
-        let bulk = Bulk::begin(&signs, ORIGIN_BULK_REST_OCTETS).unwrap();
-        assert!(is_set() && bulk.goes_on(Some(ORIGIN_BULK_REST_OCTETS)));
-        assert!(!bulk.goes_on(Some(ORIGIN_BULK_REST_OCTETS - 1)) && !bulk.goes_on(None));
+        assert!(Bulk::begin(&signs, ORIGIN_BULK_REST_BYTES - 1).is_none() && !is_set());
+        let bulk = Bulk::begin(&signs, ORIGIN_BULK_REST_BYTES).unwrap();
+        assert!(is_set() && bulk.goes_on(Some(ORIGIN_BULK_REST_BYTES)));
+        assert!(!bulk.goes_on(Some(ORIGIN_BULK_REST_BYTES - 1)) && !bulk.goes_on(None));
         drop(bulk);
         assert!(!is_set());
     }

@@ -34,7 +34,7 @@ use super::tls::{Secured, Versions};
 use super::{Egress, attempts, exchange, http2};
 use crate::clients::Held;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::limits::HTTP2_LARGE_WINDOW_OCTETS;
+use crate::limits::HTTP2_LARGE_WINDOW_BYTES;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::runtime::lazy_timer::LazyTimer;
@@ -76,7 +76,7 @@ impl Link {
         }
     }
 
-    /// For an answer that comes over it, of so many octets: to be read in the largest pieces.
+    /// For an answer that comes over it, of so many bytes: to be read in the largest pieces.
     pub fn bulk(&mut self, rights: &Arc<Semaphore>, to_come: Option<u64>) -> Option<Bulk> {
         match self {
             Self::Http1(alone) => alone.bulk(rights, to_come?),
@@ -233,7 +233,7 @@ impl Egress {
         if !wanted.is_read || self.pool.multiplexed.is_http1(origin) {
             return None;
         }
-        self.shared.memory.more(wanted.asker.for_slots(), HTTP2_LARGE_WINDOW_OCTETS as usize)
+        self.shared.memory.more(wanted.asker.for_slots(), HTTP2_LARGE_WINDOW_BYTES as usize)
     }
 
     async fn share(

@@ -55,7 +55,7 @@ fn block_and_port(text: &str) -> Option<Endpoints> {
     let (host, port) = text.rsplit_once(':')?;
     let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let block = block(bracketed.unwrap_or(host))?;
-    let is_digits = port.bytes().all(|octet| octet.is_ascii_digit());
+    let is_digits = port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse().ok().filter(|port| *port != 0 && is_digits)?;
     (bracketed.is_some() == block.addr().is_ipv6()).then_some(Endpoints { block, port: Some(port) })
 }

@@ -4,14 +4,14 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::limits::NAMED_LIST_OCTETS_MAX;
+use crate::limits::NAMED_LIST_BYTES_MAX;
 use crate::runtime::files;
 
 const FILE: &str = "/etc/hosts";
 
 /// The addresses that this machine lists for `name`.
 pub fn listed(name: &str) -> Vec<IpAddr> {
-    files::read_text(Path::new(FILE), NAMED_LIST_OCTETS_MAX)
+    files::read_text(Path::new(FILE), NAMED_LIST_BYTES_MAX)
         .map(|text| addresses(&text, name))
         .unwrap_or_default()
 }

@@ -6,9 +6,8 @@ use hyper::client::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::limits::{
-    HTTP2_LARGE_WINDOW_OCTETS, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
-    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_OCTETS, HTTP2_SMALL_WINDOW_OCTETS,
-    HTTP2_STREAMS_MAX,
+    HTTP2_LARGE_WINDOW_BYTES, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
+    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_BYTES, HTTP2_SMALL_WINDOW_BYTES, HTTP2_STREAMS_MAX,
 };
 use crate::types::origin::Origin;
 
@@ -32,11 +31,11 @@ pub enum Window {
 }
 
 impl Window {
-    /// Octets of one stream.
-    pub const fn octets(self) -> u32 {
+    /// Bytes of one stream.
+    pub const fn bytes(self) -> u32 {
         match self {
-            Self::Small => HTTP2_SMALL_WINDOW_OCTETS,
-            Self::Large => HTTP2_LARGE_WINDOW_OCTETS,
+            Self::Small => HTTP2_SMALL_WINDOW_BYTES,
+            Self::Large => HTTP2_LARGE_WINDOW_BYTES,
         }
     }
 }
@@ -47,10 +46,10 @@ pub fn builder(max_header_bytes: usize, window: Window) -> Builder<TokioExecutor
     builder
         .timer(TokioTimer::new())
         .initial_max_send_streams(HTTP2_STREAMS_MAX)
-        .initial_stream_window_size(window.octets())
-        .initial_connection_window_size(window.octets() * HTTP2_STREAMS_MAX as u32)
+        .initial_stream_window_size(window.bytes())
+        .initial_connection_window_size(window.bytes() * HTTP2_STREAMS_MAX as u32)
         .max_header_list_size(u32::try_from(max_header_bytes).unwrap_or(u32::MAX))
-        .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES)
         .max_concurrent_reset_streams(HTTP2_RESET_STREAMS_MAX)
         .max_local_error_reset_streams(HTTP2_MALFORMED_MAX)
         .keep_alive_interval(HTTP2_PING_INTERVAL)

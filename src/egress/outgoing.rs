@@ -20,11 +20,11 @@ use super::progress::Progress;
 use super::unstalled::Unstalled;
 use crate::clients::{BodyMemory, Held, Key};
 use crate::limits::{
-    ORIGIN_READ_SMALL_OCTETS, ORIGIN_WAITING_OCTETS_MAX, ORIGIN_WAITING_SMALL_OCTETS,
+    ORIGIN_READ_SMALL_BYTES, ORIGIN_WAITING_BYTES_MAX, ORIGIN_WAITING_SMALL_BYTES,
 };
 
-/// Octets that a body holds at most where it is read in larger pieces: what waits for the origin, and three pieces.
-const LARGE_CONTENT_OCTETS: usize = ORIGIN_WAITING_OCTETS_MAX + 3 * (64 << 10);
+/// Bytes that a body holds at most where it is read in larger pieces: what waits for the origin, and three pieces.
+const LARGE_CONTENT_BYTES: usize = ORIGIN_WAITING_BYTES_MAX + 3 * (64 << 10);
 
 /// Waits until the origin wants the body, or has answered without it.
 type Hold = Pin<Box<dyn Future<Output = Wanted> + Send>>;
@@ -81,7 +81,7 @@ struct Charge {
     asker: Key,
     memory: Arc<BodyMemory>,
     held: Option<Held>,
-    /// Octets that the origin has been given, and with how many memory is asked for.
+    /// Bytes that the origin has been given, and with how many memory is asked for.
     given: usize,
     grows_at: usize,
 }
@@ -89,13 +89,13 @@ struct Charge {
 impl Charge {
     /// Whether there is memory for larger pieces now and was none before. It is asked for when the origin has been given as
     /// much as the systems on either side hold for one that takes nothing, and once more after as much again.
-    fn grows(&mut self, octets: usize) -> bool {
-        self.given = self.given.saturating_add(octets);
+    fn grows(&mut self, bytes: usize) -> bool {
+        self.given = self.given.saturating_add(bytes);
         if self.held.is_some() || self.given < self.grows_at {
             return false;
         }
-        self.grows_at = self.given.saturating_add(ORIGIN_READ_SMALL_OCTETS);
-        self.held = self.memory.more(&self.asker, LARGE_CONTENT_OCTETS);
+        self.grows_at = self.given.saturating_add(ORIGIN_READ_SMALL_BYTES);
+        self.held = self.memory.more(&self.asker, LARGE_CONTENT_BYTES);
         self.held.is_some()
     }
 }
@@ -113,9 +113,9 @@ struct Way {
     signs: Arc<Signs>,
     /// What it had taken at the last look.
     written: usize,
-    /// With so many octets that wait for it, no more are asked for.
+    /// With so many bytes that wait for it, no more are asked for.
     waiting_max: usize,
-    /// Octets of the body that wait for it. What is not content is taken for such, so they may be a few more.
+    /// Bytes of the body that wait for it. What is not content is taken for such, so they may be a few more.
     waiting: usize,
 }
 
@@ -192,7 +192,7 @@ impl Outgoing {
     pub(super) fn goes_by(&mut self, signs: &Arc<Signs>) {
         if let Some(streamed) = &mut self.streamed {
             let written = signs.written.load(Ordering::Relaxed);
-            let waiting_max = ORIGIN_WAITING_SMALL_OCTETS;
+            let waiting_max = ORIGIN_WAITING_SMALL_BYTES;
             signs.is_uploading.store(true, Ordering::Relaxed);
             streamed.way = Some(Way { signs: Arc::clone(signs), written, waiting_max, waiting: 0 });
         }
@@ -223,7 +223,7 @@ impl Outgoing {
     pub(super) fn charged_to(&mut self, asker: &Key, memory: &Arc<BodyMemory>) {
         if let Some(streamed) = &mut self.streamed {
             let (asker, memory) = (asker.clone(), Arc::clone(memory));
-            let grows_at = ORIGIN_READ_SMALL_OCTETS;
+            let grows_at = ORIGIN_READ_SMALL_BYTES;
             streamed.charge = Some(Charge { asker, memory, held: None, given: 0, grows_at });
         }
     }
@@ -301,16 +301,16 @@ impl Body for Outgoing {
             return Poll::Pending;
         };
         progress.is_origins();
-        let octets =
+        let bytes =
             frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
-        let grows = charge.as_mut().is_some_and(|charge| charge.grows(octets));
+        let grows = charge.as_mut().is_some_and(|charge| charge.grows(bytes));
         if grows && let Some(reads) = reads {
             reads.0.store(true, Ordering::Relaxed);
         }
         if let Some(way) = way {
-            way.waiting += octets;
+            way.waiting += bytes;
             if grows {
-                way.waiting_max = ORIGIN_WAITING_OCTETS_MAX;
+                way.waiting_max = ORIGIN_WAITING_BYTES_MAX;
             }
         }
         if frame.is_none() || body.is_end_stream() {
@@ -345,15 +345,15 @@ mod tests {
 
     use super::*;
 
-    const OCTETS: usize = 8 * ORIGIN_WAITING_OCTETS_MAX;
+    const BYTES: usize = 8 * ORIGIN_WAITING_BYTES_MAX;
 
-    /// Has `service` see to a request with so many octets that have all come.
+    /// Has `service` see to a request with so many bytes that have all come.
     async fn with_upload<F: Future<Output = ()>>(service: impl Fn(Outgoing, Arc<Signs>) -> F) {
-        let (near, mut far) = tokio::io::duplex(OCTETS + 1024);
+        let (near, mut far) = tokio::io::duplex(BYTES + 1024);
         let head =
-            format!("POST / HTTP/1.1\r\nContent-Length: {OCTETS}\r\nConnection: close\r\n\r\n");
+            format!("POST / HTTP/1.1\r\nContent-Length: {BYTES}\r\nConnection: close\r\n\r\n");
         far.write_all(head.as_bytes()).await.unwrap();
-        far.write_all(&vec![b'x'; OCTETS]).await.unwrap();
+        far.write_all(&vec![b'x'; BYTES]).await.unwrap();
         let service = service_fn(|request: Request<Incoming>| {
             let body = Unstalled::new(request.into_body(), Duration::from_secs(60));
             let (mut outgoing, signs) = (Outgoing::streamed(body), Arc::<Signs>::default());
@@ -381,27 +381,27 @@ mod tests {
         }
     }
 
-    fn take(signs: &Signs, octets: usize) {
+    fn take(signs: &Signs, bytes: usize) {
         signs
             .written
-            .store(signs.written.load(Ordering::Relaxed).wrapping_add(octets), Ordering::Relaxed);
+            .store(signs.written.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
     }
 
     #[tokio::test]
     async fn no_more_is_taken_of_a_body_than_may_wait_for_an_origin_that_takes_none() {
         with_upload(|mut outgoing, signs| async move {
             let (mut given, mut written) = (0, 0);
-            while given < OCTETS {
-                while let Some(octets) = asked(&mut outgoing).await {
-                    assert!(given - written < ORIGIN_WAITING_SMALL_OCTETS, "{given} {written}");
-                    given += octets;
+            while given < BYTES {
+                while let Some(bytes) = asked(&mut outgoing).await {
+                    assert!(given - written < ORIGIN_WAITING_SMALL_BYTES, "{given} {written}");
+                    given += bytes;
                 }
                 let is_awaited = signs.is_awaited.swap(false, Ordering::Relaxed);
-                assert!(is_awaited || given == OCTETS, "{given}");
-                let octets =
-                    if written == 0 { given - ORIGIN_WAITING_SMALL_OCTETS + 1 } else { 5_000 };
-                written += octets;
-                take(&signs, octets);
+                assert!(is_awaited || given == BYTES, "{given}");
+                let bytes =
+                    if written == 0 { given - ORIGIN_WAITING_SMALL_BYTES + 1 } else { 5_000 };
+                written += bytes;
+                take(&signs, bytes);
             }
         })
         .await;
@@ -416,15 +416,15 @@ mod tests {
                 outgoing = outgoing.reading(&reads);
                 outgoing.charged_to(&Key::Proxy, &memory);
                 let mut given = 0;
-                while given <= ORIGIN_READ_SMALL_OCTETS {
-                    take(&signs, ORIGIN_WAITING_OCTETS_MAX);
+                while given <= ORIGIN_READ_SMALL_BYTES {
+                    take(&signs, ORIGIN_WAITING_BYTES_MAX);
                     given += asked(&mut outgoing).await.expect("the origin takes all");
                 }
                 assert_eq!(reads.may_be_large(), may_grow);
                 assert_eq!(memory.counts().0 > 0, may_grow);
                 let way =
                     outgoing.streamed.as_ref().and_then(|streamed| streamed.way.as_ref()).unwrap();
-                assert_eq!(way.waiting_max == ORIGIN_WAITING_OCTETS_MAX, may_grow);
+                assert_eq!(way.waiting_max == ORIGIN_WAITING_BYTES_MAX, may_grow);
                 drop(outgoing);
                 assert_eq!((memory.counts().0, reads.may_be_large()), (0, false));
             })
@@ -443,7 +443,7 @@ mod tests {
             take(&signs, 1);
             assert_eq!(asked(&mut outgoing).await, None, "as much waits as may");
             assert!(progress.asked_at().unwrap() > asked_at);
-            take(&signs, ORIGIN_WAITING_OCTETS_MAX);
+            take(&signs, ORIGIN_WAITING_BYTES_MAX);
             assert!(asked(&mut outgoing).await.is_some(), "there is room");
         })
         .await;

@@ -1,5 +1,5 @@
 //! What comes out of TLS, read without preparing room for it: the library would clear all the room
-//! there is before each read, and the HTTP engine offers kilobytes for a head of some hundred octets.
+//! there is before each read, and the HTTP engine offers kilobytes for a head of some hundred bytes.
 //! Nor is the library asked where nothing has come: the engine looks several times for each message.
 
 use std::io::{self, IoSlice};
@@ -66,9 +66,9 @@ impl<S: AsyncBufRead + Readable + Unpin> AsyncRead for Plaintext<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.0.poll_readable(cx));
-        let octets = ready!(Pin::new(&mut self.0).poll_fill_buf(cx))?;
-        let count = octets.len().min(buf.remaining());
-        buf.put_slice(&octets[..count]);
+        let bytes = ready!(Pin::new(&mut self.0).poll_fill_buf(cx))?;
+        let count = bytes.len().min(buf.remaining());
+        buf.put_slice(&bytes[..count]);
         Pin::new(&mut self.0).consume(count);
         Poll::Ready(Ok(()))
     }

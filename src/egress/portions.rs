@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
 use crate::limits::{
-    ORIGIN_READ_BULK_OCTETS, ORIGIN_READ_LARGE_OCTETS, ORIGIN_READ_OCTETS, ORIGIN_READ_SMALL_OCTETS,
+    ORIGIN_READ_BULK_BYTES, ORIGIN_READ_BYTES, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_SMALL_BYTES,
 };
 
 /// What those above the HTTP engine and the stream below it let each other know. They take turns on one task.
@@ -23,7 +23,7 @@ pub struct Signs {
     pub in_bulk: AtomicBool,
     /// One larger than those of the beginning was read: the engine makes room for more then, and gives none of it back.
     pub has_grown: AtomicBool,
-    /// Octets that the system has taken for the origin. The count begins again after the largest number.
+    /// Bytes that the system has taken for the origin. The count begins again after the largest number.
     pub written: AtomicUsize,
     /// More of a request is still to come from its client.
     pub is_uploading: AtomicBool,
@@ -35,7 +35,7 @@ pub struct Signs {
 #[derive(Debug)]
 pub struct Portions<S> {
     stream: Take<S>,
-    /// Octets read since something was written: since the request.
+    /// Bytes read since something was written: since the request.
     taken: usize,
     signs: Arc<Signs>,
 }
@@ -45,23 +45,23 @@ impl<S: AsyncRead> Portions<S> {
         Self { stream: stream.take(0), taken: 0, signs }
     }
 
-    /// Octets that may be read at once.
+    /// Bytes that may be read at once.
     fn portion(&self) -> usize {
-        if self.taken < ORIGIN_READ_SMALL_OCTETS || !self.signs.may_grow.load(Ordering::Relaxed) {
-            ORIGIN_READ_OCTETS
+        if self.taken < ORIGIN_READ_SMALL_BYTES || !self.signs.may_grow.load(Ordering::Relaxed) {
+            ORIGIN_READ_BYTES
         } else if self.signs.in_bulk.load(Ordering::Relaxed) {
-            ORIGIN_READ_BULK_OCTETS
+            ORIGIN_READ_BULK_BYTES
         } else {
-            ORIGIN_READ_LARGE_OCTETS
+            ORIGIN_READ_LARGE_BYTES
         }
     }
 
     /// Passes on what became of a write. When it has written a part of what it has, the engine does not ask for
     /// more of a request by itself.
     fn wrote(&self, cx: &Context<'_>, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(octets)) = poll {
+        if let Poll::Ready(Ok(bytes)) = poll {
             let Signs { written, is_awaited, .. } = &*self.signs;
-            written.store(written.load(Ordering::Relaxed).wrapping_add(octets), Ordering::Relaxed);
+            written.store(written.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
             if is_awaited.load(Ordering::Relaxed) {
                 is_awaited.store(false, Ordering::Relaxed);
                 cx.waker().wake_by_ref();
@@ -80,9 +80,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Portions<S> {
         let (before, portion) = (buf.filled().len(), self.portion());
         self.stream.set_limit(portion as u64);
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        let octets = buf.filled().len() - before;
-        self.taken += octets;
-        if octets > ORIGIN_READ_OCTETS {
+        let bytes = buf.filled().len() - before;
+        self.taken += bytes;
+        if bytes > ORIGIN_READ_BYTES {
             self.signs.has_grown.store(true, Ordering::Relaxed);
         }
         Poll::Ready(Ok(()))
@@ -147,7 +147,7 @@ mod tests {
         let mut write =
             || Pin::new(&mut portions).poll_write(&mut Context::from_waker(&waker), b"12345");
         for taken in [5, 3] {
-            assert!(matches!(write(), Poll::Ready(Ok(octets)) if octets == taken));
+            assert!(matches!(write(), Poll::Ready(Ok(bytes)) if bytes == taken));
         }
         assert_eq!(signs.written.load(Ordering::Relaxed), 8);
         signs.is_awaited.store(true, Ordering::Relaxed);
@@ -182,41 +182,37 @@ mod tests {
 
     #[tokio::test]
     async fn portions_are_small_until_much_has_been_read_and_again_after_the_next_request() {
-        const OCTETS: usize = ORIGIN_READ_SMALL_OCTETS + 2 * ORIGIN_READ_BULK_OCTETS;
-        let (near, mut far) = tokio::io::duplex(OCTETS);
+        const BYTES: usize = ORIGIN_READ_SMALL_BYTES + 2 * ORIGIN_READ_BULK_BYTES;
+        let (near, mut far) = tokio::io::duplex(BYTES);
         let signs = Arc::<Signs>::default();
         let mut portions = Portions::new(near, Arc::clone(&signs));
         portions.write_all(b"request").await.unwrap();
         far.read_exact(&mut [0; 7]).await.unwrap();
-        far.write_all(&[b'x'; ORIGIN_READ_SMALL_OCTETS]).await.unwrap();
-        portions.read_exact(&mut [0; ORIGIN_READ_SMALL_OCTETS]).await.unwrap();
+        far.write_all(&[b'x'; ORIGIN_READ_SMALL_BYTES]).await.unwrap();
+        portions.read_exact(&mut [0; ORIGIN_READ_SMALL_BYTES]).await.unwrap();
         assert!(!signs.has_grown.load(Ordering::Relaxed), "all of them were small");
-        far.write_all(&[b'x'; 2 * ORIGIN_READ_OCTETS]).await.unwrap();
-        let mut room = vec![0; 2 * ORIGIN_READ_OCTETS];
+        far.write_all(&[b'x'; 2 * ORIGIN_READ_BYTES]).await.unwrap();
+        let mut room = vec![0; 2 * ORIGIN_READ_BYTES];
         assert_eq!(
             portions.read(&mut room).await.unwrap(),
-            ORIGIN_READ_OCTETS,
+            ORIGIN_READ_BYTES,
             "no memory for more"
         );
-        portions.read_exact(&mut room[..ORIGIN_READ_OCTETS]).await.unwrap();
+        portions.read_exact(&mut room[..ORIGIN_READ_BYTES]).await.unwrap();
         signs.may_grow.store(true, Ordering::Relaxed);
-        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_OCTETS), (true, ORIGIN_READ_BULK_OCTETS)]
-        {
+        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_BYTES), (true, ORIGIN_READ_BULK_BYTES)] {
             signs.in_bulk.store(in_bulk, Ordering::Relaxed);
             portions.write_all(b"request").await.unwrap();
             far.read_exact(&mut [0; 7]).await.unwrap();
-            far.write_all(&vec![b'x'; OCTETS]).await.unwrap();
-            let (mut room, mut pieces) = (vec![0; OCTETS], Vec::new());
-            while pieces.iter().sum::<usize>() < OCTETS {
+            far.write_all(&vec![b'x'; BYTES]).await.unwrap();
+            let (mut room, mut pieces) = (vec![0; BYTES], Vec::new());
+            while pieces.iter().sum::<usize>() < BYTES {
                 pieces.push(portions.read(&mut room).await.unwrap());
             }
-            let small = ORIGIN_READ_SMALL_OCTETS.div_ceil(ORIGIN_READ_OCTETS);
+            let small = ORIGIN_READ_SMALL_BYTES.div_ceil(ORIGIN_READ_BYTES);
+            assert!(pieces[..small].iter().all(|bytes| *bytes == ORIGIN_READ_BYTES), "{pieces:?}");
             assert!(
-                pieces[..small].iter().all(|octets| *octets == ORIGIN_READ_OCTETS),
-                "{pieces:?}"
-            );
-            assert!(
-                pieces[small..pieces.len() - 1].iter().all(|octets| *octets == then),
+                pieces[small..pieces.len() - 1].iter().all(|bytes| *bytes == then),
                 "{pieces:?}"
             );
             assert!(signs.has_grown.load(Ordering::Relaxed));

@@ -26,7 +26,7 @@ const IS_SENSITIVE: u8 = b';';
 const END: u8 = b'\n';
 
 /// What the fields of most requests need.
-const FIELDS_OCTETS: usize = 512;
+const FIELDS_BYTES: usize = 512;
 
 impl Spare {
     /// That of `request`, if it may be sent again.
@@ -66,23 +66,23 @@ impl Spare {
 }
 
 fn put_down(fields: &HeaderMap) -> Vec<u8> {
-    let mut octets = Vec::with_capacity(FIELDS_OCTETS);
+    let mut bytes = Vec::with_capacity(FIELDS_BYTES);
     for (name, value) in fields {
-        octets.extend_from_slice(name.as_str().as_bytes());
-        octets.push(if value.is_sensitive() { IS_SENSITIVE } else { IS });
-        octets.extend_from_slice(value.as_bytes());
-        octets.push(END);
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.push(if value.is_sensitive() { IS_SENSITIVE } else { IS });
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.push(END);
     }
-    octets
+    bytes
 }
 
-fn read(octets: &[u8]) -> HeaderMap {
-    let lines = octets.split(|octet| *octet == END);
+fn read(bytes: &[u8]) -> HeaderMap {
+    let lines = bytes.split(|byte| *byte == END);
     lines.filter_map(field).collect()
 }
 
 fn field(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
-    let at = line.iter().position(|octet| matches!(*octet, IS | IS_SENSITIVE))?;
+    let at = line.iter().position(|byte| matches!(*byte, IS | IS_SENSITIVE))?;
     let mut value = HeaderValue::from_bytes(&line[at + 1..]).ok()?;
     value.set_sensitive(line[at] == IS_SENSITIVE);
     Some((HeaderName::from_bytes(&line[..at]).ok()?, value))

@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError, Error as Tls};
 
 use super::error::{Error, Failure};
 use super::verify::Finding;
-use crate::limits::HOST_OCTETS_MAX;
+use crate::limits::HOST_BYTES_MAX;
 use crate::types::origin::Origin;
 
 /// A handshake that failed. `asked`: whether the origin asked for a client certificate in it.
@@ -129,7 +129,7 @@ fn another_name(presented: &[String]) -> String {
 fn plain(name: &str) -> String {
     let inner =
         name.split_once('(').map_or(name, |(_, inner)| inner.strip_suffix(')').unwrap_or(inner));
-    inner.trim_matches('"').chars().take(HOST_OCTETS_MAX).collect()
+    inner.trim_matches('"').chars().take(HOST_BYTES_MAX).collect()
 }
 
 fn other_words(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {

@@ -7,7 +7,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
 
 /// Where trust in origins' certificates comes from.
@@ -50,7 +50,7 @@ impl Roots {
 }
 
 fn add_file(store: &mut RootCertStore, file: &Path) -> Result<(), (String, Option<ErrorKind>)> {
-    let pem = files::read(file, NAMED_FILE_OCTETS_MAX);
+    let pem = files::read(file, NAMED_FILE_BYTES_MAX);
     let pem = pem.map_err(|error| (error.to_string(), Some(error.kind())))?;
     let mut found = false;
     for certificate in CertificateDer::pem_slice_iter(&pem) {

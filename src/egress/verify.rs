@@ -102,10 +102,10 @@ fn has_weak_key(certificate: &CertificateDer<'_>) -> bool {
     /// The object identifier rsaEncryption (RFC 8017, appendix A.1).
     const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
     /// The least that a modulus of 2048 bits takes with its wrapping.
-    const OCTETS_MIN: usize = 256 + 32;
+    const BYTES_MIN: usize = 256 + 32;
     let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
     let key = certificate.subject_public_key_info();
-    key.len() < OCTETS_MIN && memchr::memmem::find(&key, RSA).is_some()
+    key.len() < BYTES_MIN && memchr::memmem::find(&key, RSA).is_some()
 }
 
 /// For `tls.insecure_origins`: any certificate will do, but the origin must hold its key.

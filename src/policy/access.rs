@@ -43,7 +43,7 @@ impl Capture {
 
 impl fmt::Debug for Capture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Capture({} octets)", self.json.len())
+        write!(f, "Capture({} bytes)", self.json.len())
     }
 }
 
@@ -60,7 +60,7 @@ pub enum AccessResult {
 /// The file as it was received: the evidence. Kept once and shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Decoded. Of a file beyond the size limit, what the limit permits and one octet more, which
+    /// Decoded. Of a file beyond the size limit, what the limit permits and one byte more, which
     /// tells whether the line before it is whole.
     pub body: Bytes,
     /// SHA-256 of `body`.
@@ -136,7 +136,7 @@ pub enum NetworkFailure {
 
 impl Fetched {
     /// How long the file is, as far as it came.
-    pub fn octets(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match &self.result {
             AccessResult::Successful { snapshot, .. } => snapshot.body.len(),
             AccessResult::NotModified { .. } | AccessResult::Without(_) => 0,
@@ -161,7 +161,7 @@ impl fmt::Display for AccessResult {
             Self::Successful { snapshot, .. } if snapshot.cut => {
                 write!(
                     f,
-                    "the server answered {} with {} octets or more",
+                    "the server answered {} with {} bytes or more",
                     snapshot.status,
                     snapshot.body.len()
                 )
@@ -169,7 +169,7 @@ impl fmt::Display for AccessResult {
             Self::Successful { snapshot, .. } => {
                 write!(
                     f,
-                    "the server answered {} with {} octets",
+                    "the server answered {} with {} bytes",
                     snapshot.status,
                     snapshot.body.len()
                 )

@@ -149,7 +149,7 @@ pub fn change(
     }
 }
 
-/// Whether two copies are of one file: of the same octets or, where one of them was cut, of the same as far as both
+/// Whether two copies are of one file: of the same bytes or, where one of them was cut, of the same as far as both
 /// go. Another size limit is no other file.
 pub fn is_same_file(one: &Copy, other: &Copy) -> bool {
     let (one, other) = (&*one.snapshot, &*other.snapshot);

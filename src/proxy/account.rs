@@ -225,13 +225,12 @@ fn trace_id(fields: &HeaderMap) -> Option<String> {
     let mut given = fields.get_all(TRACEPARENT).iter();
     let (field, None) = (given.next()?.as_bytes(), given.next()) else { return None };
     let (known, rest) = field.split_at_checked(55)?;
-    let mut parts = known.split(|octet| *octet == b'-');
+    let mut parts = known.split(|byte| *byte == b'-');
     let [version, trace, parent, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
     let is_hex = |part: &[u8], length| {
-        part.len() == length && part.iter().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'))
+        part.len() == length && part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let is_id =
-        |part: &[u8], length| is_hex(part, length) && part.iter().any(|octet| *octet != b'0');
+    let is_id = |part: &[u8], length| is_hex(part, length) && part.iter().any(|byte| *byte != b'0');
     let ends = rest.is_empty() || version != b"00" && rest[0] == b'-';
     let is_valid = is_hex(version, 2)
         && version != b"ff"

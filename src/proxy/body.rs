@@ -15,14 +15,14 @@ use super::names::Names;
 use crate::clients::Held;
 use crate::egress::Arriving;
 
-/// Octets of a body that an engine takes, and the system for it, though the client reads nothing.
-const READ_AHEAD_OCTETS: usize = 128 << 10;
+/// Bytes of a body that an engine takes, and the system for it, though the client reads nothing.
+const READ_AHEAD_BYTES: usize = 128 << 10;
 
 /// Holds the connection in its exchange until the body has been taken or dropped.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    /// Octets of it that the engine has been given.
+    /// Bytes of it that the engine has been given.
     given: usize,
     exchange: Option<Exchange>,
 }
@@ -121,8 +121,8 @@ impl http_body::Body for Body {
                     && let Some(data) = frame.data_ref()
                 {
                     *given += data.len();
-                    // The engine has sent what is not of the last octets.
-                    if *given > READ_AHEAD_OCTETS
+                    // The engine has sent what is not of the last bytes.
+                    if *given > READ_AHEAD_BYTES
                         && let Some(exchange) = exchange
                     {
                         exchange.control.note_taken(data.len());

@@ -2,9 +2,9 @@
 //! CRLF and no other line end, extensions bounded and ignored, trailers as strict as fields.
 
 use super::head;
-use crate::limits::CHUNK_EXTENSION_OCTETS_MAX;
+use crate::limits::CHUNK_EXTENSION_BYTES_MAX;
 
-/// The octets of one chunked body as they come.
+/// The bytes of one chunked body as they come.
 #[derive(Debug)]
 pub struct Chunks {
     at: At,
@@ -35,27 +35,27 @@ enum At {
 #[derive(Debug)]
 struct Trailers {
     line: Vec<u8>,
-    octets: usize,
+    bytes: usize,
     fields: usize,
-    octets_max: usize,
+    bytes_max: usize,
     fields_max: usize,
 }
 
 impl Chunks {
     /// A body that begins, with bounds for its trailers.
-    pub const fn new(octets_max: usize, fields_max: usize) -> Self {
-        let trailers = Trailers { line: Vec::new(), octets: 0, fields: 0, octets_max, fields_max };
+    pub const fn new(bytes_max: usize, fields_max: usize) -> Self {
+        let trailers = Trailers { line: Vec::new(), bytes: 0, fields: 0, bytes_max, fields_max };
         Self { at: At::Begin, size: 0, extensions: 0, trailers }
     }
 
-    /// How many of `octets` are of this body: fewer than all only when it ends among them.
-    pub fn take(&mut self, octets: &[u8]) -> Result<usize, &'static str> {
+    /// How many of `bytes` are of this body: fewer than all only when it ends among them.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<usize, &'static str> {
         let mut taken = 0;
-        while taken < octets.len() && self.at != At::Over {
+        while taken < bytes.len() && self.at != At::Over {
             if self.at == At::Data {
-                taken += self.data(octets.len() - taken);
+                taken += self.data(bytes.len() - taken);
             } else {
-                self.at = self.step(octets[taken])?;
+                self.at = self.step(bytes[taken])?;
                 taken += 1;
             }
         }
@@ -76,13 +76,13 @@ impl Chunks {
         count
     }
 
-    fn step(&mut self, octet: u8) -> Result<At, &'static str> {
-        match (self.at, octet) {
-            (At::Begin | At::Size, _) if octet.is_ascii_hexdigit() => self.digit(octet),
+    fn step(&mut self, byte: u8) -> Result<At, &'static str> {
+        match (self.at, byte) {
+            (At::Begin | At::Size, _) if byte.is_ascii_hexdigit() => self.digit(byte),
             (At::Size, b' ' | b'\t') | (At::Blank, b' ' | b'\t') => self.extension(At::Blank),
             (At::Size | At::Blank, b';') => self.extension(At::Extension),
             (At::Size | At::Extension, b'\r') => Ok(At::SizeLf),
-            (At::Extension, _) if octet == b'\t' || !octet.is_ascii_control() => {
+            (At::Extension, _) if byte == b'\t' || !byte.is_ascii_control() => {
                 self.extension(At::Extension)
             }
             (At::SizeLf, b'\n') => Ok(if self.size == 0 { At::Trailer } else { At::Data }),
@@ -92,14 +92,14 @@ impl Chunks {
                 Ok(At::Begin)
             }
             (At::Trailer, b'\r') => Ok(At::TrailerLf),
-            (At::Trailer, _) if octet != b'\n' => self.trailers.push(octet),
+            (At::Trailer, _) if byte != b'\n' => self.trailers.push(byte),
             (At::TrailerLf, b'\n') => self.trailers.end_line(),
             _ => Err(self.at.rule()),
         }
     }
 
-    fn digit(&mut self, octet: u8) -> Result<At, &'static str> {
-        let value = char::from(octet).to_digit(16).map(u64::from);
+    fn digit(&mut self, byte: u8) -> Result<At, &'static str> {
+        let value = char::from(byte).to_digit(16).map(u64::from);
         let size =
             self.size.checked_mul(16).zip(value).and_then(|(size, digit)| size.checked_add(digit));
         self.size = size.ok_or("a chunk's size is more than can be counted (RFC 9112 §7.1)")?;
@@ -108,7 +108,7 @@ impl Chunks {
 
     fn extension(&mut self, at: At) -> Result<At, &'static str> {
         self.extensions += 1;
-        if self.extensions > CHUNK_EXTENSION_OCTETS_MAX {
+        if self.extensions > CHUNK_EXTENSION_BYTES_MAX {
             return Err("the chunks have too many extensions (RFC 9112 §7.1.1)");
         }
         Ok(at)
@@ -116,12 +116,12 @@ impl Chunks {
 }
 
 impl Trailers {
-    fn push(&mut self, octet: u8) -> Result<At, &'static str> {
-        self.octets += 1;
-        if self.octets > self.octets_max {
+    fn push(&mut self, byte: u8) -> Result<At, &'static str> {
+        self.bytes += 1;
+        if self.bytes > self.bytes_max {
             return Err("the trailers are longer than limits.max_header_bytes allows");
         }
-        self.line.push(octet);
+        self.line.push(byte);
         Ok(At::Trailer)
     }
 
@@ -161,14 +161,14 @@ impl At {
 mod tests {
     use super::*;
 
-    /// How much of `octets` is one body, and whether it has come to its end.
-    fn taken(octets: &str) -> Result<(usize, bool), &'static str> {
+    /// How much of `bytes` is one body, and whether it has come to its end.
+    fn taken(bytes: &str) -> Result<(usize, bool), &'static str> {
         let mut chunks = Chunks::new(64, 2);
-        let whole = chunks.take(octets.as_bytes()).map(|count| (count, chunks.is_over()));
+        let whole = chunks.take(bytes.as_bytes()).map(|count| (count, chunks.is_over()));
         let mut chunks = Chunks::new(64, 2);
-        let by_octet: Result<usize, _> =
-            octets.as_bytes().chunks(1).map(|octet| chunks.take(octet)).sum();
-        assert_eq!(by_octet.map(|count| (count, chunks.is_over())), whole, "{octets:?} in pieces");
+        let by_byte: Result<usize, _> =
+            bytes.as_bytes().chunks(1).map(|byte| chunks.take(byte)).sum();
+        assert_eq!(by_byte.map(|count| (count, chunks.is_over())), whole, "{bytes:?} in pieces");
         whole
     }
 

@@ -1,5 +1,5 @@
 //! What to do with a CONNECT (RFC 9110 §9.3.6): a value first, then a function for each. The
-//! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that octets
+//! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that bytes
 //! sent in hope of a tunnel are never run as requests.
 
 use http::{Method, request};

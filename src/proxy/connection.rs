@@ -1,6 +1,6 @@
-//! A connection that speaks HTTP/1 to us, from the first octet to the last: a client's own, or what
+//! A connection that speaks HTTP/1 to us, from the first byte to the last: a client's own, or what
 //! runs inside a CONNECT of it. The HTTP engine is there only while it has something to do: a client
-//! that is silent for a moment costs the octets of this task, and no more.
+//! that is silent for a moment costs the bytes of this task, and no more.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use super::refusal::Refusal;
 use super::respond::raw_refusal;
 use super::unsent::Unsent;
 use super::wire::{Deadlines, LargeHeads, Wire};
-use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_OCTETS_MAX};
+use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_BYTES_MAX};
 use crate::runtime::box_future::box_future;
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub deadlines: Deadlines,
-    /// Octets of a request's head.
+    /// Bytes of a request's head.
     pub head_max: usize,
     pub fields_max: usize,
-    /// Whether a target is refused that has octets which no URL has as themselves.
+    /// Whether a target is refused that has bytes which no URL has as themselves.
     pub strict_target: bool,
 }
 
@@ -112,7 +112,7 @@ where
     if !is_shut {
         let _ = timeout(LINGER, stream.shutdown()).await;
     }
-    // A reset caused by octets that nobody read would take the last answer away again.
+    // A reset caused by bytes that nobody read would take the last answer away again.
     if last.is_some() || control.may_have_left_unread() {
         let _ = timeout(LINGER, discard(&mut stream)).await;
     }
@@ -120,7 +120,7 @@ where
 
 async fn discard(stream: &mut (impl AsyncRead + Unpin)) {
     let mut buffer = vec![0; 4096];
-    let mut left = LINGER_OCTETS_MAX;
+    let mut left = LINGER_BYTES_MAX;
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         left = left.saturating_sub(count);
         if left == 0 {

@@ -32,8 +32,8 @@ pub struct Control {
     content: Arc<ContentReads>,
 }
 
-/// Octets of answers that a client has to take before it is known for one that reads.
-const TAKEN_OCTETS_MIN: usize = 256 << 10;
+/// Bytes of answers that a client has to take before it is known for one that reads.
+const TAKEN_BYTES_MIN: usize = 256 << 10;
 
 /// What goes on with a connection when it has left HTTP.
 pub type Sequel = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -165,15 +165,15 @@ impl Control {
         self.blocked.swap(false, Ordering::AcqRel)
     }
 
-    /// The client has taken so many octets more of its answers.
-    pub fn note_taken(&self, octets: usize) {
+    /// The client has taken so many bytes more of its answers.
+    pub fn note_taken(&self, bytes: usize) {
         let taken = self.taken.load(Ordering::Relaxed);
-        self.taken.store(taken.saturating_add(octets), Ordering::Relaxed);
+        self.taken.store(taken.saturating_add(bytes), Ordering::Relaxed);
     }
 
     /// Whether it has taken enough of them to be known for one that reads.
     pub fn is_known_to_read(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) >= TAKEN_OCTETS_MIN
+        self.taken.load(Ordering::Relaxed) >= TAKEN_BYTES_MIN
     }
 
     /// How much of a request's content may be read at once.

@@ -173,7 +173,7 @@ impl Draft<'_> {
 
     fn record(&self, reason: Reason) -> Record {
         let now = self.now();
-        let octets =
+        let bytes =
             |value: Option<&http::HeaderValue>| value.map(|value| Record::text(value.as_bytes()));
         let origin = self.subject.origin().to_string();
         let url = match self.subject {
@@ -214,7 +214,7 @@ impl Draft<'_> {
             trace_id: self.ask.account.trace_id.clone(),
             url: Record::url(url.as_bytes()),
             url_as_received,
-            user_agent: octets(self.agent.identification),
+            user_agent: bytes(self.agent.identification),
         }
     }
 }

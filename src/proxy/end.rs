@@ -49,7 +49,7 @@ impl End {
         Ok(())
     }
 
-    /// Octets that have come.
+    /// Bytes that have come.
     pub fn waiting(&self) -> io::Result<u64> {
         Ok(ioctl_fionread(self.socket().get()?)?)
     }
@@ -149,7 +149,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
     /// More than two sockets hold.
-    const OCTETS: usize = 16 << 20;
+    const BYTES: usize = 16 << 20;
 
     async fn connection() -> (End, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -161,10 +161,10 @@ mod tests {
         matches!(*end.socket(), Socket::Watched(_))
     }
 
-    fn octet(end: &End) -> Option<u8> {
-        let mut octet = [0];
-        let count = end.read(|from| Ok(rustix::io::read(from, &mut octet)?)).unwrap();
-        count.map(|count| octet[..count][0])
+    fn byte(end: &End) -> Option<u8> {
+        let mut byte = [0];
+        let count = end.read(|from| Ok(rustix::io::read(from, &mut byte)?)).unwrap();
+        count.map(|count| byte[..count][0])
     }
 
     #[tokio::test]
@@ -172,7 +172,7 @@ mod tests {
         let (end, mut far) = connection().await;
         far.write_all(b"1").await.unwrap();
         end.readable().await.unwrap();
-        assert_eq!((octet(&end), octet(&end), is_watched(&end)), (Some(b'1'), None, true));
+        assert_eq!((byte(&end), byte(&end), is_watched(&end)), (Some(b'1'), None, true));
         let come = async {
             end.gather(Duration::from_millis(1)).await.unwrap();
             while end.waiting().unwrap() < 2 {
@@ -181,7 +181,7 @@ mod tests {
         };
         let (come, sent) = tokio::join!(timeout(LONG, come), far.write_all(b"23"));
         assert!(come.is_ok() && sent.is_ok() && !is_watched(&end));
-        assert_eq!([octet(&end), octet(&end), octet(&end)], [Some(b'2'), Some(b'3'), None]);
+        assert_eq!([byte(&end), byte(&end), byte(&end)], [Some(b'2'), Some(b'3'), None]);
         let wait = async { timeout(LONG, end.readable()).await.expect("it is woken") };
         let send = async {
             tokio::task::yield_now().await;
@@ -189,7 +189,7 @@ mod tests {
         };
         let (came, sent) = tokio::join!(wait, send);
         assert!(came.is_ok() && sent.is_ok() && is_watched(&end));
-        assert_eq!(octet(&end), Some(b'4'));
+        assert_eq!(byte(&end), Some(b'4'));
     }
 
     #[tokio::test]
@@ -198,7 +198,7 @@ mod tests {
         let piece = [0; 1 << 16];
         let write = async {
             let mut written = 0;
-            while written < OCTETS {
+            while written < BYTES {
                 written += end.write(|to| SockRef::from(&to).send(&piece)).await.unwrap();
             }
             end.shut().unwrap();
@@ -214,6 +214,6 @@ mod tests {
             read
         };
         let all = timeout(LONG, async { tokio::join!(write, drain).1 }).await;
-        assert!(all.is_ok_and(|read| read >= OCTETS));
+        assert!(all.is_ok_and(|read| read >= BYTES));
     }
 }

@@ -7,8 +7,8 @@ use crate::types::sanitize::{self, Html};
 
 /// Lines before and after the deciding one that are shown.
 const CONTEXT: u32 = 3;
-/// Octets of a line that are shown.
-const SHOWN_OCTETS_MAX: usize = 300;
+/// Bytes of a line that are shown.
+const SHOWN_BYTES_MAX: usize = 300;
 
 /// Table rows of line number and text, line `decided` (counted from 1) in `<mark>`; `None` if `body` has no such
 /// line. Reads `body` no further than needed, and copies only what is shown.
@@ -28,11 +28,11 @@ pub fn rows(body: &[u8], decided: u32) -> Option<String> {
         }
         let (open, close) = if number == decided { ("<mark>", "</mark>") } else { ("", "") };
         is_found |= number == decided;
-        let shown = &line[..line.len().min(SHOWN_OCTETS_MAX)];
+        let shown = &line[..line.len().min(SHOWN_BYTES_MAX)];
         let text = sanitize::text(shown, usize::MAX);
         let _ = write!(rows, "<tr><th>{number}</th><td><code>{open}{}{close}</code>", Html(&text));
         if shown.len() < line.len() {
-            let _ = write!(rows, " <i>… {} octets in all</i>", line.len());
+            let _ = write!(rows, " <i>… {} bytes in all</i>", line.len());
         }
         rows.push_str("</td></tr>\n");
     }
@@ -92,7 +92,7 @@ mod tests {
         let long = [&b"Disallow: /"[..], &[b'"'; 1 << 20], b"\n"].concat();
         let rows = rows(&long.repeat(9), 5).unwrap();
         assert_eq!(numbers(&rows).len(), 7);
-        assert!(rows.contains("<i>… 1048587 octets in all</i>"));
-        assert!(rows.len() < 7 * (SHOWN_OCTETS_MAX * 6 + 100), "{}", rows.len());
+        assert!(rows.contains("<i>… 1048587 bytes in all</i>"));
+        assert!(rows.len() < 7 * (SHOWN_BYTES_MAX * 6 + 100), "{}", rows.len());
     }
 }

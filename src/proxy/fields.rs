@@ -42,7 +42,7 @@ fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
     let options = fields
         .get_all(CONNECTION)
         .iter()
-        .flat_map(|value| value.as_bytes().split(|octet| *octet == b','));
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     options
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .filter(|name| !NEVER_STRIPPED.contains(name))
@@ -53,7 +53,7 @@ fn named_by_connection(fields: &HeaderMap) -> Vec<HeaderName> {
 fn list_has(value: &HeaderValue, item: &str) -> bool {
     value
         .as_bytes()
-        .split(|octet| *octet == b',')
+        .split(|byte| *byte == b',')
         .any(|it| it.trim_ascii().eq_ignore_ascii_case(item.as_bytes()))
 }
 

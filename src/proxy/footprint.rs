@@ -8,64 +8,64 @@ use crate::limits::H2_STREAMS_FEW;
 use crate::types::origin::Scheme;
 
 /// Its tasks, the engines on either side, and three pieces of a body, read in the smallest portions.
-const REQUEST_OCTETS: usize = 32 << 10;
+const REQUEST_BYTES: usize = 32 << 10;
 
 /// TLS towards the origin, and an HTTP/2 stream with a small window.
-const SECURE_OCTETS: usize = 40 << 10;
+const SECURE_BYTES: usize = 40 << 10;
 
 /// What waits to be sent on an HTTP/2 stream of the client.
-const STREAM_OCTETS: usize = 16 << 10;
+const STREAM_BYTES: usize = 16 << 10;
 
 /// Content on its way to the origin, and the room that was made for it.
-const CONTENT_OCTETS: usize = 48 << 10;
+const CONTENT_BYTES: usize = 48 << 10;
 
-/// The same over HTTP/2: the window of the client's stream, of which every octet may come.
-const STREAM_CONTENT_OCTETS: usize = 120 << 10;
+/// The same over HTTP/2: the window of the client's stream, of which every byte may come.
+const STREAM_CONTENT_BYTES: usize = 120 << 10;
 
 /// How often a head is held: as it came, as it goes out, and in the buffers of the engines.
 const HEAD_COPIES: usize = 3;
 
-/// Octets of one field beside its value.
-const FIELD_OCTETS: usize = 64;
+/// Bytes of one field beside its value.
+const FIELD_BYTES: usize = 64;
 
 /// A client's side of TLS with an HTTP engine that idles: what an intercepted connection holds between requests.
-pub const INTERCEPTED_OCTETS: usize = 40 << 10;
+pub const INTERCEPTED_BYTES: usize = 40 << 10;
 
-/// Octets of a stream of HTTP/2 that is refused, and whose client does not take that it is.
-pub const REFUSED_STREAM_OCTETS: usize = 3 << 10;
+/// Bytes of a stream of HTTP/2 that is refused, and whose client does not take that it is.
+pub const REFUSED_STREAM_BYTES: usize = 3 << 10;
 
 /// An intercepted connection that speaks HTTP/2, beside the requests that are admitted: a head that is coming, and as
 /// many refused streams as there may be where memory is short.
-pub const MULTIPLEXED_OCTETS: usize =
-    INTERCEPTED_OCTETS + (64 << 10) + H2_STREAMS_FEW as usize * REFUSED_STREAM_OCTETS;
+pub const MULTIPLEXED_BYTES: usize =
+    INTERCEPTED_BYTES + (64 << 10) + H2_STREAMS_FEW as usize * REFUSED_STREAM_BYTES;
 
 /// A connection that has left HTTP: a buffer for each direction, and the TLS of both sides.
-pub const UPGRADED_OCTETS: usize = 96 << 10;
+pub const UPGRADED_BYTES: usize = 96 << 10;
 
-/// A tunnel that the system moves the octets of; where it has no pipe, a buffer for each direction.
-pub const TUNNEL_OCTETS: usize = 36 << 10;
+/// A tunnel that the system moves the bytes of; where it has no pipe, a buffer for each direction.
+pub const TUNNEL_BYTES: usize = 36 << 10;
 
-/// Octets that a request with this head holds at the least. `scheme` is that of the origin it may go to.
+/// Bytes that a request with this head holds at the least. `scheme` is that of the origin it may go to.
 pub fn of(head: &request::Parts, has_content: bool, scheme: Option<Scheme>) -> usize {
     let is_stream = head.version == Version::HTTP_2;
-    let mut octets = REQUEST_OCTETS + HEAD_COPIES * head_octets(head);
+    let mut bytes = REQUEST_BYTES + HEAD_COPIES * head_bytes(head);
     if scheme == Some(Scheme::Https) {
-        octets += SECURE_OCTETS;
+        bytes += SECURE_BYTES;
     }
     if is_stream {
-        octets += STREAM_OCTETS;
+        bytes += STREAM_BYTES;
     }
     match (has_content, is_stream) {
-        (false, _) => octets,
-        (true, false) => octets + CONTENT_OCTETS,
-        (true, true) => octets + STREAM_CONTENT_OCTETS,
+        (false, _) => bytes,
+        (true, false) => bytes + CONTENT_BYTES,
+        (true, true) => bytes + STREAM_CONTENT_BYTES,
     }
 }
 
-fn head_octets(head: &request::Parts) -> usize {
+fn head_bytes(head: &request::Parts) -> usize {
     let values: usize = head.headers.values().map(HeaderValue::len).sum();
     let target = head.uri.path_and_query().map_or(0, |path| path.as_str().len());
-    values + target + FIELD_OCTETS * head.headers.len()
+    values + target + FIELD_BYTES * head.headers.len()
 }
 
 #[cfg(test)]
@@ -92,6 +92,6 @@ mod tests {
         }
         let streamed =
             |has_content| of(&head(Version::HTTP_2, "a"), has_content, Some(Scheme::Https));
-        assert!(streamed(true) > streamed(false) + crate::limits::H2_STREAM_WINDOW_OCTETS as usize);
+        assert!(streamed(true) > streamed(false) + crate::limits::H2_STREAM_WINDOW_BYTES as usize);
     }
 }

@@ -22,9 +22,9 @@ pub enum Foreign {
 pub struct Named(Mutex<LruCache<Key, ()>>);
 
 impl Foreign {
-    /// By the first octets: a TLS record of a handshake (RFC 8446 §5.1), or a version of SOCKS (RFC 1928 §3).
-    pub fn by(octets: &[u8]) -> Option<Self> {
-        match octets {
+    /// By the first bytes: a TLS record of a handshake (RFC 8446 §5.1), or a version of SOCKS (RFC 1928 §3).
+    pub fn by(bytes: &[u8]) -> Option<Self> {
+        match bytes {
             [0x16] | [0x16, 0x03, ..] => Some(Self::Tls),
             [4, ..] => Some(Self::Socks4),
             [5, ..] => Some(Self::Socks5),
@@ -68,8 +68,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_octets_tell_what_is_spoken() {
-        for (octets, expected) in [
+    fn the_first_bytes_tell_what_is_spoken() {
+        for (bytes, expected) in [
             (&b"\x16\x03\x01"[..], Some(Foreign::Tls)),
             (b"\x16", Some(Foreign::Tls)),
             (b"\x16G", None),
@@ -78,7 +78,7 @@ mod tests {
             (b"GET / HTTP/1.1", None),
             (b"", None),
         ] {
-            assert_eq!(Foreign::by(octets), expected, "{octets:?}");
+            assert_eq!(Foreign::by(bytes), expected, "{bytes:?}");
         }
     }
 }

@@ -116,7 +116,7 @@ impl Forwarding {
                     "the origin switched to another protocol before it had the whole request",
                 ));
             }
-            let held = client.door.keep(client.ask.client, footprint::UPGRADED_OCTETS);
+            let held = client.door.keep(client.ask.client, footprint::UPGRADED_BYTES);
             let held =
                 held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
             let lasting = Lasting::resource(client.gate, client.ask, permit.target().clone());

@@ -1,16 +1,16 @@
 //! Where each request of a connection begins and ends, decided before the HTTP engine sees its
-//! octets (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
+//! bytes (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
 
+use super::char_class::{TOKEN, is};
 use super::chunks::Chunks;
 use super::head::encoded::{self, Encoded};
 use super::head::{self, Content, Fields, RequestLine};
-use super::octets::{TOKEN, is};
 use super::refusal::Refusal;
 
-/// The octets of one client in their order.
+/// The bytes of one client in their order.
 #[derive(Debug)]
 pub struct Framing {
-    octets_max: usize,
+    bytes_max: usize,
     fields_max: usize,
     strict_target: bool,
     state: State,
@@ -35,7 +35,7 @@ struct Search {
     line: Option<RequestLine>,
 }
 
-/// What is to be done with the first of the octets at hand.
+/// What is to be done with the first of the bytes at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
     /// So many are of one request: the engine may have them.
@@ -46,7 +46,7 @@ pub enum Admit {
     More,
 }
 
-/// Why octets go no further.
+/// Why bytes go no further.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     Head(Refusal),
@@ -54,12 +54,12 @@ pub enum Fault {
 }
 
 impl Framing {
-    /// For heads, and trailers, of so many octets and fields at most. With `strict_target`, a target is refused where
+    /// For heads, and trailers, of so many bytes and fields at most. With `strict_target`, a target is refused where
     /// it would have to be percent-encoded.
-    pub fn new(octets_max: usize, fields_max: usize, strict_target: bool) -> Self {
+    pub fn new(bytes_max: usize, fields_max: usize, strict_target: bool) -> Self {
         let state = State::Head(Search::default());
         Self {
-            octets_max,
+            bytes_max,
             fields_max,
             strict_target,
             state,
@@ -69,22 +69,22 @@ impl Framing {
         }
     }
 
-    /// Judges `octets`: those that came since the last that were passed or dropped.
-    pub fn admit(&mut self, octets: &mut [u8]) -> Result<Admit, Fault> {
-        if octets.is_empty() {
+    /// Judges `bytes`: those that came since the last that were passed or dropped.
+    pub fn admit(&mut self, bytes: &mut [u8]) -> Result<Admit, Fault> {
+        if bytes.is_empty() {
             return Ok(Admit::More);
         }
         let passed = match &mut self.state {
             State::Head(search) => {
                 let search = *search;
-                return self.head(octets, search).map_err(Fault::Head);
+                return self.head(bytes, search).map_err(Fault::Head);
             }
             State::Length(left) => {
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(octets.len());
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= count as u64;
                 count
             }
-            State::Chunked(chunks) => chunks.take(octets).map_err(Fault::Content)?,
+            State::Chunked(chunks) => chunks.take(bytes).map_err(Fault::Content)?,
         };
         self.end_content();
         Ok(Admit::Pass(passed))
@@ -105,58 +105,54 @@ impl Framing {
         self.in_title_case
     }
 
-    /// Where the octets that were just passed are a head whose target has to be percent-encoded, what the engine is to
+    /// Where the bytes that were just passed are a head whose target has to be percent-encoded, what the engine is to
     /// have in their place.
     pub const fn take_encoded(&mut self) -> Option<Encoded> {
         self.encoded.take()
     }
 
-    fn head(&mut self, octets: &mut [u8], search: Search) -> Result<Admit, Refusal> {
-        match empty_lines(octets) {
-            0 if octets == b"\r" => return Ok(Admit::More),
+    fn head(&mut self, bytes: &mut [u8], search: Search) -> Result<Admit, Refusal> {
+        match empty_lines(bytes) {
+            0 if bytes == b"\r" => return Ok(Admit::More),
             0 => {}
             count => return Ok(Admit::Drop(count)),
         }
         // A line that cannot be one is not waited for: who speaks TLS sends no line end.
-        if !is(octets[0], TOKEN) {
-            head::request_line(octets, self.strict_target)?;
+        if !is(bytes[0], TOKEN) {
+            head::request_line(bytes, self.strict_target)?;
         }
-        let (search, end) = self.search(octets, search)?;
+        let (search, end) = self.search(bytes, search)?;
         self.state = State::Head(search);
         match (search.line, end) {
-            (Some(line), Some(end)) if end <= self.octets_max => {
-                self.begin(line, &mut octets[..end])?;
+            (Some(line), Some(end)) if end <= self.bytes_max => {
+                self.begin(line, &mut bytes[..end])?;
                 Ok(Admit::Pass(end))
             }
-            (Some(_), _) if octets.len() > self.octets_max => Err(head::too_large()),
-            (None, _) if octets.len() > self.octets_max => Err(head::target_too_long()),
+            (Some(_), _) if bytes.len() > self.bytes_max => Err(head::too_large()),
+            (None, _) if bytes.len() > self.bytes_max => Err(head::target_too_long()),
             _ => Ok(Admit::More),
         }
     }
 
     /// Looks for the empty line, and at the first line as soon as it is there.
-    fn search(
-        &self,
-        octets: &[u8],
-        mut search: Search,
-    ) -> Result<(Search, Option<usize>), Refusal> {
-        for at in memchr::memchr_iter(b'\n', &octets[search.searched..]) {
+    fn search(&self, bytes: &[u8], mut search: Search) -> Result<(Search, Option<usize>), Refusal> {
+        for at in memchr::memchr_iter(b'\n', &bytes[search.searched..]) {
             let at = search.searched + at;
             if search.line.is_none() {
-                if at > self.octets_max {
+                if at > self.bytes_max {
                     return Err(head::target_too_long());
                 }
                 search.line =
-                    Some(head::request_line(without_cr(&octets[..at]), self.strict_target)?);
+                    Some(head::request_line(without_cr(&bytes[..at]), self.strict_target)?);
             }
-            match &octets[at + 1..] {
+            match &bytes[at + 1..] {
                 [b'\n', ..] => return Ok((search, Some(at + 2))),
                 [b'\r', b'\n', ..] => return Ok((search, Some(at + 3))),
                 [] | [b'\r'] => return Ok((Search { searched: at, ..search }, None)),
                 _ => {}
             }
         }
-        search.searched = octets.len();
+        search.searched = bytes.len();
         Ok((search, None))
     }
 
@@ -176,7 +172,7 @@ impl Framing {
         if line.is_unencoded {
             let encoded = encoded::head(head);
             // The engine has the same bound.
-            if encoded.head.len() > self.octets_max {
+            if encoded.head.len() > self.bytes_max {
                 return Err(head::too_large());
             }
             self.encoded = Some(encoded);
@@ -184,7 +180,7 @@ impl Framing {
         (self.line, self.in_title_case) = (Some(line), in_title_case);
         self.state = match content {
             Content::Length(length) => State::Length(length),
-            Content::Chunked => State::Chunked(Chunks::new(self.octets_max, self.fields_max)),
+            Content::Chunked => State::Chunked(Chunks::new(self.bytes_max, self.fields_max)),
         };
         self.end_content();
         Ok(())
@@ -207,11 +203,11 @@ fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Octets of empty lines at the beginning.
-fn empty_lines(octets: &[u8]) -> usize {
+/// Bytes of empty lines at the beginning.
+fn empty_lines(bytes: &[u8]) -> usize {
     let mut count = 0;
     loop {
-        count += match &octets[count..] {
+        count += match &bytes[count..] {
             [b'\n', ..] => 1,
             [b'\r', b'\n', ..] => 2,
             _ => return count,
@@ -223,12 +219,12 @@ fn empty_lines(octets: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// What of `octets` is passed, request by request, when they come in these pieces; and the status
+    /// What of `bytes` is passed, request by request, when they come in these pieces; and the status
     /// of what ends it.
-    fn passed(octets: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
+    fn passed(bytes: &str, pieces: &[usize]) -> (Vec<String>, Option<u16>) {
         let mut framing = Framing::new(200, 4, false);
         let (mut held, mut all, mut is_new) = (Vec::new(), Vec::<String>::new(), true);
-        let mut rest = octets.as_bytes();
+        let mut rest = bytes.as_bytes();
         for size in pieces.iter().copied().chain([usize::MAX]) {
             let (piece, later) = rest.split_at(size.min(rest.len()));
             held.extend_from_slice(piece);
@@ -258,21 +254,21 @@ mod tests {
         (all, None)
     }
 
-    /// The same at once, octet by octet, and split at each boundary.
+    /// The same at once, byte by byte, and split at each boundary.
     #[track_caller]
-    fn assert_passed(octets: &str, requests: &[&str], status: Option<u16>) {
+    fn assert_passed(bytes: &str, requests: &[&str], status: Option<u16>) {
         let expected = (requests.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>(), status);
-        for at in 0..octets.len() {
+        for at in 0..bytes.len() {
             // How much of broken content passes before it breaks depends on how it comes.
             if status != Some(0) {
-                assert_eq!(passed(octets, &[at]), expected, "{octets:?} split at {at}");
+                assert_eq!(passed(bytes, &[at]), expected, "{bytes:?} split at {at}");
             }
         }
-        let (requests, status) = passed(octets, &vec![1; octets.len()]);
-        assert_eq!(status, expected.1, "{octets:?} octet by octet");
+        let (requests, status) = passed(bytes, &vec![1; bytes.len()]);
+        assert_eq!(status, expected.1, "{bytes:?} byte by byte");
         assert!(
             status == Some(0) || requests == expected.0,
-            "{octets:?} octet by octet: {requests:?}"
+            "{bytes:?} byte by byte: {requests:?}"
         );
     }
 

@@ -1,38 +1,38 @@
-//! When to let octets gather. A stream that comes as fast as it can is cheapest in few large portions: to
+//! When to let bytes gather. A stream that comes as fast as it can is cheapest in few large portions: to
 //! move each piece as soon as it is there wakes us, and both systems, many times as often. But an exchange of
 //! messages is not to wait, and is told from a stream by this: one side says little at a time, or the other
 //! has its say in between. (A message as long as a stream is one, and the next may wait for a moment.)
 
-use crate::limits::{STREAM_OCTETS_MIN, STREAM_PIECE_OCTETS_MIN};
+use crate::limits::{STREAM_BYTES_MIN, STREAM_PIECE_BYTES_MIN};
 
 /// What comes in one direction.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// Octets since little was there.
+    /// Bytes since little was there.
     piece: usize,
-    /// Octets of the pieces before it, as long as they made a stream.
+    /// Bytes of the pieces before it, as long as they made a stream.
     stream: usize,
 }
 
 impl Gathering {
-    /// So many octets have come, the first ones since the other side spoke or not.
-    pub const fn came(&mut self, octets: usize, is_reply: bool) {
+    /// So many bytes have come, the first ones since the other side spoke or not.
+    pub const fn came(&mut self, bytes: usize, is_reply: bool) {
         if is_reply {
             (self.piece, self.stream) = (0, 0);
         }
-        self.piece += octets;
+        self.piece += bytes;
     }
 
     /// Whether it is to gather where little more is there.
     pub const fn is_stream(&self) -> bool {
-        self.piece >= STREAM_PIECE_OCTETS_MIN && self.stream + self.piece >= STREAM_OCTETS_MIN
+        self.piece >= STREAM_PIECE_BYTES_MIN && self.stream + self.piece >= STREAM_BYTES_MIN
     }
 
     /// Little more is there, or nothing: whether it is to gather before it is looked for again.
     pub const fn is_drained(&mut self) -> bool {
         let gathers = self.is_stream();
         self.stream =
-            if self.piece >= STREAM_PIECE_OCTETS_MIN { self.stream + self.piece } else { 0 };
+            if self.piece >= STREAM_PIECE_BYTES_MIN { self.stream + self.piece } else { 0 };
         self.piece = 0;
         gathers
     }
@@ -42,15 +42,15 @@ impl Gathering {
 mod tests {
     use super::*;
 
-    const PIECE: usize = STREAM_PIECE_OCTETS_MIN;
-    const PIECES: usize = STREAM_OCTETS_MIN / PIECE;
+    const PIECE: usize = STREAM_PIECE_BYTES_MIN;
+    const PIECES: usize = STREAM_BYTES_MIN / PIECE;
 
     /// How many pieces come before one gathers; each comes in portions.
     fn pieces_until_it_gathers(pieces: impl IntoIterator<Item = (usize, bool)>) -> Option<usize> {
         let mut gathering = Gathering::default();
-        let gathers = pieces.into_iter().position(|(octets, is_reply)| {
+        let gathers = pieces.into_iter().position(|(bytes, is_reply)| {
             gathering.came(1, is_reply);
-            gathering.came(octets - 1, false);
+            gathering.came(bytes - 1, false);
             gathering.is_drained()
         });
         gathers.map(|before| before + 1)
@@ -59,12 +59,12 @@ mod tests {
     #[test]
     fn a_stream_gathers_and_an_exchange_of_messages_never_does() {
         let streams = [PIECE, PIECE + 1, 10 * PIECE];
-        for octets in streams {
-            let enough = STREAM_OCTETS_MIN.div_ceil(octets);
+        for bytes in streams {
+            let enough = STREAM_BYTES_MIN.div_ceil(bytes);
             assert_eq!(
-                pieces_until_it_gathers(vec![(octets, false); 2 * PIECES]),
+                pieces_until_it_gathers(vec![(bytes, false); 2 * PIECES]),
                 Some(enough),
-                "{octets}"
+                "{bytes}"
             );
         }
         assert_eq!(
@@ -73,7 +73,7 @@ mod tests {
             "little at a time"
         );
         assert_eq!(
-            pieces_until_it_gathers(vec![(STREAM_OCTETS_MIN - 1, true); 99]),
+            pieces_until_it_gathers(vec![(STREAM_BYTES_MIN - 1, true); 99]),
             None,
             "one asks"
         );
@@ -85,7 +85,7 @@ mod tests {
     fn what_was_a_stream_begins_anew_when_little_comes_or_the_other_side_speaks() {
         let mut gathering = Gathering::default();
         for (little, is_reply) in [(1, false), (PIECE, true)] {
-            gathering.came(STREAM_OCTETS_MIN, false);
+            gathering.came(STREAM_BYTES_MIN, false);
             assert!(gathering.is_drained());
             gathering.came(PIECE, false);
             assert!(gathering.is_drained(), "it goes on");

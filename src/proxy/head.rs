@@ -12,7 +12,7 @@ use http::StatusCode;
 pub use self::field::{Field, field};
 pub use self::line::{RequestLine, request_line};
 use super::refusal::Refusal;
-use crate::limits::DETAIL_OCTETS_MAX;
+use crate::limits::DETAIL_BYTES_MAX;
 
 /// What follows a head, up to the next request (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub fn too_slow() -> Refusal {
 pub fn target_too_long() -> Refusal {
     Refusal::bad_request_as(
         StatusCode::URI_TOO_LONG,
-        "the request line is longer than limits.max_header_bytes allows, or its target than 65,534 octets",
+        "the request line is longer than limits.max_header_bytes allows, or its target than 65,534 bytes",
     )
 }
 
@@ -120,7 +120,7 @@ fn field_fault(line: &[u8], fault: &str) -> String {
 }
 
 fn quoted(line: &[u8]) -> String {
-    let cut = &line[..line.len().min(DETAIL_OCTETS_MAX)];
+    let cut = &line[..line.len().min(DETAIL_BYTES_MAX)];
     let more = if cut.len() < line.len() { "…" } else { "" };
     format!("\"{}{more}\"", cut.escape_ascii())
 }

@@ -1,4 +1,4 @@
-//! What runs inside a CONNECT. The first octets tell: TLS is terminated with a certificate of our
+//! What runs inside a CONNECT. The first bytes tell: TLS is terminated with a certificate of our
 //! own, plain HTTP is served as such, anything else is closed and recorded, and never a tunnel.
 
 use std::io;
@@ -40,14 +40,14 @@ type Stream = Rewind<TcpStream>;
 type Secured = Plaintext<Box<TlsStream<Stream>>>;
 
 impl Unsent for Stream {
-    fn has_fewer(&self, octets: u32) -> bool {
-        self.get_ref().has_fewer(octets)
+    fn has_fewer(&self, bytes: u32) -> bool {
+        self.get_ref().has_fewer(bytes)
     }
 }
 
 impl Unsent for Secured {
-    fn has_fewer(&self, octets: u32) -> bool {
-        self.get_ref().get_ref().0.has_fewer(octets)
+    fn has_fewer(&self, bytes: u32) -> bool {
+        self.get_ref().get_ref().0.has_fewer(bytes)
     }
 
     fn has_last_words(&self) -> bool {
@@ -55,10 +55,10 @@ impl Unsent for Secured {
     }
 }
 
-/// Octets that are read before it is decided what they are. The first alone would tell, but the
+/// Bytes that are read before it is decided what they are. The first alone would tell, but the
 /// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
 /// would wait for an end that other protocols never send.
-const FIRST_OCTETS_MAX: usize = 4096;
+const FIRST_BYTES_MAX: usize = 4096;
 
 /// What a client speaks after its CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +69,13 @@ pub(super) enum Speech {
 }
 
 impl Speech {
-    /// By the first octet: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
+    /// By the first byte: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
     /// method with a letter. Other protocols do too (`EHLO`, `SSH-2.0`), but their first line does
     /// not end as a request line does (RFC 9112 §3).
     pub(super) fn by(first: &[u8]) -> Self {
         match first {
             [0x16, ..] => Self::Tls,
-            [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|octet| *octet == b'\n')
-            {
+            [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|byte| *byte == b'\n') {
                 Some(end) if memchr::memmem::find(&first[..end], b" HTTP/1.").is_none() => {
                     Self::Other
                 }
@@ -110,7 +109,7 @@ enum Inside {
 async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker, mut held: Held) {
     let inside = box_future(|| begin(upgrade, origin, channel, asker)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
-        held.shrink_to(footprint::INTERCEPTED_OCTETS);
+        held.shrink_to(footprint::INTERCEPTED_BYTES);
     }
     match inside {
         Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
@@ -150,7 +149,7 @@ async fn begin(
     let (mut first, mut stream) = own_stream(upgrade.await.ok()?).ok()?;
     let patience = channel.proxy.load().handshake_timeout;
     if first.is_empty() {
-        first = vec![0; FIRST_OCTETS_MAX];
+        first = vec![0; FIRST_BYTES_MAX];
         let read = tokio::select! {
             read = timeout(patience, stream.read(&mut first)) => read,
             // Nothing is under way yet that should be let end, but it may be about to begin.
@@ -262,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_octets_tell_what_is_spoken() {
+    fn the_first_bytes_tell_what_is_spoken() {
         assert_eq!(Speech::by(b"\x16\x03"), Speech::Tls);
         for http in ["G", "GET /", "GET / HTTP/1.1\r\nHost: a\r\n"] {
             assert_eq!(Speech::by(http.as_bytes()), Speech::Http, "{http}");

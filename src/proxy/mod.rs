@@ -7,6 +7,7 @@ mod account;
 mod asker;
 mod body;
 mod channel;
+mod char_class;
 mod chunks;
 mod connect;
 mod connection;
@@ -35,7 +36,6 @@ mod interim;
 mod lasting;
 mod multiplexed;
 mod names;
-mod octets;
 mod opening;
 mod page;
 mod pipes;
@@ -119,7 +119,7 @@ pub struct Proxy {
     pub tally: Arc<Tally>,
     pub limits: Limits,
     pub https: Https,
-    /// For the first octets inside a CONNECT, and for the TLS handshake.
+    /// For the first bytes inside a CONNECT, and for the TLS handshake.
     pub handshake_timeout: Duration,
     pub leaves: Arc<Leaves>,
     pub door: Arc<Door>,
@@ -187,8 +187,8 @@ impl Proxy {
         let destination = destination.received_as(received);
         let client = self.identify(&request.head, channel).await?;
         let scheme = destination.scheme();
-        let octets = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
-        exchange.holds(self.door.request(&client, octets)?);
+        let bytes = footprint::of(&request.head, !request.body.is_end_stream(), scheme);
+        exchange.holds(self.door.request(&client, bytes)?);
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
@@ -299,7 +299,7 @@ impl Proxy {
                     // What is asked inside counts for itself; without an inside, this was the request.
                     return count(self.tally.asked(&origin).since(since), Err(no.into()));
                 }
-                let held = self.door.keep(client, footprint::MULTIPLEXED_OCTETS)?;
+                let held = self.door.keep(client, footprint::MULTIPLEXED_BYTES)?;
                 let inside =
                     intercept::sequel(upgrade, origin, channel.of(client), ask.into(), held);
                 channel.control.follow_with(inside);
@@ -327,7 +327,7 @@ impl Proxy {
         channel: &Channel,
     ) -> Result<(), Stop> {
         let permit = self.gate.admit_host(origin, ask, mixed).await?;
-        let held = self.door.keep(ask.client, footprint::TUNNEL_OCTETS)?;
+        let held = self.door.keep(ask.client, footprint::TUNNEL_BYTES)?;
         let stream =
             match self.forwarding.egress.connect_plain(permit.origin(), &ask.client.key()).await {
                 Ok(stream) => stream,

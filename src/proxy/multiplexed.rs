@@ -20,8 +20,8 @@ use super::footprint;
 use super::watch::Watch;
 use crate::clients::Held;
 use crate::limits::{
-    H2_CONNECTION_WINDOW_OCTETS, H2_STREAM_WINDOW_OCTETS, H2_STREAMS_FEW, H2_STREAMS_MAX,
-    HTTP2_SEND_BUFFER_OCTETS,
+    H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
+    HTTP2_SEND_BUFFER_BYTES,
 };
 
 /// How many requests may be under way at once on one connection: each that is refused is held until its client has taken
@@ -34,7 +34,7 @@ struct Streams {
 impl Streams {
     fn of(channel: &Channel) -> Self {
         const MORE: usize =
-            (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_OCTETS;
+            (H2_STREAMS_MAX - H2_STREAMS_FEW) as usize * footprint::REFUSED_STREAM_BYTES;
         let held = channel.proxy.load().door.memory().more(&channel.client.key(), MORE);
         Self { max: if held.is_some() { H2_STREAMS_MAX } else { H2_STREAMS_FEW }, _held: held }
     }
@@ -60,9 +60,9 @@ where
         .timer(TokioTimer::new())
         .auto_date_header(false)
         .max_concurrent_streams(streams.max)
-        .initial_stream_window_size(H2_STREAM_WINDOW_OCTETS)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW_OCTETS)
-        .max_send_buf_size(HTTP2_SEND_BUFFER_OCTETS)
+        .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES)
         .max_header_list_size(u32::try_from(head_max).unwrap_or(u32::MAX))
         .keep_alive_interval(deadlines.idle)
         .serve_connection(TokioIo::new(stream), service);

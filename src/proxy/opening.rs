@@ -1,4 +1,4 @@
-//! The beginning of a tunnel: the client's first octets go on to the origin only once it is clear that they
+//! The beginning of a tunnel: the client's first bytes go on to the origin only once it is clear that they
 //! are not TLS for another host than that of the CONNECT.
 
 use std::io::{self, ErrorKind};
@@ -10,20 +10,20 @@ use super::end::End;
 use super::sni::{ClientHello, Mismatch, Named, check_tunnelled};
 use crate::types::origin::Host;
 
-/// Octets read at a time.
-const READ_OCTETS: usize = 4096;
+/// Bytes read at a time.
+const READ_BYTES: usize = 4096;
 
 /// What a tunnel is held to.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// The host of the CONNECT.
     pub host: &'a Host,
-    /// From the first octet of a ClientHello to its last (`limits.handshake_timeout`).
+    /// From the first byte of a ClientHello to its last (`limits.handshake_timeout`).
     pub handshake_timeout: Duration,
 }
 
 impl Opening<'_> {
-    /// Reads the client's first octets, of which `first` have come already, and returns them when they may
+    /// Reads the client's first bytes, of which `first` have come already, and returns them when they may
     /// be sent. A [`Mismatch`] is an error. What is not TLS may be sent: nothing in it is compared. Until the
     /// client says something, there is nothing to be compared either: in some protocols the server begins.
     pub async fn read(&self, client: &End, mut first: Vec<u8>) -> io::Result<Vec<u8>> {
@@ -84,13 +84,13 @@ const fn kind(first: &[u8]) -> Kind {
 }
 
 /// Appends what comes next, and says how much that was; 0 is the end.
-async fn read(client: &End, octets: &mut Vec<u8>) -> io::Result<usize> {
+async fn read(client: &End, bytes: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         client.readable().await?;
-        let mut room = [0; READ_OCTETS];
+        let mut room = [0; READ_BYTES];
         let count = client.read(|from| Ok(rustix::io::read(from, &mut room)?))?;
         if let Some(count) = count {
-            octets.extend_from_slice(&room[..count]);
+            bytes.extend_from_slice(&room[..count]);
             return Ok(count);
         }
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_octets_tell_what_is_compared() {
+    fn the_first_bytes_tell_what_is_compared() {
         for (first, expected) in [
             (&b"\x16"[..], Kind::Tls),
             (b"\x16\x03\x01\x02\x00", Kind::Tls),

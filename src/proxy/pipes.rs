@@ -1,4 +1,4 @@
-//! Pipes between sockets: with them the system moves octets from one connection to the other without a
+//! Pipes between sockets: with them the system moves bytes from one connection to the other without a
 //! way through this process (splice(2)), which is most of what a tunnel costs. A pipe is used only
 //! while something is in it, so that a few serve any number of tunnels.
 
@@ -18,7 +18,7 @@ use super::end::End;
 use super::gather::Gathering;
 use super::tunnel::{Side, Silence};
 use crate::limits::{
-    PIPE_OCTETS, PIPES_MAX, STREAM_GATHERED_OCTETS, STREAM_GATHERS, TUNNEL_BUFFER_OCTETS,
+    PIPE_BYTES, PIPES_MAX, STREAM_GATHERED_BYTES, STREAM_GATHERS, TUNNEL_BUFFER_BYTES,
 };
 
 /// The pipes of all workers.
@@ -60,12 +60,12 @@ impl Pipes {
             };
             match moved {
                 Some(0) => return to.shut(),
-                Some(octets) => gathering.came(octets, silence.is_reply(side)),
+                Some(bytes) => gathering.came(bytes, silence.is_reply(side)),
                 None => {}
             }
             // Who takes at once what has just come of a stream takes little, again and again.
-            let is_little = moved.is_none()
-                || gathering.is_stream() && from.waiting()? < STREAM_GATHERED_OCTETS;
+            let is_little =
+                moved.is_none() || gathering.is_stream() && from.waiting()? < STREAM_GATHERED_BYTES;
             match is_little && gathering.is_drained() {
                 true => from.gather(STREAM_GATHERS).await?,
                 false if moved.is_none() => from.readable().await?,
@@ -89,7 +89,7 @@ impl Pipes {
         to: &End,
         silence: &Silence,
     ) -> io::Result<Option<usize>> {
-        let Some(count) = from.read(|from| splice(from, &pipe.into, PIPE_OCTETS))? else {
+        let Some(count) = from.read(|from| splice(from, &pipe.into, PIPE_BYTES))? else {
             self.put(pipe);
             return Ok(None);
         };
@@ -113,7 +113,7 @@ impl Pipe {
     fn open() -> Option<Self> {
         let (out, into) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
         // Where the system grants no more, what there is by default does.
-        let _ = fcntl_setpipe_size(&into, PIPE_OCTETS);
+        let _ = fcntl_setpipe_size(&into, PIPE_BYTES);
         Some(Self { out, into })
     }
 }
@@ -125,7 +125,7 @@ fn splice(from: impl AsFd, to: impl AsFd, count: usize) -> io::Result<usize> {
 
 /// [`Pipes::splice`], through this process.
 async fn copy(from: &End, to: &End, silence: &Silence) -> io::Result<Option<usize>> {
-    let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
+    let mut buffer = vec![0; TUNNEL_BUFFER_BYTES];
     let Some(count) = from.read(|from| Ok(rustix::io::read(from, &mut buffer)?))? else {
         return Ok(None);
     };
@@ -134,9 +134,9 @@ async fn copy(from: &End, to: &End, silence: &Silence) -> io::Result<Option<usiz
     Ok(Some(count))
 }
 
-/// Writes all of `octets`, each piece that goes breaking the silence.
-pub async fn write_all(to: &End, octets: &[u8], silence: &Silence) -> io::Result<()> {
-    let mut left = octets;
+/// Writes all of `bytes`, each piece that goes breaking the silence.
+pub async fn write_all(to: &End, bytes: &[u8], silence: &Silence) -> io::Result<()> {
+    let mut left = bytes;
     while !left.is_empty() {
         let written = to.write(|to| SockRef::from(&to).send(left)).await?;
         left = &left[written..];

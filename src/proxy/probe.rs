@@ -1,5 +1,5 @@
-//! What the proxy's own readers make of octets from the wire, for the properties in
-//! `tests/properties`, which are held against any octets and so need no connection. No part of the
+//! What the proxy's own readers make of bytes from the wire, for the properties in
+//! `tests/properties`, which are held against any bytes and so need no connection. No part of the
 //! interface.
 
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
@@ -43,7 +43,7 @@ pub fn connect(request: &request::Parts) -> Option<Origin> {
     }
 }
 
-/// Whether the first octets inside a CONNECT are taken for TLS (`Some(true)`), for HTTP
+/// Whether the first bytes inside a CONNECT are taken for TLS (`Some(true)`), for HTTP
 /// (`Some(false)`) or for neither.
 pub fn is_tls(first: &[u8]) -> Option<bool> {
     match Speech::by(first) {
@@ -58,12 +58,12 @@ pub fn preferred(accept: HeaderValue) -> Form {
     form::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
 }
 
-/// The messages that are whole in what a client sends, so many octets at a time, as the engine gets them;
+/// The messages that are whole in what a client sends, so many bytes at a time, as the engine gets them;
 /// and whether a fault ended it.
-pub fn messages(octets: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
-    let mut framing = Framing::new(FRAMED_OCTETS_MAX, FRAMED_FIELDS_MAX, false);
+pub fn messages(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
+    let mut framing = Framing::new(FRAMED_BYTES_MAX, FRAMED_FIELDS_MAX, false);
     let (mut messages, mut message, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
-    for piece in octets.chunks(piece.max(1)) {
+    for piece in bytes.chunks(piece.max(1)) {
         waiting.extend_from_slice(piece);
         loop {
             match framing.admit(&mut waiting) {
@@ -84,5 +84,5 @@ pub fn messages(octets: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
 }
 
 /// Bounds of a head for [`messages`]: small, so that a fuzzer reaches them.
-const FRAMED_OCTETS_MAX: usize = 4096;
+const FRAMED_BYTES_MAX: usize = 4096;
 const FRAMED_FIELDS_MAX: usize = 20;

@@ -84,7 +84,7 @@ fn fetched(answer: &Answers, origin: &Origin, at: Timestamp) -> Fetched {
             let sha256: [u8; 32] = Sha256::digest(text).into();
             let cut = matches!(answer, Answers::Cut(_));
             capture.answers.push(answered(200));
-            capture.body = Some(Body { cut, octets: text.len() as u64, sha256: hex(&sha256) });
+            capture.body = Some(Body { cut, bytes: text.len() as u64, sha256: hex(&sha256) });
             let snapshot = Snapshot {
                 body: text.as_bytes().into(),
                 sha256,

@@ -45,18 +45,18 @@ pub fn refused(refusal: &Refusal, asked: &Asked) -> Response<Body> {
     response
 }
 
-/// The answer to octets that are no request, as it goes on the wire: nobody else can write it.
+/// The answer to bytes that are no request, as it goes on the wire: nobody else can write it.
 pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
     let response = refused(refusal, &Asked::UNREADABLE);
     let status = response.status();
     let title = refusal.problem.row().title;
-    let mut octets = format!("HTTP/1.1 {} {title}\r\n", status.as_u16()).into_bytes();
+    let mut bytes = format!("HTTP/1.1 {} {title}\r\n", status.as_u16()).into_bytes();
     for (name, value) in response.headers() {
-        octets.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
-    octets.extend(b"\r\n");
-    octets.extend(response.into_body().into_own());
-    octets
+    bytes.extend(b"\r\n");
+    bytes.extend(response.into_body().into_own());
+    bytes
 }
 
 /// The 403: why, from which line of which version of the file, and what to do (RFC 9209 §2.3.3,

@@ -1,4 +1,4 @@
-//! A stream whose first octets have been read already, and are read again.
+//! A stream whose first bytes have been read already, and are read again.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ impl<S> Rewind<S> {
         Self { first, read: 0, stream }
     }
 
-    /// The stream itself, which may not know of the first octets.
+    /// The stream itself, which may not know of the first bytes.
     pub const fn get_ref(&self) -> &S {
         &self.stream
     }

@@ -78,11 +78,11 @@ impl Rules {
                 if token.is_some() { AgentSource::Credentials } else { AgentSource::Absent };
             return Agent { identification: None, token, source, rule: None, user };
         };
-        let octets = identification.as_bytes();
-        let rule = self.agents.iter().find(|rule| rule.matches.matches(octets));
+        let bytes = identification.as_bytes();
+        let rule = self.agents.iter().find(|rule| rule.matches.matches(bytes));
         let (token, source) = match rule.and_then(|rule| rule.token.as_deref()) {
             Some(token) => (Some(token), AgentSource::Configured),
-            None => (product_token(octets), AgentSource::UserAgent),
+            None => (product_token(bytes), AgentSource::UserAgent),
         };
         Agent { identification: Some(identification), token, source, rule, user }
     }

@@ -8,9 +8,9 @@ use crate::types::origin::Host;
 /// A fatal alert `unrecognized_name` (RFC 8446 §6.2) as it goes on the wire.
 pub const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x70];
 
-/// Octets of a ClientHello, with what comes in the same flight. Clients send 200 to 2000, with several key
+/// Bytes of a ClientHello, with what comes in the same flight. Clients send 200 to 2000, with several key
 /// shares and tickets a few thousand.
-const CLIENT_HELLO_OCTETS_MAX: usize = 16 * 1024;
+const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;
 
 /// Why a TLS handshake is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,7 @@ fn is_same(host: &str, name: &str) -> bool {
 /// Reads the ClientHello at the beginning of a TLS stream, in whatever pieces and records it comes.
 pub struct ClientHello {
     acceptor: Acceptor,
-    /// How many octets of the stream it has been given.
+    /// How many bytes of the stream it has been given.
     given: usize,
 }
 
@@ -86,7 +86,7 @@ impl ClientHello {
                 return Ok(Some(Named(accepted.client_hello().server_name().map(str::to_owned))));
             }
         }
-        if stream.len() < CLIENT_HELLO_OCTETS_MAX {
+        if stream.len() < CLIENT_HELLO_BYTES_MAX {
             Ok(None)
         } else {
             Err(unreadable(&"it is too long"))
@@ -134,7 +134,7 @@ mod tests {
         stream.extend([0x01, 0x00, 0xff, 0xff]);
         let mut hello = ClientHello::new();
         assert_eq!(hello.read(&stream), Ok(None));
-        stream.resize(CLIENT_HELLO_OCTETS_MAX, 0);
+        stream.resize(CLIENT_HELLO_BYTES_MAX, 0);
         assert!(matches!(hello.read(&stream), Err(Mismatch::Unreadable(_))));
     }
 }

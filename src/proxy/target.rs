@@ -177,19 +177,19 @@ fn check_host(request: &request::Parts, scope: &Scope) -> Result<(), Refusal> {
             Err(Refusal::bad_request("the request has more than one Host field (RFC 9112 §3.2)"))
         }
         (Some(value), None) => {
-            let octets = value.as_bytes();
+            let bytes = value.as_bytes();
             // As it is most often, and what is known to be valid is not read again.
             let same = match (scope, request.uri.authority()) {
-                (Scope::Within(origin), _) => origin.has_authority(octets),
-                (Scope::Proxy, Some(authority)) => authority.as_str().as_bytes() == octets,
+                (Scope::Within(origin), _) => origin.has_authority(bytes),
+                (Scope::Proxy, Some(authority)) => authority.as_str().as_bytes() == bytes,
                 (Scope::Proxy, None) => false,
             };
             let valid = || {
                 let named = |authority: Authority| {
                     !authority.host().is_empty() && has_valid_port(&authority)
                 };
-                octets.is_empty()
-                    || !octets.contains(&b'@') && Authority::try_from(octets).is_ok_and(named)
+                bytes.is_empty()
+                    || !bytes.contains(&b'@') && Authority::try_from(bytes).is_ok_and(named)
             };
             if same || valid() {
                 Ok(())

@@ -1,4 +1,4 @@
-//! Octets both ways, until both sides have ended or neither says anything for too long: for much less
+//! Bytes both ways, until both sides have ended or neither says anything for too long: for much less
 //! long, once the proxy stops.
 
 use std::io;
@@ -13,7 +13,7 @@ use tracing::debug;
 use super::end::End;
 use super::opening::Opening;
 use super::pipes::{self, Pipes};
-use crate::limits::{TUNNEL_BUFFER_OCTETS, TUNNEL_DRAIN_SILENCE};
+use crate::limits::{TUNNEL_BUFFER_BYTES, TUNNEL_DRAIN_SILENCE};
 use crate::runtime::clock;
 use crate::runtime::shutdown::Shutdown;
 
@@ -57,7 +57,7 @@ impl Silence {
     }
 
     /// Returns when it has lasted too long. One timer for both directions, which is not set anew with
-    /// each octet.
+    /// each byte.
     async fn too_long(&self) {
         tokio::select! {
             () = self.lasted(self.limit) => debug!("a tunnel without data for {:?} is closed", self.limit),
@@ -78,7 +78,7 @@ impl Silence {
     }
 }
 
-/// Between two sockets, by way of the system alone but for the client's first octets: of those, `first` have
+/// Between two sockets, by way of the system alone but for the client's first bytes: of those, `first` have
 /// been read already, and `opening` says whether they may go to the origin.
 pub async fn splice(
     client: &End,
@@ -129,7 +129,7 @@ async fn pump(
     mut to: impl AsyncWrite + Unpin,
     silence: &Silence,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; TUNNEL_BUFFER_OCTETS];
+    let mut buffer = vec![0; TUNNEL_BUFFER_BYTES];
     loop {
         let count = from.read(&mut buffer).await?;
         if count == 0 {

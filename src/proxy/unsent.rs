@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::limits::{CLIENT_UNSENT_OCTETS_MAX, UNSENT_OCTETS_SEEN};
+use crate::limits::{CLIENT_UNSENT_BYTES_MAX, UNSENT_BYTES_SEEN};
 use crate::runtime::lazy_timer::LazyTimer;
 
 /// A stream that knows what of it waits in the system.
 pub trait Unsent {
-    /// Whether fewer octets than so many wait to be sent. It is not so where nobody can tell.
-    fn has_fewer(&self, octets: u32) -> bool;
+    /// Whether fewer bytes than so many wait to be sent. It is not so where nobody can tell.
+    fn has_fewer(&self, bytes: u32) -> bool;
 
     /// Whether it says something of its own before it is closed, as TLS does (RFC 8446 §6.1).
     fn has_last_words(&self) -> bool {
@@ -23,8 +23,8 @@ pub trait Unsent {
 
 impl Unsent for TcpStream {
     #[cfg(target_os = "linux")]
-    fn has_fewer(&self, octets: u32) -> bool {
-        linux::has_fewer(self, octets).unwrap_or(false)
+    fn has_fewer(&self, bytes: u32) -> bool {
+        linux::has_fewer(self, bytes).unwrap_or(false)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -41,17 +41,17 @@ mod linux {
     use socket2::SockRef;
     use tokio::net::TcpStream;
 
-    use crate::limits::CLIENT_UNSENT_OCTETS_MAX;
+    use crate::limits::CLIENT_UNSENT_BYTES_MAX;
 
     /// The system says how many wait (SIOCOUTQNSD), but none of our crates asks it. It has room where they are fewer
     /// than half of the bound: so another bound is tried. Whoever waits for room may be woken by that, and
     /// waits again; it loses no waking, for to wait is to look first.
-    pub(super) fn has_fewer(stream: &TcpStream, octets: u32) -> io::Result<bool> {
+    pub(super) fn has_fewer(stream: &TcpStream, bytes: u32) -> io::Result<bool> {
         let options = SockRef::from(stream);
-        options.set_tcp_notsent_lowat(octets.saturating_mul(2))?;
+        options.set_tcp_notsent_lowat(bytes.saturating_mul(2))?;
         let with_room =
             poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&Timespec::default()));
-        options.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
+        options.set_tcp_notsent_lowat(CLIENT_UNSENT_BYTES_MAX)?;
         Ok(with_room? > 0)
     }
 }
@@ -60,19 +60,19 @@ mod linux {
 #[derive(Debug)]
 pub struct Taking {
     deadline: LazyTimer,
-    /// No fewer octets than these waited when it was last looked, or when the system took no more.
+    /// No fewer bytes than these waited when it was last looked, or when the system took no more.
     waited: u32,
 }
 
 impl Taking {
     pub const fn new() -> Self {
-        Self { deadline: LazyTimer::new(), waited: CLIENT_UNSENT_OCTETS_MAX }
+        Self { deadline: LazyTimer::new(), waited: CLIENT_UNSENT_BYTES_MAX }
     }
 
     /// The system has taken what there was.
     pub const fn clear(&mut self) {
         self.deadline.clear();
-        self.waited = CLIENT_UNSENT_OCTETS_MAX;
+        self.waited = CLIENT_UNSENT_BYTES_MAX;
     }
 
     /// Ready when the client of `stream`, which takes no more, has read nothing for `limit`: it is looked each time
@@ -95,7 +95,7 @@ impl Taking {
     fn has_read(&mut self, stream: &impl Unsent) -> bool {
         let before = self.waited;
         while self.waited > 0 && stream.has_fewer(self.waited) {
-            self.waited = self.waited.saturating_sub(UNSENT_OCTETS_SEEN);
+            self.waited = self.waited.saturating_sub(UNSENT_BYTES_SEEN);
         }
         self.waited < before
     }
@@ -108,20 +108,20 @@ mod tests {
 
     use super::*;
 
-    const MOST: u32 = CLIENT_UNSENT_OCTETS_MAX;
-    const SEEN: u32 = UNSENT_OCTETS_SEEN;
+    const MOST: u32 = CLIENT_UNSENT_BYTES_MAX;
+    const SEEN: u32 = UNSENT_BYTES_SEEN;
 
-    /// Of which so many octets wait.
+    /// Of which so many bytes wait.
     struct Scripted(Cell<u32>);
 
     impl Unsent for Scripted {
-        fn has_fewer(&self, octets: u32) -> bool {
-            self.0.get() < octets
+        fn has_fewer(&self, bytes: u32) -> bool {
+            self.0.get() < bytes
         }
     }
 
     #[test]
-    fn a_client_has_read_when_clearly_fewer_octets_wait_than_at_the_last_look() {
+    fn a_client_has_read_when_clearly_fewer_bytes_wait_than_at_the_last_look() {
         let (mut taking, stream) = (Taking::new(), Scripted(Cell::new(0)));
         for (waiting, expected) in [
             (MOST + 30_000, false),

@@ -29,7 +29,7 @@ use crate::clients::Held;
 use crate::egress::Arriving;
 use crate::limits::LINGER;
 
-/// Passes the 101 on, and then the octets.
+/// Passes the 101 on, and then the bytes.
 pub fn switch(
     mut response: Response<Box<Arriving>>,
     client_side: OnUpgrade,
@@ -72,7 +72,7 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Carries octets between a client that has its 200 and `origin`, which is connected already.
+    /// Carries bytes between a client that has its 200 and `origin`, which is connected already.
     pub async fn run(self, client: OnUpgrade, origin: TcpStream) {
         let Ok(client) = client.await else { return };
         let Ok((first, client)) = own_stream(client) else { return };

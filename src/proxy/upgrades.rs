@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use http::header::{CONNECTION, HeaderMap, HeaderValue, UPGRADE};
 
-use super::octets::{TOKEN, is};
+use super::char_class::{TOKEN, is};
 
 /// Protocols that are HTTP, or TLS that may carry it, by how their names begin (RFC 9110 §16.7): `HTTP/2.0`,
 /// `h2c`, `h2c-14`, `TLS/1.0`.
@@ -31,7 +31,7 @@ impl FromStr for Protocol {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_token = |part: &str| !part.is_empty() && part.bytes().all(|octet| is(octet, TOKEN));
+        let is_token = |part: &str| !part.is_empty() && part.bytes().all(|byte| is(byte, TOKEN));
         let mut parts = text.split('/');
         if !parts.by_ref().take(2).all(is_token) || parts.next().is_some() {
             return Err(format!(
@@ -79,7 +79,7 @@ fn members(fields: &HeaderMap, name: http::HeaderName) -> impl Iterator<Item = &
 }
 
 fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|octet| *octet == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 #[cfg(test)]

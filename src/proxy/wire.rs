@@ -31,14 +31,14 @@ use crate::runtime::lazy_timer::LazyTimer;
 pub struct Deadlines {
     /// Between two requests.
     pub idle: Duration,
-    /// From the first octet of a request head to its last.
+    /// From the first byte of a request head to its last.
     pub head: Duration,
     /// Without reading anything of a response.
     pub write: Duration,
 }
 
-/// Octets that are read at once where the engine offers no room.
-const SCRATCH_OCTETS: usize = 1024;
+/// Bytes that are read at once where the engine offers no room.
+const SCRATCH_BYTES: usize = 1024;
 
 /// The stream of one client.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Wire<S> {
     framing: Framing,
     /// What the engine has not been given yet.
     held: BytesMut,
-    /// How many octets of it the engine may have.
+    /// How many bytes of it the engine may have.
     granted: usize,
     /// Nothing more comes from the client, or nothing more is wanted of it.
     ended: bool,

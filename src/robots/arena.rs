@@ -1,4 +1,4 @@
-//! One buffer for all the octets a parsed robots.txt keeps, so that a rule is a few numbers.
+//! One buffer for all the bytes a parsed robots.txt keeps, so that a rule is a few numbers.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ pub(super) struct Span {
     length: u32,
 }
 
-/// Octets, only ever appended to.
+/// Bytes, only ever appended to.
 #[derive(Debug, Default)]
 pub(super) struct Arena(Vec<u8>);
 
 impl Span {
-    /// The last `length` octets of so many.
-    pub(super) fn last_of(octets: usize, length: usize) -> Span {
-        Span { start: count(octets - length), length: count(length) }
+    /// The last `length` bytes of so many.
+    pub(super) fn last_of(bytes: usize, length: usize) -> Span {
+        Span { start: count(bytes - length), length: count(length) }
     }
 
     /// Where it is.
@@ -24,24 +24,24 @@ impl Span {
         self.start as usize..self.start as usize + self.length as usize
     }
 
-    /// The first `length` octets of this piece, or all.
+    /// The first `length` bytes of this piece, or all.
     pub(super) fn first(self, length: usize) -> Span {
         Span { length: self.length.min(count(length)), ..self }
     }
 
-    /// How many octets it has.
+    /// How many bytes it has.
     pub(super) fn length(self) -> u32 {
         self.length
     }
 }
 
 impl Arena {
-    /// Keeps `octets`; once only, where what was kept last ends with the very same.
-    pub(super) fn push(&mut self, octets: &[u8]) -> Span {
-        if !self.0.ends_with(octets) {
-            self.0.extend_from_slice(octets);
+    /// Keeps `bytes`; once only, where what was kept last ends with the very same.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Span {
+        if !self.0.ends_with(bytes) {
+            self.0.extend_from_slice(bytes);
         }
-        Span::last_of(self.0.len(), octets.len())
+        Span::last_of(self.0.len(), bytes.len())
     }
 
     pub(super) fn get(&self, span: Span) -> &[u8] {
@@ -57,7 +57,7 @@ impl Arena {
     }
 }
 
-/// A count of octets or lines as it is kept. The parser reads too few octets for any to be too big
+/// A count of bytes or lines as it is kept. The parser reads too few bytes for any to be too big
 /// (`SIZE_MAX` in `lines.rs`).
 pub(super) fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)

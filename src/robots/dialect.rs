@@ -26,8 +26,8 @@ pub struct Dialect {
     pub colon_may_be_missing: bool,
     /// Whether a part of a byte order mark at the start of the file is skipped too (D-BOM).
     pub skips_partial_bom: bool,
-    /// What control octets do to their line (D-OCTETS).
-    pub control_octets: ControlOctets,
+    /// What control bytes do to their line (D-BYTES).
+    pub control_bytes: ControlBytes,
     /// Which of several matching rules decides.
     pub precedence: Precedence,
     /// Whether `*` and a final `$` are signs (RFC 9309 §2.2.3) rather than themselves.
@@ -42,9 +42,9 @@ pub struct Dialect {
     pub robots_txt_always_allowed: bool,
     /// Whether `allow: …/index.htm*` also allows `…/` (D-INDEX).
     pub index_allows_directory: bool,
-    /// Octets of a line that count; the rest is cut off (D-LINE). `None`: all do.
+    /// Bytes of a line that count; the rest is cut off (D-LINE). `None`: all do.
     pub line_limit: Option<usize>,
-    /// Octets of the file that are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit cuts is dropped.
+    /// Bytes of the file that are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit cuts is dropped.
     pub size_limit: usize,
     /// In which spellings a path is compared with the rules.
     pub spellings: Spellings,
@@ -53,9 +53,9 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// The dialect for a file of which `length` octets are at hand, `cut` if it has more.
+    /// The dialect for a file of which `length` bytes are at hand, `cut` if it has more.
     ///
-    /// The last octet of a file that is cut only tells whether the line before it is whole (D-SIZE):
+    /// The last byte of a file that is cut only tells whether the line before it is whole (D-SIZE):
     /// a size limit just below it makes the parser drop the line that was cut.
     pub fn for_length(&self, length: usize, cut: bool) -> Self {
         let at_hand = if cut { length.saturating_sub(1) } else { usize::MAX };
@@ -92,9 +92,9 @@ pub enum Keys {
     ByHead,
 }
 
-/// What control octets do to their line.
+/// What control bytes do to their line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ControlOctets {
+pub enum ControlBytes {
     /// A rule with one, TAB excepted, is dropped.
     DropRule,
     /// NUL ends the line; the others are blanks at its ends and ordinary within.
@@ -104,8 +104,8 @@ pub enum ControlOctets {
 /// Which of several matching rules decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// The one with the most octets; allow, where they are as many (RFC 9309 §2.2.2).
-    MostOctets,
+    /// The one with the most bytes; allow, where they are as many (RFC 9309 §2.2.2).
+    MostBytes,
     /// The first in the file.
     FirstMatch,
 }
@@ -118,7 +118,7 @@ pub enum Percent {
     ByValue,
     /// By value on both sides, except that `/` is not `%2F`.
     ByValueExceptSlash,
-    /// Rules get upper-case hex digits, and their octets from 0x80 encoded; the URL stays as given.
+    /// Rules get upper-case hex digits, and their bytes from 0x80 encoded; the URL stays as given.
     RulesOnly,
 }
 
@@ -153,8 +153,8 @@ impl Dialect {
         keys: Keys::Exact,
         colon_may_be_missing: false,
         skips_partial_bom: false,
-        control_octets: ControlOctets::DropRule,
-        precedence: Precedence::MostOctets,
+        control_bytes: ControlBytes::DropRule,
+        precedence: Precedence::MostBytes,
         wildcards: true,
         percent: Percent::ByValue,
         compared: Compared::PathAndQuery,
@@ -173,7 +173,7 @@ impl Dialect {
         keys: Keys::ByHead,
         colon_may_be_missing: true,
         skips_partial_bom: true,
-        control_octets: ControlOctets::EndLineAtNul,
+        control_bytes: ControlBytes::EndLineAtNul,
         percent: Percent::RulesOnly,
         removes_dot_segments: false,
         robots_txt_always_allowed: false,

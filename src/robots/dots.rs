@@ -20,12 +20,12 @@ pub(super) fn has_dot_segment(path: &[u8]) -> bool {
 pub(super) fn remove_dot_segments(path_and_query: &[u8]) -> Vec<u8> {
     let (path, query) = split_query(path_and_query);
     let mut out = Vec::with_capacity(path_and_query.len());
-    let mut segments = path[1..].split(|&octet| octet == b'/').peekable();
+    let mut segments = path[1..].split(|&byte| byte == b'/').peekable();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         match segment {
             b"." => {}
-            b".." => out.truncate(out.iter().rposition(|&octet| octet == b'/').unwrap_or(0)),
+            b".." => out.truncate(out.iter().rposition(|&byte| byte == b'/').unwrap_or(0)),
             _ => {
                 out.push(b'/');
                 out.extend(segment);

@@ -150,7 +150,7 @@ impl<'a> Group<'a> {
                 all.sort_by_key(|rule| rule.line);
                 all.into_iter().map(|rule| rule.meant(arena)).collect()
             }
-            Precedence::MostOctets => {
+            Precedence::MostBytes => {
                 let mut meant: Vec<_> = all.into_iter().map(|rule| rule.meant(arena)).collect();
                 meant.sort_unstable();
                 meant.dedup();

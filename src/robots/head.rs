@@ -1,12 +1,12 @@
-//! The first octets of a text as one number: of many rules or names, most are refused in one comparison.
+//! The first bytes of a text as one number: of many rules or names, most are refused in one comparison.
 
-/// How many octets that is.
-const OCTETS: usize = 8;
+/// How many bytes that is.
+const BYTES: usize = 8;
 
-/// The first octets of the paths that a rule can match.
+/// The first bytes of the paths that a rule can match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    octets: u64,
+    bytes: u64,
     /// Which of them count.
     mask: u64,
 }
@@ -17,42 +17,42 @@ impl Head {
         Head::of_first(number(prefix), prefix.len())
     }
 
-    /// Of paths that begin with a prefix of that number and so many octets.
+    /// Of paths that begin with a prefix of that number and so many bytes.
     pub(super) fn of_first(number: u64, length: usize) -> Head {
-        let counted = OCTETS.min(length);
-        // Big-endian, so that the first octets are the high ones.
-        let mask = u64::MAX.checked_shl(8 * (OCTETS - counted) as u32).unwrap_or(0);
-        Head { octets: number & mask, mask }
+        let counted = BYTES.min(length);
+        // Big-endian, so that the first bytes are the high ones.
+        let mask = u64::MAX.checked_shl(8 * (BYTES - counted) as u32).unwrap_or(0);
+        Head { bytes: number & mask, mask }
     }
 
-    /// Whether a path of these first octets may be one of them.
+    /// Whether a path of these first bytes may be one of them.
     pub(super) fn admits(self, path: u64) -> bool {
-        path & self.mask == self.octets
+        path & self.mask == self.bytes
     }
 
-    /// Whether there is nothing more to a prefix of so many octets.
+    /// Whether there is nothing more to a prefix of so many bytes.
     pub(super) fn is_all_of(length: usize) -> bool {
-        length <= OCTETS
+        length <= BYTES
     }
 }
 
-/// The first octets, the first of them highest: numbers compare as the octets do. Zeros follow a shorter
+/// The first bytes, the first of them highest: numbers compare as the bytes do. Zeros follow a shorter
 /// text.
 #[inline]
-pub(super) fn number(octets: &[u8]) -> u64 {
-    octets.first_chunk().map_or_else(|| number_of_few(octets), |head| u64::from_be_bytes(*head))
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or_else(|| number_of_few(bytes), |head| u64::from_be_bytes(*head))
 }
 
-fn number_of_few(octets: &[u8]) -> u64 {
-    let number = match (octets.first_chunk(), octets.last_chunk()) {
+fn number_of_few(bytes: &[u8]) -> u64 {
+    let number = match (bytes.first_chunk(), bytes.last_chunk()) {
         (Some(first), Some(last)) => {
-            // Octets in both are the same ones in the same place.
-            let beyond = 8 * (octets.len() - size_of::<u32>()) as u32;
+            // Bytes in both are the same ones in the same place.
+            let beyond = 8 * (bytes.len() - size_of::<u32>()) as u32;
             u64::from(u32::from_be_bytes(*first)) << beyond | u64::from(u32::from_be_bytes(*last))
         }
-        _ => octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)),
+        _ => bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
     };
-    number.checked_shl(8 * (OCTETS - octets.len()) as u32).unwrap_or(0)
+    number.checked_shl(8 * (BYTES - bytes.len()) as u32).unwrap_or(0)
 }
 
 /// How many of `sorted` numbers are not more than `number`.
@@ -72,12 +72,12 @@ pub(super) fn count_up_to(sorted: &[u64], number: u64) -> usize {
     from + sorted[from..to].iter().filter(|other| **other <= number).count()
 }
 
-/// The same of the text in lower case, all octets at once: only additions below carry, and never into the
-/// next octet.
-pub(super) fn folded_number(octets: &[u8]) -> u64 {
-    const EACH: u64 = u64::from_ne_bytes([1; OCTETS]);
+/// The same of the text in lower case, all bytes at once: only additions below carry, and never into the
+/// next byte.
+pub(super) fn folded_number(bytes: &[u8]) -> u64 {
+    const EACH: u64 = u64::from_ne_bytes([1; BYTES]);
     const HIGH_BITS: u64 = 0x80 * EACH;
-    let number = number(octets);
+    let number = number(bytes);
     let low_bits = number & !HIGH_BITS;
     let from_a = low_bits + (0x80 - b'A' as u64) * EACH;
     let after_z = low_bits + (0x7F - b'Z' as u64) * EACH;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_compare_as_the_octets_do() {
+    fn numbers_compare_as_the_bytes_do() {
         let sorted = [
             "", "*", "a", "a-b", "ab", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh",
             "abcdefgi", "b",
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_folded_number_is_that_of_the_text_in_lower_case() {
-        for octet in 0..=u8::MAX {
-            for text in [vec![octet], vec![b'A', octet, b'Z'], vec![octet; 8]] {
+        for byte in 0..=u8::MAX {
+            for text in [vec![byte], vec![b'A', byte, b'Z'], vec![byte; 8]] {
                 assert_eq!(folded_number(&text), number(&text.to_ascii_lowercase()), "{text:?}");
             }
         }

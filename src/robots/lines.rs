@@ -1,10 +1,10 @@
-//! The octets of a file as numbered lines (RFC 9309 §2.2), and what kind of line each is.
+//! The bytes of a file as numbered lines (RFC 9309 §2.2), and what kind of line each is.
 
 use memchr::{memchr, memchr2};
 
-use super::dialect::{ControlOctets, Dialect, Keys};
+use super::dialect::{ControlBytes, Dialect, Keys};
 
-/// Octets parsed at most, whatever the dialect says, so that positions fit into 32 bits.
+/// Bytes parsed at most, whatever the dialect says, so that positions fit into 32 bits.
 const SIZE_MAX: usize = 256 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -37,11 +37,10 @@ pub fn lines<'a>(
 ) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
     let mut rest = Some(without_byte_order_mark(within_size(body, dialect), dialect));
     let lines = std::iter::from_fn(move || {
-        let octets = rest?;
-        let end = memchr2(b'\r', b'\n', octets);
-        rest =
-            end.map(|end| &octets[end + if octets[end..].starts_with(b"\r\n") { 2 } else { 1 }..]);
-        Some(&octets[..end.unwrap_or(octets.len())])
+        let bytes = rest?;
+        let end = memchr2(b'\r', b'\n', bytes);
+        rest = end.map(|end| &bytes[end + if bytes[end..].starts_with(b"\r\n") { 2 } else { 1 }..]);
+        Some(&bytes[..end.unwrap_or(bytes.len())])
     });
     (1..).zip(lines)
 }
@@ -53,18 +52,17 @@ fn within_size<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
     if is_line_end(*next) {
         return kept;
     }
-    let last_end = kept.iter().rposition(|&octet| is_line_end(octet));
+    let last_end = kept.iter().rposition(|&byte| is_line_end(byte));
     &kept[..last_end.unwrap_or(0)]
 }
 
-fn is_line_end(octet: u8) -> bool {
-    octet == b'\r' || octet == b'\n'
+fn is_line_end(byte: u8) -> bool {
+    byte == b'\r' || byte == b'\n'
 }
 
 fn without_byte_order_mark<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
     if dialect.skips_partial_bom {
-        let same =
-            body.iter().zip(BYTE_ORDER_MARK).take_while(|(octet, mark)| octet == mark).count();
+        let same = body.iter().zip(BYTE_ORDER_MARK).take_while(|(byte, mark)| byte == mark).count();
         &body[same..]
     } else {
         body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body)
@@ -73,12 +71,12 @@ fn without_byte_order_mark<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
 
 impl<'a> Line<'a> {
     /// Reads one line, given without its end.
-    pub(super) fn read(octets: &'a [u8], dialect: &Dialect) -> Line<'a> {
-        let octets = effective(octets, dialect);
-        let before_comment = &octets[..memchr(b'#', octets).unwrap_or(octets.len())];
+    pub(super) fn read(bytes: &'a [u8], dialect: &Dialect) -> Line<'a> {
+        let bytes = effective(bytes, dialect);
+        let before_comment = &bytes[..memchr(b'#', bytes).unwrap_or(bytes.len())];
         let text = trim(before_comment, dialect);
         if text.is_empty() {
-            return if trim(octets, dialect).is_empty() { Line::Blank } else { Line::Comment };
+            return if trim(bytes, dialect).is_empty() { Line::Blank } else { Line::Comment };
         }
         let Some(separator) = separator(text, dialect) else { return Line::NoRecord };
         match trim(&text[..separator], dialect) {
@@ -109,12 +107,12 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The octets of a line that count.
-fn effective<'a>(octets: &'a [u8], dialect: &Dialect) -> &'a [u8] {
-    let octets = &octets[..dialect.line_limit.unwrap_or(octets.len()).min(octets.len())];
-    match dialect.control_octets {
-        ControlOctets::EndLineAtNul => &octets[..memchr(0, octets).unwrap_or(octets.len())],
-        ControlOctets::DropRule => octets,
+/// The bytes of a line that count.
+fn effective<'a>(bytes: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    let bytes = &bytes[..dialect.line_limit.unwrap_or(bytes.len()).min(bytes.len())];
+    match dialect.control_bytes {
+        ControlBytes::EndLineAtNul => &bytes[..memchr(0, bytes).unwrap_or(bytes.len())],
+        ControlBytes::DropRule => bytes,
     }
 }
 
@@ -127,15 +125,15 @@ fn separator(text: &[u8], dialect: &Dialect) -> Option<usize> {
     memchr2(b' ', b'\t', text[blank..].trim_ascii_start()).is_none().then_some(blank)
 }
 
-fn trim<'a>(octets: &'a [u8], dialect: &Dialect) -> &'a [u8] {
-    let is_blank = |octet: &u8| match dialect.control_octets {
+fn trim<'a>(bytes: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    let is_blank = |byte: &u8| match dialect.control_bytes {
         // RFC 9309 §2.2: `WS = %x20 / %x09`.
-        ControlOctets::DropRule => matches!(octet, b' ' | b'\t'),
-        ControlOctets::EndLineAtNul => matches!(octet, b' ' | b'\t'..=b'\r'),
+        ControlBytes::DropRule => matches!(byte, b' ' | b'\t'),
+        ControlBytes::EndLineAtNul => matches!(byte, b' ' | b'\t'..=b'\r'),
     };
-    let Some(start) = octets.iter().position(|octet| !is_blank(octet)) else { return &[] };
-    let end = octets.iter().rposition(|octet| !is_blank(octet)).map_or(start, |last| last + 1);
-    &octets[start..end]
+    let Some(start) = bytes.iter().position(|byte| !is_blank(byte)) else { return &[] };
+    let end = bytes.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+    &bytes[start..end]
 }
 
 fn begins_with(key: &[u8], head: &[u8]) -> bool {
@@ -147,8 +145,8 @@ mod tests {
     use super::*;
 
     fn numbered(body: &str, dialect: &Dialect) -> Vec<(u32, String)> {
-        let text = |octets| String::from_utf8_lossy(octets).into_owned();
-        lines(body.as_bytes(), dialect).map(|(number, octets)| (number, text(octets))).collect()
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        lines(body.as_bytes(), dialect).map(|(number, bytes)| (number, text(bytes))).collect()
     }
 
     #[test]

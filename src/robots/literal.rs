@@ -8,7 +8,7 @@ use super::normal::STAR;
 use super::path::Path;
 use super::steps::{Steps, StepsExceeded};
 
-/// Octets of a pattern without a wildcard, in the two normal forms that `%2F` and `%3F` may have:
+/// Bytes of a pattern without a wildcard, in the two normal forms that `%2F` and `%3F` may have:
 /// one for the path of a URL, with the `?` that ends it, one for its query (D-RESERVED). Both are
 /// equally long, and nearly always equal.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub(super) struct Literal<'p> {
 
 impl<'p> Literal<'p> {
     pub(super) fn split_at_stars(self) -> impl Iterator<Item = Literal<'p>> {
-        let is_star = |octet: &u8| *octet == STAR;
+        let is_star = |byte: &u8| *byte == STAR;
         let forms = self.in_path.split(is_star).zip(self.in_query.split(is_star));
         forms.map(|(in_path, in_query)| Literal { in_path, in_query })
     }
@@ -27,7 +27,7 @@ impl<'p> Literal<'p> {
     /// Whether it stands in `path` at `at`.
     pub(super) fn is_at(self, at: usize, path: &Path<'_>) -> bool {
         let length = self.in_path.len();
-        let Some(there) = path.octets().get(at..at + length) else { return false };
+        let Some(there) = path.bytes().get(at..at + length) else { return false };
         if self.has_one_form() {
             return there == self.in_path;
         }
@@ -38,7 +38,7 @@ impl<'p> Literal<'p> {
 
     /// Whether `path` ends with it, no earlier than at `from`.
     pub(super) fn is_suffix(self, from: usize, path: &Path<'_>) -> bool {
-        let at = path.octets().len().checked_sub(self.in_path.len());
+        let at = path.bytes().len().checked_sub(self.in_path.len());
         at.is_some_and(|at| at >= from && self.is_at(at, path))
     }
 
@@ -50,13 +50,12 @@ impl<'p> Literal<'p> {
         steps: &mut Steps,
     ) -> Result<Option<usize>, StepsExceeded> {
         let at = if self.has_one_form() {
-            find(self.in_path, path.octets(), from)
+            find(self.in_path, path.bytes(), from)
         } else {
             self.find_by_place(from, path)
         };
         let end = at.map(|at| at + self.in_path.len());
-        steps
-            .search(self.in_path.len(), end.unwrap_or(path.octets().len()).saturating_sub(from))?;
+        steps.search(self.in_path.len(), end.unwrap_or(path.bytes().len()).saturating_sub(from))?;
         Ok(end)
     }
 
@@ -66,10 +65,10 @@ impl<'p> Literal<'p> {
 
     /// Three places in the order in which they come: within the path, across the `?`, within the query.
     fn find_by_place(self, from: usize, path: &Path<'_>) -> Option<usize> {
-        let (octets, query) = (path.octets(), path.query());
-        find(self.in_path, &octets[..query], from)
+        let (bytes, query) = (path.bytes(), path.query());
+        find(self.in_path, &bytes[..query], from)
             .or_else(|| self.find_across(from, path))
-            .or_else(|| find(self.in_query, octets, from.max(query)))
+            .or_else(|| find(self.in_query, bytes, from.max(query)))
     }
 
     /// The path of a URL has no `?`, so across its end the first one of the literal must be that end.
@@ -80,17 +79,17 @@ impl<'p> Literal<'p> {
     }
 }
 
-/// To prepare a search costs more than to try every place of so few octets.
+/// To prepare a search costs more than to try every place of so few bytes.
 const FEW: usize = 64;
 
-fn find(needle: &[u8], octets: &[u8], from: usize) -> Option<usize> {
-    let octets = octets.get(from..)?;
+fn find(needle: &[u8], bytes: &[u8], from: usize) -> Option<usize> {
+    let bytes = bytes.get(from..)?;
     let at = match needle {
-        [first, ..] if octets.len() <= FEW => {
-            let last = octets.len().checked_sub(needle.len())?;
-            (0..=last).find(|at| octets[*at] == *first && octets[*at..].starts_with(needle))
+        [first, ..] if bytes.len() <= FEW => {
+            let last = bytes.len().checked_sub(needle.len())?;
+            (0..=last).find(|at| bytes[*at] == *first && bytes[*at..].starts_with(needle))
         }
-        _ => memmem::find(octets, needle),
+        _ => memmem::find(bytes, needle),
     };
     at.map(|at| from + at)
 }

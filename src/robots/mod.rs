@@ -2,7 +2,7 @@
 //! a path.
 //!
 //! Everything here is pure and total: it reads no clock, does no I/O, never fails and never panics,
-//! whatever octets it is given. Parsing takes time in proportion to the file; a search for the rule that
+//! whatever bytes it is given. Parsing takes time in proportion to the file; a search for the rule that
 //! decides counts its [`Steps`], so that whoever asks can bound them. How the texts of different years are
 //! read and matched is a [`Dialect`]. The module names nothing outside itself, as if it were a crate.
 //!
@@ -17,6 +17,7 @@
 //! ```
 
 mod arena;
+mod byte_set;
 mod dialect;
 mod dots;
 mod group;
@@ -28,7 +29,6 @@ mod marks;
 mod needles;
 mod normal;
 mod notes;
-mod octet_set;
 mod parse;
 mod path;
 mod pattern;
@@ -42,7 +42,7 @@ mod steps;
 mod tests;
 
 pub use dialect::{
-    AgentName, Compared, ControlOctets, Dialect, Keys, Percent, Precedence, Several, Spellings,
+    AgentName, Compared, ControlBytes, Dialect, Keys, Percent, Precedence, Several, Spellings,
 };
 pub use group::{Group, WholeSite};
 pub use lines::lines;
@@ -96,11 +96,11 @@ pub struct Meant<'a> {
     /// Whether it must reach the end of the path.
     pub anchored: bool,
     /// What its specificity is measured by.
-    pub octets: u32,
+    pub bytes: u32,
 }
 
 impl RobotsTxt {
-    /// Parses `body` as `dialect` does. Any octets are a robots.txt, if perhaps one without rules.
+    /// Parses `body` as `dialect` does. Any bytes are a robots.txt, if perhaps one without rules.
     pub fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
         parse::parse(body, dialect)
     }

@@ -15,16 +15,16 @@ use super::steps::{Steps, StepsExceeded};
 /// Fewer rules with wildcards are tried one by one: ten in four thousand real files have as many.
 const RULES_MIN: usize = 256;
 
-/// Octets of all literals together: about 20 octets of memory for each in the automaton, and 60 while it is
+/// Bytes of all literals together: about 20 bytes of memory for each in the automaton, and 60 while it is
 /// made. Rules beyond have none, and are tried one by one.
-const OCTETS_MAX: usize = 128 << 10;
+const BYTES_MAX: usize = 128 << 10;
 
 /// Of literals that end with one another only so many are in the automaton, the longest: so many are
 /// found at one place of a path at the most, which bounds the lists that each state has of them.
 const NESTED_MAX: usize = 8;
 
-/// What one octet of a path costs in the automaton, in steps: it jumps about in memory.
-const OCTET_STEPS: usize = 8;
+/// What one byte of a path costs in the automaton, in steps: it jumps about in memory.
+const BYTE_STEPS: usize = 8;
 
 /// The number of a rule without a literal in the automaton.
 const NONE: u32 = u32::MAX;
@@ -47,13 +47,13 @@ impl Needles {
         if rules.len() < RULES_MIN {
             return None;
         }
-        let mut octets = 0;
+        let mut bytes = 0;
         let mut sorted: Vec<(&[u8], usize)> = (0..)
             .zip(rules)
             .filter_map(|(place, rule)| Some((rule.pattern.needle(arena)?, place)))
             .take_while(|(needle, _)| {
-                octets += needle.len();
-                octets <= OCTETS_MAX
+                bytes += needle.len();
+                bytes <= BYTES_MAX
             })
             .collect();
         // Each behind those that it ends with.
@@ -81,7 +81,7 @@ impl Needles {
 
     /// What finding those of `path` takes, in steps.
     pub(super) fn steps(path: &Path<'_>) -> usize {
-        path.octets().len() * OCTET_STEPS
+        path.bytes().len() * BYTE_STEPS
     }
 
     /// Which of them `path` has.
@@ -96,8 +96,8 @@ impl Needles {
         let Ok(mut state) = self.automaton.start_state(Anchored::No) else {
             return Ok(Occurring::all(found));
         };
-        for octet in path.octets() {
-            state = self.automaton.next_state(Anchored::No, state, *octet);
+        for byte in path.bytes() {
+            state = self.automaton.next_state(Anchored::No, state, *byte);
             if self.automaton.is_match(state) {
                 for index in 0..self.automaton.match_len(state) {
                     let needle = self.automaton.match_pattern(state, index).as_usize();

@@ -10,8 +10,8 @@ const KEYS: [&str; 6] =
 
 /// Ignored lines that are kept; of an HTML page in place of a robots.txt nobody wants them all.
 const IGNORED_LINES_MAX: usize = 100;
-/// Octets of each that are kept.
-const IGNORED_LINE_OCTETS_MAX: usize = 200;
+/// Bytes of each that are kept.
+const IGNORED_LINE_BYTES_MAX: usize = 200;
 
 /// A record that is no rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Notes {
     ) {
         self.ignored_count += 1;
         if self.ignored.len() < IGNORED_LINES_MAX {
-            let kept = &text[..text.len().min(IGNORED_LINE_OCTETS_MAX)];
+            let kept = &text[..text.len().min(IGNORED_LINE_BYTES_MAX)];
             self.ignored.push((line, arena.push(kept), because));
         }
     }

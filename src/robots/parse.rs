@@ -1,4 +1,4 @@
-//! Octets to [`RobotsTxt`]. Whatever the octets are, there is a result (RFC 9309 §2.3.1.5: "crawlers
+//! Bytes to [`RobotsTxt`]. Whatever the bytes are, there is a result (RFC 9309 §2.3.1.5: "crawlers
 //! MUST … use the parseable rules"); what was not understood is noted beside it.
 
 use super::arena::Arena;
@@ -22,8 +22,8 @@ pub(super) fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
         rules: Ruleset::default(),
         notes: Notes::default(),
     };
-    for (number, octets) in lines(body, dialect) {
-        parser.line(number, octets);
+    for (number, bytes) in lines(body, dialect) {
+        parser.line(number, bytes);
     }
     parser.finish()
 }
@@ -51,19 +51,19 @@ enum Place {
 }
 
 impl Parser<'_> {
-    fn line(&mut self, number: u32, octets: &[u8]) {
-        match Line::read(octets, self.dialect) {
+    fn line(&mut self, number: u32, bytes: &[u8]) {
+        match Line::read(bytes, self.dialect) {
             Line::Blank if self.dialect.blank_line_ends_group => self.place = Place::OutsideGroups,
             Line::Blank | Line::Comment => {}
-            Line::NoRecord => self.ignore(number, octets, IgnoredBecause::NoRecord),
+            Line::NoRecord => self.ignore(number, bytes, IgnoredBecause::NoRecord),
             Line::Record { key: Key::UserAgent, value } => self.user_agent(number, value),
             Line::Record { key: Key::Allow, value } => {
-                self.rule(number, octets, Directive::Allow, value)
+                self.rule(number, bytes, Directive::Allow, value)
             }
             Line::Record { key: Key::Disallow, value } => {
-                self.rule(number, octets, Directive::Disallow, value)
+                self.rule(number, bytes, Directive::Disallow, value)
             }
-            Line::Record { key: Key::Other(key), value } => self.other(number, octets, key, value),
+            Line::Record { key: Key::Other(key), value } => self.other(number, bytes, key, value),
         }
     }
 
@@ -80,9 +80,9 @@ impl Parser<'_> {
         self.namings.add(value, number, self.rules.last_group(), self.dialect);
     }
 
-    fn rule(&mut self, line: u32, octets: &[u8], directive: Directive, value: &[u8]) {
+    fn rule(&mut self, line: u32, bytes: &[u8], directive: Directive, value: &[u8]) {
         if self.place == Place::OutsideGroups {
-            return self.ignore(line, octets, IgnoredBecause::OutsideGroups);
+            return self.ignore(line, bytes, IgnoredBecause::OutsideGroups);
         }
         self.place = Place::Rules;
         self.after_agent = false;
@@ -95,7 +95,7 @@ impl Parser<'_> {
             Some(pattern) => {
                 self.rules.push(StoredRule { pattern, written, line, directive }, &self.arena)
             }
-            None => self.ignore(line, octets, IgnoredBecause::MatchesNothing),
+            None => self.ignore(line, bytes, IgnoredBecause::MatchesNothing),
         }
         if directive == Directive::Allow && self.dialect.index_allows_directory {
             self.allow_directory(line, value);
@@ -104,7 +104,7 @@ impl Parser<'_> {
 
     /// `allow: …/index.htm*` also allows `…/`, and just that (D-INDEX).
     fn allow_directory(&mut self, line: u32, value: &[u8]) {
-        let Some(slash) = value.iter().rposition(|&octet| octet == b'/') else { return };
+        let Some(slash) = value.iter().rposition(|&byte| byte == b'/') else { return };
         if !value[slash..].starts_with(b"/index.htm") {
             return;
         }
@@ -118,19 +118,19 @@ impl Parser<'_> {
         }
     }
 
-    fn other(&mut self, number: u32, octets: &[u8], key: &[u8], value: &[u8]) {
+    fn other(&mut self, number: u32, bytes: &[u8], key: &[u8], value: &[u8]) {
         if self.dialect.other_record_ends_run && self.place == Place::AgentRun {
             self.place = Place::Rules;
         }
         let agents_from = (self.place != Place::OutsideGroups).then_some(self.agents_from);
         self.after_agent = false;
         if !self.notes.record(number, agents_from, key, value, &mut self.arena) {
-            self.ignore(number, octets, IgnoredBecause::UnknownKey);
+            self.ignore(number, bytes, IgnoredBecause::UnknownKey);
         }
     }
 
-    fn ignore(&mut self, number: u32, octets: &[u8], because: IgnoredBecause) {
-        self.notes.ignore(number, octets, because, &mut self.arena);
+    fn ignore(&mut self, number: u32, bytes: &[u8], because: IgnoredBecause) {
+        self.notes.ignore(number, bytes, because, &mut self.arena);
     }
 
     fn finish(mut self) -> RobotsTxt {

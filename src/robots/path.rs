@@ -5,12 +5,12 @@ use std::cell::OnceCell;
 
 use memchr::{memchr, memmem};
 
+use super::byte_set::ByteSet;
 use super::dialect::{Compared, Dialect, Percent};
 use super::dots::{has_dot_segment, remove_dot_segments, split_query};
 use super::head;
 use super::marks::is_ordinary;
 use super::normal::{self, Items};
-use super::octet_set::OctetSet;
 
 /// A URL's path and query in the form one dialect compares. An ordinary path is borrowed.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Path<'a> {
     /// Only patterns with two forms ask for it.
     query: OnceCell<usize>,
     /// Only patterns with wildcards ask for it.
-    octet_set: OnceCell<OctetSet>,
+    byte_set: OnceCell<ByteSet>,
 }
 
 impl<'a> Path<'a> {
@@ -50,7 +50,7 @@ impl<'a> Path<'a> {
             // The path of this dialect may have a decoded `?`, and its query is not compared.
             has_query: dialect.percent != Percent::ByValueExceptSlash,
             query: OnceCell::new(),
-            octet_set: OnceCell::new(),
+            byte_set: OnceCell::new(),
         }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Path<'a> {
             head: head::number(&normal),
             normal: Cow::Owned(normal),
             is_folded: true,
-            octet_set: OnceCell::new(),
+            byte_set: OnceCell::new(),
             query: self.query.clone(),
             ..*self
         }
@@ -81,7 +81,7 @@ impl<'a> Path<'a> {
         self.normal.iter().any(u8::is_ascii_uppercase)
     }
 
-    pub(super) fn octets(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.normal
     }
 
@@ -97,12 +97,12 @@ impl<'a> Path<'a> {
         self.head
     }
 
-    pub(super) fn octet_set(&self) -> OctetSet {
-        *self.octet_set.get_or_init(|| OctetSet::of(self.normal.iter()))
+    pub(super) fn byte_set(&self) -> ByteSet {
+        *self.byte_set.get_or_init(|| ByteSet::of(self.normal.iter()))
     }
 }
 
-/// Path, parameters and query of a URL given as raw octets, absolute or already without scheme and
+/// Path, parameters and query of a URL given as raw bytes, absolute or already without scheme and
 /// authority. The fragment is cut; `/` where there is no path.
 pub fn path_of_url(url: &[u8]) -> Cow<'_, [u8]> {
     let without_fragment = &url[..memchr(b'#', url).unwrap_or(url.len())];
@@ -115,8 +115,8 @@ pub fn path_of_url(url: &[u8]) -> Cow<'_, [u8]> {
     rooted(&authority[path_start(authority)..])
 }
 
-fn path_start(octets: &[u8]) -> usize {
-    octets.iter().position(|octet| b"/?;".contains(octet)).unwrap_or(octets.len())
+fn path_start(bytes: &[u8]) -> usize {
+    bytes.iter().position(|byte| b"/?;".contains(byte)).unwrap_or(bytes.len())
 }
 
 fn rooted(path: &[u8]) -> Cow<'_, [u8]> {
@@ -127,7 +127,7 @@ fn rooted(path: &[u8]) -> Cow<'_, [u8]> {
 #[cold]
 fn normalise<'a>(compared: &'a [u8], dialect: &Dialect) -> (Cow<'a, [u8]>, u64) {
     let given = rooted(compared);
-    let is_normal = |octet: &u8| *octet != b'%' && !octet.is_ascii_control();
+    let is_normal = |byte: &u8| *byte != b'%' && !byte.is_ascii_control();
     let decoded = match dialect.percent {
         Percent::RulesOnly => given,
         _ if given.iter().all(is_normal) => given,
@@ -148,8 +148,8 @@ fn decode(path_and_query: &[u8], percent: Percent) -> Vec<u8> {
     Items(path).for_each(|item| item.write(percent, &mut out));
     let query_at = out.len();
     Items(query).for_each(|item| item.write(percent, &mut out));
-    for octet in &mut out[query_at..] {
-        *octet = normal::in_query(*octet);
+    for byte in &mut out[query_at..] {
+        *byte = normal::in_query(*byte);
     }
     out
 }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn compared(path: &[u8]) -> Vec<u8> {
-        Path::new(path, &Dialect::RFC9309).octets().to_vec()
+        Path::new(path, &Dialect::RFC9309).bytes().to_vec()
     }
 
     #[test]
@@ -232,11 +232,11 @@ mod tests {
     /// Spells a normal form in the plainest way that reads as the same: nearly everything encoded.
     fn spell(normal: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut octets = normal.iter();
-        while let Some(&octet) = octets.next() {
-            let value = match octet {
+        let mut bytes = normal.iter();
+        while let Some(&byte) = bytes.next() {
+            let value = match byte {
                 b'/' | b'?' => {
-                    out.push(octet);
+                    out.push(byte);
                     continue;
                 }
                 0x03 => {
@@ -245,7 +245,7 @@ mod tests {
                 }
                 ENCODED_SLASH => b'/',
                 ENCODED_QUESTION => b'?',
-                0x08..=0x0F => (octet & 7) << 4 | octets.next().expect("a pair") & 0x0F,
+                0x08..=0x0F => (byte & 7) << 4 | bytes.next().expect("a pair") & 0x0F,
                 other => other,
             };
             out.extend(format!("%{value:02x}").bytes());

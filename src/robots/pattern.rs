@@ -1,6 +1,6 @@
 //! Path patterns (RFC 9309 §2.2.2 and §2.2.3), compiled, and how they match.
 //!
-//! Between wildcards a pattern is a run of literal octets. Taking the leftmost occurrence of each in
+//! Between wildcards a pattern is a run of literal bytes. Taking the leftmost occurrence of each in
 //! turn is exact, because whatever follows a wildcard matches at least as well after an earlier end.
 //! So one pass over the path decides: no backtracking, whatever the pattern.
 
@@ -9,90 +9,90 @@ use std::ops::Range;
 use memchr::{memchr, memrchr};
 
 use super::arena::{Arena, Span, count};
-use super::dialect::{ControlOctets, Dialect, Percent};
+use super::byte_set::ByteSet;
+use super::dialect::{ControlBytes, Dialect, Percent};
 use super::head::Head;
 use super::literal::Literal;
 use super::normal::{self, Item, Items, STAR};
-use super::octet_set::OctetSet;
 use super::path::Path;
 use super::steps::{Steps, StepsExceeded};
 
-const WILDCARD: Item = Item { octet: b'*', encoded: false };
+const WILDCARD: Item = Item { byte: b'*', encoded: false };
 
-/// A compiled path pattern. Its octets lie in an [`Arena`].
+/// A compiled path pattern. Its bytes lie in an [`Arena`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern {
-    /// Octets that a path must have somewhere.
-    octet_set: OctetSet,
+    /// Bytes that a path must have somewhere.
+    byte_set: ByteSet,
     /// The normal form, wildcards as [`STAR`].
     normal: Span,
     /// The same for the query of a URL, where `%2F` and `%3F` have another normal form. Mostly
     /// it is the very same span.
     in_query: Span,
-    /// Octets before the first wildcard.
+    /// Bytes before the first wildcard.
     prefix: u32,
-    /// Octets that are not wildcards: no shorter path can match.
+    /// Bytes that are not wildcards: no shorter path can match.
     literal: u32,
     /// Whether it must reach the end of the path (a final `$`).
     anchored: bool,
-    /// RFC 9309 §2.2.2: "The most specific match is the match that has the most octets."
-    pub octets: u32,
+    /// RFC 9309 §2.2.2: "The most specific match is the match that has the most bytes."
+    pub bytes: u32,
 }
 
 impl Pattern {
     /// Compiles a pattern as written. `None`: it can match nothing, because it begins neither with `/`
-    /// nor with `*` (D-NONSLASH) or has an octet that no rule may have (D-OCTETS).
+    /// nor with `*` (D-NONSLASH) or has a byte that no rule may have (D-BYTES).
     pub(super) fn compile(written: &[u8], dialect: &Dialect, arena: &mut Arena) -> Option<Pattern> {
-        if !matches!(written.first(), Some(b'/' | b'*')) || has_forbidden_octet(written, dialect) {
+        if !matches!(written.first(), Some(b'/' | b'*')) || has_forbidden_byte(written, dialect) {
             return None;
         }
         // `$` is a sign only as the last character (D-DOLLAR).
         let anchor = written.strip_suffix(b"$").filter(|_| dialect.wildcards);
-        let (mut normal, mut octets) = normalise(anchor.unwrap_or(written), dialect);
-        octets += u32::from(anchor.is_some());
+        let (mut normal, mut bytes) = normalise(anchor.unwrap_or(written), dialect);
+        bytes += u32::from(anchor.is_some());
         let mut anchored = anchor.is_some();
         // A wildcard at the end reaches every end there is; it counts only for the length (D-TRAILSTAR).
         if normal.last() == Some(&STAR) {
             normal.pop();
             anchored = false;
         }
-        Some(Pattern::store(&normal, anchored, octets, arena, dialect))
+        Some(Pattern::store(&normal, anchored, bytes, arena, dialect))
     }
 
     fn store(
         normal: &[u8],
         anchored: bool,
-        octets: u32,
+        bytes: u32,
         arena: &mut Arena,
         dialect: &Dialect,
     ) -> Pattern {
         let span = arena.push(normal);
         let two_forms = dialect.percent == Percent::ByValue
-            && normal.iter().any(|&octet| normal::in_query(octet) != octet);
+            && normal.iter().any(|&byte| normal::in_query(byte) != byte);
         let in_query = if two_forms {
-            arena.push(&normal.iter().map(|&octet| normal::in_query(octet)).collect::<Vec<_>>())
+            arena.push(&normal.iter().map(|&byte| normal::in_query(byte)).collect::<Vec<_>>())
         } else {
             span
         };
-        let stars = normal.iter().filter(|&&octet| octet == STAR).count();
+        let stars = normal.iter().filter(|&&byte| byte == STAR).count();
         let prefix = memchr(STAR, normal).unwrap_or(normal.len());
-        // A pattern of two forms has octets that a path need not have, if it takes the other form.
+        // A pattern of two forms has bytes that a path need not have, if it takes the other form.
         let certain = if two_forms { &[][..] } else { normal };
         Pattern {
-            octet_set: OctetSet::of(certain.iter().filter(|&&octet| octet != STAR)),
+            byte_set: ByteSet::of(certain.iter().filter(|&&byte| byte != STAR)),
             normal: span,
             in_query,
             prefix: count(prefix),
             literal: count(normal.len() - stars),
             anchored,
-            octets,
+            bytes,
         }
     }
 
     /// The same in lower case.
     pub(super) fn folded(&self, arena: &mut Arena, dialect: &Dialect) -> Pattern {
         let normal = self.text(arena).to_ascii_lowercase();
-        Pattern::store(&normal, self.anchored, self.octets, arena, dialect)
+        Pattern::store(&normal, self.anchored, self.bytes, arena, dialect)
     }
 
     /// How all paths begin that it matches.
@@ -112,8 +112,8 @@ impl Pattern {
         self.anchored
     }
 
-    /// The second octet of all paths that it matches, if they have one in common.
-    pub(super) fn second_octet(&self, arena: &Arena) -> Option<u8> {
+    /// The second byte of all paths that it matches, if they have one in common.
+    pub(super) fn second_byte(&self, arena: &Arena) -> Option<u8> {
         let has_one = self.prefix >= 2 && !self.has_two_forms();
         has_one.then(|| self.text(arena)[1])
     }
@@ -121,14 +121,14 @@ impl Pattern {
     /// Whether the pattern may match, by cheap reasons: of thousands of rules, few get further.
     #[inline]
     pub(super) fn may_match(&self, path: &Path<'_>) -> bool {
-        path.octets().len() >= self.literal as usize
-            && (self.is_literal() || path.octet_set().includes(self.octet_set))
+        path.bytes().len() >= self.literal as usize
+            && (self.is_literal() || path.byte_set().includes(self.byte_set))
     }
 
     /// Its longest literal behind a wildcard, which every path that it matches has. None, where there is no such,
     /// or where each has two forms.
     pub(super) fn needle<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
-        let literals = |span| arena.get(span).split(|octet| *octet == STAR).skip(1);
+        let literals = |span| arena.get(span).split(|byte| *byte == STAR).skip(1);
         let of_one_form =
             literals(self.normal).zip(literals(self.in_query)).filter(|(a, b)| a == b);
         let needles = of_one_form.map(|(needle, _)| needle).filter(|needle| !needle.is_empty());
@@ -144,7 +144,7 @@ impl Pattern {
         self.prefix == self.normal.length()
     }
 
-    /// Whether it matches whatever begins with its octets.
+    /// Whether it matches whatever begins with its bytes.
     pub(super) fn is_prefix(&self) -> bool {
         self.is_literal() && !self.anchored && !self.has_two_forms()
     }
@@ -157,7 +157,7 @@ impl Pattern {
     /// Whether it matches every path that begins with `begin` (`Some(true)`) or none of them
     /// (`Some(false)`). `None`: that depends on what follows, or would take more to tell.
     pub(super) fn foresees(&self, begin: &Path<'_>, arena: &Arena) -> Option<bool> {
-        // Without an anchor, more octets take no match away.
+        // Without an anchor, more bytes take no match away.
         let matches = || {
             // Only replay asks, and keeps no other waiting.
             let steps = &mut Steps::without_bound();
@@ -168,7 +168,7 @@ impl Pattern {
         if !self.anchored && matches() {
             return Some(true);
         }
-        let shown = (self.prefix as usize).min(begin.octets().len());
+        let shown = (self.prefix as usize).min(begin.bytes().len());
         let (in_path, in_query) =
             (&arena.get(self.normal)[..shown], &arena.get(self.in_query)[..shown]);
         let fits = Literal { in_path, in_query }.is_at(0, begin);
@@ -193,7 +193,7 @@ impl Pattern {
             return Ok(false);
         }
         let Some(last_star) = memrchr(STAR, normal) else {
-            return Ok(!self.anchored || prefix == path.octets().len());
+            return Ok(!self.anchored || prefix == path.bytes().len());
         };
         let mut at = prefix;
         if prefix < last_star {
@@ -211,25 +211,25 @@ impl Pattern {
     }
 }
 
-/// The normal form of a pattern, wildcards as [`STAR`], and its length in octets.
+/// The normal form of a pattern, wildcards as [`STAR`], and its length in bytes.
 fn normalise(written: &[u8], dialect: &Dialect) -> (Vec<u8>, u32) {
     if normal::is_plain(written) {
         return (written.to_vec(), count(written.len()));
     }
     let mut normal = Vec::with_capacity(written.len());
-    let mut octets = 0;
+    let mut bytes = 0;
     for item in Items(written) {
-        octets += item.octets(dialect.percent);
+        bytes += item.bytes(dialect.percent);
         if !(dialect.wildcards && item == WILDCARD) {
             item.write(dialect.percent, &mut normal);
         } else if normal.last() != Some(&STAR) {
             normal.push(STAR);
         }
     }
-    (normal, octets)
+    (normal, bytes)
 }
 
-fn has_forbidden_octet(written: &[u8], dialect: &Dialect) -> bool {
-    dialect.control_octets == ControlOctets::DropRule
-        && written.iter().any(|&octet| octet.is_ascii_control() && octet != b'\t')
+fn has_forbidden_byte(written: &[u8], dialect: &Dialect) -> bool {
+    dialect.control_bytes == ControlBytes::DropRule
+        && written.iter().any(|&byte| byte.is_ascii_control() && byte != b'\t')
 }

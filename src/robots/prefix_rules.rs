@@ -12,14 +12,14 @@ use super::head::{self, Head};
 use super::path::Path;
 use super::ruleset::StoredRule;
 
-/// Of so few rules whose first octets are alike, each is tried, from the longest on.
+/// Of so few rules whose first bytes are alike, each is tried, from the longest on.
 const ALIKE_TRIED_MAX: usize = 4;
 
-/// Rules without a wildcard, an anchor or a second form, those of each group sorted by their octets.
+/// Rules without a wildcard, an anchor or a second form, those of each group sorted by their bytes.
 #[derive(Debug, Default)]
 pub(super) struct PrefixRules {
     rules: Vec<StoredRule>,
-    /// The first octets of each, as one number: the search looks at little else.
+    /// The first bytes of each, as one number: the search looks at little else.
     heads: Box<[u64]>,
     links: Vec<Link>,
 }
@@ -27,7 +27,7 @@ pub(super) struct PrefixRules {
 /// What a rule has to do with the others of its group that it begins with.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// How many octets the rule has.
+    /// How many bytes the rule has.
     length: u32,
     /// Where the longest of those others is; the rule itself, where there is none.
     shorter: u32,
@@ -124,7 +124,7 @@ impl PrefixRules {
             let begins = |at: &usize| self.begins(path, from + alike + at, arena);
             (0..rules.len()).rev().find(begins).map_or(0, |at| at + 1)
         } else {
-            rules.partition_point(|rule| rule.pattern.text(arena) <= path.octets())
+            rules.partition_point(|rule| rule.pattern.text(arena) <= path.bytes())
         };
         (alike + before).checked_sub(1).map(|last| from + last)
     }
@@ -137,7 +137,7 @@ impl PrefixRules {
             Head::of_first(self.heads[at], length).admits(path.head())
         } else {
             self.heads[at] == path.head()
-                && begins_with(path.octets(), self.rules[at].pattern.text(arena))
+                && begins_with(path.bytes(), self.rules[at].pattern.text(arena))
         }
     }
 
@@ -148,7 +148,7 @@ impl PrefixRules {
     }
 }
 
-/// Whether a path begins with a longer text than a head, without a call for what is mostly a few octets.
+/// Whether a path begins with a longer text than a head, without a call for what is mostly a few bytes.
 #[inline]
 fn begins_with(path: &[u8], text: &[u8]) -> bool {
     let Some(beginning) = path.get(..text.len()) else { return false };

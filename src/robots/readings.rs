@@ -12,8 +12,8 @@ use super::steps::{Steps, StepsExceeded};
 /// How often a path is decoded: a server and a proxy before it each once, and once more.
 const DECODED_MAX: u8 = 3;
 
-/// What one octet of a reading costs to make and to bring to its normal form, in steps.
-const OCTET_STEPS: usize = 4;
+/// What one byte of a reading costs to make and to bring to its normal form, in steps.
+const BYTE_STEPS: usize = 4;
 
 /// What was mended in a path before it was compared with the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub(super) fn readings(
     let mut mend = |mend: Mend, from: usize, note: fn(&mut Reading), readings: &mut Vec<Mended>| {
         for at in from..readings.len() {
             if let Some(path_and_query) = mend(&readings[at].path_and_query) {
-                steps.take(readings[at].path_and_query.len() * OCTET_STEPS)?;
+                steps.take(readings[at].path_and_query.len() * BYTE_STEPS)?;
                 let mut reading = readings[at].reading;
                 note(&mut reading);
                 readings.push(Mended { reading, path_and_query });
@@ -80,17 +80,17 @@ pub(super) fn readings(
     Ok(readings)
 }
 
-/// Every octet that is percent-encoded, but for `?`: it would begin a query.
+/// Every byte that is percent-encoded, but for `?`: it would begin a query.
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
     while let [first, after @ ..] = rest {
-        let octet = match after {
-            [high, low, ..] if *first == b'%' => hex(*high, *low).filter(|octet| *octet != b'?'),
+        let byte = match after {
+            [high, low, ..] if *first == b'%' => hex(*high, *low).filter(|byte| *byte != b'?'),
             _ => None,
         };
-        out.push(octet.unwrap_or(*first));
-        rest = if octet.is_some() { &after[2..] } else { after };
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
     }
     (out.len() < path.len()).then_some(out)
 }
@@ -101,15 +101,15 @@ fn hex(high: u8, low: u8) -> Option<u8> {
 }
 
 fn turn_backslashes(path: &[u8]) -> Option<Vec<u8>> {
-    let turned = |octet: &u8| if *octet == b'\\' { b'/' } else { *octet };
+    let turned = |byte: &u8| if *byte == b'\\' { b'/' } else { *byte };
     path.contains(&b'\\').then(|| path.iter().map(turned).collect())
 }
 
 /// RFC 3986 §3.3: what follows a `;` in a segment may be its parameters.
 fn remove_parameters(path: &[u8]) -> Option<Vec<u8>> {
     let without =
-        |segment: &[u8]| segment.split(|octet| *octet == b';').next().unwrap_or_default().to_vec();
-    let segments = path.split(|octet| *octet == b'/');
+        |segment: &[u8]| segment.split(|byte| *byte == b';').next().unwrap_or_default().to_vec();
+    let segments = path.split(|byte| *byte == b'/');
     path.contains(&b';').then(|| segments.map(without).collect::<Vec<_>>().join(&b'/'))
 }
 

@@ -34,8 +34,8 @@ pub(super) struct Ruleset {
 /// Where the rules of one group are.
 #[derive(Clone, Copy, Debug)]
 struct GroupRules {
-    /// Second octets of paths that a rule may match: a bit for all that are equal in their low six bits.
-    second_octets: u64,
+    /// Second bytes of paths that a rule may match: a bit for all that are equal in their low six bits.
+    second_bytes: u64,
     prefixes: (u32, u32),
     patterns: (u32, u32),
 }
@@ -48,7 +48,7 @@ impl Ruleset {
     pub(super) fn begin_group(&mut self) {
         let (prefixes, patterns) = (count(self.prefixes.len()), count(self.patterns.len()));
         self.groups.push(GroupRules {
-            second_octets: 0,
+            second_bytes: 0,
             prefixes: (prefixes, prefixes),
             patterns: (patterns, patterns),
         });
@@ -60,15 +60,15 @@ impl Ruleset {
     }
 
     pub(super) fn push(&mut self, rule: StoredRule, arena: &Arena) {
-        let second_octets =
-            rule.pattern.second_octet(arena).map_or(u64::MAX, |octet| 1 << (octet & 63));
+        let second_bytes =
+            rule.pattern.second_byte(arena).map_or(u64::MAX, |byte| 1 << (byte & 63));
         if rule.pattern.is_prefix() {
             self.prefixes.push(rule);
         } else {
             self.patterns.push(rule);
         }
         if let Some(group) = self.groups.last_mut() {
-            group.second_octets |= second_octets;
+            group.second_bytes |= second_bytes;
             (group.prefixes.1, group.patterns.1) =
                 (count(self.prefixes.len()), count(self.patterns.len()));
         }
@@ -143,11 +143,11 @@ impl Ruleset {
 }
 
 impl GroupRules {
-    /// Whether some rule may match a path of these first octets.
+    /// Whether some rule may match a path of these first bytes.
     #[inline]
     fn may_match(&self, head: u64) -> bool {
-        let second_octet = head >> 48 & 63;
-        self.second_octets >> second_octet & 1 != 0
+        let second_byte = head >> 48 & 63;
+        self.second_bytes >> second_byte & 1 != 0
     }
 
     fn prefixes(&self) -> Range<usize> {
@@ -160,21 +160,19 @@ impl GroupRules {
 }
 
 impl StoredRule {
-    /// RFC 9309 §2.2.2: most octets first; of equals allow, "the least restrictive". Then the first line.
+    /// RFC 9309 §2.2.2: most bytes first; of equals allow, "the least restrictive". Then the first line.
     pub(super) fn rank(&self, precedence: Precedence) -> Rank {
         match precedence {
-            Precedence::MostOctets => {
-                (Reverse(self.pattern.octets), Some(self.directive), self.line)
-            }
+            Precedence::MostBytes => (Reverse(self.pattern.bytes), Some(self.directive), self.line),
             Precedence::FirstMatch => (Reverse(0), None, self.line),
         }
     }
 
     /// What it means, wherever it stands and however it is written.
     pub(super) fn meant<'a>(&self, arena: &'a Arena) -> Meant<'a> {
-        let Pattern { octets, .. } = self.pattern;
+        let Pattern { bytes, .. } = self.pattern;
         let (pattern, anchored) = (self.pattern.text(arena), self.pattern.is_anchored());
-        Meant { directive: self.directive, pattern, anchored, octets }
+        Meant { directive: self.directive, pattern, anchored, bytes }
     }
 
     #[inline]

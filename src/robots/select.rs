@@ -25,7 +25,7 @@ pub(super) struct Namings {
     all: Vec<Naming>,
     /// The names themselves, all of them ASCII.
     names: String,
-    /// The first octets of each name, in the same order: the search looks at little else.
+    /// The first bytes of each name, in the same order: the search looks at little else.
     heads: Box<[u64]>,
     /// Where those of the default group are.
     default: Range<u32>,
@@ -132,7 +132,7 @@ impl Namings {
     }
 }
 
-/// What the value of a user-agent line names: `longer`, and its first `shorter` octets where that
+/// What the value of a user-agent line names: `longer`, and its first `shorter` bytes where that
 /// is another name. Either may be empty.
 struct Names<'a> {
     longer: &'a [u8],
@@ -149,8 +149,8 @@ impl<'a> Names<'a> {
             // The longer name is for tokens with digits or dots. A token without them cannot equal it,
             // nor can one with them equal the shorter: one table serves both (D-DIGITS).
             (_, AgentName::LettersOrAsTheToken) => {
-                &value[..leading(value, |octet| {
-                    is_letter(octet) || octet.is_ascii_digit() || octet == b'.'
+                &value[..leading(value, |byte| {
+                    is_letter(byte) || byte.is_ascii_digit() || byte == b'.'
                 })]
             }
             (_, AgentName::UpToSlash) => up_to_slash(value),
@@ -167,18 +167,18 @@ fn letters(value: &[u8]) -> usize {
     leading(value, is_letter)
 }
 
-/// An octet of RFC 9309's `product-token`.
-fn is_letter(octet: u8) -> bool {
-    octet.is_ascii_alphabetic() || octet == b'-' || octet == b'_'
+/// A byte of RFC 9309's `product-token`.
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'-' || byte == b'_'
 }
 
 fn leading(value: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
-    value.iter().position(|&octet| !belongs(octet)).unwrap_or(value.len())
+    value.iter().position(|&byte| !belongs(byte)).unwrap_or(value.len())
 }
 
 /// A name that is not ASCII can be no crawler's token.
 fn up_to_slash(value: &[u8]) -> &[u8] {
-    let name = &value[..leading(value, |octet| octet != b'/')];
+    let name = &value[..leading(value, |byte| byte != b'/')];
     if name.is_ascii() { name.trim_ascii_end() } else { b"" }
 }
 
@@ -191,6 +191,6 @@ fn limited(namings: &[Naming], several: Several) -> &[Naming] {
 
 /// RFC 9309 §2.2.1: "case-insensitive matching".
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    let folded = |octet: &u8| octet.to_ascii_lowercase();
+    let folded = |byte: &u8| byte.to_ascii_lowercase();
     a.iter().map(folded).cmp(b.iter().map(folded))
 }

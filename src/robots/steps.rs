@@ -1,12 +1,12 @@
 //! How much work one decision may take. Most rules are refused by a few comparisons, which are not
-//! counted; what is counted are the octets that a search passes over. The count depends on the file and
+//! counted; what is counted are the bytes that a search passes over. The count depends on the file and
 //! the path alone, never on the machine, so that a decision made again comes out the same.
 
 /// Steps of one decision: some milliseconds at the very worst. A file with fewer than twenty rules with
 /// wildcards cannot take as many, whatever the path; real files take some thousands.
 pub const STEPS_MAX: u64 = 3 << 19;
 
-/// Steps that the search for one literal takes besides the octets that it passes over.
+/// Steps that the search for one literal takes besides the bytes that it passes over.
 const SEARCH_STEPS: usize = 32;
 
 /// The steps of one decision, counted down.
@@ -41,10 +41,10 @@ impl Steps {
         self.spent
     }
 
-    /// Counts a search for a literal of `needle` octets that has passed over `octets` octets.
+    /// Counts a search for a literal of `needle` bytes that has passed over `bytes` bytes.
     #[inline]
-    pub(super) fn search(&mut self, needle: usize, octets: usize) -> Result<(), StepsExceeded> {
-        self.take(SEARCH_STEPS + needle + octets)
+    pub(super) fn search(&mut self, needle: usize, bytes: usize) -> Result<(), StepsExceeded> {
+        self.take(SEARCH_STEPS + needle + bytes)
     }
 
     #[inline]

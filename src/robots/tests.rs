@@ -68,7 +68,7 @@ mod section_2_2_2_allow_and_disallow {
     use super::*;
 
     #[test]
-    fn the_most_octets_decide_and_allow_between_equals() {
+    fn the_most_bytes_decide_and_allow_between_equals() {
         let robots = "user-agent: *\ndisallow: /a/b\nallow: /a\nallow: /a/b\ndisallow: /a/b/c\n";
         decides(robots, "/a/x", (3, Allow));
         decides(robots, "/a/b", (4, Allow));
@@ -89,7 +89,7 @@ mod section_2_2_3_special_characters {
     use super::*;
 
     #[test]
-    fn a_star_is_any_octets_and_a_final_dollar_the_end() {
+    fn a_star_is_any_bytes_and_a_final_dollar_the_end() {
         let robots = "user-agent: *\ndisallow: /*.php$\ndisallow: /a/*/b\n";
         decides(robots, "/x.php", (2, Disallow));
         decides(robots, "/x.php.php", (2, Disallow));

@@ -18,7 +18,7 @@ const PIPE_WAIT: Duration = Duration::from_secs(5);
 /// The kind of a file system that sysfs has, as statfs(2) names it.
 const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
-/// Reads at most `max` octets from a file.
+/// Reads at most `max` bytes from a file.
 ///
 /// # Errors
 ///
@@ -56,13 +56,13 @@ pub fn read_opened(file: File, max: usize) -> io::Result<Vec<u8>> {
     read_within(file, max, PIPE_WAIT)
 }
 
-/// What octets say in UTF-8.
+/// What bytes say in UTF-8.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::InvalidData`] where they are none.
-pub fn text(octets: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(octets).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
 /// Whether files could be made in a directory, or the directory itself and those above it where there is
@@ -113,7 +113,7 @@ fn read_within(file: File, max: usize, wait: Duration) -> io::Result<Vec<u8>> {
         }
         match limited.read_to_end(&mut content) {
             Ok(_) if content.len() > max => {
-                let problem = format!("it has more than {max} octets, the most that is read of it");
+                let problem = format!("it has more than {max} bytes, the most that is read of it");
                 return Err(io::Error::new(ErrorKind::FileTooLarge, problem));
             }
             Ok(_) => return Ok(content),
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(read_text(&file, 5).unwrap(), "12345");
         let error = read(&file, 4).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
-        assert_eq!(error.to_string(), "it has more than 4 octets, the most that is read of it");
+        assert_eq!(error.to_string(), "it has more than 4 bytes, the most that is read of it");
         assert_eq!(read(Path::new("/dev/zero"), 1000).unwrap_err().kind(), ErrorKind::FileTooLarge);
         assert_eq!(read(Path::new("/dev/null"), 1000).unwrap(), b"");
         assert_eq!(read(dir.path(), 1000).unwrap_err().kind(), ErrorKind::IsADirectory);

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use crate::limits::NAMED_FILE_OCTETS_MAX;
+use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
 
 /// What a file of secrets was found to be.
@@ -19,7 +19,7 @@ pub enum Found<T> {
 
 /// Reads a file of secrets, bounded as [`files::read`] does it.
 pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
-    read_unless(file, 0o077, NAMED_FILE_OCTETS_MAX)
+    read_unless(file, 0o077, NAMED_FILE_BYTES_MAX)
 }
 
 /// The mode is that of the opened file, not of a name that may be another file's a moment later.
@@ -36,14 +36,14 @@ pub fn read_text(file: &Path) -> io::Result<Found<String>> {
     text(read(file)?)
 }
 
-/// [`read_text`], of at most `max` octets.
+/// [`read_text`], of at most `max` bytes.
 pub fn read_long_text(file: &Path, max: usize) -> io::Result<Found<String>> {
     text(read_unless(file, 0o077, max)?)
 }
 
 /// [`read_text`], of a file that its owner's group may read, too.
 pub fn read_text_of_group(file: &Path) -> io::Result<Found<String>> {
-    text(read_unless(file, 0o027, NAMED_FILE_OCTETS_MAX)?)
+    text(read_unless(file, 0o027, NAMED_FILE_BYTES_MAX)?)
 }
 
 fn text(found: Found<Vec<u8>>) -> io::Result<Found<String>> {

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use super::Listeners;
 use super::worker::{Arrival, Post};
 use crate::clients::Door;
-use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_OCTETS_MAX, KEPT_AHEAD_MAX};
+use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_BYTES_MAX, KEPT_AHEAD_MAX};
 use crate::runtime::shutdown::Shutdown;
 
 /// What every listener's loop needs.
@@ -139,7 +139,7 @@ impl Listener {
         options.set_tcp_nodelay(true)?;
         // Elsewhere a slow reader costs more of the system's memory, and nothing else.
         #[cfg(target_os = "linux")]
-        options.set_tcp_notsent_lowat(CLIENT_UNSENT_OCTETS_MAX)?;
+        options.set_tcp_notsent_lowat(CLIENT_UNSENT_BYTES_MAX)?;
         // Between programs of one machine there is no path to be gentle to. Where the system's own algorithm paces (bbr),
         // its timers would cost more than what they delay; this one is always there, and paces nothing.
         #[cfg(target_os = "linux")]
@@ -216,7 +216,7 @@ mod tests {
             {
                 let (ours, systems) =
                     (socket2::SockRef::from(&stream), socket2::SockRef::from(&client));
-                assert_eq!(ours.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_OCTETS_MAX);
+                assert_eq!(ours.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_BYTES_MAX);
                 let expected =
                     if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
                 let name = ours.tcp_congestion().unwrap();

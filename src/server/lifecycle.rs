@@ -174,7 +174,7 @@ mod tests {
             let Piece::Lines(block) = piece else { panic!("{piece:?}") };
             for line in block.lines() {
                 if let Content::Notice(Notice::SettingsChanged(it)) =
-                    Content::parse(line.octets).unwrap()
+                    Content::parse(line.bytes).unwrap()
                 {
                     found.push(it);
                 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::agents::{AgentAnswer, AgentAnswers, States};
 use crate::limits::{
-    PROFILES_PER_ORIGIN_MAX, STORE_KEY_OCTETS, STORE_PIECE_OCTETS, STORE_SHARED_OCTETS,
+    PROFILES_PER_ORIGIN_MAX, STORE_KEY_BYTES, STORE_PIECE_BYTES, STORE_SHARED_BYTES,
 };
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
@@ -44,13 +44,13 @@ pub(super) struct View<'a> {
 pub(super) struct Shared {
     /// Its address, which is its name as long as an entry has it.
     pub(super) place: usize,
-    pub(super) octets: usize,
+    pub(super) bytes: usize,
 }
 
 impl Shared {
     /// With what finds it and counts its uses.
     pub(super) const fn weight(&self) -> usize {
-        self.octets + STORE_SHARED_OCTETS
+        self.bytes + STORE_SHARED_BYTES
     }
 }
 
@@ -265,7 +265,7 @@ impl Entry {
         })
     }
 
-    /// Octets in memory of what no other entry has, roughly: what is counted here and what its pieces take
+    /// Bytes in memory of what no other entry has, roughly: what is counted here and what its pieces take
     /// beside themselves.
     pub(super) fn own_weight(&self) -> usize {
         let fetched = |fetched: &Fetched| {
@@ -283,28 +283,28 @@ impl Entry {
         });
         let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
         // With the name, which is short, and the answer each in a piece of its own.
-        let of_agents = answers.len() * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_OCTETS);
+        let of_agents = answers.len() * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_BYTES);
         let lists = agents.iter().flat_map(|agents| agents.states()).chain([&self.states]);
         let states: usize = lists.map(|states| piece(states.len() * state)).sum();
-        STORE_KEY_OCTETS + piece(size_of::<Self>()) + facts + file + states + of_agents
+        STORE_KEY_BYTES + piece(size_of::<Self>()) + facts + file + states + of_agents
     }
 
     /// What other entries may have too: the file as it was received, and as each dialect reads it.
     pub(super) fn shared(&self) -> impl Iterator<Item = Shared> {
         let body = self.snapshot().map(|snapshot| Shared {
             place: snapshot.body.as_ptr().addr(),
-            octets: piece(snapshot.body.len()),
+            bytes: piece(snapshot.body.len()),
         });
         let rules = self.states.iter().filter_map(|(state, _)| state.copy()).map(|copy| Shared {
             place: Arc::as_ptr(&copy.rules).addr(),
-            octets: piece(copy.rules.weight()),
+            bytes: piece(copy.rules.weight()),
         });
         body.into_iter().chain(rules)
     }
 
     /// All of it, as if it were shared with nobody.
     pub(super) fn weight(&self) -> usize {
-        self.own_weight() + self.shared().map(|shared| shared.octets).sum::<usize>()
+        self.own_weight() + self.shared().map(|shared| shared.bytes).sum::<usize>()
     }
 
     /// The most that it adds to those that are ready.
@@ -373,9 +373,9 @@ fn find<'a>(
     states.iter().find(same).or_else(|| states.iter().find(equal))
 }
 
-/// An allocation of that many octets, with what it takes beside them.
-const fn piece(octets: usize) -> usize {
-    octets + STORE_PIECE_OCTETS
+/// An allocation of that many bytes, with what it takes beside them.
+const fn piece(bytes: usize) -> usize {
+    bytes + STORE_PIECE_BYTES
 }
 
 fn apply(

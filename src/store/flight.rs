@@ -12,7 +12,7 @@ use super::landing::Before;
 use super::question::{Question, jitter};
 use super::{Shelf, Store, Undecided};
 use crate::clients::{Key, Permit};
-use crate::limits::PARSED_INLINE_OCTETS_MAX;
+use crate::limits::PARSED_INLINE_BYTES_MAX;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::store::fetch::{Ask, FetchIdentity};
@@ -127,7 +127,7 @@ impl Flight {
             None => store.unpack(&self.key.origin, &profile).await.or(previous),
         };
         let (store, identity) = (Arc::clone(store), self.key.identity.clone());
-        let is_large = fetched.octets() > PARSED_INLINE_OCTETS_MAX;
+        let is_large = fetched.bytes() > PARSED_INLINE_BYTES_MAX;
         let learn = move || Lesson::new(store, known, profile, identity, fetched);
         if is_large {
             return self.store.apart.run(learn).await.ok_or(Undecided::Aborted);

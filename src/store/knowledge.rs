@@ -61,11 +61,12 @@ pub struct Good {
     pub file: File,
 }
 
-/// A [`Snapshot`] without its octets.
+/// A [`Snapshot`] without its bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct File {
     pub sha256: Digest,
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     pub cut: bool,
     pub status: u16,
     pub url: String,
@@ -123,7 +124,7 @@ pub struct Fingerprint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
-/// A field's value, each octet as the character of that number (ISO 8859-1).
+/// A field's value, each byte as the character of that number (ISO 8859-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValue(pub HeaderValue);
 
@@ -177,7 +178,7 @@ impl File {
         let field = |value: &Option<HeaderValue>| value.clone().map(FieldValue);
         Self {
             sha256: Digest(snapshot.sha256),
-            octets: snapshot.body.len() as u64,
+            bytes: snapshot.body.len() as u64,
             cut: snapshot.cut,
             status: snapshot.status,
             url: snapshot.url.clone(),
@@ -231,7 +232,7 @@ impl<'de> Deserialize<'de> for Digest {
 impl Serialize for FieldValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(
-            &self.0.as_bytes().iter().map(|octet| char::from(*octet)).collect::<String>(),
+            &self.0.as_bytes().iter().map(|byte| char::from(*byte)).collect::<String>(),
         )
     }
 }
@@ -239,9 +240,9 @@ impl Serialize for FieldValue {
 impl<'de> Deserialize<'de> for FieldValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let octets: Option<Vec<u8>> =
+        let bytes: Option<Vec<u8>> =
             text.chars().map(|character| u8::try_from(character).ok()).collect();
-        let value = octets.and_then(|octets| HeaderValue::from_bytes(&octets).ok());
+        let value = bytes.and_then(|bytes| HeaderValue::from_bytes(&bytes).ok());
         value.map(Self).ok_or_else(|| de::Error::custom("not the value of a field"))
     }
 }

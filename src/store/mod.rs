@@ -2,7 +2,7 @@
 //!
 //! Promises: at most one fetch per origin and agent is under way, and one per origin as long as it has not
 //! told agents apart; it outlives the client that caused it (unless others wait for its place); what one
-//! agent was told decides for no other; what is returned is current; entries, octets, fetches, waiters
+//! agent was told decides for no other; what is returned is current; entries, bytes, fetches, waiters
 //! and waits are bounded. What was not asked about for long, memory has packed (`pack`); what it has no
 //! room for, and what the process leaves, is on the disk (`disk`): an origin is asked again when its file is
 //! due, not because somebody has forgotten it. It judges nothing: that is the part of `policy`.

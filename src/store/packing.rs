@@ -14,7 +14,7 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::pack::{Pack, Packer};
 use super::restore::Blobs;
-use crate::limits::{PACKED_AT_ONCE, PACKED_INLINE_OCTETS_MAX, PARSED_INLINE_OCTETS_MAX};
+use crate::limits::{PACKED_AT_ONCE, PACKED_INLINE_BYTES_MAX, PARSED_INLINE_BYTES_MAX};
 use crate::policy::profile::Profile;
 use crate::types::origin::Origin;
 
@@ -25,10 +25,10 @@ impl Store {
     /// Packs those that were not used for the longest time until `entry` has room among those that are
     /// ready.
     pub(super) async fn make_room(&self, entry: &Entry) -> Turn {
-        let octets = entry.weight_when_ready();
+        let bytes = entry.weight_when_ready();
         let mut turn = Arc::clone(&self.packer).lock_owned().await;
         for number in 1.. {
-            let Some(candidate) = self.shelf().cache.next_to_pack(octets) else { return turn };
+            let Some(candidate) = self.shelf().cache.next_to_pack(bytes) else { return turn };
             let candidate = Arc::new(candidate);
             let (pack, turn_again) = pack(turn, &candidate).await;
             turn = match turn_again {
@@ -57,7 +57,7 @@ impl Store {
         asking: &Arc<Profile>,
     ) -> Option<Arc<Entry>> {
         let pack = self.shelf().cache.use_packed(origin)?;
-        let is_large = pack.octets() > PARSED_INLINE_OCTETS_MAX;
+        let is_large = pack.bytes() > PARSED_INLINE_BYTES_MAX;
         let revive = {
             let (store, asking) = (Arc::clone(self), Arc::clone(asking));
             let (origin, pack) = (origin.clone(), pack.clone());
@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    /// What was packed, the octets of its file shared with whoever has them.
+    /// What was packed, the bytes of its file shared with whoever has them.
     pub(super) fn open(&self, origin: &Origin, pack: &Pack) -> Option<(Knowledge, Blobs)> {
         pack.unpack(origin, |sha256| self.parsed.body(sha256))
     }
@@ -109,12 +109,12 @@ impl Store {
 /// A large file is packed where it delays nobody else. The turn is lost where that thread is.
 async fn pack(mut turn: Turn, candidate: &Arc<Candidate>) -> (Option<Pack>, Option<Turn>) {
     let candidate = Arc::clone(candidate);
-    let octets = candidate.entry.snapshot().map_or(0, |snapshot| snapshot.body.len());
+    let bytes = candidate.entry.snapshot().map_or(0, |snapshot| snapshot.body.len());
     let pack = move || {
         let Candidate { origin, entry, file } = &*candidate;
         (turn.pack(origin, entry, file.clone()), turn)
     };
-    if octets <= PACKED_INLINE_OCTETS_MAX {
+    if bytes <= PACKED_INLINE_BYTES_MAX {
         let (pack, turn) = pack();
         return (pack, Some(turn));
     }

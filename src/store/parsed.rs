@@ -26,7 +26,7 @@ struct Table {
     sweep_at: usize,
 }
 
-/// The octets of a file, whose name is their SHA-256.
+/// The bytes of a file, whose name is their SHA-256.
 #[derive(Debug)]
 struct Body(Box<[u8]>);
 
@@ -51,7 +51,7 @@ impl Parsed {
         self.table().keep(key, read)
     }
 
-    /// The same attempt, the octets of its file shared with whoever has them already.
+    /// The same attempt, the bytes of its file shared with whoever has them already.
     pub(super) fn shared(&self, mut fetched: Fetched) -> Fetched {
         if let AccessResult::Successful { snapshot, .. } = &mut fetched.result {
             let snapshot = Arc::make_mut(snapshot);
@@ -60,7 +60,7 @@ impl Parsed {
         fetched
     }
 
-    /// The same octets, shared with whoever has them already.
+    /// The same bytes, shared with whoever has them already.
     pub(super) fn share(&self, sha256: [u8; 32], body: &Bytes) -> Bytes {
         let mut table = self.table();
         let known = table.body(&sha256);
@@ -73,7 +73,7 @@ impl Parsed {
         })))
     }
 
-    /// The octets of that name, where an entry that is ready has them.
+    /// The bytes of that name, where an entry that is ready has them.
     pub(super) fn body(&self, sha256: &[u8; 32]) -> Option<Bytes> {
         let known = self.table().body(sha256);
         known.map(|body| Bytes::from_owner(Held(body)))

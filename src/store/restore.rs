@@ -24,7 +24,7 @@ struct Making<'a> {
 }
 
 impl Entry {
-    /// What is to be kept, and the octets that go with it.
+    /// What is to be kept, and the bytes that go with it.
     pub(super) fn keep(&self) -> (Knowledge, Blobs) {
         let mut blobs = Blobs::new();
         let mut keep_capture = |capture: &Capture| {
@@ -75,7 +75,7 @@ impl Entry {
 
     /// The entry that `knowledge` was made of, under those of `profiles` that it was known by, and
     /// under those that go on with an outage which a profile of other settings has observed.
-    /// Nothing where octets are missing.
+    /// Nothing where bytes are missing.
     pub(super) fn restore(
         knowledge: Knowledge,
         blobs: &Blobs,

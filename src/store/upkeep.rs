@@ -37,7 +37,7 @@ impl Report {
 
 /// The last line end begins no further line.
 fn line_count(file: &[u8]) -> usize {
-    let is_open = file.last().is_some_and(|octet| !b"\r\n".contains(octet));
+    let is_open = file.last().is_some_and(|byte| !b"\r\n".contains(byte));
     robots::lines(file, &Dialect::RFC9309).count().saturating_sub(usize::from(!is_open))
 }
 

@@ -46,7 +46,7 @@ fn before_url(user_agent: &[u8]) -> Option<&str> {
 fn comments(user_agent: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = user_agent;
     std::iter::from_fn(move || {
-        let start = rest.iter().position(|&octet| octet == b'(')? + 1;
+        let start = rest.iter().position(|&byte| byte == b'(')? + 1;
         let end = closing(&rest[start..]);
         let comment = &rest[start..start + end];
         rest = &rest[start + end..];
@@ -54,11 +54,11 @@ fn comments(user_agent: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the comment that `octets` begin with ends; comments may be nested.
-fn closing(octets: &[u8]) -> usize {
+/// Where the comment that `bytes` begin with ends; comments may be nested.
+fn closing(bytes: &[u8]) -> usize {
     let mut depth = 1usize;
-    for (at, octet) in octets.iter().enumerate() {
-        match octet {
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
             b'(' => depth += 1,
             b')' => depth -= 1,
             _ => {}
@@ -67,15 +67,15 @@ fn closing(octets: &[u8]) -> usize {
             return at;
         }
     }
-    octets.len()
+    bytes.len()
 }
 
 /// The items of a comment; a comment within it belongs to its item.
 fn items(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut depth = 0;
-    let between_items = move |octet: &u8| {
-        depth += i32::from(*octet == b'(') - i32::from(*octet == b')');
-        depth == 0 && *octet == b';'
+    let between_items = move |byte: &u8| {
+        depth += i32::from(*byte == b'(') - i32::from(*byte == b')');
+        depth == 0 && *byte == b';'
     };
     comment.split(between_items).map(<[u8]>::trim_ascii)
 }
@@ -87,17 +87,17 @@ fn is_url(item: &[u8]) -> bool {
     })
 }
 
-/// The octets an item begins with that a robots.txt can name: letters, digits, `-`, `_`, `.`. A URL
+/// The bytes an item begins with that a robots.txt can name: letters, digits, `-`, `_`, `.`. A URL
 /// is nobody's name.
 fn name(item: &[u8]) -> Option<&str> {
-    let length = item.iter().position(|octet| !is_of_token(octet)).unwrap_or(item.len());
+    let length = item.iter().position(|byte| !is_of_token(byte)).unwrap_or(item.len());
     let name = str::from_utf8(&item[..length]).ok()?;
     (!name.is_empty() && !is_url(item)).then_some(name)
 }
 
 /// Digits and dots are let through beyond the grammar of RFC 9309 because real tokens have them.
-fn is_of_token(octet: &u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"-_.".contains(octet)
+fn is_of_token(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.".contains(byte)
 }
 
 /// Whether `text` is a product token as [`product_token`] finds them.

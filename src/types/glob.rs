@@ -1,4 +1,4 @@
-//! A pattern over a whole text, in any case: `*` stands for any octets, also none; everything else
+//! A pattern over a whole text, in any case: `*` stands for any bytes, also none; everything else
 //! for itself. For the configuration's matches on User-Agents, never for robots.txt.
 
 use std::fmt;
@@ -25,7 +25,7 @@ impl Glob {
                     retry = Some((at + 1, seen));
                     at += 1;
                 }
-                Some(octet) if octet.eq_ignore_ascii_case(&text[seen]) => {
+                Some(byte) if byte.eq_ignore_ascii_case(&text[seen]) => {
                     at += 1;
                     seen += 1;
                 }
@@ -38,7 +38,7 @@ impl Glob {
                 },
             }
         }
-        pattern[at..].iter().all(|octet| *octet == b'*')
+        pattern[at..].iter().all(|byte| *byte == b'*')
     }
 }
 

@@ -17,7 +17,7 @@ pub use host_pattern::HostPattern;
 pub use percent::percent_encoded;
 pub use recent::Recent;
 
-use crate::limits::HOST_OCTETS_MAX;
+use crate::limits::HOST_BYTES_MAX;
 
 /// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP is a
 /// scheme for the words' sake, so that scope can be told; the proxy serves `http` and `https`.
@@ -196,7 +196,7 @@ pub fn split_url(url: &[u8]) -> Result<(Origin, Cow<'_, [u8]>), UrlError> {
     let scheme = Scheme::parse(&String::from_utf8_lossy(&url[..scheme_end]))?;
     let rest = &url[scheme_end + 3..];
     let rest = &rest[..memchr::memchr(b'#', rest).unwrap_or(rest.len())];
-    let authority_end = rest.iter().position(|octet| b"/?".contains(octet)).unwrap_or(rest.len());
+    let authority_end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(authority_end);
     let authority = std::str::from_utf8(authority)
         .map_err(|_| UrlError::HostName(String::from_utf8_lossy(authority).into_owned()))?;
@@ -227,7 +227,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<&str>), UrlError> {
 
 /// Digits only: a sign, a blank or a number that wraps is refused, and so is port 0.
 fn parse_port(digits: &str) -> Result<u16, UrlError> {
-    let all_digits = !digits.is_empty() && digits.bytes().all(|octet| octet.is_ascii_digit());
+    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match digits.parse::<u16>() {
         Ok(port) if all_digits && port != 0 => Ok(port),
         _ => Err(UrlError::Port(digits.into())),
@@ -243,7 +243,7 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
         return Err(UrlError::EmptyHost);
     }
     let is_plain = |name: &str| {
-        name.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-._".contains(&octet))
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
     };
     let name = if is_plain(name) && !has_a_label(name) {
         name.to_ascii_lowercase()
@@ -251,7 +251,7 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
         to_a_labels(name)?
     };
     // The URL parser lets signs such as "!" stand beside letters of other alphabets.
-    let is_name = is_plain(&name) && name.len() <= HOST_OCTETS_MAX;
+    let is_name = is_plain(&name) && name.len() <= HOST_BYTES_MAX;
     if !is_name || labels(&name).any(|label| label.is_empty() || label.len() > 63) {
         return Err(UrlError::HostName(name));
     }
@@ -267,9 +267,9 @@ fn has_a_label(name: &str) -> bool {
     labels(name).any(|label| label.get(..4).is_some_and(|head| head.eq_ignore_ascii_case(b"xn--")))
 }
 
-/// By octets: labels are short, and each request has some.
+/// By bytes: labels are short, and each request has some.
 fn labels(name: &str) -> impl Iterator<Item = &[u8]> {
-    name.as_bytes().split(|octet| *octet == b'.')
+    name.as_bytes().split(|byte| *byte == b'.')
 }
 
 /// An internationalised name equals its Punycode form; names that are neither are refused. Percent
@@ -291,6 +291,6 @@ fn ends_in_a_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let hex = last
         .strip_prefix("0x")
-        .is_some_and(|rest| rest.bytes().all(|octet| octet.is_ascii_hexdigit()));
-    hex || last.bytes().all(|octet| octet.is_ascii_digit())
+        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    hex || last.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,5 +1,5 @@
 //! What a stranger wrote, made fit for one line of a record: bounded, without control characters,
-//! and such that the octets can be told from the text again.
+//! and such that the bytes can be told from the text again.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -7,22 +7,22 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use sha2::{Digest, Sha256};
 
 /// A URL: what is not printable ASCII is percent-encoded, which by RFC 9309 §2.2.2 is the same URL.
-pub fn url(octets: &[u8], octets_max: usize) -> String {
-    let mut text = String::with_capacity(octets.len().min(octets_max));
-    for octet in octets.iter().take(octets_max) {
-        match octet {
-            0x21..=0x7e => text.push(char::from(*octet)),
-            _ => push_hex(&mut text, "%", *octet),
+pub fn url(bytes: &[u8], bytes_max: usize) -> String {
+    let mut text = String::with_capacity(bytes.len().min(bytes_max));
+    for byte in bytes.iter().take(bytes_max) {
+        match byte {
+            0x21..=0x7e => text.push(char::from(*byte)),
+            _ => push_hex(&mut text, "%", *byte),
         }
     }
-    bounded(text, octets, octets_max)
+    bounded(text, bytes, bytes_max)
 }
 
-/// Any other text: `\xHH` for an octet that is no UTF-8 or belongs to a character that could move a
+/// Any other text: `\xHH` for a byte that is no UTF-8 or belongs to a character that could move a
 /// cursor or turn the writing direction on a reader's screen; `\\` for a backslash.
-pub fn text(octets: &[u8], octets_max: usize) -> String {
-    let mut text = String::with_capacity(octets.len().min(octets_max));
-    for chunk in octets[..octets.len().min(octets_max)].utf8_chunks() {
+pub fn text(bytes: &[u8], bytes_max: usize) -> String {
+    let mut text = String::with_capacity(bytes.len().min(bytes_max));
+    for chunk in bytes[..bytes.len().min(bytes_max)].utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
                 '\\' => text.push_str("\\\\"),
@@ -30,14 +30,14 @@ pub fn text(octets: &[u8], octets_max: usize) -> String {
                     character
                         .encode_utf8(&mut [0; 4])
                         .bytes()
-                        .for_each(|octet| push_hex(&mut text, "\\x", octet));
+                        .for_each(|byte| push_hex(&mut text, "\\x", byte));
                 }
                 _ => text.push(character),
             }
         }
-        chunk.invalid().iter().for_each(|octet| push_hex(&mut text, "\\x", *octet));
+        chunk.invalid().iter().for_each(|byte| push_hex(&mut text, "\\x", *byte));
     }
-    bounded(text, octets, octets_max)
+    bounded(text, bytes, bytes_max)
 }
 
 /// A text that should be fit to show already, as from a record, whoever has changed it since: what
@@ -82,46 +82,46 @@ impl Display for Html<'_> {
     }
 }
 
-/// Cuts at the bound and says so: `…[9000 octets, sha256 3b1f…]`, over the octets as received.
-fn bounded(mut text: String, octets: &[u8], octets_max: usize) -> String {
-    if octets.len() <= octets_max && text.len() <= octets_max {
+/// Cuts at the bound and says so: `…[9000 octets, sha256 3b1f…]`, over the bytes as received.
+fn bounded(mut text: String, bytes: &[u8], bytes_max: usize) -> String {
+    if bytes.len() <= bytes_max && text.len() <= bytes_max {
         return text;
     }
-    text.truncate(text.floor_char_boundary(octets_max));
-    let _ = write!(text, "…[{} octets, sha256 {}]", octets.len(), sha256_hex(octets));
+    text.truncate(text.floor_char_boundary(bytes_max));
+    let _ = write!(text, "…[{} octets, sha256 {}]", bytes.len(), sha256_hex(bytes));
     text
 }
 
-/// The digest of `octets` as 64 lower-case hexadecimal digits.
-pub fn sha256_hex(octets: &[u8]) -> String {
-    hex(&Sha256::digest(octets))
+/// The digest of `bytes` as 64 lower-case hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
-/// Two lower-case hexadecimal digits for each octet.
-pub fn hex(octets: &[u8]) -> String {
-    let mut hex = String::with_capacity(octets.len() * 2);
-    octets.iter().for_each(|octet| push_lower_hex(&mut hex, *octet));
+/// Two lower-case hexadecimal digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(bytes.len() * 2);
+    bytes.iter().for_each(|byte| push_lower_hex(&mut hex, *byte));
     hex
 }
 
-/// The 32 octets of a digest in lower-case hexadecimal; `None` if the text is none. Each record names several,
+/// The 32 bytes of a digest in lower-case hexadecimal; `None` if the text is none. Each record names several,
 /// so the digits are looked up, and judged together at the end.
 pub fn digest(hex: &str) -> Option<[u8; 32]> {
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
-    let mut octets = [0; 32];
-    if pairs.len() != octets.len() || !rest.is_empty() {
+    let mut bytes = [0; 32];
+    if pairs.len() != bytes.len() || !rest.is_empty() {
         return None;
     }
     let mut seen = 0;
-    for (octet, [high, low]) in octets.iter_mut().zip(pairs) {
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
         let (high, low) = (DIGITS[usize::from(*high)], DIGITS[usize::from(*low)]);
         seen |= high | low;
-        *octet = high << 4 | low & 0xf;
+        *byte = high << 4 | low & 0xf;
     }
-    (seen < 0x10).then_some(octets)
+    (seen < 0x10).then_some(bytes)
 }
 
-/// What each octet is worth as a digit of lower-case hexadecimal; 0x10 if it is none.
+/// What each byte is worth as a digit of lower-case hexadecimal; 0x10 if it is none.
 const DIGITS: [u8; 256] = {
     let mut digits = [0x10; 256];
     let mut value = 0;
@@ -137,14 +137,14 @@ fn misleads(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn push_hex(text: &mut String, mark: &str, octet: u8) {
-    let _ = write!(text, "{mark}{octet:02X}");
+fn push_hex(text: &mut String, mark: &str, byte: u8) {
+    let _ = write!(text, "{mark}{byte:02X}");
 }
 
-fn push_lower_hex(text: &mut String, octet: u8) {
+fn push_lower_hex(text: &mut String, byte: u8) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.push(DIGITS[usize::from(octet >> 4)].into());
-    text.push(DIGITS[usize::from(octet & 15)].into());
+    text.push(DIGITS[usize::from(byte >> 4)].into());
+    text.push(DIGITS[usize::from(byte & 15)].into());
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use lru::LruCache;
 use crate::audit::Omission;
 use crate::clients::Key;
 use crate::limits::{
-    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_OCTETS_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
+    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_BYTES_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
     CLOCK_SET_BACK_MAX,
 };
 use crate::types::origin::Origin;
@@ -44,7 +44,7 @@ struct Hour {
 #[derive(Clone, Copy, Default)]
 struct Used {
     notices: u64,
-    octets: u64,
+    bytes: u64,
 }
 
 /// Changes without a notice of their own.
@@ -66,8 +66,8 @@ impl Budget {
         }
     }
 
-    /// Whether a change of `origin` has a notice, whose fetch `client` caused and whose evidence has so many octets.
-    pub fn take(&mut self, origin: &Origin, client: &Key, octets: usize, now: Timestamp) -> bool {
+    /// Whether a change of `origin` has a notice, whose fetch `client` caused and whose evidence has so many bytes.
+    pub fn take(&mut self, origin: &Origin, client: &Key, bytes: usize, now: Timestamp) -> bool {
         if is_over(self.hour.since, now, HOUR) {
             self.hour = Hour::beginning(now);
         }
@@ -78,7 +78,7 @@ impl Budget {
             of = OfOrigin { since: now, noted: 0, omitted: 0 };
         }
         let has_room = of.noted < CHANGES_OF_ORIGIN_MAX;
-        let is_noted = has_room && self.hour.take(client, octets as u64);
+        let is_noted = has_room && self.hour.take(client, bytes as u64);
         of.noted += u32::from(is_noted);
         of.omitted += u64::from(!has_room);
         if has_room && !is_noted {
@@ -141,12 +141,12 @@ impl Hour {
     }
 
     /// One more of a client, unless it would have had more than is left for the others.
-    fn take(&mut self, client: &Key, octets: u64) -> bool {
+    fn take(&mut self, client: &Key, bytes: u64) -> bool {
         let own = self.of_clients.get(client).copied().unwrap_or_default();
-        let with = |used: Used| Used { notices: used.notices + 1, octets: used.octets + octets };
+        let with = |used: Used| Used { notices: used.notices + 1, bytes: used.bytes + bytes };
         let (own, used) = (with(own), with(self.used));
         let fits = own.notices + used.notices <= CHANGES_MAX + 1
-            && own.octets + used.octets <= CHANGES_EVIDENCE_OCTETS_MAX;
+            && own.bytes + used.bytes <= CHANGES_EVIDENCE_BYTES_MAX;
         if fits {
             self.of_clients.insert(client.clone(), own);
             self.used = used;

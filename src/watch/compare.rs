@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::sample::{Sampled, without_values};
-use super::told::{Answer, octets};
+use super::told::{Answer, bytes};
 use crate::audit::evidence::{Exhibit, Kind as ExhibitKind};
 use crate::audit::{Changed, ChangedEvent, RobotsStatus, SampledRequests, Side, Touched};
-use crate::limits::{CHANGE_EXAMPLES_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::limits::{CHANGE_EXAMPLES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::access::{Capture, Cause, Fetched};
 use crate::policy::change::{Change, Kind, change, line_counts};
 use crate::policy::decision::{Verdict, decide};
@@ -44,15 +44,15 @@ impl Pending {
         landing.steps.iter().any(differs).then_some(Self { landing, has_returned, held: None })
     }
 
-    /// Octets of the files.
-    pub fn octets(&self) -> usize {
-        let both = |step: &Step| octets(&step.after) + step.before.as_deref().map_or(0, octets);
+    /// Bytes of the files.
+    pub fn bytes(&self) -> usize {
+        let both = |step: &Step| bytes(&step.after) + step.before.as_deref().map_or(0, bytes);
         self.landing.steps.iter().map(both).max().unwrap_or_default()
     }
 
-    /// Gives back `octets` to `waiting` when it is done with.
-    pub fn holds(&mut self, octets: usize, waiting: Arc<AtomicUsize>) {
-        self.held = Some((octets, waiting));
+    /// Gives back `bytes` to `waiting` when it is done with.
+    pub fn holds(&mut self, bytes: usize, waiting: Arc<AtomicUsize>) {
+        self.held = Some((bytes, waiting));
     }
 
     /// What changed for the agents of `sample` and the one that asked. Nothing where all means the same to every
@@ -126,8 +126,8 @@ impl Pending {
         Some((changed, exhibits))
     }
 
-    /// Octets of evidence that a notice of it may bring.
-    pub fn evidence_octets(&self) -> usize {
+    /// Bytes of evidence that a notice of it may bring.
+    pub fn evidence_bytes(&self) -> usize {
         let body = |state: &RobotsState| state.copy().map_or(0, |copy| copy.snapshot.body.len());
         let both = |step: &Step| body(&step.after) + step.before.as_deref().map_or(0, body);
         self.landing.steps.iter().map(both).max().unwrap_or_default()
@@ -158,7 +158,7 @@ impl Pending {
                     sampled.path.to_string()
                 };
                 if denied.len() < CHANGE_EXAMPLES_MAX && denied.insert(path.clone()) {
-                    of.examples.push(sanitize::url(path.as_bytes(), RECORD_URL_OCTETS_MAX));
+                    of.examples.push(sanitize::url(path.as_bytes(), RECORD_URL_BYTES_MAX));
                 }
             }
         }
@@ -168,8 +168,8 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some((octets, waiting)) = &self.held {
-            waiting.fetch_sub(*octets, Relaxed);
+        if let Some((bytes, waiting)) = &self.held {
+            waiting.fetch_sub(*bytes, Relaxed);
         }
     }
 }
@@ -223,7 +223,7 @@ fn side(state: &RobotsState, failed: Option<&Fetched>, exhibits: &mut Vec<Exhibi
     Side {
         capture: file,
         cause: cause
-            .map(|cause| sanitize::text(cause.to_string().as_bytes(), RECORD_TEXT_OCTETS_MAX)),
+            .map(|cause| sanitize::text(cause.to_string().as_bytes(), RECORD_TEXT_BYTES_MAX)),
         cut: copy.is_some_and(|copy| copy.cut),
         failed_capture,
         sha256: copy.map(|copy| sanitize::hex(&copy.sha256)),
@@ -233,10 +233,10 @@ fn side(state: &RobotsState, failed: Option<&Fetched>, exhibits: &mut Vec<Exhibi
         },
         state: status,
         status: cause.map_or(copy.map(|copy| copy.status), Cause::status),
-        url_reached: copy.map(|copy| sanitize::url(copy.url.as_bytes(), RECORD_URL_OCTETS_MAX)),
+        url_reached: copy.map(|copy| sanitize::url(copy.url.as_bytes(), RECORD_URL_BYTES_MAX)),
     }
 }
 
 fn short(name: &str) -> String {
-    sanitize::text(name.as_bytes(), RECORD_TEXT_OCTETS_MAX)
+    sanitize::text(name.as_bytes(), RECORD_TEXT_BYTES_MAX)
 }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
 use crate::clients::Key;
-use crate::limits::{CHANGES_WAITING_MAX, CHANGES_WAITING_OCTETS_MAX};
+use crate::limits::{CHANGES_WAITING_BYTES_MAX, CHANGES_WAITING_MAX};
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::store::{Follower, Landing};
@@ -53,7 +53,7 @@ pub struct Watch {
     queue: mpsc::Sender<Pending>,
     /// Until the thread takes it.
     pending: Mutex<Option<mpsc::Receiver<Pending>>>,
-    /// Octets of the files that wait.
+    /// Bytes of the files that wait.
     waiting: Arc<AtomicUsize>,
     counts: [AtomicU64; Kind::ALL.len()],
     /// Changes that did not fit into the queue: all there were, and those that the log has not been told of.
@@ -156,10 +156,10 @@ impl Follower for Watch {
             return;
         }
         let Some(mut pending) = self.pending(landing) else { return };
-        let octets = pending.octets();
-        let waiting = self.waiting.fetch_add(octets, Relaxed) + octets;
-        pending.holds(octets, Arc::clone(&self.waiting));
-        if waiting > CHANGES_WAITING_OCTETS_MAX || self.queue.try_send(pending).is_err() {
+        let bytes = pending.bytes();
+        let waiting = self.waiting.fetch_add(bytes, Relaxed) + bytes;
+        pending.holds(bytes, Arc::clone(&self.waiting));
+        if waiting > CHANGES_WAITING_BYTES_MAX || self.queue.try_send(pending).is_err() {
             self.overload.fetch_add(1, Relaxed);
             self.unsaid.fetch_add(1, Relaxed);
         }

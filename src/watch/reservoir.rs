@@ -5,13 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::limits::{
-    SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_OCTETS_MAX, SAMPLE_PATH_OCTETS_MAX, SAMPLE_PATHS_MAX,
-    SAMPLE_TOKEN_OCTETS_MAX,
+    SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_BYTES_MAX, SAMPLE_PATH_BYTES_MAX, SAMPLE_PATHS_MAX,
+    SAMPLE_TOKEN_BYTES_MAX,
 };
 use crate::policy::profile::Profile;
 
 /// What each piece takes beside its text: its place in a list, and what the allocator adds.
-const PIECE_OCTETS: usize = 48;
+const PIECE_BYTES: usize = 48;
 
 /// The sample of one origin.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Reservoir {
     paths: Vec<Taken>,
     agents: Vec<Agent>,
     /// Of the paths and the tokens, with what they take beside their text.
-    octets: usize,
+    bytes: usize,
     /// The largest key of a sampled request, had each request a random one (Li's W).
     largest: f64,
     random: Random,
@@ -65,7 +65,7 @@ impl Reservoir {
         Self {
             paths: Vec::new(),
             agents: Vec::new(),
-            octets: 0,
+            bytes: 0,
             largest: 1.0,
             random: Random::default(),
             is_full: false,
@@ -75,8 +75,8 @@ impl Reservoir {
     /// Takes a request, in the place of another where all are taken; how many are passed over before the next. One
     /// that is too long is passed over, too.
     pub fn take(&mut self, path: &str, token: Option<&str>, profile: &Arc<Profile>) -> u64 {
-        let fits = path.len() <= SAMPLE_PATH_OCTETS_MAX
-            && token.is_none_or(|token| token.len() <= SAMPLE_TOKEN_OCTETS_MAX);
+        let fits = path.len() <= SAMPLE_PATH_BYTES_MAX
+            && token.is_none_or(|token| token.len() <= SAMPLE_TOKEN_BYTES_MAX);
         if fits {
             if self.is_full && !self.has_room(path) {
                 self.drop_one();
@@ -107,18 +107,18 @@ impl Reservoir {
         sampled.collect()
     }
 
-    /// Octets that it holds, roughly.
-    pub const fn octets(&self) -> usize {
-        self.octets
+    /// Bytes that it holds, roughly.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn put(&mut self, path: &str, token: Option<&str>, profile: &Arc<Profile>) {
         let agent = self.agent(token, profile);
-        self.octets += path.len() + PIECE_OCTETS;
+        self.bytes += path.len() + PIECE_BYTES;
         self.paths.push(Taken { path: path.into(), agent });
         self.count(agent, 1);
         // Any of them, the one that has just come included: else long paths would be rare in the sample.
-        while self.octets > SAMPLE_ORIGIN_OCTETS_MAX && !self.paths.is_empty() {
+        while self.bytes > SAMPLE_ORIGIN_BYTES_MAX && !self.paths.is_empty() {
             self.is_full = true;
             self.drop_one();
         }
@@ -127,7 +127,7 @@ impl Reservoir {
 
     fn has_room(&self, path: &str) -> bool {
         self.paths.len() < SAMPLE_PATHS_MAX
-            && self.octets + path.len() + PIECE_OCTETS <= SAMPLE_ORIGIN_OCTETS_MAX
+            && self.bytes + path.len() + PIECE_BYTES <= SAMPLE_ORIGIN_BYTES_MAX
     }
 
     /// The number of an agent. Where there are too many, that of the fewest requests leaves with them: names that a
@@ -151,7 +151,7 @@ impl Reservoir {
         }
         let free = |number: &u32| self.agents.iter().all(|agent| agent.number != *number);
         let number = (0..).find(free).unwrap_or_default();
-        self.octets += token.map_or(0, str::len) + PIECE_OCTETS;
+        self.bytes += token.map_or(0, str::len) + PIECE_BYTES;
         let (token, profile) = (token.map(Arc::from), Arc::clone(profile));
         self.agents.push(Agent { number, token, profile, paths: 0 });
         number
@@ -167,7 +167,7 @@ impl Reservoir {
 
     fn drop_at(&mut self, at: usize) {
         let gone = self.paths.swap_remove(at);
-        self.octets -= gone.path.len() + PIECE_OCTETS;
+        self.bytes -= gone.path.len() + PIECE_BYTES;
         self.count(gone.agent, -1);
     }
 
@@ -177,7 +177,7 @@ impl Reservoir {
         agent.paths = agent.paths.saturating_add_signed(step);
         if agent.paths == 0 {
             let gone = self.agents.swap_remove(at);
-            self.octets -= gone.token.map_or(0, |token| token.len()) + PIECE_OCTETS;
+            self.bytes -= gone.token.map_or(0, |token| token.len()) + PIECE_BYTES;
         }
     }
 }

@@ -108,12 +108,12 @@ impl Samples {
         }
     }
 
-    /// Octets that the samples hold, and how many origins have one.
+    /// Bytes that the samples hold, and how many origins have one.
     pub fn size(&self) -> (usize, usize) {
         let of_set = |set: &Set| {
             let held = set.held.lock().unwrap_or_else(PoisonError::into_inner);
-            let octets = |held: &Held| size_of::<Held>() + held.reservoir.octets();
-            held.iter().flatten().fold((0, 0), |(sum, count), held| (sum + octets(held), count + 1))
+            let bytes = |held: &Held| size_of::<Held>() + held.reservoir.bytes();
+            held.iter().flatten().fold((0, 0), |(sum, count), held| (sum + bytes(held), count + 1))
         };
         let own = size_of_val(&*self.sets) + size_of_val(&*self.owned);
         self.sets.iter().map(of_set).fold((own, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))

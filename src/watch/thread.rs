@@ -113,7 +113,7 @@ impl Thread {
             return;
         }
         let now = self.clock.wall();
-        if !self.budget.take(&landing.origin, &landing.client, pending.evidence_octets(), now) {
+        if !self.budget.take(&landing.origin, &landing.client, pending.evidence_bytes(), now) {
             self.watch.omitted.fetch_add(1, Relaxed);
             return;
         }

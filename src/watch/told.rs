@@ -7,7 +7,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use crate::audit::evidence::CaptureRecord;
-use crate::limits::{TOLD_MAX, TOLD_OCTETS_MAX};
+use crate::limits::{TOLD_BYTES_MAX, TOLD_MAX};
 use crate::policy::access::{Capture, Fetched};
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::RobotsState;
@@ -38,8 +38,8 @@ pub(super) enum Compare {
 /// By origin and agent.
 pub(super) struct Told {
     last: LruCache<(Origin, FetchIdentity), Last>,
-    /// Octets of the states that are kept.
-    octets: usize,
+    /// Bytes of the states that are kept.
+    bytes: usize,
 }
 
 struct Last {
@@ -98,27 +98,27 @@ impl Told {
         state: Option<Arc<RobotsState>>,
     ) {
         if let Some(former) = self.last.pop(&key) {
-            self.octets -= former.octets();
+            self.bytes -= former.bytes();
         }
         let mut last = Last { answer, state };
-        if self.octets + last.octets() > TOLD_OCTETS_MAX {
+        if self.bytes + last.bytes() > TOLD_BYTES_MAX {
             last.state = None;
         }
-        self.octets += last.octets();
+        self.bytes += last.bytes();
         if let Some((_, gone)) = self.last.push(key, last) {
-            self.octets -= gone.octets();
+            self.bytes -= gone.bytes();
         }
     }
 }
 
 impl Last {
-    fn octets(&self) -> usize {
-        self.state.as_deref().map_or(0, octets)
+    fn bytes(&self) -> usize {
+        self.state.as_deref().map_or(0, bytes)
     }
 }
 
-/// Octets of the file in `state`, as it is and as it is read.
-pub(super) fn octets(state: &RobotsState) -> usize {
+/// Bytes of the file in `state`, as it is and as it is read.
+pub(super) fn bytes(state: &RobotsState) -> usize {
     state.copy().map_or(0, |copy| copy.snapshot.body.len() + copy.rules.weight())
 }
 
@@ -142,12 +142,12 @@ fn asker(capture: &Capture) -> Option<String> {
 
 impl Default for Told {
     fn default() -> Self {
-        Self { last: LruCache::sparse(TOLD_MAX), octets: 0 }
+        Self { last: LruCache::sparse(TOLD_MAX), bytes: 0 }
     }
 }
 
 impl fmt::Debug for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Told").field("octets", &self.octets).finish_non_exhaustive()
+        f.debug_struct("Told").field("octets", &self.bytes).finish_non_exhaustive()
     }
 }

@@ -223,10 +223,10 @@ fn entries(path: &Path) -> Vec<(String, Vec<u8>)> {
     entries.collect()
 }
 
-fn header(name: &[u8], octets: u64) -> tar::Header {
+fn header(name: &[u8], bytes: u64) -> tar::Header {
     let mut header = tar::Header::new_ustar();
     header.as_mut_bytes()[..name.len()].copy_from_slice(name);
-    header.set_size(octets);
+    header.set_size(bytes);
     header.set_mode(0o644);
     header.set_mtime(0);
     header.set_uid(0);
@@ -248,14 +248,14 @@ fn packed(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
 /// Made of these entries as a bundle is, and verified: what is printed, on either output.
 #[track_caller]
 fn refused(path: &Path, entries: &[(String, Vec<u8>)]) -> String {
-    refused_octets(path, &packed(entries))
+    refused_bytes(path, &packed(entries))
 }
 
 #[track_caller]
-fn refused_octets(path: &Path, octets: &[u8]) -> String {
+fn refused_bytes(path: &Path, bytes: &[u8]) -> String {
     let temporary = tempfile::tempdir().unwrap();
     let file = temporary.path().join("tampered.tar");
-    fs::write(&file, octets).unwrap();
+    fs::write(&file, bytes).unwrap();
     let inside = temporary.path().join("inside");
     fs::create_dir(&inside).unwrap();
     let (code, text, said) = verify_in(&inside, &file);
@@ -338,10 +338,10 @@ fn names_links_and_headers_that_no_bundle_has_are_refused() {
     untold[0].1 = manifest.replace("\"prev\":\"", "\"prev\":\"\\u001b[2J").into_bytes();
     assert!(refused(&path, &untold).contains("bundle.json does not say what is in it"));
 
-    let octets = fs::read(&path).unwrap();
-    let end = octets.len() - 1024;
+    let bytes = fs::read(&path).unwrap();
+    let end = bytes.len() - 1024;
     let with = |header: &tar::Header| {
-        refused_octets(&path, &[&octets[..end], header.as_bytes(), &octets[end..]].concat())
+        refused_bytes(&path, &[&bytes[..end], header.as_bytes(), &bytes[end..]].concat())
     };
     let name = format!("evidence/ff/{}.txt.gz", "ff".repeat(32));
     for kind in [
@@ -366,24 +366,24 @@ fn names_links_and_headers_that_no_bundle_has_are_refused() {
 fn a_bundle_that_is_too_large_cut_off_or_goes_on_is_refused() {
     let (log, _) = log();
     let path = bundle(&log);
-    let octets = fs::read(&path).unwrap();
-    let end = octets.len() - 1024;
+    let bytes = fs::read(&path).unwrap();
+    let end = bytes.len() - 1024;
     let name = format!("evidence/ff/{}.txt.gz", "ff".repeat(32));
     for size in [65 << 20, 1 << 32] {
         let bomb =
-            [&octets[..end], header(name.as_bytes(), size).as_bytes(), &octets[end..]].concat();
-        assert!(refused_octets(&path, &bomb).contains("is more than a bundle may have"));
+            [&bytes[..end], header(name.as_bytes(), size).as_bytes(), &bytes[end..]].concat();
+        assert!(refused_bytes(&path, &bomb).contains("is more than a bundle may have"));
     }
     for length in [0, 100, 512, 600, end - 700, end, end + 512] {
-        let said = refused_octets(&path, &octets[..length]);
+        let said = refused_bytes(&path, &bytes[..length]);
         assert!(said.contains("it is cut off"), "{length}: {said}");
     }
-    let said = refused_octets(&path, &[&octets[..], b"more"].concat());
-    assert!(said.contains("there are octets behind its end"), "{said}");
-    let mut padded = octets.clone();
+    let said = refused_bytes(&path, &[&bytes[..], b"more"].concat());
+    assert!(said.contains("there are bytes behind its end"), "{said}");
+    let mut padded = bytes.clone();
     padded[1023] = 1;
     assert!(
-        refused_octets(&path, &padded).contains("there are octets behind the end of bundle.json")
+        refused_bytes(&path, &padded).contains("there are bytes behind the end of bundle.json")
     );
     let mut entries = entries(&path);
     entries[0].1 = String::from_utf8(entries[0].1.clone())

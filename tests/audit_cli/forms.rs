@@ -198,11 +198,11 @@ fn a_large_log_needs_no_memory() {
     assert!(child.wait().unwrap().success());
     assert_eq!(read, size);
     // What the program itself takes is the allocator's affair and the build's.
-    assert!(peak < 32 << 20, "{peak} octets of memory for a log of {size}");
-    assert!(peak - at_first < 8 << 20, "from {at_first} to {peak} octets after the first line");
+    assert!(peak < 32 << 20, "{peak} bytes of memory for a log of {size}");
+    assert!(peak - at_first < 8 << 20, "from {at_first} to {peak} bytes after the first line");
 }
 
-/// The most memory that a process has ever had, in octets; none when it has ended.
+/// The most memory that a process has ever had, in bytes; none when it has ended.
 pub fn peak_memory(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -257,11 +257,11 @@ fn two_hundred_logs_are_read_with_few_descriptors_and_little_memory() {
     let printed = output.by_ref().lines().take(400);
     let ids: Vec<_> =
         printed.map(|line| lines(&line.unwrap())[0]["id"].as_str().unwrap().to_owned()).collect();
-    let octets = peak_memory(child.id()).expect("it waits for more");
+    let bytes = peak_memory(child.id()).expect("it waits for more");
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(ids, (0..400).map(|n| record(n).id).collect::<Vec<_>>());
-    assert!(octets < 100 << 20, "{octets}");
+    assert!(bytes < 100 << 20, "{bytes}");
     let mut too_many = courtesy(&["query"]);
     for n in 0..401 {
         too_many.arg("--dir").arg(format!("/nowhere/{n}"));

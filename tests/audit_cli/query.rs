@@ -204,8 +204,8 @@ fn a_segment_that_cannot_be_read_is_said_and_the_others_are_read() {
     log.write([record(4)]);
     compress(&closed);
     let damaged = log.dir.path().join("denials-000000000001.jsonl.gz");
-    let octets = std::fs::read(&damaged).unwrap();
-    std::fs::write(&damaged, &octets[..octets.len() / 2]).unwrap();
+    let bytes = std::fs::read(&damaged).unwrap();
+    std::fs::write(&damaged, &bytes[..bytes.len() / 2]).unwrap();
     let (code, lines, said) =
         ended(&mut audit(log.dir.path(), &["query", "--id", "01K9ZZ00000000000000000004"]));
     assert_eq!((code, lines.lines().count()), (Some(74), 1));

@@ -44,7 +44,7 @@ fn log() -> Log {
             answer("https://www1.example.com/r", 200, "HTTP/1.1 200 OK\r\nX-Odd: \u{9b}2J\r\n"),
         ],
         asked: "https://www1.example.com/robots.txt".into(),
-        body: Some(Body { cut: false, octets: file().len() as u64, sha256: sha256.clone() }),
+        body: Some(Body { cut: false, bytes: file().len() as u64, sha256: sha256.clone() }),
         failure: None,
         fetched_at: NOON,
         user_agent: None,

@@ -32,7 +32,7 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
         asked: url.into(),
         body: file.map(|file| Body {
             cut: false,
-            octets: file.len() as u64,
+            bytes: file.len() as u64,
             sha256: sha256_hex(file.as_bytes()),
         }),
         failure: file
@@ -140,7 +140,7 @@ fn evidence_that_is_missing_or_was_changed_is_said_and_the_rest_is_written() {
     for (line, (number, what, name)) in said.iter().zip([
         (1, "missing", sha256_hex(b"gone").as_str()),
         (2, "missing", &missing),
-        (2, "more octets follow", &changed),
+        (2, "more bytes follow", &changed),
         (3, "no SHA-256", "no digest"),
     ]) {
         assert!(line.starts_with(&format!("warning: number {number} (")), "{line}");

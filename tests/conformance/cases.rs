@@ -49,11 +49,11 @@ pub type Answer = (Verdict, Option<u32>);
 
 impl Case {
     pub fn robots(&self) -> Vec<u8> {
-        octets(&self.robots, &self.robots_b64, &self.robots_parts)
+        bytes(&self.robots, &self.robots_b64, &self.robots_parts)
     }
 
     pub fn url(&self) -> Vec<u8> {
-        octets(&self.url, &self.url_b64, &self.url_parts)
+        bytes(&self.url, &self.url_b64, &self.url_parts)
     }
 
     pub fn token(&self) -> Option<&str> {
@@ -94,7 +94,7 @@ pub fn ask(robots: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Answer {
 }
 
 /// Text, base64, or parts to be repeated: exactly one of them is given.
-fn octets(
+fn bytes(
     text: &Option<String>,
     base64: &Option<String>,
     parts: &Option<Vec<(String, usize)>>,

@@ -41,7 +41,7 @@ impl Matrix {
 
 /// The files by their names.
 pub fn files() -> HashMap<String, Vec<u8>> {
-    lines("real-files.jsonl.gz").map(StoredFile::octets).collect()
+    lines("real-files.jsonl.gz").map(StoredFile::bytes).collect()
 }
 
 pub fn matrices() -> impl Iterator<Item = Matrix> {
@@ -49,13 +49,13 @@ pub fn matrices() -> impl Iterator<Item = Matrix> {
 }
 
 impl StoredFile {
-    fn octets(self) -> (String, Vec<u8>) {
-        let octets = match (self.robots, self.robots_b64) {
+    fn bytes(self) -> (String, Vec<u8>) {
+        let bytes = match (self.robots, self.robots_b64) {
             (Some(text), None) => text.into_bytes(),
             (None, Some(base64)) => STANDARD.decode(base64).expect("base64"),
             _ => panic!("{}: a file has either text or base64", self.f),
         };
-        (self.f, octets)
+        (self.f, bytes)
     }
 }
 

@@ -17,7 +17,7 @@ struct Ballast<'a>(&'a Path);
 impl<'a> Ballast<'a> {
     fn take(path: &'a Path) -> Self {
         let mut file = File::create(path).expect("a disk that can be written to");
-        // Smaller and smaller pieces, so that no octet is left.
+        // Smaller and smaller pieces, so that no byte is left.
         for piece in [1 << 16, 1 << 12, 1] {
             while file.write_all(&vec![0; piece]).is_ok() {}
         }

@@ -16,11 +16,11 @@ const RETURNING: usize = 8;
 
 /// Memory for what is known of one origin, on the average: 64 MiB for a million. A fraction of what
 /// each of them takes, so that nearly all have to go.
-const CACHE_OCTETS_PER_ORIGIN: usize = 67;
+const CACHE_BYTES_PER_ORIGIN: usize = 67;
 
 /// What a proxy takes beside the cache: what waits to be written to the store (64 MiB at the most),
 /// the store's own cache (16 MiB), connections, and what an allocator keeps.
-const OTHER_OCTETS_MAX: usize = 160 << 20;
+const OTHER_BYTES_MAX: usize = 160 << 20;
 
 /// How many origins are asked again: one in ten, or so many.
 const SAMPLE_MAX: usize = 10_000;
@@ -68,7 +68,7 @@ fn expected(address: Ipv4Addr) -> [(&'static str, u16); 2] {
 #[test]
 fn l2_memory_is_bounded_and_no_origin_is_forgotten() {
     let origins = scale("COURTESY_TEST_ORIGINS", 10_000);
-    let cache = CACHE_OCTETS_PER_ORIGIN * origins;
+    let cache = CACHE_BYTES_PER_ORIGIN * origins;
     let site = Site::start(robots);
     let settings = format!(
         "[robots]\ncache_size = \"{cache}B\"\n[egress]\nmax_idle = {VISITORS}\n[store]\nmax_size = \"4GiB\""
@@ -80,7 +80,7 @@ fn l2_memory_is_bounded_and_no_origin_is_forgotten() {
     let seen = visit_all(&serve, &site, origins);
     let peak =
         seen.iter().map(|(_, resident)| *resident).max().expect("memory was looked at") - at_rest;
-    assert!(peak < cache + OTHER_OCTETS_MAX, "{peak} octets more than at rest");
+    assert!(peak < cache + OTHER_BYTES_MAX, "{peak} bytes more than at rest");
     if origins >= FLAT_FROM {
         assert_flat(&seen);
     }
@@ -155,7 +155,7 @@ fn assert_flat(seen: &[(usize, usize)]) {
     let quarter = seen.len() / 4;
     let (early, late) = (most(&seen[quarter..2 * quarter]), most(&seen[3 * quarter..]));
     let (Some(early), Some(late)) = (early, late) else { panic!("too few looks: {seen:?}") };
-    assert!(late <= early + early / 10 + (16 << 20), "from {early} to {late} octets: {seen:?}");
+    assert!(late <= early + early / 10 + (16 << 20), "from {early} to {late} bytes: {seen:?}");
 }
 
 /// Does something for each number below `count`, by many clients.

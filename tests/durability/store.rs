@@ -54,18 +54,18 @@ fn a_store_of_garbage_is_set_aside() {
 #[test]
 fn a_store_that_was_cut_short_is_set_aside() {
     let (place, site, _) = served_after(|place| {
-        let octets = fs::read(place.store()).unwrap();
-        fs::write(place.store(), &octets[..octets.len() / 2]).unwrap();
+        let bytes = fs::read(place.store()).unwrap();
+        fs::write(place.store(), &bytes[..bytes.len() / 2]).unwrap();
     });
     assert_remembered(&place, &site);
 }
 
 #[test]
-fn a_store_with_changed_octets_is_not_believed() {
+fn a_store_with_changed_bytes_is_not_believed() {
     let (place, site, _) = served_after(|place| {
-        let mut octets = fs::read(place.store()).unwrap();
-        octets.iter_mut().step_by(61).for_each(|octet| *octet ^= 0x55);
-        fs::write(place.store(), octets).unwrap();
+        let mut bytes = fs::read(place.store()).unwrap();
+        bytes.iter_mut().step_by(61).for_each(|byte| *byte ^= 0x55);
+        fs::write(place.store(), bytes).unwrap();
     });
     assert_remembered(&place, &site);
 }
@@ -74,13 +74,13 @@ fn a_store_with_changed_octets_is_not_believed() {
 #[test]
 fn a_store_with_other_rules_in_it_is_not_believed() {
     let (place, site, _) = served_after(|place| {
-        let mut octets = fs::read(place.store()).unwrap();
-        let places: Vec<_> = memchr::memmem::find_iter(&octets, "Disallow: /private/").collect();
+        let mut bytes = fs::read(place.store()).unwrap();
+        let places: Vec<_> = memchr::memmem::find_iter(&bytes, "Disallow: /private/").collect();
         assert!(!places.is_empty(), "the rules are not in the file as they are");
         for at in places {
-            octets[at..at + 19].copy_from_slice(b"Disallow: /opened!/");
+            bytes[at..at + 19].copy_from_slice(b"Disallow: /opened!/");
         }
-        fs::write(place.store(), octets).unwrap();
+        fs::write(place.store(), bytes).unwrap();
     });
     assert_remembered(&place, &site);
 }

@@ -36,7 +36,7 @@ fn capture(
         answers,
         body: body.map(|(file, cut)| Body {
             cut,
-            octets: file.len() as u64,
+            bytes: file.len() as u64,
             sha256: sha256_hex(file),
         }),
         failure: failure.map(|(word, text)| Failure { text: text.into(), word: word.into() }),
@@ -198,8 +198,8 @@ fn the_answers_of_one_attempt_name_its_first() {
 fn the_checker_of_archives_finds_no_fault_and_would_find_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("archive");
-    let check = |octets: &[u8]| {
-        std::fs::write(&path, octets).unwrap();
+    let check = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
         python(&["-m", "warcio.cli", "check", "-v", path.to_str().unwrap()])
     };
     for packing in [Packing::Plain, Packing::Gzip] {
@@ -209,7 +209,7 @@ fn the_checker_of_archives_finds_no_fault_and_would_find_one() {
         assert_eq!(said.matches("digest pass").count(), 11, "{said}");
     }
     let mut changed = archive(Packing::Plain);
-    let at = changed.windows(9).position(|octets| octets == b"Disallow:").unwrap();
+    let at = changed.windows(9).position(|bytes| bytes == b"Disallow:").unwrap();
     changed[at] = b'd';
     assert!(!check(&changed).status.success());
 }

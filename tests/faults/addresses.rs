@@ -198,8 +198,7 @@ fn spellings_of_v4(address: Ipv4Addr) -> (Vec<String>, Vec<String>) {
             .map(|it| if it.is_ascii_digit() { wide(it).expect("a digit") } else { it })
             .collect()
     };
-    let percent =
-        |text: &str| text.bytes().map(|octet| format!("%{octet:02X}")).collect::<String>();
+    let percent = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let dotted = address.to_string();
     let unread = vec![
         // One number, two, three.

@@ -21,27 +21,27 @@ const V1: Version = Version { limit: "memory.limit_in_bytes", peak: "memory.max_
 const V2: Version = Version { limit: "memory.max", peak: "memory.peak" };
 
 impl Group {
-    /// One of so many octets below the group of this process; none where it may not make any, as when it is not root.
-    pub fn of(octets: usize) -> Option<Self> {
+    /// One of so many bytes below the group of this process; none where it may not make any, as when it is not root.
+    pub fn of(bytes: usize) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
             let (controllers, own) = (parts.next()?, parts.next()?.trim_start_matches('/'));
             match controllers {
-                "memory" => Self::below(&Path::new("/sys/fs/cgroup/memory").join(own), &V1, octets),
-                "" => Self::below(&Path::new("/sys/fs/cgroup").join(own), &V2, octets),
+                "memory" => Self::below(&Path::new("/sys/fs/cgroup/memory").join(own), &V1, bytes),
+                "" => Self::below(&Path::new("/sys/fs/cgroup").join(own), &V2, bytes),
                 _ => None,
             }
         })
     }
 
-    fn below(parent: &Path, version: &Version, octets: usize) -> Option<Self> {
+    fn below(parent: &Path, version: &Version, bytes: usize) -> Option<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("courtesy-test-{}-{number}", std::process::id()));
         fs::create_dir(&path).ok()?;
         let group = Self { path, peak: version.peak };
-        fs::write(group.path.join(version.limit), octets.to_string()).ok()?;
+        fs::write(group.path.join(version.limit), bytes.to_string()).ok()?;
         Some(group)
     }
 
@@ -50,7 +50,7 @@ impl Group {
         format!("echo $$ > '{}'", self.path.join("cgroup.procs").display())
     }
 
-    /// The most octets that it ever had.
+    /// The most bytes that it ever had.
     #[track_caller]
     pub fn peak(&self) -> usize {
         let text = fs::read_to_string(self.path.join(self.peak)).expect("a file of the group");

@@ -38,9 +38,9 @@ fn without_end(number: usize) -> Script {
 
 /// 256 MiB of comment behind the rules, in members of one gzip file (RFC 1952 §2.2).
 fn bomb() -> Script {
-    let gzip = |octets: &[u8]| {
+    let gzip = |bytes: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(octets).expect("memory");
+        encoder.write_all(bytes).expect("memory");
         encoder.finish().expect("memory")
     };
     let file = [gzip(RULES.as_bytes()), gzip(&vec![b'#'; MIB]).repeat(256)].concat();
@@ -65,7 +65,7 @@ fn hostile(files: &[String], bombs: &[String]) -> Origin {
     origin
 }
 
-/// The most octets of it that ever were in memory.
+/// The most bytes of it that ever were in memory.
 fn peak(serve: &Serve) -> usize {
     serve.memory("VmHWM")
 }

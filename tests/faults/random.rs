@@ -71,7 +71,7 @@ const SOUND: [&str; 5] = [
     "OPTIONS http://AUTHORITY HTTP/1.1\r\nHost: AUTHORITY\r\nMax-Forwards: 3\r\nVia: 1.0 other\r\n\r\n",
 ];
 
-/// Octets that some parser takes for something else.
+/// Bytes that some parser takes for something else.
 const ODD: &[u8] = b"\r\n\t \0:;,\x0b\x0c\x7f\x80\xa0\xff+-_%/\\@#?09aFxX";
 
 /// ShardedCounters that follow from the first (Steele, Lea, Flood: SplitMix).
@@ -90,49 +90,49 @@ impl Draw {
     }
 }
 
-/// Pieces in any order, with or without a sound beginning, or nothing but octets.
+/// Pieces in any order, with or without a sound beginning, or nothing but bytes.
 fn random(draw: &mut Draw) -> Vec<u8> {
-    let mut octets = match draw.below(4) {
+    let mut bytes = match draw.below(4) {
         0 => return (0..draw.below(400)).map(|_| draw.below(256) as u8).collect(),
         1 => b"GET http://AUTHORITY/open HTTP/1.1\r\nHost: AUTHORITY\r\n".to_vec(),
         2 => b"POST http://AUTHORITY/open HTTP/1.1\r\nHost: AUTHORITY\r\n".to_vec(),
         _ => Vec::new(),
     };
     for _ in 0..draw.below(14) {
-        octets.extend(draw.of(&PIECES).bytes());
+        bytes.extend(draw.of(&PIECES).bytes());
     }
-    octets
+    bytes
 }
 
 /// A sound request, one to four changes away from it.
 fn mutated(draw: &mut Draw) -> Vec<u8> {
-    let mut octets = draw.of(&SOUND).as_bytes().to_vec();
+    let mut bytes = draw.of(&SOUND).as_bytes().to_vec();
     for _ in 0..=draw.below(4) {
-        let at = draw.below(octets.len());
-        let end = (at + draw.below(20)).min(octets.len());
+        let at = draw.below(bytes.len());
+        let end = (at + draw.below(20)).min(bytes.len());
         match draw.below(6) {
-            0 => octets[at] = draw.of(ODD),
-            1 => octets.insert(at, draw.of(ODD)),
-            2 => drop(octets.drain(at..end)),
+            0 => bytes[at] = draw.of(ODD),
+            1 => bytes.insert(at, draw.of(ODD)),
+            2 => drop(bytes.drain(at..end)),
             3 => {
-                let again = octets[at..end].to_vec();
-                octets.splice(at..at, again);
+                let again = bytes[at..end].to_vec();
+                bytes.splice(at..at, again);
             }
-            4 => drop(octets.splice(at..at, draw.of(&PIECES).bytes())),
-            _ => octets.truncate(at.max(1)),
+            4 => drop(bytes.splice(at..at, draw.of(&PIECES).bytes())),
+            _ => bytes.truncate(at.max(1)),
         }
-        if octets.is_empty() {
-            return octets;
+        if bytes.is_empty() {
+            return bytes;
         }
     }
-    octets
+    bytes
 }
 
-fn filled_in(octets: &[u8], authority: &str) -> Vec<u8> {
-    // As octets of ISO 8859-1, so that each stays one.
-    let text: String = octets.iter().map(|octet| char::from(*octet)).collect();
+fn filled_in(bytes: &[u8], authority: &str) -> Vec<u8> {
+    // As bytes of ISO 8859-1, so that each stays one.
+    let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
     let text = text.replace("SMUGGLED", SMUGGLED).replace("AUTHORITY", authority);
-    text.chars().map(|octet| u8::try_from(u32::from(octet)).expect("an octet")).collect()
+    text.chars().map(|byte| u8::try_from(u32::from(byte)).expect("a byte")).collect()
 }
 
 #[test]
@@ -149,11 +149,11 @@ fn f20_no_request_whatever_is_ambiguous_to_an_origin() {
             scope.spawn(move || {
                 for number in (part..count).step_by(CLIENTS) {
                     let mut draw = Draw((seed as u64) << 32 | number as u64);
-                    let octets =
+                    let bytes =
                         if number % 3 == 0 { mutated(&mut draw) } else { random(&mut draw) };
                     let mut client = Client::connect(serve.address());
                     // It may have been refused before its end.
-                    let _ = client.try_send(filled_in(&octets, authority));
+                    let _ = client.try_send(filled_in(&bytes, authority));
                     client.finish_sending();
                     client.read_rest();
                 }
@@ -177,7 +177,7 @@ fn assert_strict(request: &Received, authority: &str) {
     let lines: Vec<&str> =
         head.strip_suffix("\r\n\r\n").expect("a whole head").split("\r\n").collect();
     let controls =
-        |line: &str| line.bytes().any(|octet| octet < b' ' && octet != b'\t' || octet == 0x7f);
+        |line: &str| line.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f);
     assert!(!lines.iter().any(|line| controls(line)), "{head:?}");
     let words: Vec<&str> = lines[0].split(' ').collect();
     let [method, target, "HTTP/1.1"] = words[..] else { panic!("{head:?}") };
@@ -194,7 +194,7 @@ fn assert_strict(request: &Received, authority: &str) {
         (request.fields("content-length"), request.fields("transfer-encoding"));
     assert!(lengths.len() + codings.len() <= 1, "{head:?}");
     assert!(
-        lengths.iter().all(|length| length.bytes().all(|octet| octet.is_ascii_digit())),
+        lengths.iter().all(|length| length.bytes().all(|byte| byte.is_ascii_digit())),
         "{head:?}"
     );
     assert!(codings.iter().all(|coding| *coding == "chunked"), "{head:?}");
@@ -204,5 +204,5 @@ fn assert_strict(request: &Received, authority: &str) {
 fn is_token(text: &str) -> bool {
     let punctuation = b"!#$%&'*+-.^_`|~";
     !text.is_empty()
-        && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || punctuation.contains(&octet))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || punctuation.contains(&byte))
 }

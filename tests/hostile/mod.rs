@@ -1,10 +1,10 @@
 //! Files and paths made so that a decision takes long: as many rules as a robots.txt has room for, each with as
 //! much of the longest path to pass over as can be had. None has a rule that matches.
 
-/// Octets of a file that are read (RFC 9309 §2.5).
-const FILE_OCTETS: usize = 500 * 1024;
-/// Octets of a path that a request head has room for.
-const PATH_OCTETS: usize = 60 * 1024;
+/// Bytes of a file that are read (RFC 9309 §2.5).
+const FILE_BYTES: usize = 500 * 1024;
+/// Bytes of a path that a request head has room for.
+const PATH_BYTES: usize = 60 * 1024;
 
 /// A robots.txt for everybody, and the path that makes it dear.
 pub struct Shape {
@@ -40,19 +40,19 @@ pub fn shapes() -> Vec<Shape> {
 fn searches() -> Vec<Shape> {
     let ab = || path("ab");
     let mut words = Words(1);
-    let random = words.next(PATH_OCTETS);
+    let random = words.next(PATH_BYTES);
     vec![
         one("abab, random, aa", |_, words| format!("*{}{}aa", "ab".repeat(6), words.next(8)), ab()),
         one("short words", |_, words| format!("*{}aa", words.next(6)), ab()),
         one("words of 64", |_, words| format!("*{}{}aa", "ab".repeat(27), words.next(8)), ab()),
         one("words of 1,000", |_, words| format!("*{}{}aa", "ab".repeat(495), words.next(8)), ab()),
         one(
-            "words of 8,000, the last octet wrong",
+            "words of 8,000, the last byte wrong",
             |_, _| format!("*{}aa", "ab".repeat(4_000)),
             ab(),
         ),
         one(
-            "the first octet wrong",
+            "the first byte wrong",
             |_, words| format!("*aa{}{}", words.next(8), "ab".repeat(8)),
             ab(),
         ),
@@ -78,7 +78,7 @@ fn searches() -> Vec<Shape> {
 /// Literals that are all there, in another order.
 fn orders() -> Vec<Shape> {
     let ab = || path("ab");
-    let halves = || rooted(&("b".repeat(PATH_OCTETS / 2) + &"a".repeat(PATH_OCTETS / 2)));
+    let halves = || rooted(&("b".repeat(PATH_BYTES / 2) + &"a".repeat(PATH_BYTES / 2)));
     vec![
         one(
             "a short word first",
@@ -120,10 +120,10 @@ fn forms() -> Vec<Shape> {
         one(
             "in the query",
             |_, words| format!("*?*%2F{}{}aa", "ab".repeat(4), words.next(8)),
-            rooted(&("?".to_owned() + &"/ab".repeat(PATH_OCTETS / 3))),
+            rooted(&("?".to_owned() + &"/ab".repeat(PATH_BYTES / 3))),
         ),
         one(
-            "octets beyond ASCII",
+            "bytes beyond ASCII",
             |_, words| format!("*%C3%A9{}aa", words.next(8).replace('b', "%C3%A9")),
             path("%C3%A9a"),
         ),
@@ -171,7 +171,7 @@ fn filled(piece: impl Fn(usize, &mut Words) -> String) -> String {
     let (mut file, mut words) = (String::new(), Words(7));
     for n in 0.. {
         let piece = piece(n, &mut words);
-        if file.len() + piece.len() > FILE_OCTETS - 14 {
+        if file.len() + piece.len() > FILE_BYTES - 14 {
             break;
         }
         file += &piece;
@@ -180,7 +180,7 @@ fn filled(piece: impl Fn(usize, &mut Words) -> String) -> String {
 }
 
 fn path(piece: &str) -> String {
-    rooted(&piece.repeat(PATH_OCTETS / piece.len()))
+    rooted(&piece.repeat(PATH_BYTES / piece.len()))
 }
 
 fn rooted(path: &str) -> String {

@@ -74,13 +74,13 @@ fn check(cases: impl IntoIterator<Item = (String, Script, Verdict)>) {
     assert_eq!(reached, cases.iter().map(|(_, _, verdict)| passed(verdict)).sum::<usize>());
 }
 
-fn raw(octets: impl AsRef<[u8]>) -> Script {
-    Script::default().send(octets)
+fn raw(bytes: impl AsRef<[u8]>) -> Script {
+    Script::default().send(bytes)
 }
 
 fn status(code: u16, fields: &str) -> Script {
     let body = if matches!(code, 204 | 304) { "" } else { RULES };
-    let octets = answer(code, fields, body);
+    let bytes = answer(code, fields, body);
     match code {
         // Interim: a final answer follows, but for the 101 that nobody asked for.
         100 | 102..=199 => {
@@ -88,7 +88,7 @@ fn status(code: u16, fields: &str) -> Script {
         }
         101 => raw(format!("HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n")),
         204 | 304 => raw(format!("HTTP/1.1 {code} Bodiless\r\n{fields}\r\n")),
-        _ => raw(octets),
+        _ => raw(bytes),
     }
 }
 
@@ -239,7 +239,7 @@ fn f6_a_file_may_come_in_any_framing() {
         ),
         ("chunked".into(), raw(chunked), Rules),
         (
-            "octet by octet".into(),
+            "byte by byte".into(),
             Script::default().drip(answer(200, "", RULES), Duration::ZERO),
             Rules,
         ),
@@ -353,7 +353,7 @@ fn f6_an_answer_that_is_no_http_is_unreachable() {
 
 /// A broken file must not be taken for a shorter one: that would widen access.
 #[test]
-fn f5_a_file_that_breaks_off_at_any_octet_allows_nothing() {
+fn f5_a_file_that_breaks_off_at_any_byte_allows_nothing() {
     let with_length = answer(200, "Content-Type: text/plain\r\n", RULES);
     let chunked = format!(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n",
@@ -472,7 +472,7 @@ fn f2_a_file_without_end_costs_its_first_part_only() {
         origin.wait_until("the proxy has left", |log| log.abandoned == 1);
         // What the sockets between them hold is beyond the proxy's reach.
         let sent = origin.log().sent;
-        assert!((500 * 1024..16 << 20).contains(&sent), "{name}: {sent} octets were sent");
+        assert!((500 * 1024..16 << 20).contains(&sent), "{name}: {sent} bytes were sent");
         assert!(proxy.stats().bytes < 2 << 20, "{name}: {:?}", proxy.stats());
     }
 }
@@ -501,9 +501,9 @@ fn the_line_that_the_limit_cuts_is_no_rule() {
     );
 }
 
-fn gzip(octets: impl AsRef<[u8]>) -> Vec<u8> {
+fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(octets.as_ref()).expect("memory");
+    encoder.write_all(bytes.as_ref()).expect("memory");
     encoder.finish().expect("memory")
 }
 

@@ -82,7 +82,7 @@ fn the_metrics_are_those_of_the_traffic() {
     let rose: BTreeMap<_, _> = after
         .iter()
         .filter(|(name, value)| before.get(*name) != Some(*value))
-        // Octets, lengths and what the store writes when it likes are looked at below. A connection ends
+        // Bytes, lengths and what the store writes when it likes are looked at below. A connection ends
         // when the proxy has seen the end of it.
         .filter(|(name, _)| !name.contains("_bytes") && !name.starts_with("courtesy_store_"))
         .filter(|(name, _)| !name.contains("_connections") && !name.contains("_duration_"))
@@ -123,7 +123,7 @@ fn the_metrics_are_those_of_the_traffic() {
     assert!(lengths("total", "sum") > lengths("robots", "sum") && lengths("robots", "sum") > 0.0);
     let endless = "courtesy_request_duration_seconds_bucket{le=\"+Inf\",phase=\"total\"}";
     assert_eq!(after[endless], 8.0);
-    assert_eq!(after["courtesy_audit_written_bytes_total"], log_octets(&proxy));
+    assert_eq!(after["courtesy_audit_written_bytes_total"], log_bytes(&proxy));
     assert_eq!(
         (after["courtesy_store_loads_total"], after["courtesy_store_load_hits_total"]),
         (2.0, 0.0)
@@ -139,9 +139,9 @@ fn the_metrics_are_those_of_the_traffic() {
     assert_eq!(after["process_start_time_seconds"], 1_767_225_600.0);
 }
 
-fn log_octets(proxy: &Proxy) -> f64 {
-    let octets = std::fs::metadata(proxy.audit_dir().join(FILE_NAME)).expect("the log").len();
-    octets as f64
+fn log_bytes(proxy: &Proxy) -> f64 {
+    let bytes = std::fs::metadata(proxy.audit_dir().join(FILE_NAME)).expect("the log").len();
+    bytes as f64
 }
 
 #[test]

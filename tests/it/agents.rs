@@ -33,13 +33,13 @@ fn a3_of_two_agents_none_is_judged_and_none_is_sent() {
         let to_proxy = head(&plain.url("/page"), &plain.authority()) + &next;
         let inside = head("/page", &secure.authority()) + &next;
         let in_clear = head("/page", &plain.authority()) + &next;
-        for (mut client, octets) in [
+        for (mut client, bytes) in [
             (proxy.client(), to_proxy),
             (proxy.client().tunnel(&plain.authority()), in_clear),
             (proxy.https(&secure.authority()), inside),
             (proxy.client(), connect(&secure.authority(), &fields)),
         ] {
-            client.send(octets);
+            client.send(bytes);
             client.read().assert_error(400, "http_request_error");
             client.assert_closed();
         }

@@ -20,7 +20,7 @@ fn an_upload_that_was_answered_early_still_goes_out_whole() {
     std::thread::scope(|scope| {
         for (number, (path, upload)) in uploads.iter().enumerate() {
             // Each to an origin of its own: over a connection of one whose upload has gone out, the next request
-            // would come behind octets that are not read before all are answered.
+            // would come behind bytes that are not read before all are answered.
             let (mut client, url) = (proxy.client(), origin.named(&format!("job{number}"), path));
             let fields = format!("Content-Length: {}\r\n", upload.len());
             scope.spawn(move || {
@@ -54,9 +54,9 @@ fn d6_a_response_is_passed_on_as_it_comes() {
         client.ask("GET", &origin.url("/page"), "").read_head().field("content-length"),
         Some("10")
     );
-    assert_eq!(client.read_octets(5), b"first");
+    assert_eq!(client.read_bytes(5), b"first");
     origin.release();
-    assert_eq!(client.read_octets(5), b"later");
+    assert_eq!(client.read_bytes(5), b"later");
 }
 
 #[test]
@@ -88,10 +88,10 @@ fn d6_a_client_that_does_not_read_stops_the_origin_from_sending() {
     client.ask("GET", &origin.url("/large"), "").read_head();
     origin.wait_until("the origin's writes block", |log| log.stalls >= 2);
     let sent = origin.log().sent;
-    assert!(sent < 64 << 20, "{sent} octets went somewhere");
+    assert!(sent < 64 << 20, "{sent} bytes went somewhere");
     // It goes on where it was, and ends with the client.
-    let more = client.read_octets(sent + (4 << 20));
-    assert!(more.iter().all(|octet| *octet == b'x'));
+    let more = client.read_bytes(sent + (4 << 20));
+    assert!(more.iter().all(|byte| *byte == b'x'));
     drop(client);
     origin.wait_until("the transfer has ended", |log| log.abandoned == 1);
 }
@@ -105,7 +105,7 @@ fn d6_an_origin_that_does_not_read_stops_the_client_from_sending() {
     client.ask("PUT", &origin.url("/up"), "Transfer-Encoding: chunked\r\n");
     let piece = [b"100000\r\n".as_slice(), &vec![b'x'; 1 << 20], b"\r\n"].concat();
     let (sent, left) = client.send_until_stalled(&piece);
-    assert!(sent < 64 << 20, "{sent} octets went somewhere");
+    assert!(sent < 64 << 20, "{sent} bytes went somewhere");
     origin.release();
     client.send(left).send("0\r\n\r\n");
     assert_eq!(client.read().text(), "done");
@@ -318,7 +318,7 @@ fn d2_a_truncated_body_stays_visibly_truncated() {
 }
 
 #[test]
-fn f7_a_page_that_breaks_off_at_any_octet_is_never_taken_for_whole() {
+fn f7_a_page_that_breaks_off_at_any_byte_is_never_taken_for_whole() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\npa\r\n2;x=y\r\nge\r\n0\r\nX: y\r\n\r\n";
     let wholes = [("length", answer(200, "X: y\r\n", "page")), ("chunked", chunked.into())];
     let mut origin = Origin::start();
@@ -409,8 +409,8 @@ fn an_upload_may_take_longer_than_the_answer_to_it() {
     let proxy = Proxy::with(|settings| settings.egress.response_timeout = limit);
     let mut client = proxy.client();
     client.ask("POST", &origin.url("/up"), "Content-Length: 6\r\n");
-    for octet in ["u", "p", "l", "o", "a", "d"] {
-        client.send(octet);
+    for byte in ["u", "p", "l", "o", "a", "d"] {
+        client.send(byte);
         std::thread::park_timeout(limit / 2);
     }
     assert_eq!(client.read().text(), "done");
@@ -471,9 +471,9 @@ fn d3_responses_that_have_no_body_have_none_whatever_their_fields_say() {
     assert_eq!(client.get(&origin.url("/next")).text(), "this is /next\n");
 }
 
-/// Octets behind an answer must never become the next one (I2).
+/// Bytes behind an answer must never become the next one (I2).
 #[test]
-fn d3_octets_behind_an_answer_are_no_answer() {
+fn d3_bytes_behind_an_answer_are_no_answer() {
     let poisoned = [answer(200, "", "first"), answer(200, "", "poison")].concat();
     let origin = Origin::start().on("/first", Script::default().send(poisoned));
     let proxy = Proxy::start();
@@ -485,7 +485,7 @@ fn d3_octets_behind_an_answer_are_no_answer() {
 
 /// The same, when they come late: the connection has gone back to the others by then.
 #[test]
-fn d3_octets_that_an_idle_connection_brings_are_no_answer() {
+fn d3_bytes_that_an_idle_connection_brings_are_no_answer() {
     let late =
         Script::default().send(answer(200, "", "first")).hold().send(answer(200, "", "poison"));
     let origin = Origin::start().on("/first", late);
@@ -494,12 +494,12 @@ fn d3_octets_that_an_idle_connection_brings_are_no_answer() {
     assert_eq!(client.get(&origin.url("/first")).text(), "first");
     let sent = origin.log().sent;
     origin.release();
-    origin.wait_until("the octets are sent", |log| log.sent > sent);
+    origin.wait_until("the bytes are sent", |log| log.sent > sent);
     assert_eq!(client.get(&origin.url("/second")).text(), "this is /second\n");
     assert_eq!(client.get(&origin.url("/third")).text(), "this is /third\n");
 }
 
-/// Octets of a body that nobody read must never become a request (I1).
+/// Bytes of a body that nobody read must never become a request (I1).
 #[test]
 fn b16_the_body_of_a_request_that_was_answered_early_is_no_request() {
     let origin = Origin::with_robots("User-agent: *\nDisallow: /no\n").on(
@@ -554,7 +554,7 @@ fn d11_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_large_body_arrives_octet_for_octet() {
+fn a_large_body_arrives_byte_for_byte() {
     let body: Vec<u8> = (0..3_000_000_u32)
         .map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()[3])
         .collect();

@@ -243,7 +243,7 @@ fn a_file_that_comes_back_as_it_was_has_two_notices_and_no_difference() {
 }
 
 #[test]
-fn a_confirmation_and_the_same_octets_from_elsewhere_are_no_change() {
+fn a_confirmation_and_the_same_bytes_from_elsewhere_are_no_change() {
     let moved = Script::default().send(answer(301, "Location: /rules\r\n", ""));
     let origin = Origin::start()
         .on("/robots.txt", ok_with("ETag: \"1\"\r\n", BASE))

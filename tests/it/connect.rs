@@ -62,10 +62,10 @@ fn what_is_neither_tls_nor_http_goes_nowhere() {
         b"EHLO crawler.example\r\nMAIL FROM:<a@b>\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ];
-    for octets in spoken {
+    for bytes in spoken {
         let mut client = proxy.client().tunnel(&origin.authority());
-        client.send(octets);
-        assert_eq!(client.read_rest(), b"", "{}", octets.escape_ascii());
+        client.send(bytes);
+        assert_eq!(client.read_rest(), b"", "{}", bytes.escape_ascii());
     }
     let records = proxy.records();
     assert_eq!(records.len(), spoken.len());
@@ -88,11 +88,11 @@ fn a_client_that_says_nothing_or_half_a_word_is_not_waited_for() {
     });
     let authority = origin.authority();
     let hello = tls::Handshake::new(proxy.trusted(&[]), tls::host(&authority)).hello();
-    for octets in [&[][..], &hello[..1], &hello[..hello.len() - 1], &hello] {
+    for bytes in [&[][..], &hello[..1], &hello[..hello.len() - 1], &hello] {
         let mut client = proxy.client().tunnel(&authority);
-        client.send(octets);
+        client.send(bytes);
         // After a whole one there is an answer, and then nothing.
-        assert_eq!(client.read_rest().is_empty(), octets.len() < hello.len());
+        assert_eq!(client.read_rest().is_empty(), bytes.len() < hello.len());
     }
     assert_untouched(&origin);
 }
@@ -396,9 +396,9 @@ fn a_handshake_of_garbage_ends_in_an_alert_at_most() {
     let twice = [hello.as_slice(), &hello].concat();
     let garbage = [b"\x16\x03\x01".as_slice(), &[0xff; 600]].concat();
     let empty = b"\x16\x03\x01\0\0".to_vec();
-    for octets in [bent, twice, garbage, empty, b"\x16GET / HTTP/1.1\r\n\r\n".to_vec()] {
+    for bytes in [bent, twice, garbage, empty, b"\x16GET / HTTP/1.1\r\n\r\n".to_vec()] {
         let mut client = proxy.client().tunnel(&authority);
-        client.send(&octets);
+        client.send(&bytes);
         client.finish_sending();
         let said = client.read_rest();
         let told = said.escape_ascii();
@@ -413,15 +413,15 @@ fn a_handshake_of_garbage_ends_in_an_alert_at_most() {
 }
 
 #[test]
-fn a_handshake_may_come_octet_by_octet() {
+fn a_handshake_may_come_byte_by_byte() {
     let origin = Origin::secure();
     let proxy = Proxy::before(&[&origin], |_| {});
     let authority = origin.authority();
     let mut handshake = tls::Handshake::new(proxy.trusted(&["http/1.1"]), tls::host(&authority));
     let hello = handshake.hello();
     let mut client = proxy.client().tunnel(&authority);
-    for octet in hello {
-        client.send([octet]);
+    for byte in hello {
+        client.send([byte]);
     }
     assert_eq!(client.resumed(handshake).expect("a handshake").get("/").status(), 200);
 }

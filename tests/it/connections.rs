@@ -119,7 +119,7 @@ fn an_origin_that_closes_its_kept_connections_is_connected_to_anew() {
 }
 
 #[test]
-fn d15_an_upgraded_connection_carries_octets_both_ways() {
+fn d15_an_upgraded_connection_carries_bytes_both_ways() {
     let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                   Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nhello";
     let origin = Origin::start().on("/socket", Script::default().send(switch).echo());
@@ -130,11 +130,11 @@ fn d15_an_upgraded_connection_carries_octets_both_ways() {
     assert_eq!(head.field("upgrade"), Some("websocket"));
     assert_eq!(head.field("connection").map(str::to_ascii_lowercase).as_deref(), Some("upgrade"));
     assert_eq!(head.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(client.read_octets(5), b"hello");
-    let octets: Vec<u8> = (0..=255).cycle().take(100_000).collect();
-    for piece in octets.chunks(1000) {
+    assert_eq!(client.read_bytes(5), b"hello");
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    for piece in bytes.chunks(1000) {
         client.send(piece);
-        assert_eq!(client.read_octets(piece.len()), piece);
+        assert_eq!(client.read_bytes(piece.len()), piece);
     }
     client.finish_sending();
     client.assert_closed();
@@ -143,9 +143,9 @@ fn d15_an_upgraded_connection_carries_octets_both_ways() {
     assert_eq!(received.field("sec-websocket-key"), Some("dGhlIHNhbXBsZSBub25jZQ=="));
 }
 
-/// Only a 101 switches: octets sent early stay here until then (RFC 9110 §7.8).
+/// Only a 101 switches: bytes sent early stay here until then (RFC 9110 §7.8).
 #[test]
-fn b20_octets_behind_an_upgrade_request_wait_for_the_switch() {
+fn b20_bytes_behind_an_upgrade_request_wait_for_the_switch() {
     let refused = Script::default().send(answer(200, "", "no switch"));
     let origin = Origin::start().on("/socket", refused);
     let proxy = Proxy::start();
@@ -247,7 +247,7 @@ fn a_tunnel_that_nobody_uses_is_closed() {
     let mut client = proxy.client();
     assert_eq!(client.ask("GET", &origin.url("/socket"), UPGRADE).read_head().status(), 101);
     client.send("x");
-    assert_eq!(client.read_octets(1), b"x");
+    assert_eq!(client.read_bytes(1), b"x");
     client.assert_closed();
 }
 

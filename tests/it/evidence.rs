@@ -47,7 +47,7 @@ fn a_record_names_the_file_and_the_whole_way_to_it() {
     assert!(moved.head.starts_with("HTTP/1.1 301 "), "{}", moved.head);
     assert!(moved.head.contains("\r\nserver: Moved\r\n"), "{}", moved.head);
     assert_eq!((file.status, file.url.as_str()), (200, &*origin.url("/rules")));
-    // Octet by octet, as ISO 8859-1 shows them.
+    // Byte by byte, as ISO 8859-1 shows them.
     assert!(
         file.head.contains("\r\nx-rules: caf\u{c3}\u{a9}\r\nset-cookie: a=b\r\n"),
         "{}",

@@ -55,10 +55,10 @@ fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
         (get(&format!("{host}Transfer-Encoding: chunked, gzip\r\n")), 400, ""),
     ] {
         let mut client = proxy.client();
-        // As octets of ISO 8859-1, so that a ClientHello is one.
-        let octets: Vec<u8> =
-            sent.chars().map(|octet| u8::try_from(u32::from(octet)).expect("an octet")).collect();
-        client.send(octets);
+        // As bytes of ISO 8859-1, so that a ClientHello is one.
+        let bytes: Vec<u8> =
+            sent.chars().map(|byte| u8::try_from(u32::from(byte)).expect("a byte")).collect();
+        client.send(bytes);
         let response = client.read();
         assert_eq!(response.status(), status, "{sent:?}: {}", response.text());
         response.assert_error(status, "http_request_error");
@@ -70,7 +70,7 @@ fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {
     assert!(proxy.records().is_empty(), "nobody was denied anything");
 }
 
-/// Octets behind a malformed request are never a request (RFC 9112 §11.2).
+/// Bytes behind a malformed request are never a request (RFC 9112 §11.2).
 #[test]
 fn b14_what_follows_a_malformed_request_is_not_processed() {
     let origin = Origin::start();
@@ -168,7 +168,7 @@ fn b2_a_transfer_coding_besides_chunked_is_refused() {
     assert_eq!(origin.count("/up"), 0);
 }
 
-/// Optimistic octets behind a refused CONNECT are never run as a request.
+/// Optimistic bytes behind a refused CONNECT are never run as a request.
 #[test]
 fn b21_a_refused_connect_closes_the_connection() {
     let origin = Origin::start();
@@ -233,7 +233,7 @@ fn a8_b19_a_head_that_is_too_large_is_told_so() {
     client.assert_closed();
     assert_eq!(origin.log().connections, 0);
     let long_but_fair = origin.url(&format!("/{}", "x".repeat(8000)));
-    assert_eq!(proxy.get(&long_but_fair).status(), 200, "RFC 9112 §3: at least 8000 octets");
+    assert_eq!(proxy.get(&long_but_fair).status(), 200, "RFC 9112 §3: at least 8000 bytes");
 }
 
 #[test]
@@ -340,14 +340,14 @@ fn d1_d4_an_answer_that_is_no_http_is_not_passed_on() {
         (String::new(), "connection_terminated"),
         (ok.to_owned(), ""),
     ];
-    for (number, (octets, _)) in cases.iter().enumerate() {
-        origin = origin.on(&format!("/{number}"), Script::default().send(octets).close());
+    for (number, (bytes, _)) in cases.iter().enumerate() {
+        origin = origin.on(&format!("/{number}"), Script::default().send(bytes).close());
     }
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    for (number, (octets, error)) in cases.iter().enumerate() {
+    for (number, (bytes, error)) in cases.iter().enumerate() {
         let response = client.get(&origin.url(&format!("/{number}")));
-        assert_eq!(response.status(), 502, "{:.80}: {}", octets.escape_debug(), response.text());
+        assert_eq!(response.status(), 502, "{:.80}: {}", bytes.escape_debug(), response.text());
         response.assert_error(502, error);
         assert!(
             response.json()["type"].as_str().is_some_and(|uri| uri.ends_with("/origin-failed"))
@@ -414,23 +414,23 @@ fn d1_an_answer_whose_end_is_ambiguous_is_not_passed_on() {
         "HTTP/1.1 200 OK\r\nX: a\rContent-Length: 9\r\nContent-Length: 0\r\n\r\n".to_owned(),
     ];
     let mut origin = Origin::start();
-    for (number, octets) in cases.iter().enumerate() {
-        let script = Script::default().send(octets).close();
+    for (number, bytes) in cases.iter().enumerate() {
+        let script = Script::default().send(bytes).close();
         origin = origin
             .on(&format!("/{number}"), script.clone())
             .on(&format!("o{number}/robots.txt"), script);
     }
     let proxy = Proxy::start();
     let mut client = proxy.client();
-    for (number, octets) in cases.iter().enumerate() {
+    for (number, bytes) in cases.iter().enumerate() {
         let response = client.get(&origin.url(&format!("/{number}")));
-        assert_eq!(response.status(), 502, "{octets:?}: {}", response.text());
+        assert_eq!(response.status(), 502, "{bytes:?}: {}", response.text());
         response.assert_error(502, "http_protocol_error");
         let denied = client.get(&origin.named(&format!("o{number}"), "/page"));
         assert_eq!(
             (denied.status(), denied.reason().as_str()),
             (403, "robots_unreachable"),
-            "{octets:?}"
+            "{bytes:?}"
         );
     }
 }

@@ -251,7 +251,7 @@ fn c10_c11_max_forwards_counts_down_and_ends_here_at_zero() {
 }
 
 #[test]
-fn b12_octets_beyond_ascii_pass_in_values() {
+fn b12_bytes_beyond_ascii_pass_in_values() {
     let origin = Origin::start().on("/page", ok_with("X-Latin: caf\u{e9}\r\n", ""));
     let proxy = Proxy::start();
     let response = proxy.exchange(

@@ -150,11 +150,11 @@ fn bodies_are_passed_on_as_they_come() {
 
     client.ask("GET", "/down", "");
     assert_eq!(client.read_head().status(), 200);
-    assert_eq!(client.read_octets(5), b"first");
+    assert_eq!(client.read_bytes(5), b"first");
     let mut down = h2.head(h2.ask(h2.request("GET", "/down")));
     assert_eq!(h2.piece(&mut down).as_deref(), Some(b"first".as_slice()));
     origin.release();
-    assert_eq!(client.read_octets(5), b"later");
+    assert_eq!(client.read_bytes(5), b"later");
     assert_eq!(h2.piece(&mut down).as_deref(), Some(b"later".as_slice()));
     assert_eq!(h2.piece(&mut down), None);
 }
@@ -167,9 +167,9 @@ fn a_client_that_does_not_read_stops_the_origin_from_sending() {
     client.ask("GET", "/large", "").read_head();
     origin.wait_until("the origin's writes block", |log| log.stalls >= 2);
     let sent = origin.log().sent;
-    assert!(sent < 64 << 20, "{sent} octets went somewhere");
-    let more = client.read_octets(sent + (1 << 20));
-    assert!(more.iter().all(|octet| *octet == b'x'));
+    assert!(sent < 64 << 20, "{sent} bytes went somewhere");
+    let more = client.read_bytes(sent + (1 << 20));
+    assert!(more.iter().all(|byte| *byte == b'x'));
     drop(client);
     origin.wait_until("the transfer has ended", |log| log.abandoned == 1);
 }
@@ -182,11 +182,11 @@ fn a_stream_that_is_not_read_stops_its_origin_and_no_other_stream() {
     let mut large = client.head(client.ask(client.request("GET", "/large")));
     origin.wait_until("the origin's writes block", |log| log.stalls >= 2);
     let sent = origin.log().sent;
-    assert!(sent < 64 << 20, "{sent} octets went somewhere");
+    assert!(sent < 64 << 20, "{sent} bytes went somewhere");
     assert_eq!(client.get("/other").status, 200);
     let mut read = 0;
     while read < sent + (1 << 20) {
-        read += client.piece(&mut large).expect("more octets").len();
+        read += client.piece(&mut large).expect("more bytes").len();
     }
     drop(large);
     origin.wait_until("the transfer has ended", |log| log.abandoned == 1);
@@ -202,7 +202,7 @@ fn an_origin_that_does_not_read_stops_the_client_from_sending() {
     client.ask("PUT", "/up", "Transfer-Encoding: chunked\r\n");
     let piece = [b"100000\r\n".as_slice(), &vec![b'x'; 1 << 20], b"\r\n"].concat();
     let (sent, left) = client.send_until_stalled(&piece);
-    assert!(sent < 64 << 20, "{sent} octets went somewhere");
+    assert!(sent < 64 << 20, "{sent} bytes went somewhere");
     origin.release();
     client.send(left).send("0\r\n\r\n");
     assert_eq!(client.read().text(), "done");
@@ -266,9 +266,9 @@ fn an_upgrade_works_inside_the_tunnel_and_is_judged_there() {
     let head = client.ask("GET", "/socket", fields).read_head();
     assert_eq!((head.status(), head.field("upgrade")), (101, Some("websocket")));
     assert_eq!(head.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    assert_eq!(client.read_octets(5), b"hello");
+    assert_eq!(client.read_bytes(5), b"hello");
     client.send([0, 255, b'\r', b'\n']);
-    assert_eq!(client.read_octets(4), [0, 255, b'\r', b'\n']);
+    assert_eq!(client.read_bytes(4), [0, 255, b'\r', b'\n']);
     client.finish_sending();
     client.assert_closed();
     assert_eq!(origin.request_lines(), ["GET /robots.txt", "GET /socket"]);
@@ -370,7 +370,7 @@ fn h2_a_cancelled_stream_ends_its_own_transfer_and_no_other() {
 fn h2_a_response_that_a_client_does_not_take_is_given_up() {
     let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
     let origin = Origin::secure()
-        .on("/endless", Script::default().send(head).endless("octets ".repeat(10_000)));
+        .on("/endless", Script::default().send(head).endless("bytes ".repeat(10_000)));
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.limits.body_idle_timeout = Duration::from_millis(300);
     });
@@ -537,7 +537,7 @@ fn forged_words_of_ours_do_not_pass() {
 
 /// A field as HPACK writes it without any table (RFC 7541 §6.2.2).
 fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
-    let length = |octets: &[u8]| u8::try_from(octets.len()).expect("a short text");
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a short text");
     [&[0, length(name)], name, &[length(value)], value].concat()
 }
 
@@ -546,7 +546,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[0, length[0], length[1], kind, flags, 0, 0, 0, stream], payload].concat()
 }
 
-/// What becomes of one request, field by field and octet by octet: its status, if it has an answer.
+/// What becomes of one request, field by field and byte by byte: its status, if it has an answer.
 fn outcome(client: &mut Client, fields: &[(&[u8], &[u8])], data: &[u8]) -> Option<u16> {
     let end = if data.is_empty() { END_STREAM } else { 0 };
     let mut frames = vec![frame(HEADERS, END_HEADERS | end, 1, &block(fields))];
@@ -574,9 +574,8 @@ fn exchange(client: &mut Client, frames: &[Vec<u8>]) -> Option<u16> {
         let _ = client.try_send(frame);
     }
     loop {
-        let head = client.try_read_octets(9)?;
-        let payload =
-            client.try_read_octets(usize::from(u16::from_be_bytes([head[1], head[2]])))?;
+        let head = client.try_read_bytes(9)?;
+        let payload = client.try_read_bytes(usize::from(u16::from_be_bytes([head[1], head[2]])))?;
         match (head[3], head[8]) {
             // RFC 7541 Appendix A: the statuses with a place in the table.
             (1, 1) if payload[0] == 0x88 => return Some(200),
@@ -755,7 +754,7 @@ fn h2_floods_end_the_connection_and_no_other() {
         );
         // The proxy may well not read it to the end.
         let _ = client.try_send(flood);
-        while client.try_read_octets(1).is_some() {}
+        while client.try_read_bytes(1).is_some() {}
         assert_eq!(other.get("/page").status(), 200, "another connection goes on");
     }
 }

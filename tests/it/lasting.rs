@@ -46,12 +46,12 @@ fn socket(proxy: &Proxy, url: &str) -> Client {
 #[track_caller]
 fn assert_echoes(client: &mut Client) {
     client.send("octets");
-    assert_eq!(client.read_octets(6), b"octets");
+    assert_eq!(client.read_bytes(6), b"octets");
 }
 
 #[track_caller]
 fn assert_ended(client: &mut Client) {
-    assert_eq!(client.try_read_octets(1), None);
+    assert_eq!(client.try_read_bytes(1), None);
 }
 
 fn reasons(proxy: &Proxy) -> Vec<(Value, Value, Value)> {

@@ -170,7 +170,7 @@ fn a_tunnel_that_nobody_uses_does_not_hold_the_drain_and_one_in_use_goes_on() {
             // Longer than a silent one is left alone.
             while monotonic() - began < Duration::from_secs(3) {
                 busy.send("x");
-                assert_eq!(busy.read_octets(1), b"x");
+                assert_eq!(busy.read_bytes(1), b"x");
                 thread::park_timeout(Duration::from_millis(50));
             }
         });

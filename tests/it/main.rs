@@ -1,5 +1,5 @@
 //! The proxy over real sockets: scripted origins before it, raw clients behind it, and what crossed
-//! the wires compared octet by octet. One module for each topic; `support` has the three parties.
+//! the wires compared byte by byte. One module for each topic; `support` has the three parties.
 
 #[path = "../hostile/mod.rs"]
 mod hostile;
@@ -29,7 +29,7 @@ mod metrics;
 mod mint;
 mod per_agent;
 mod policy;
-mod raw_octets;
+mod raw_bytes;
 mod refusals;
 mod reload;
 mod resting;

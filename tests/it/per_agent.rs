@@ -52,18 +52,18 @@ fn attacks() -> Vec<(&'static str, String, Origin)> {
     });
     vec![
         (
-            "a field of 9,000 octets, 431",
+            "a field of 9,000 bytes, 431",
             format!("{VICTIM}/1.0 {}", "a".repeat(9000)),
             site("long", status(431)),
         ),
         (
-            "a field of 9,000 octets, 400",
+            "a field of 9,000 bytes, 400",
             format!("{VICTIM}/1.0 {}", "a".repeat(9000)),
             site("long", status(400)),
         ),
-        ("a token of 9,000 octets", "a".repeat(9000), site("long", status(431))),
+        ("a token of 9,000 bytes", "a".repeat(9000), site("long", status(431))),
         (
-            "a token of 9,000 octets in a comment",
+            "a token of 9,000 bytes in a comment",
             format!("Mozilla/5.0 (compatible; {}/1)", "a".repeat(9000)),
             { site("long", status(400)) },
         ),

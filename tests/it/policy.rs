@@ -16,7 +16,7 @@ const RULES: &str =
     "# rules\nUser-agent: *\nDisallow: /private/\nDisallow: /*.zip$\nAllow: /private/open\n";
 
 #[test]
-fn a_disallowed_request_puts_not_an_octet_on_the_origins_wire() {
+fn a_disallowed_request_puts_not_an_byte_on_the_origins_wire() {
     let origin = Origin::with_robots(RULES);
     let proxy = Proxy::start();
     let mut client = proxy.client();

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use courtesy::limits::{ENGINE_REST, ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_OCTETS};
+use courtesy::limits::{ENGINE_REST, ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_BYTES};
 use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
@@ -61,12 +61,12 @@ fn an_upload_and_an_upgrade_may_follow_a_rest() {
     assert_eq!(client.ask("GET", &origin.url("/socket"), upgrade).read_head().status(), 101);
     rest();
     client.send("hello");
-    assert_eq!(client.read_octets(5), b"hello");
+    assert_eq!(client.read_bytes(5), b"hello");
 }
 
 /// Around the moment in which the engine goes, and in pieces: none is lost, whoever holds them.
 #[test]
-fn octets_that_come_while_the_engine_goes_are_not_lost() {
+fn bytes_that_come_while_the_engine_goes_are_not_lost() {
     both(|origin, connect| {
         for late in 0..20 {
             let mut client = connect();
@@ -203,8 +203,8 @@ fn whoever_ends_its_side_while_at_rest_is_let_go() {
 fn of_connections_that_large_answers_came_by_those_that_idled_longest_are_closed() {
     const BEYOND: usize = 8;
     let origin = Origin::start()
-        .on("/large", ok(vec![b'x'; 2 * ORIGIN_READ_SMALL_OCTETS]))
-        .on("/small", ok(vec![b'x'; ORIGIN_READ_SMALL_OCTETS - 1024]));
+        .on("/large", ok(vec![b'x'; 2 * ORIGIN_READ_SMALL_BYTES]))
+        .on("/small", ok(vec![b'x'; ORIGIN_READ_SMALL_BYTES - 1024]));
     let proxy = Proxy::start();
     let mut client = proxy.client();
     for (path, expected) in

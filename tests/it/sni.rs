@@ -31,7 +31,7 @@ fn hello(name: &str) -> Vec<u8> {
     tls::Handshake::new(tls::trusting(tls::origins_ca(), &["http/1.1"]), name).hello()
 }
 
-/// The same handshake message in records of `size` octets.
+/// The same handshake message in records of `size` bytes.
 fn in_records(hello: &[u8], size: usize) -> Vec<u8> {
     let record = |piece: &[u8]| {
         [&hello[..3], &u16::try_from(piece.len()).unwrap().to_be_bytes(), piece].concat()
@@ -88,14 +88,14 @@ fn d14_a_tunnel_carries_no_tls_for_another_host_than_that_of_connect() {
     let port = origin.address().port();
     let [a, ip] = ["a.localhost", "127.0.0.1"].map(|host| format!("{host}:{port}"));
     let (other, none) = (hello("b.localhost"), hello("127.0.0.1"));
-    let octets = other.iter().map(|octet| vec![*octet]).collect();
+    let bytes = other.iter().map(|byte| vec![*byte]).collect();
     let outer = with_extension(&other, 0xfe0d, &encrypted());
     let old = [&[0x80, 46, 1, 3, 1, 0, 21, 0, 0, 0, 16][..], &[7; 37]].concat();
     let attacks = [
         ("another name", &a, vec![other.clone()], Some("b.localhost")),
         ("no name", &a, vec![none], None),
         ("an encrypted name behind another", &a, vec![outer], Some("b.localhost")),
-        ("octet by octet", &a, octets, Some("b.localhost")),
+        ("byte by byte", &a, bytes, Some("b.localhost")),
         ("in many records", &a, vec![in_records(&other, 7)], Some("b.localhost")),
         ("a name for an address", &ip, vec![hello("localhost")], Some("localhost")),
         ("in the form of SSL 2.0", &a, vec![old[..1].to_vec(), old[1..].to_vec()], None),
@@ -126,13 +126,13 @@ fn d14_a_tunnel_carries_no_tls_that_cannot_be_read() {
     let proxy = Proxy::before(&[&origin], classify);
     let authority = format!("a.localhost:{}", origin.address().port());
     let good = hello("a.localhost");
-    let name = good.windows(11).position(|octets| octets == b"a.localhost").unwrap();
+    let name = good.windows(11).position(|bytes| bytes == b"a.localhost").unwrap();
     let mut invalid = good.clone();
     invalid[name] = 0;
     let mut endless = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff];
     endless.resize(5 + 0x4000, 0);
     let twice = with_extension(&good, 0, &good[name - 5..name + 11]);
-    for (number, (what, octets)) in [
+    for (number, (what, bytes)) in [
         ("garbage", [b"\x16\x03\x01".as_slice(), &[0xff; 600]].concat()),
         ("a name that is none", invalid),
         ("two lists of names", twice),
@@ -141,7 +141,7 @@ fn d14_a_tunnel_carries_no_tls_that_cannot_be_read() {
     .into_iter()
     .enumerate()
     {
-        assert_eq!(answered(&proxy, &authority, &[octets]), REFUSED, "{what}");
+        assert_eq!(answered(&proxy, &authority, &[bytes]), REFUSED, "{what}");
         assert_refused(&proxy.records()[number], &authority, None);
     }
     assert_eq!(origin.request_lines(), ["GET /robots.txt"]);
@@ -209,7 +209,7 @@ fn a_tunnel_carries_tls_for_the_host_of_its_connect() {
         // Browsers send an encrypted name with each ClientHello, mostly with nothing in it.
         let decoy = with_extension(&hello("a.localhost"), 0xfe0d, &encrypted());
         let mut client = proxy.client().tunnel(&authority);
-        assert_eq!(client.send(decoy).read_octets(1), [0x16], "the origin's ServerHello");
+        assert_eq!(client.send(decoy).read_bytes(1), [0x16], "the origin's ServerHello");
         assert_eq!(proxy.records(), Vec::<Value>::new());
     }
 }
@@ -226,7 +226,7 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
         let (mut stream, _) = listener.accept().expect("a tunnel");
         stream.write_all(b"220 mail.example\r\n").expect("an open tunnel");
         let mut said = [0; 6];
-        stream.read_exact(&mut said).expect("six octets");
+        stream.read_exact(&mut said).expect("six bytes");
         stream.write_all(&said).expect("an open tunnel");
     });
     let proxy = Proxy::before(&[&robots], |settings| {
@@ -237,7 +237,7 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
         settings.egress.connect_ports.push(port);
     });
     let mut client = proxy.client().tunnel(&format!("a.localhost:{port}"));
-    assert_eq!(client.read_octets(18), b"220 mail.example\r\n", "the server begins");
+    assert_eq!(client.read_bytes(18), b"220 mail.example\r\n", "the server begins");
     client.send(b"HELO\r\n");
     assert_eq!(client.read_rest(), b"HELO\r\n");
     server.join().expect("no panic");

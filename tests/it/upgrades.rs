@@ -120,7 +120,7 @@ fn a_setting_says_what_else_may_be_upgraded_to() {
     assert_eq!((head.status(), head.field("upgrade")), (101, Some("Foo/1")));
     assert_eq!(origin.received("/socket").field("upgrade"), Some("FOO/1"));
     client.send("octets");
-    assert_eq!(client.read_octets(6), b"octets");
+    assert_eq!(client.read_bytes(6), b"octets");
 
     proxy.change(|settings| settings.egress.upgrades.clear());
     let origin = Origin::start().on("/socket", Script::default().send(answer(200, "", "no")));

@@ -7,7 +7,7 @@ use crate::processes::Serve;
 /// What is seen of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gauge {
-    /// Octets in memory.
+    /// Bytes in memory.
     pub resident: usize,
     pub descriptors: usize,
     pub threads: usize,

@@ -7,8 +7,8 @@ use crate::processes::{Place, scale, until};
 use crate::site::Site;
 
 /// What one may cost, and all of 10,000 with everything else (safety row L1).
-const OCTETS_EACH: usize = 10 << 10;
-const OCTETS_IN_ALL: usize = 200 << 20;
+const BYTES_EACH: usize = 10 << 10;
+const BYTES_IN_ALL: usize = 200 << 20;
 
 /// Every second one has asked for something before.
 #[test]
@@ -45,8 +45,8 @@ fn l1_idle_clients_cost_little_disturb_nobody_and_are_let_go() {
     let each = after.resident.saturating_sub(before.resident) / count;
     println!("{count} idle clients: {} MiB in all, {} KiB each", after.resident >> 20, each >> 10);
     beside.assert_near(alone);
-    assert!(each <= OCTETS_EACH, "{each} octets each");
-    assert!(after.resident <= OCTETS_IN_ALL, "{} octets in all", after.resident);
+    assert!(each <= BYTES_EACH, "{each} bytes each");
+    assert!(after.resident <= BYTES_IN_ALL, "{} bytes in all", after.resident);
 
     until("they are let go", || serve.metric("courtesy_connections") == 0);
     crowd.iter_mut().for_each(Client::assert_closed);

@@ -36,21 +36,21 @@ pub const ROBOTS_FAULTS: [&str; 8] = [
 pub const PAGE_FAULTS: [&str; 7] =
     ["/reset-head", "/reset-body", "/short", "/bad-chunk", "/two-lengths", "/flood", "/no-http"];
 
-/// Octets of the page `/large`.
-pub const LARGE_OCTETS: usize = 1 << 20;
+/// Bytes of the page `/large`.
+pub const LARGE_BYTES: usize = 1 << 20;
 
 /// 64 MiB of comment behind the rules, in members of one gzip file (RFC 1952 §2.2).
 static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let gzip = |octets: &[u8]| {
+    let gzip = |bytes: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(octets).expect("memory");
+        encoder.write_all(bytes).expect("memory");
         encoder.finish().expect("memory")
     };
     [gzip(RULES.as_bytes()), gzip(&vec![b'#'; 1 << 20]).repeat(64)].concat()
 });
 
-/// Octets of the page `/huge`.
-pub const HUGE_OCTETS: usize = 10 << 20;
+/// Bytes of the page `/huge`.
+pub const HUGE_BYTES: usize = 10 << 20;
 
 /// A running server; it ends when dropped.
 pub struct Site {
@@ -64,7 +64,7 @@ pub struct Site {
 struct Seen {
     /// Pages that were asked for though the rules close them.
     breaches: AtomicUsize,
-    /// Octets of huge pages that the sockets took.
+    /// Bytes of huge pages that the sockets took.
     sent: AtomicUsize,
 }
 
@@ -120,7 +120,7 @@ impl Site {
         self.seen.breaches.load(Ordering::SeqCst)
     }
 
-    /// Octets of huge pages that its sockets took.
+    /// Bytes of huge pages that its sockets took.
     pub fn sent(&self) -> usize {
         self.seen.sent.load(Ordering::SeqCst)
     }
@@ -241,19 +241,19 @@ where
 
 async fn page<S: AsyncWrite + Unpin>(stream: &mut S, path: &str, seen: &Seen) -> io::Result<End> {
     let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nthis is ";
-    let (octets, end) = match path {
+    let (bytes, end) = match path {
         "/slow" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").await?;
-            for octet in b"slow\n" {
+            for byte in b"slow\n" {
                 sleep(Duration::from_millis(50)).await;
-                stream.write_all(&[*octet]).await?;
+                stream.write_all(&[*byte]).await?;
             }
             return Ok(End::Kept);
         }
         "/huge" => {
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {HUGE_OCTETS}\r\n\r\n");
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {HUGE_BYTES}\r\n\r\n");
             stream.write_all(head.as_bytes()).await?;
-            let mut left = HUGE_OCTETS;
+            let mut left = HUGE_BYTES;
             while left > 0 {
                 let written = stream.write(&[b'x'; 16 << 10][..left.min(16 << 10)]).await?;
                 seen.sent.fetch_add(written, Ordering::SeqCst);
@@ -261,7 +261,7 @@ async fn page<S: AsyncWrite + Unpin>(stream: &mut S, path: &str, seen: &Seen) ->
             }
             return Ok(End::Kept);
         }
-        "/large" => (answer(200, "", vec![b'x'; LARGE_OCTETS]), End::Kept),
+        "/large" => (answer(200, "", vec![b'x'; LARGE_BYTES]), End::Kept),
         "/reset-head" => (begun[..20].to_vec(), End::Reset),
         "/reset-body" => (begun.to_vec(), End::Reset),
         "/short" => (begun.to_vec(), End::Closed),
@@ -274,7 +274,7 @@ async fn page<S: AsyncWrite + Unpin>(stream: &mut S, path: &str, seen: &Seen) ->
         "/no-http" => (b"\x16\x03\x01 no HTTP at all\r\n\r\n".to_vec(), End::Closed),
         _ => (answer(200, "Content-Type: text/plain\r\n", format!("this is {path}\n")), End::Kept),
     };
-    stream.write_all(&octets).await?;
+    stream.write_all(&bytes).await?;
     stream.flush().await?;
     Ok(end)
 }

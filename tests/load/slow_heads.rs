@@ -1,4 +1,4 @@
-//! Clients that say what they want one octet at a time, and never come to its end.
+//! Clients that say what they want one byte at a time, and never come to its end.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::site::Site;
 
 const CLIENTS: usize = 200;
 
-/// How often each sends another octet.
+/// How often each sends another byte.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long they are given for the head, and how much later the last may have been told at the latest.
@@ -70,7 +70,7 @@ fn l10_clients_that_never_finish_a_head_disturb_nobody_and_are_told_so() {
 
 /// Everything up to the end, or to the reset for what was sent behind it.
 fn rest(mut stream: &TcpStream) -> String {
-    let mut octets = Vec::new();
-    let _ = stream.read_to_end(&mut octets);
-    String::from_utf8_lossy(&octets).into_owned()
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 use crate::gauge::Gauge;
 use crate::ordinary::{Histogram, raise_descriptors};
 use crate::processes::{Place, Serve, scale, until};
-use crate::site::{HUGE_OCTETS, Site};
+use crate::site::{HUGE_BYTES, Site};
 
 /// What each reads in a second.
 const RATE: usize = 1000;
@@ -23,8 +23,8 @@ const WATCHED: Duration = Duration::from_secs(35);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a stream may take of the proxy's memory (safety row L8), and what everything else may meanwhile.
-const OCTETS_EACH: usize = 64 << 10;
-const OCTETS_BESIDE: usize = 4 << 20;
+const BYTES_EACH: usize = 64 << 10;
+const BYTES_BESIDE: usize = 4 << 20;
 
 #[test]
 fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
@@ -54,17 +54,17 @@ fn l8_slow_readers_hold_up_the_origin_and_not_the_proxy() {
         over.store(true, Ordering::SeqCst);
         let grown = after.resident.saturating_sub(before.resident);
         println!(
-            "{count} slow readers, {} octets read by each: {} KiB of memory for each, {} KiB taken from the origin",
+            "{count} slow readers, {} bytes read by each: {} KiB of memory for each, {} KiB taken from the origin",
             read.load(Ordering::SeqCst) / count,
             (grown / count) >> 10,
             (sent / count) >> 10
         );
         beside.assert_near(alone);
         assert!(serve.metric("courtesy_connections") >= count, "some were cut off");
-        assert!(grown <= count * OCTETS_EACH + OCTETS_BESIDE, "{grown} octets in all");
+        assert!(grown <= count * BYTES_EACH + BYTES_BESIDE, "{grown} bytes in all");
         assert!(
-            sent / count < HUGE_OCTETS / 2,
-            "the origin could send {} octets to each",
+            sent / count < HUGE_BYTES / 2,
+            "the origin could send {} bytes to each",
             sent / count
         );
     });
@@ -96,7 +96,7 @@ fn read_slowly(crowd: &[TcpStream], read: &AtomicUsize, over: &AtomicBool) {
         for mut stream in crowd {
             match stream.read(&mut [0; RATE]) {
                 Ok(0) => panic!("it ended early"),
-                Ok(octets) => drop(read.fetch_add(octets, Ordering::SeqCst)),
+                Ok(bytes) => drop(read.fetch_add(bytes, Ordering::SeqCst)),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
             }
         }

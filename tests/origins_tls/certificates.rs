@@ -80,9 +80,9 @@ fn issued_by_a_site(authority: &Authority) -> Site {
 
 fn tampered(authority: &Authority) -> Site {
     let mut site = authority.good();
-    let mut octets = site.chain[0].to_vec();
-    *octets.last_mut().unwrap() ^= 1;
-    site.chain[0] = octets.into();
+    let mut bytes = site.chain[0].to_vec();
+    *bytes.last_mut().unwrap() ^= 1;
+    site.chain[0] = bytes.into();
     site
 }
 

@@ -40,10 +40,10 @@ async fn leaving(authority: &Authority) -> Served {
         }
         const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
         const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let mut octets = [0; 4096];
-        let _ = stream.read(&mut octets).await;
+        let mut bytes = [0; 4096];
+        let _ = stream.read(&mut bytes).await;
         let _ = stream.write_all(&[&SETTINGS[..], &GOAWAY].concat()).await;
-        while stream.read(&mut octets).await.is_ok_and(|count| count > 0) {}
+        while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {}
     })
     .await
 }
@@ -163,7 +163,7 @@ async fn a_head_beyond_the_bounds_is_refused() {
     let fields = Egress::new(shared(&authority, |config| config.max_headers = 30));
     let error = get(&fields, &site.origin()).await.unwrap_err();
     assert_eq!(error.failure, Failure::HeaderTooLarge);
-    let octets = Egress::new(shared(&authority, |config| config.max_header_bytes = 4096));
-    assert!(get(&octets, &site.origin()).await.is_err());
+    let bytes = Egress::new(shared(&authority, |config| config.max_header_bytes = 4096));
+    assert!(get(&bytes, &site.origin()).await.is_err());
     assert!(get(&way_out(&authority), &site.origin()).await.is_ok());
 }

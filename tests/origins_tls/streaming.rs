@@ -127,7 +127,7 @@ async fn an_upload_waits_for_an_origin_that_does_not_read() {
     let mut taken = 0;
     while timeout(PAUSE, feed.data(vec![0; 32 << 10])).await.is_ok() {
         taken += 32 << 10;
-        assert!(taken < HELD_MAX, "{taken} octets were taken from the client");
+        assert!(taken < HELD_MAX, "{taken} bytes were taken from the client");
     }
     assert!(taken > 32 << 10, "it began");
     answer.abort();
@@ -158,7 +158,7 @@ async fn a_download_waits_for_a_client_that_does_not_read() {
     let mut before = usize::MAX;
     while GIVEN.load(Ordering::SeqCst) != before {
         before = GIVEN.load(Ordering::SeqCst);
-        assert!(before < HELD_MAX, "{before} octets were taken from the origin");
+        assert!(before < HELD_MAX, "{before} bytes were taken from the origin");
         tokio::time::sleep(PAUSE).await;
     }
     assert!(before > 32 << 10, "it began");

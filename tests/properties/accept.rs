@@ -5,10 +5,10 @@ use courtesy::proxy::probe::{Form, preferred};
 use http::HeaderValue;
 
 /// The value of an `Accept` field.
-pub fn holds(octets: &[u8]) {
-    let Ok(accept) = HeaderValue::from_bytes(octets) else { return };
+pub fn holds(bytes: &[u8]) {
+    let Ok(accept) = HeaderValue::from_bytes(bytes) else { return };
     let form = preferred(accept);
-    let text = String::from_utf8_lossy(octets).to_ascii_lowercase();
+    let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     let names = |form: Form| match form {
         Form::Json => ["application/problem+json", "application/json"],
         Form::Html => ["text/html", "application/xhtml+xml"],
@@ -21,7 +21,7 @@ pub fn holds(octets: &[u8]) {
         |more: &str| preferred(HeaderValue::try_from(format!("{more};q=0")).expect("plain text"));
     assert_eq!(with(names(form)[0]), Form::Json);
     for other in [Form::Json, Form::Html, Form::Text] {
-        let more = [octets, b", ", names(other)[0].as_bytes(), b";q=0"].concat();
+        let more = [bytes, b", ", names(other)[0].as_bytes(), b";q=0"].concat();
         let again =
             preferred(HeaderValue::from_bytes(&more).expect("a field value and plain text"));
         assert_eq!(again, form, "what is refused changes nothing");

@@ -41,9 +41,9 @@ const V6: [(u32, u32); 4] = [
 
 /// A number below five for how an IPv4 address is written, and the address; or any other and an IPv6
 /// address.
-pub fn holds(octets: &[u8]) {
-    let mut input = Input(octets);
-    let form = input.octet();
+pub fn holds(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let form = input.byte();
     let number = u128::from(input.number()) << 64 | u128::from(input.number());
     let v4 = Ipv4Addr::from((number >> 96) as u32);
     let ip = match form {

@@ -4,16 +4,16 @@
 use courtesy::types::agent::product_token;
 
 /// The value of a User-Agent field.
-pub fn holds(octets: &[u8]) {
-    let belongs = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_.".contains(octet);
+pub fn holds(bytes: &[u8]) {
+    let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     let first: Vec<u8> =
-        octets.trim_ascii_start().iter().copied().take_while(|octet| belongs(octet)).collect();
-    let Some(token) = product_token(octets) else {
+        bytes.trim_ascii_start().iter().copied().take_while(|byte| belongs(byte)).collect();
+    let Some(token) = product_token(bytes) else {
         assert!(first.is_empty() || is_scheme(&first), "the first product was passed over");
         return;
     };
-    assert!(!token.is_empty() && token.bytes().all(|octet| belongs(&octet)));
-    assert!(octets.windows(token.len()).any(|window| window == token.as_bytes()));
+    assert!(!token.is_empty() && token.bytes().all(|byte| belongs(&byte)));
+    assert!(bytes.windows(token.len()).any(|window| window == token.as_bytes()));
     assert_eq!(product_token(token.as_bytes()), Some(token));
     if !first.is_empty() && !is_scheme(&first) && !first.eq_ignore_ascii_case(b"Mozilla") {
         assert_eq!(token.as_bytes(), first, "the first product is the name");

@@ -6,8 +6,8 @@ use std::path::Path;
 use courtesy::config::{Effective, Loaded, Refusal, load_text};
 
 /// The text of a file.
-pub fn holds(octets: &[u8]) {
-    let Ok(text) = std::str::from_utf8(octets) else { return };
+pub fn holds(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
     let loaded = match load(text) {
         Ok(loaded) => loaded,
         Err(Refusal(complaints)) => {

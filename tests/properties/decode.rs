@@ -11,11 +11,11 @@ use http::{HeaderMap, HeaderValue};
 use super::input::Input;
 
 /// Whether it is gzip, the limit, the length of a piece, then the body.
-pub fn holds(octets: &[u8]) {
-    let mut input = Input(octets);
+pub fn holds(bytes: &[u8]) {
+    let mut input = Input(bytes);
     let coding = if input.flag() { "gzip" } else { "identity" };
-    let limit = usize::from(input.octet()) * 16;
-    let piece = usize::from(input.octet()) + 1;
+    let limit = usize::from(input.byte()) * 16;
+    let piece = usize::from(input.byte()) + 1;
     let body = input.0;
     let fields = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(coding))]);
 
@@ -40,7 +40,7 @@ pub fn holds(octets: &[u8]) {
             assert_eq!(file, plain[..plain.len().min(limit)]);
             assert_eq!(cut, plain.len() > limit);
         }
-        (Some(plain), None) => assert!(plain.len() > limit, "{} octets were refused", plain.len()),
+        (Some(plain), None) => assert!(plain.len() > limit, "{} bytes were refused", plain.len()),
         (None, Some((_, cut))) => {
             assert!(cut || body.is_empty(), "broken data was taken for a file")
         }

@@ -1,4 +1,4 @@
-//! The HTTP engine as the proxy uses it, over octets in memory: what it makes of a request's head.
+//! The HTTP engine as the proxy uses it, over bytes in memory: what it makes of a request's head.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -16,14 +16,14 @@ thread_local! {
     static RUNTIME: Runtime = Builder::new_current_thread().build().expect("a runtime");
 }
 
-/// The head of the first request in `octets`, if that is one.
-pub fn first_request(octets: &[u8]) -> Option<request::Parts> {
+/// The head of the first request in `bytes`, if that is one.
+pub fn first_request(bytes: &[u8]) -> Option<request::Parts> {
     let first = RefCell::new(None);
     let service = service_fn(|request: Request<Incoming>| {
         first.borrow_mut().get_or_insert_with(|| request.into_parts().0);
         std::future::ready(Ok::<_, Infallible>(Response::new(String::new())))
     });
-    let stream = TokioIo::new(join(octets, sink()));
+    let stream = TokioIo::new(join(bytes, sink()));
     let connection =
         http1::Builder::new().half_close(true).keep_alive(false).serve_connection(stream, service);
     // What the engine thinks of the rest is its own affair.
@@ -31,8 +31,8 @@ pub fn first_request(octets: &[u8]) -> Option<request::Parts> {
     first.into_inner()
 }
 
-/// All requests in `octets`: method and target, and the content where it came to its end.
-pub fn requests(octets: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+/// All requests in `bytes`: method and target, and the content where it came to its end.
+pub fn requests(bytes: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     let seen = RefCell::new(Vec::new());
     let service = service_fn(|request: Request<Incoming>| async {
         let (head, body) = request.into_parts();
@@ -40,7 +40,7 @@ pub fn requests(octets: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
         seen.borrow_mut().push((format!("{} {}", head.method, head.uri), content));
         Ok::<_, Infallible>(Response::new(String::new()))
     });
-    let stream = TokioIo::new(join(octets, sink()));
+    let stream = TokioIo::new(join(bytes, sink()));
     let connection = http1::Builder::new().half_close(true).serve_connection(stream, service);
     let _ = RUNTIME.with(|runtime| runtime.block_on(connection));
     seen.into_inner()

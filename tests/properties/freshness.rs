@@ -11,10 +11,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 /// Field lines.
-pub fn holds(octets: &[u8]) {
+pub fn holds(bytes: &[u8]) {
     let mut fields = HeaderMap::new();
-    for line in octets.split(|octet| *octet == b'\n').take(64) {
-        let mut parts = line.splitn(2, |octet| *octet == b':');
+    for line in bytes.split(|byte| *byte == b'\n').take(64) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
         let (name, value) =
             (parts.next().unwrap_or_default(), parts.next().unwrap_or_default().trim_ascii());
         if let (Ok(name), Ok(value)) =
@@ -50,5 +50,5 @@ pub fn holds(octets: &[u8]) {
 /// The value of the first such field, where it is a number that fits.
 fn number(fields: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let text = fields.get(name)?.to_str().ok()?.trim();
-    text.bytes().all(|octet| octet.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

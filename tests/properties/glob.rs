@@ -6,8 +6,8 @@ use courtesy::types::origin::HostPattern;
 use courtesy::types::origin::{Host, Origin, Scheme};
 
 /// A pattern and a text, each on a line of its own.
-pub fn holds(octets: &[u8]) {
-    let mut lines = octets.splitn(2, |octet| *octet == b'\n');
+pub fn holds(bytes: &[u8]) {
+    let mut lines = bytes.splitn(2, |byte| *byte == b'\n');
     let Ok(pattern) = std::str::from_utf8(lines.next().unwrap_or_default()) else { return };
     let text = lines.next().unwrap_or_default();
     assert_eq!(Glob::new(pattern).matches(text), matches(pattern.as_bytes(), text));

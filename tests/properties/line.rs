@@ -1,5 +1,5 @@
-//! Any octets in the place of lines of a log are read or refused, never a panic, and there is a report
-//! of them, also where their hashes are right; and of a line that was written, no octet can be changed,
+//! Any bytes in the place of lines of a log are read or refused, never a panic, and there is a report
+//! of them, also where their hashes are right; and of a line that was written, no byte can be changed,
 //! taken away or added without its hash telling.
 
 use courtesy::audit::read::Filter;
@@ -13,10 +13,10 @@ use super::input::Input;
 use super::record;
 
 /// Where a written line is changed and how, then the lines.
-pub fn holds(octets: &[u8]) {
-    let mut input = Input(octets);
-    let (place, change, other) = (input.number(), input.octet(), input.octet());
-    let lines: Vec<&[u8]> = input.0.split(|octet| *octet == b'\n').collect();
+pub fn holds(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let (place, change, other) = (input.number(), input.byte(), input.byte());
+    let lines: Vec<&[u8]> = input.0.split(|byte| *byte == b'\n').collect();
     report(&lines);
     for line in lines {
         let read = Content::parse(line);
@@ -33,7 +33,7 @@ pub fn holds(octets: &[u8]) {
         }
     }
 
-    let written = record::line(&mut Input(octets));
+    let written = record::line(&mut Input(bytes));
     let at = place as usize % written.len();
     let mut changed = written.clone();
     match change % 3 {
@@ -42,7 +42,7 @@ pub fn holds(octets: &[u8]) {
         _ => drop(changed.remove(at)),
     }
     assert!(checked_hash(&written).is_ok());
-    assert!(changed == written || checked_hash(&changed).is_err(), "octet {at}");
+    assert!(changed == written || checked_hash(&changed).is_err(), "byte {at}");
 }
 
 /// Of the lines as they are, and as somebody would have them whose hashes are right.

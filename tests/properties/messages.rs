@@ -1,4 +1,4 @@
-//! Where a request ends is decided once: the same however its octets come in, and the HTTP engine sees no
+//! Where a request ends is decided once: the same however its bytes come in, and the HTTP engine sees no
 //! other end in what it is given. What follows a message is the next one, never a part of it.
 
 use courtesy::proxy::probe;
@@ -8,10 +8,10 @@ use super::engine::requests;
 /// What stands behind each message, and must be seen as what it is.
 const NEXT: &[u8] = b"GET http://next.example/ HTTP/1.1\r\nHost: next.example\r\n\r\n";
 
-/// The octets that a client sends.
-pub fn holds(octets: &[u8]) {
-    let whole = probe::messages(octets, octets.len());
-    assert_eq!(whole, probe::messages(octets, 1), "in one piece, and octet by octet");
+/// The bytes that a client sends.
+pub fn holds(bytes: &[u8]) {
+    let whole = probe::messages(bytes, bytes.len());
+    assert_eq!(whole, probe::messages(bytes, 1), "in one piece, and byte by byte");
     for message in whole.0 {
         let seen = requests(&[&message[..], NEXT].concat());
         assert!(seen.len() <= 2, "{seen:?}");
@@ -29,10 +29,10 @@ pub fn holds(octets: &[u8]) {
                 message.escape_ascii().to_string()
             );
         }
-        let octets = content.as_ref().map_or(0, Vec::len);
+        let bytes = content.as_ref().map_or(0, Vec::len);
         assert!(
-            octets <= message.len(),
-            "{octets} octets of content in a message of {}",
+            bytes <= message.len(),
+            "{bytes} bytes of content in a message of {}",
             message.len()
         );
     }

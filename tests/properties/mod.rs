@@ -1,5 +1,5 @@
-//! What holds for any octets that strangers or operators may write: one property for each reader of
-//! theirs. The fuzz targets under `fuzz/` look for octets for which it does not hold; `tests/corpus.rs`
+//! What holds for any bytes that strangers or operators may write: one property for each reader of
+//! theirs. The fuzz targets under `fuzz/` look for bytes for which it does not hold; `tests/corpus.rs`
 //! holds each against what was found before. Both are given the same function, [`ALL`] says under
 //! which name.
 
@@ -30,7 +30,7 @@ mod naive;
 mod reader;
 mod strict;
 
-/// A property: panics where it does not hold for these octets.
+/// A property: panics where it does not hold for these bytes.
 pub type Property = fn(&[u8]);
 
 /// Every property by the name of its target and of its directory under `fuzz/corpus`.

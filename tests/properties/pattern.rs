@@ -8,8 +8,8 @@ use super::naive::{self, Reading, Rule};
 const PATTERNS_MAX: usize = 8;
 
 /// The path, then a pattern on each line, allowed and disallowed in turn.
-pub fn holds(octets: &[u8]) {
-    let mut lines = octets.split(|octet| b"\r\n".contains(octet));
+pub fn holds(bytes: &[u8]) {
+    let mut lines = bytes.split(|byte| b"\r\n".contains(byte));
     let path = [b"/", lines.next().unwrap_or_default()].concat();
     let directives = [Directive::Disallow, Directive::Allow].into_iter().cycle();
     let patterns = lines.map(fit).filter(|pattern| matches!(pattern.first(), Some(b'/' | b'*')));
@@ -35,10 +35,10 @@ pub fn holds(octets: &[u8]) {
 
 /// A path with a `?`: no dot segment can follow.
 fn foresees(robots: &RobotsTxt, path: &[u8]) {
-    let query = path.iter().position(|octet| *octet == b'?').expect("there is one");
+    let query = path.iter().position(|byte| *byte == b'?').expect("there is one");
     let decided = decide(robots, path);
     for end in query + 1..path.len() {
-        // The octets of a triplet are not parted: `%2` and `F` are not what `%2F` is.
+        // The bytes of a triplet are not parted: `%2` and `F` are not what `%2F` is.
         if path[..end].ends_with(b"%") || path[..end - 1].ends_with(b"%") {
             continue;
         }
@@ -49,7 +49,7 @@ fn foresees(robots: &RobotsTxt, path: &[u8]) {
             assert_eq!(
                 decided,
                 foreseen.map(|rule| (rule.line, rule.directive)),
-                "after {end} octets"
+                "after {end} bytes"
             );
         }
     }
@@ -83,8 +83,5 @@ fn file(rules: &[Rule]) -> Vec<u8> {
 
 /// Without what would be no part of a pattern on a line of a file.
 fn fit(line: &[u8]) -> Vec<u8> {
-    line.iter()
-        .copied()
-        .filter(|octet| !octet.is_ascii_control() && !b" #".contains(octet))
-        .collect()
+    line.iter().copied().filter(|byte| !byte.is_ascii_control() && !b" #".contains(byte)).collect()
 }

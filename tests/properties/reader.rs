@@ -46,19 +46,18 @@ fn rules(lines: &[&[u8]], is_named: &dyn Fn(&[u8]) -> bool) -> Option<Vec<(u32, 
     rules
 }
 
-/// D-NONSLASH, D-EMPTY, D-OCTETS.
+/// D-NONSLASH, D-EMPTY, D-BYTES.
 fn is_pattern(value: &[u8]) -> bool {
-    let forbidden = |octet: &u8| octet.is_ascii_control() && *octet != b'\t';
+    let forbidden = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
     matches!(value.first(), Some(b'/' | b'*')) && !value.iter().any(forbidden)
 }
 
 /// D-DIGITS: a token with digits or dots is compared with all of the name that may be such a token.
 fn is_token(value: &[u8], token: &str) -> bool {
-    let is_letter = |octet: u8| octet.is_ascii_alphabetic() || b"-_".contains(&octet);
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || b"-_".contains(&byte);
     let is_plain = token.bytes().all(is_letter);
-    let counts =
-        |octet: u8| is_letter(octet) || !is_plain && (octet.is_ascii_digit() || octet == b'.');
-    let name: Vec<u8> = value.iter().copied().take_while(|octet| counts(*octet)).collect();
+    let counts = |byte: u8| is_letter(byte) || !is_plain && (byte.is_ascii_digit() || byte == b'.');
+    let name: Vec<u8> = value.iter().copied().take_while(|byte| counts(*byte)).collect();
     name.eq_ignore_ascii_case(token.as_bytes())
 }
 
@@ -69,8 +68,8 @@ fn is_default(value: &[u8]) -> bool {
 
 /// Key and value, if there is a colon after a key and before a comment.
 fn record(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = line.split(|octet| *octet == b'#').next()?;
-    let colon = text.iter().position(|octet| *octet == b':')?;
+    let text = line.split(|byte| *byte == b'#').next()?;
+    let colon = text.iter().position(|byte| *byte == b':')?;
     let (key, value) = (blanks_off(&text[..colon]), blanks_off(&text[colon + 1..]));
     (!key.is_empty()).then_some((key, value))
 }
@@ -85,7 +84,7 @@ fn blanks_off(mut text: &[u8]) -> &[u8] {
 /// CR LF is one end, CR and LF are one each (RFC 9309 §2.2, `EOL`).
 fn lines(mut rest: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
-    while let Some(end) = rest.iter().position(|octet| b"\r\n".contains(octet)) {
+    while let Some(end) = rest.iter().position(|byte| b"\r\n".contains(byte)) {
         lines.push(&rest[..end]);
         rest = rest[end..].strip_prefix(b"\r\n").unwrap_or(&rest[end + 1..]);
     }

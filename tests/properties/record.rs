@@ -16,8 +16,8 @@ const RECORDS_MAX: usize = 3;
 const LAST_MILLISECOND: u64 = 253_402_300_799_999;
 
 /// Choices of what is in the records.
-pub fn holds(octets: &[u8]) {
-    let mut input = Input(octets);
+pub fn holds(bytes: &[u8]) {
+    let mut input = Input(bytes);
     let (mut head, mut lines, mut records) = (Head::genesis(), Vec::new(), Vec::new());
     while records.len() < RECORDS_MAX && (records.is_empty() || !input.is_empty()) {
         let record = self::record(&mut input);
@@ -25,10 +25,10 @@ pub fn holds(octets: &[u8]) {
         head.push(Content::Record(Box::new(record)), &mut lines);
     }
     let lines: Vec<&[u8]> =
-        lines.strip_suffix(b"\n").expect("a line ends").split(|octet| *octet == b'\n').collect();
+        lines.strip_suffix(b"\n").expect("a line ends").split(|byte| *byte == b'\n').collect();
     assert_eq!(lines.len(), records.len(), "one line each");
     for (line, record) in lines.into_iter().zip(records) {
-        assert!(line.iter().all(|octet| *octet >= 0x20), "no control characters");
+        assert!(line.iter().all(|byte| *byte >= 0x20), "no control characters");
         assert_eq!(Content::parse(line), Ok(Content::Record(Box::new(record))));
         let canonical = canonical_without_hash(line);
         let digest = courtesy::types::sanitize::hex(&Sha256::digest(&canonical));
@@ -88,7 +88,7 @@ fn record(input: &mut Input<'_>) -> Record {
 }
 
 fn one_of<T: Copy>(all: &[T], input: &mut Input<'_>) -> T {
-    all[usize::from(input.octet()) % all.len()]
+    all[usize::from(input.byte()) % all.len()]
 }
 
 fn moment(input: &mut Input<'_>) -> Timestamp {
@@ -96,12 +96,9 @@ fn moment(input: &mut Input<'_>) -> Timestamp {
 }
 
 fn client(input: &mut Input<'_>) -> Client {
-    let octets = std::array::from_fn::<u8, 16, _>(|_| input.octet());
-    let address = if input.flag() {
-        octets.into()
-    } else {
-        [octets[0], octets[1], octets[2], octets[3]].into()
-    };
+    let bytes = std::array::from_fn::<u8, 16, _>(|_| input.byte());
+    let address =
+        if input.flag() { bytes.into() } else { [bytes[0], bytes[1], bytes[2], bytes[3]].into() };
     Client { address, name: input.some(Input::text) }
 }
 
@@ -111,7 +108,7 @@ fn exemption(input: &mut Input<'_>) -> Exemption {
 }
 
 fn profile(input: &mut Input<'_>) -> Profile {
-    let settings = (0..input.octet() % 4).map(|_| (input.text(), input.text())).collect();
+    let settings = (0..input.byte() % 4).map(|_| (input.text(), input.text())).collect();
     Profile { name: input.text(), settings, version: input.number() as u32 }
 }
 

@@ -6,8 +6,8 @@ use courtesy::types::origin::{Origin, Scheme, split_url};
 use http::HeaderValue;
 
 /// The value of a `Location` field.
-pub fn holds(octets: &[u8]) {
-    let Ok(location) = HeaderValue::from_bytes(octets) else { return };
+pub fn holds(bytes: &[u8]) {
+    let Ok(location) = HeaderValue::from_bytes(bytes) else { return };
     for scheme in [Scheme::Http, Scheme::Https] {
         let here = Origin::from_authority(scheme, "here.example:8080").expect("an authority");
         let Some(next) = redirect(&here, location.clone()) else { continue };

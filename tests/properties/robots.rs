@@ -1,4 +1,4 @@
-//! Any octets are a robots.txt: reading them never panics in any dialect, every line number is one of
+//! Any bytes are a robots.txt: reading them never panics in any dialect, every line number is one of
 //! the file's, and RFC 9309 decides as the naive reader does.
 
 use courtesy::robots::{Dialect, Path, RobotsTxt};
@@ -15,14 +15,14 @@ const DIALECTS: [Dialect; 5] = [
 ];
 
 /// A token and a path, each after its length, then the file.
-pub fn holds(octets: &[u8]) {
-    let mut input = Input(octets);
-    let (token, path) = (input.octets(), input.octets());
+pub fn holds(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let (token, path) = (input.bytes(), input.bytes());
     let file = input.0;
     let token = courtesy::types::agent::product_token(token);
     let path = [b"/", path].concat();
 
-    let lines = file.iter().filter(|octet| b"\r\n".contains(octet)).count() as u32 + 1;
+    let lines = file.iter().filter(|byte| b"\r\n".contains(byte)).count() as u32 + 1;
     for dialect in &DIALECTS {
         let robots = RobotsTxt::parse(file, dialect);
         let rule = robots.group(token).and_then(|group| group.rule_for(&Path::new(&path, dialect)));

@@ -5,14 +5,14 @@ use courtesy::audit::evidence::CaptureRecord;
 use courtesy::store::Knowledge;
 
 /// JSON, perhaps.
-pub fn holds(octets: &[u8]) {
-    if let Ok(known) = serde_json::from_slice::<Knowledge>(octets) {
+pub fn holds(bytes: &[u8]) {
+    if let Ok(known) = serde_json::from_slice::<Knowledge>(bytes) {
         let written = serde_json::to_vec(&known).expect("plain values");
         let again: Knowledge = serde_json::from_slice(&written).expect("what is written is read");
         assert_eq!(again, known);
         assert_eq!(serde_json::to_vec(&again).expect("plain values"), written);
     }
-    if let Ok(capture) = serde_json::from_slice::<CaptureRecord>(octets) {
+    if let Ok(capture) = serde_json::from_slice::<CaptureRecord>(bytes) {
         let sealed = capture.seal();
         let again: CaptureRecord =
             serde_json::from_slice(&sealed.json).expect("what is written is read");

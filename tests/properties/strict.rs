@@ -1,5 +1,5 @@
 //! A second, strict reading of what says where a request is for (RFC 9112 §3, RFC 3986 §3.2), from the
-//! raw octets. Where the proxy takes a request, this must read the same, octet for octet.
+//! raw bytes. Where the proxy takes a request, this must read the same, byte for byte.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -20,9 +20,9 @@ pub fn request_line(head: &[u8]) -> Option<(&[u8], &[u8])> {
     while let Some(after) = rest.strip_prefix(b"\r\n").or_else(|| rest.strip_prefix(b"\n")) {
         rest = after;
     }
-    let line = rest.split(|octet| *octet == b'\n').next()?;
+    let line = rest.split(|byte| *byte == b'\n').next()?;
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let parts: Vec<&[u8]> = line.split(|octet| *octet == b' ').collect();
+    let parts: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     match parts[..] {
         [method, target, b"HTTP/1.1" | b"HTTP/1.0"] if is_token(method) && is_printable(target) => {
             Some((method, target))
@@ -33,11 +33,11 @@ pub fn request_line(head: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// A fragment is no part of what is asked for, and is cut off.
 pub fn absolute(target: &[u8]) -> Option<Absolute> {
-    let target = target.split(|octet| *octet == b'#').next()?;
-    let colon = target.iter().position(|octet| *octet == b':')?;
+    let target = target.split(|byte| *byte == b'#').next()?;
+    let colon = target.iter().position(|byte| *byte == b':')?;
     let rest = target[colon..].strip_prefix(b"://")?;
     let scheme = std::str::from_utf8(&target[..colon]).ok()?.to_ascii_lowercase();
-    let end = rest.iter().position(|octet| b"/?".contains(octet)).unwrap_or(rest.len());
+    let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let (host, port) = self::authority(authority)?;
     let path = if path.starts_with(b"/") { path.to_vec() } else { [b"/", path].concat() };
@@ -62,7 +62,7 @@ pub fn authority(authority: &[u8]) -> Option<(String, Option<u16>)> {
         None if port.is_empty() => None,
         None => return None,
         Some("") => None,
-        Some(digits) if digits.bytes().all(|octet| octet.is_ascii_digit()) => {
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             Some(digits.parse().ok().filter(|port| *port > 0)?)
         }
         Some(_) => return None,
@@ -75,9 +75,8 @@ pub fn authority(authority: &[u8]) -> Option<(String, Option<u16>)> {
 fn host(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let is_label = |label: &str| {
-        let belongs = |octet: u8| {
-            octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-_".contains(&octet)
-        };
+        let belongs =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         (1..=63).contains(&label.len()) && label.bytes().all(belongs)
     };
     if name.len() > 253 || !name.split('.').all(is_label) {
@@ -86,20 +85,20 @@ fn host(text: &str) -> Option<String> {
     let last = name.rsplit('.').next()?;
     let hex = last
         .strip_prefix("0x")
-        .is_some_and(|rest| rest.bytes().all(|octet| octet.is_ascii_hexdigit()));
-    if hex || last.bytes().all(|octet| octet.is_ascii_digit()) {
+        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if hex || last.bytes().all(|byte| byte.is_ascii_digit()) {
         let address: Ipv4Addr = name.parse().ok()?;
         return Some(address.to_string());
     }
     Some(name)
 }
 
-pub fn is_token(octets: &[u8]) -> bool {
-    let belongs = |octet: &u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(octet);
-    !octets.is_empty() && octets.iter().all(belongs)
+pub fn is_token(bytes: &[u8]) -> bool {
+    let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !bytes.is_empty() && bytes.iter().all(belongs)
 }
 
-/// Octets beyond ASCII are no URL's, but clients write them; they are passed on as they are.
-fn is_printable(octets: &[u8]) -> bool {
-    !octets.is_empty() && octets.iter().all(|octet| *octet > 0x20 && *octet != 0x7f)
+/// Bytes beyond ASCII are no URL's, but clients write them; they are passed on as they are.
+fn is_printable(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|byte| *byte > 0x20 && *byte != 0x7f)
 }

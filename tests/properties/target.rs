@@ -1,4 +1,4 @@
-//! What the proxy takes for the target of a request is what a strict reader sees in the same octets:
+//! What the proxy takes for the target of a request is what a strict reader sees in the same bytes:
 //! never another scheme, host, port or path. And a target, written out, is the same target again.
 
 use courtesy::proxy::probe;
@@ -7,12 +7,12 @@ use courtesy::types::origin::split_url;
 use super::engine::first_request;
 use super::strict;
 
-/// The octets that a client sends.
-pub fn holds(octets: &[u8]) {
-    let Some(head) = first_request(octets) else { return };
+/// The bytes that a client sends.
+pub fn holds(bytes: &[u8]) {
+    let Some(head) = first_request(bytes) else { return };
     let Some((origin, path)) = probe::resource(&head) else { return };
 
-    let (_, target) = strict::request_line(octets).expect("a strict reader takes the request line");
+    let (_, target) = strict::request_line(bytes).expect("a strict reader takes the request line");
     let read = strict::absolute(target).expect("a strict reader takes the target");
     assert_eq!(origin.scheme().as_str(), read.scheme);
     assert_eq!(origin.host().to_string(), read.host);

@@ -1,28 +1,28 @@
 //! What strangers wrote is shown in one bounded line without anything that moves a cursor or turns the
-//! writing, and the octets can be told from it again.
+//! writing, and the bytes can be told from it again.
 
 use courtesy::audit::Record;
-use courtesy::limits::{RECORD_PATTERN_OCTETS_MAX, RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use courtesy::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use courtesy::types::sanitize::{Html, escape_json, shown};
 
 /// `…[18446744073709551615 octets, sha256 …]`.
-const MARK_OCTETS_MAX: usize = 128;
+const MARK_BYTES_MAX: usize = 128;
 
-/// Any octets.
-pub fn holds(octets: &[u8]) {
-    let url = Record::url(octets);
-    assert!(url.len() <= RECORD_URL_OCTETS_MAX + MARK_OCTETS_MAX);
+/// Any bytes.
+pub fn holds(bytes: &[u8]) {
+    let url = Record::url(bytes);
+    assert!(url.len() <= RECORD_URL_BYTES_MAX + MARK_BYTES_MAX);
     assert!(url.chars().all(|character| character.is_ascii_graphic() || "… ".contains(character)));
-    for (text, octets_max) in [
-        (Record::text(octets), RECORD_TEXT_OCTETS_MAX),
-        (Record::pattern(octets), RECORD_PATTERN_OCTETS_MAX),
+    for (text, bytes_max) in [
+        (Record::text(bytes), RECORD_TEXT_BYTES_MAX),
+        (Record::pattern(bytes), RECORD_PATTERN_BYTES_MAX),
     ] {
-        assert!(text.len() <= octets_max + MARK_OCTETS_MAX && is_quiet(&text), "{text:?}");
-        if octets.len() <= octets_max && !text.contains('…') {
-            assert_eq!(unescaped(&text), octets);
+        assert!(text.len() <= bytes_max + MARK_BYTES_MAX && is_quiet(&text), "{text:?}");
+        if bytes.len() <= bytes_max && !text.contains('…') {
+            assert_eq!(unescaped(&text), bytes);
         }
     }
-    let text = String::from_utf8_lossy(octets);
+    let text = String::from_utf8_lossy(bytes);
     assert!(is_quiet(&shown(&text, escape_json)));
     let html = Html(&text).to_string();
     assert!(is_quiet(&html) && !html.contains(['<', '>', '"', '\'']));
@@ -41,22 +41,22 @@ fn is_quiet(text: &str) -> bool {
     !text.contains(loud)
 }
 
-/// `\\` is a backslash and `\xHH` the octet.
+/// `\\` is a backslash and `\xHH` the byte.
 fn unescaped(text: &str) -> Vec<u8> {
-    let (mut octets, mut rest) = (Vec::new(), text.as_bytes());
-    while let [octet, after @ ..] = rest {
-        let (octet, after) = match (octet, after) {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [byte, after @ ..] = rest {
+        let (byte, after) = match (byte, after) {
             (b'\\', [b'\\', after @ ..]) => (b'\\', after),
             (b'\\', [b'x', high, low, after @ ..]) => (digit(*high) << 4 | digit(*low), after),
             (b'\\', _) => panic!("a backslash of nobody's in {text:?}"),
-            (octet, after) => (*octet, after),
+            (byte, after) => (*byte, after),
         };
-        octets.push(octet);
+        bytes.push(byte);
         rest = after;
     }
-    octets
+    bytes
 }
 
-fn digit(octet: u8) -> u8 {
-    char::from(octet).to_digit(16).expect("a hexadecimal digit") as u8
+fn digit(byte: u8) -> u8 {
+    char::from(byte).to_digit(16).expect("a hexadecimal digit") as u8
 }

@@ -4,20 +4,19 @@
 use courtesy::types::origin::{Host, split_url};
 
 /// A URL.
-pub fn holds(octets: &[u8]) {
-    let Ok((origin, path)) = split_url(octets) else { return };
+pub fn holds(bytes: &[u8]) {
+    let Ok((origin, path)) = split_url(bytes) else { return };
     assert!(path.starts_with(b"/") && !path.contains(&b'#'));
     assert_eq!(
         split_url(origin.to_string().as_bytes()).map(|(again, _)| again),
         Ok(origin.clone())
     );
     if let Host::Name(name) = origin.host() {
-        let belongs = |octet: u8| {
-            octet.is_ascii_lowercase() || octet.is_ascii_digit() || b"-._".contains(&octet)
-        };
+        let belongs =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
         assert!(name.bytes().all(belongs), "{name}");
     }
-    let Some(url) = std::str::from_utf8(octets).ok().and_then(|text| url::Url::parse(text).ok())
+    let Some(url) = std::str::from_utf8(bytes).ok().and_then(|text| url::Url::parse(text).ok())
     else {
         return;
     };

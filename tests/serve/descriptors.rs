@@ -38,9 +38,9 @@ fn get(stream: &mut TcpStream, url: &str) -> u16 {
     write!(stream, "GET {url} HTTP/1.1\r\nHost: a\r\nUser-Agent: ExampleBot\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"a page\n") {
-        let mut octet = [0];
-        stream.read_exact(&mut octet).unwrap();
-        answer.extend(octet);
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
     }
     status(&String::from_utf8(answer).unwrap())
 }

@@ -251,13 +251,13 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 
 /// The arguments of a call, from behind its parenthesis on.
 fn arguments(text: &str) -> Vec<String> {
-    let (mut arguments, mut depth, mut in_text, mut octets) =
+    let (mut arguments, mut depth, mut in_text, mut bytes) =
         (vec![String::new()], 1, false, text.chars());
-    while let Some(octet) = octets.next() {
-        match octet {
+    while let Some(byte) = bytes.next() {
+        match byte {
             '\\' if in_text => {
-                arguments.last_mut().unwrap().push(octet);
-                arguments.last_mut().unwrap().extend(octets.next());
+                arguments.last_mut().unwrap().push(byte);
+                arguments.last_mut().unwrap().extend(bytes.next());
                 continue;
             }
             '"' => in_text = !in_text,
@@ -272,7 +272,7 @@ fn arguments(text: &str) -> Vec<String> {
         if depth == 0 {
             break;
         }
-        arguments.last_mut().unwrap().push(octet);
+        arguments.last_mut().unwrap().push(byte);
     }
     arguments.into_iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
 }

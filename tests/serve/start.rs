@@ -81,7 +81,7 @@ fn started(dir: &Path) -> String {
     let setting = format!("COURTESY__STATE_DIR={}", dir.display());
     let is_it = |id: &String| {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
-        environment.split(|octet| *octet == 0).any(|variable| variable == setting.as_bytes())
+        environment.split(|byte| *byte == 0).any(|variable| variable == setting.as_bytes())
     };
     let names = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
     names.filter_map(|name| name.into_string().ok()).find(is_it).expect("a process")

@@ -54,7 +54,7 @@ pub fn line(line: &str) -> String {
     format!("{line}\r\nHost: x\r\n\r\n")
 }
 
-/// Sends each payload whole and octet by octet, and judges what came of it.
+/// Sends each payload whole and byte by byte, and judges what came of it.
 #[track_caller]
 pub fn check(cases: &[Case<'_>]) {
     check_at(&proxy(), cases);
@@ -65,13 +65,13 @@ pub fn check(cases: &[Case<'_>]) {
 pub fn check_at(proxy: &Proxy, cases: &[Case<'_>]) {
     let mut faults = Vec::new();
     for (row, payload, expect) in cases {
-        for by_octet in [false, true] {
+        for by_byte in [false, true] {
             let origin = Recorder::start(Reply::Echo);
             let behind = if expect.ends_it() { BEHIND } else { "" };
-            let payload = octets(&format!("{payload}{behind}"), origin.address());
-            let received = send(proxy.address(), &payload, by_octet);
+            let payload = bytes(&format!("{payload}{behind}"), origin.address());
+            let received = send(proxy.address(), &payload, by_byte);
             if let Err(fault) = judge(*expect, &payload, &received, &origin) {
-                let how = if by_octet { "octet by octet" } else { "at once" };
+                let how = if by_byte { "byte by byte" } else { "at once" };
                 faults.push(format!(
                     "{row}, {how}: {fault}\n  sent     {}\n  answered {}\n  origin   {:?}",
                     payload.escape_ascii(),
@@ -99,19 +99,19 @@ pub fn proxy() -> Proxy {
     Proxy::with(|settings| settings.egress.connect_ports = (1..=u16::MAX).collect())
 }
 
-/// The octets of a payload: one for each of its characters, as in ISO 8859-1.
-pub fn octets(payload: &str, origin: SocketAddr) -> Vec<u8> {
+/// The bytes of a payload: one for each of its characters, as in ISO 8859-1.
+pub fn bytes(payload: &str, origin: SocketAddr) -> Vec<u8> {
     let payload =
         payload.replace("{o}", &origin.to_string()).replace("{p}", &origin.port().to_string());
-    payload.chars().map(|it| u8::try_from(u32::from(it)).expect("an octet")).collect()
+    payload.chars().map(|it| u8::try_from(u32::from(it)).expect("a byte")).collect()
 }
 
 /// Sends everything, says that no more will come, and reads to the end.
-pub fn send(proxy: SocketAddr, payload: &[u8], by_octet: bool) -> Vec<u8> {
+pub fn send(proxy: SocketAddr, payload: &[u8], by_byte: bool) -> Vec<u8> {
     let mut stream = TcpStream::connect(proxy).expect("the proxy listens");
     stream.set_nodelay(true).expect("an option");
     stream.set_read_timeout(Some(DEADLINE)).expect("an option");
-    let size = if by_octet { 1 } else { payload.len().max(1) };
+    let size = if by_byte { 1 } else { payload.len().max(1) };
     for piece in payload.chunks(size) {
         if stream.write_all(piece).is_err() {
             break;
@@ -137,9 +137,9 @@ impl Expect {
 fn judge(expect: Expect, payload: &[u8], received: &[u8], origin: &Recorder) -> Result<(), String> {
     let connections = origin.connections();
     let (mut requests, mut whole) = (Vec::new(), true);
-    for octets in &connections {
+    for bytes in &connections {
         let (some, end) =
-            strict::requests(octets).map_err(|rule| format!("the origin got {rule}"))?;
+            strict::requests(bytes).map_err(|rule| format!("the origin got {rule}"))?;
         requests.extend(some);
         whole &= end == End::Between;
     }
@@ -171,12 +171,12 @@ fn judge(expect: Expect, payload: &[u8], received: &[u8], origin: &Recorder) -> 
         }
         Expect::Refused(status) => {
             same("statuses", &statuses, &[status])?;
-            same("octets at the origin", &connections.concat().len(), &0)?;
+            same("bytes at the origin", &connections.concat().len(), &0)?;
             closes(&answers)?;
         }
         Expect::Own(status) => {
             same("statuses", &statuses, &[status])?;
-            same("octets at the origin", &connections.concat().len(), &0)?;
+            same("bytes at the origin", &connections.concat().len(), &0)?;
         }
         Expect::Forwarded(lines) => {
             same("requests", &asked, &lines)?;
@@ -265,7 +265,7 @@ fn fields(request: &Message, lines: &[&str]) -> Result<(), String> {
             .filter_map(|line| {
                 line.split_once(": ").filter(|(it, _)| it.eq_ignore_ascii_case(name))
             })
-            .map(|(_, value)| octets(value, ([0, 0, 0, 0], 0).into()).escape_ascii().to_string())
+            .map(|(_, value)| bytes(value, ([0, 0, 0, 0], 0).into()).escape_ascii().to_string())
             .collect();
         if there != wanted {
             return Err(format!("{name} is {there:?}, not {wanted:?}"));

@@ -1,4 +1,4 @@
-//! The differential suite. A payload is raw octets: of a client, or of an origin. What left the
+//! The differential suite. A payload is raw bytes: of a client, or of an origin. What left the
 //! proxy is read again by a strict parser of the suite's own, and what that reader sees must be
 //! what the proxy decided. One module for each theme, one table in each; `{o}` stands for the origin.
 

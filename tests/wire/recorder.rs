@@ -1,4 +1,4 @@
-//! An origin that keeps every octet it gets, by connection, and answers whole requests only, each
+//! An origin that keeps every byte it gets, by connection, and answers whole requests only, each
 //! with its own target.
 
 use std::io::{Read, Write};
@@ -17,8 +17,8 @@ pub enum Reply {
     /// With its own target, as everything else.
     #[default]
     Echo,
-    /// With these octets; then the connection goes on, or ends.
-    Raw { octets: Vec<u8>, closes: bool },
+    /// With these bytes; then the connection goes on, or ends.
+    Raw { bytes: Vec<u8>, closes: bool },
 }
 
 #[derive(Debug)]
@@ -58,10 +58,10 @@ impl Recorder {
         self.address
     }
 
-    /// Every octet so far, by connection, but for the fetches of the robots.txt.
+    /// Every byte so far, by connection, but for the fetches of the robots.txt.
     pub fn connections(&self) -> Vec<Vec<u8>> {
-        let fetches = |octets: &[u8]| octets.starts_with(b"GET /robots.txt HTTP/1.1\r\n");
-        self.shared.state().connections.iter().filter(|octets| !fetches(octets)).cloned().collect()
+        let fetches = |bytes: &[u8]| bytes.starts_with(b"GET /robots.txt HTTP/1.1\r\n");
+        self.shared.state().connections.iter().filter(|bytes| !fetches(bytes)).cloned().collect()
     }
 }
 
@@ -99,16 +99,16 @@ impl Shared {
     fn serve(&self, mut stream: TcpStream, number: usize) {
         let (mut answered, mut room) = (0, [0; 4096]);
         while let Ok(count @ 1..) = stream.read(&mut room) {
-            let octets = {
+            let bytes = {
                 let mut state = self.state();
-                let Some(octets) = state.connections.get_mut(number) else { return };
-                octets.extend_from_slice(&room[..count]);
-                octets.clone()
+                let Some(bytes) = state.connections.get_mut(number) else { return };
+                bytes.extend_from_slice(&room[..count]);
+                bytes.clone()
             };
-            let Ok((requests, _)) = strict::requests(&octets) else { break };
+            let Ok((requests, _)) = strict::requests(&bytes) else { break };
             for request in &requests[answered..] {
-                let (octets, closes) = self.answer(request);
-                if stream.write_all(&octets).is_err() || closes {
+                let (bytes, closes) = self.answer(request);
+                if stream.write_all(&bytes).is_err() || closes {
                     let _ = stream.shutdown(Shutdown::Write);
                     return;
                 }
@@ -121,8 +121,8 @@ impl Shared {
     fn answer(&self, request: &strict::Message) -> (Vec<u8>, bool) {
         let asked = request.asked();
         match &self.reply {
-            Reply::Raw { octets, closes } if asked.ends_with(" /page") => {
-                return (octets.clone(), *closes);
+            Reply::Raw { bytes, closes } if asked.ends_with(" /page") => {
+                return (bytes.clone(), *closes);
             }
             _ => {}
         }

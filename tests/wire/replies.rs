@@ -1,7 +1,7 @@
 //! Payloads of an origin: what it answers a GET of `/page` with, or a HEAD. Behind it the client
-//! asks for `/second` by the same connection, and never gets an octet of the first answer.
+//! asks for `/second` by the same connection, and never gets a byte of the first answer.
 
-use super::case::{octets, proxy, send};
+use super::case::{bytes, proxy, send};
 use super::recorder::{Recorder, Reply};
 use super::strict::{self, End};
 
@@ -25,12 +25,12 @@ fn check(replies: &[Reply1<'_>]) {
     let proxy = proxy();
     let mut faults = Vec::new();
     for (method, reply, closes, gets) in replies {
-        let raw = octets(reply, ([0, 0, 0, 0], 0).into());
-        let origin = Recorder::start(Reply::Raw { octets: raw, closes: *closes });
+        let raw = bytes(reply, ([0, 0, 0, 0], 0).into());
+        let origin = Recorder::start(Reply::Raw { bytes: raw, closes: *closes });
         let asked = format!(
             "{method} http://{{o}}/page HTTP/1.1\r\nHost: x\r\n\r\nGET http://{{o}}/second HTTP/1.1\r\nHost: x\r\n\r\n"
         );
-        let received = send(proxy.address(), &octets(&asked, origin.address()), false);
+        let received = send(proxy.address(), &bytes(&asked, origin.address()), false);
         if let Err(fault) = judge(method, *gets, &received, &origin) {
             faults.push(format!(
                 "{method} {reply:?}: {fault}\n  answered {}",
@@ -48,8 +48,8 @@ fn check(replies: &[Reply1<'_>]) {
 }
 
 fn judge(method: &str, gets: Gets, received: &[u8], origin: &Recorder) -> Result<(), String> {
-    for octets in origin.connections() {
-        strict::requests(&octets).map_err(|rule| format!("the origin got {rule}"))?;
+    for bytes in origin.connections() {
+        strict::requests(&bytes).map_err(|rule| format!("the origin got {rule}"))?;
     }
     let (answers, end) = strict::responses(received, &[method, "GET"])?;
     let firsts = origin.connections().concat();
@@ -225,7 +225,7 @@ fn b8_c13_d10_answers_that_hold_are_passed_on() {
     check(&[("GET", &flood, false, Bad)]);
 }
 
-/// I2: octets that no answer has are nobody's.
+/// I2: bytes that no answer has are nobody's.
 #[test]
 fn d3_what_has_no_body_has_none_and_the_rest_is_nobodys() {
     let poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";

@@ -11,7 +11,7 @@ pub struct Message {
     pub trailers: Vec<(String, Vec<u8>)>,
 }
 
-/// How octets end.
+/// How bytes end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Between,
@@ -46,8 +46,8 @@ impl Message {
 }
 
 /// Requests as an origin gets them.
-pub fn requests(octets: &[u8]) -> Result<(Vec<Message>, End), String> {
-    all(octets, |reader| {
+pub fn requests(bytes: &[u8]) -> Result<(Vec<Message>, End), String> {
+    all(bytes, |reader| {
         let request = reader.head()?;
         check_request(&request)?;
         reader.content(request, true)
@@ -55,9 +55,9 @@ pub fn requests(octets: &[u8]) -> Result<(Vec<Message>, End), String> {
 }
 
 /// Responses as a client gets them, to requests of these methods; interim ones are left out.
-pub fn responses(octets: &[u8], methods: &[&str]) -> Result<(Vec<Message>, End), String> {
+pub fn responses(bytes: &[u8], methods: &[&str]) -> Result<(Vec<Message>, End), String> {
     let mut methods = methods.iter();
-    all(octets, |reader| {
+    all(bytes, |reader| {
         loop {
             let response = reader.head()?;
             let status = check_response(&response)?;
@@ -84,12 +84,12 @@ pub fn responses(octets: &[u8], methods: &[&str]) -> Result<(Vec<Message>, End),
 }
 
 fn all(
-    octets: &[u8],
+    bytes: &[u8],
     mut message: impl FnMut(&mut Reader<'_>) -> Result<Message, Stop>,
 ) -> Result<(Vec<Message>, End), String> {
-    let mut reader = Reader { octets, at: 0 };
+    let mut reader = Reader { bytes, at: 0 };
     let mut messages = Vec::new();
-    while reader.at < octets.len() {
+    while reader.at < bytes.len() {
         match message(&mut reader) {
             Ok(message) => messages.push(message),
             Err(Stop::Short) => return Ok((messages, End::Inside)),
@@ -100,7 +100,7 @@ fn all(
 }
 
 struct Reader<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     at: usize,
 }
 
@@ -117,10 +117,10 @@ impl Reader<'_> {
 
     /// A line that ends in CRLF and has no other control in it.
     fn line(&mut self) -> Result<Vec<u8>, Stop> {
-        let rest = &self.octets[self.at..];
-        let end = rest.iter().position(|octet| *octet == b'\n').ok_or(Stop::Short)?;
+        let rest = &self.bytes[self.at..];
+        let end = rest.iter().position(|byte| *byte == b'\n').ok_or(Stop::Short)?;
         let Some(line) = rest[..end].strip_suffix(b"\r") else { return breach("a bare LF") };
-        if line.iter().any(|octet| octet.is_ascii_control() && *octet != b'\t') {
+        if line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
             return breach(format!("a control in {}", line.escape_ascii()));
         }
         self.at += end + 1;
@@ -134,11 +134,11 @@ impl Reader<'_> {
             if line.is_empty() {
                 return Ok(fields);
             }
-            let Some(colon) = line.iter().position(|octet| *octet == b':') else {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else {
                 return breach(format!("no colon in {}", line.escape_ascii()));
             };
             let (name, value) = (&line[..colon], &line[colon + 1..]);
-            if name.is_empty() || !name.iter().all(|octet| is_token(*octet)) {
+            if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) {
                 return breach(format!("no token before the colon of {}", line.escape_ascii()));
             }
             fields.push((String::from_utf8_lossy(name).into_owned(), value.trim_ascii().to_vec()));
@@ -171,7 +171,7 @@ impl Reader<'_> {
     fn chunked(&mut self, message: &mut Message) -> Result<(), Stop> {
         loop {
             let line = self.line()?;
-            let size = line.split(|octet| *octet == b';').next().unwrap_or_default();
+            let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
             if size.is_empty() || size.len() > 15 || !size.iter().all(u8::is_ascii_hexdigit) {
                 return breach(format!("no chunk size: {}", line.escape_ascii()));
             }
@@ -188,14 +188,14 @@ impl Reader<'_> {
     }
 
     fn exactly(&mut self, count: usize) -> Result<Vec<u8>, Stop> {
-        let octets = self.octets[self.at..].get(..count).ok_or(Stop::Short)?;
+        let bytes = self.bytes[self.at..].get(..count).ok_or(Stop::Short)?;
         self.at += count;
-        Ok(octets.to_vec())
+        Ok(bytes.to_vec())
     }
 
     fn rest(&mut self) -> Vec<u8> {
-        let rest = self.octets[self.at..].to_vec();
-        self.at = self.octets.len();
+        let rest = self.bytes[self.at..].to_vec();
+        self.at = self.bytes.len();
         rest
     }
 }
@@ -225,7 +225,7 @@ fn check_request(request: &Message) -> Result<(), Stop> {
     }
     let options = request.all("connection").concat().to_ascii_lowercase();
     for option in
-        options.split(|octet| *octet == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty())
+        options.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty())
     {
         if !matches!(option, b"te" | b"upgrade") {
             return breach(format!("Connection names {}", option.escape_ascii()));
@@ -246,8 +246,8 @@ fn check_response(response: &Message) -> Result<u16, Stop> {
     status.filter(|_| ends).map_or_else(|| breach(format!("no status line: {}", response.line)), Ok)
 }
 
-fn is_token(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet)
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[test]

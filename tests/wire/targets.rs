@@ -30,7 +30,7 @@ fn a1_a4_a_target_goes_on_as_it_was_written() {
     check(&sent.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
 }
 
-/// In path and query, and once; what is no octet of this kind goes on as it was written.
+/// In path and query, and once; what is no byte of this kind goes on as it was written.
 const RAW: [(&str, &[&str]); 20] = [
     ("GET http://{o}/a\u{e9} HTTP/1.1", &["GET /a%E9"]),
     ("GET http://{o}/caf\u{c3}\u{a9} HTTP/1.1", &["GET /caf%C3%A9"]),
@@ -47,7 +47,7 @@ const RAW: [(&str, &[&str]); 20] = [
     ("OPTIONS http://{o}/\u{e9} HTTP/1.1", &["OPTIONS /%E9"]),
     ("GET http://{o}/\u{e9} HTTP/1.0", &["GET /%E9"]),
     ("GET http://{o}/?u=http://\u{e9}/ HTTP/1.1", &["GET /?u=http://%E9/"]),
-    // Octets that end a line, a path or a request for a careless reader: C1 controls, and the halves of longer
+    // Bytes that end a line, a path or a request for a careless reader: C1 controls, and the halves of longer
     // forms of CR, LF, blank and slash.
     ("GET http://{o}/a\u{85}b\u{a0}c HTTP/1.1", &["GET /a%85b%A0c"]),
     ("GET http://{o}/a\u{c0}\u{8d}\u{c0}\u{8a}b HTTP/1.1", &["GET /a%C0%8D%C0%8Ab"]),
@@ -60,13 +60,13 @@ const RAW: [(&str, &[&str]); 20] = [
 ];
 
 #[test]
-fn a4_octets_that_no_url_has_are_encoded_once() {
+fn a4_bytes_that_no_url_has_are_encoded_once() {
     let sent = RAW.map(|(it, expect)| (line(it), Forwarded(expect)));
     check(&sent.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
 }
 
 #[test]
-fn a4_octets_inside_a_connect_are_encoded_too() {
+fn a4_bytes_inside_a_connect_are_encoded_too() {
     let connect = |path: &str| {
         format!(
             "CONNECT {{o}} HTTP/1.1\r\nHost: {{o}}\r\n\r\nGET {path} HTTP/1.1\r\nHost: {{o}}\r\n\r\n\
@@ -82,7 +82,7 @@ fn a4_octets_inside_a_connect_are_encoded_too() {
     check(&cases.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
 }
 
-/// The next request begins where the client began it, however many octets more its target has got.
+/// The next request begins where the client began it, however many bytes more its target has got.
 #[test]
 fn a4_b14_what_is_encoded_moves_no_request() {
     let raw = line("GET http://{o}/\u{e9}?<x> HTTP/1.1");
@@ -105,7 +105,7 @@ fn a4_b14_what_is_encoded_moves_no_request() {
     check(&cases.iter().map(|(sent, expect)| ("A4", sent.as_str(), *expect)).collect::<Vec<_>>());
 }
 
-/// Three octets for each: neither a target nor a head becomes longer than one may be.
+/// Three bytes for each: neither a target nor a head becomes longer than one may be.
 #[test]
 fn a8_an_encoded_target_may_be_as_long_as_any_other() {
     let long = |path: &str, count: usize| {
@@ -279,7 +279,7 @@ fn a8_a_target_may_be_long_and_not_too_long() {
         .map(|sent| {
             let origin = super::recorder::Recorder::start(super::recorder::Reply::Echo);
             let proxy = super::case::proxy();
-            super::case::send(proxy.address(), &super::case::octets(sent, origin.address()), false)
+            super::case::send(proxy.address(), &super::case::bytes(sent, origin.address()), false)
         })
         .collect();
     assert!(answers[0].starts_with(b"HTTP/1.1 200 "), "{}", answers[0].escape_ascii());

@@ -28,7 +28,7 @@ OUR_SOURCE = re.compile(r"/src/.*\.rs$")
 CRATE = re.compile(r"/([A-Za-z0-9_-]+?)-\d+\.\d+\.[^/]*/")
 
 # Enough to find callers through the largest futures on the stack.
-STACK_OCTETS = 16_384
+STACK_BYTES = 16_384
 SAMPLES_PER_SECOND = 997
 
 
@@ -98,7 +98,7 @@ def measure(process, program, work):
         data = Path(folder) / "perf.data"
         run("perf", "--version")
         recorder = subprocess.Popen(
-            ["perf", "record", "-q", "-F", str(SAMPLES_PER_SECOND), "--call-graph", f"dwarf,{STACK_OCTETS}",
+            ["perf", "record", "-q", "-F", str(SAMPLES_PER_SECOND), "--call-graph", f"dwarf,{STACK_BYTES}",
              "-p", str(process), "-o", str(data)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             work()

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::{ControlError, End, Line, Question, Tell, path};
-use crate::limits::{CONTROL_LINE_OCTETS_MAX, CONTROL_TIMEOUT};
+use crate::limits::{CONTROL_LINE_BYTES_MAX, CONTROL_TIMEOUT};
 
 /// Asks the proxy that runs with this state directory. `None` when none does.
 pub fn ask(
@@ -25,7 +25,7 @@ pub fn ask(
     let mut line = Vec::new();
     loop {
         line.clear();
-        lines.by_ref().take(CONTROL_LINE_OCTETS_MAX).read_until(b'\n', &mut line)?;
+        lines.by_ref().take(CONTROL_LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
         }

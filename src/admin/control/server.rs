@@ -19,11 +19,11 @@ use tracing::{debug, warn};
 
 use super::super::{Watched, accept};
 use super::{Line, answer, path};
-use crate::limits::{CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_OCTETS_MAX, CONTROL_TIMEOUT};
+use crate::limits::{CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_BYTES_MAX, CONTROL_TIMEOUT};
 use crate::store::Store;
 
-/// Octets that a socket's name has room for (sun_path of unix(7), without its end).
-const PATH_OCTETS_MAX: usize = 107;
+/// Bytes that a socket's name has room for (sun_path of unix(7), without its end).
+const PATH_BYTES_MAX: usize = 107;
 
 /// The socket, bound and not served yet; its file goes when it is dropped.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Socket {
 /// Why commands cannot ask this proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    #[error("{} is too long for a socket, which has {PATH_OCTETS_MAX} octets: choose a shorter state_dir", .0.display())]
+    #[error("{} is too long for a socket, which has {PATH_BYTES_MAX} bytes: choose a shorter state_dir", .0.display())]
     TooLong(PathBuf),
     #[error("the socket {} cannot be made: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -45,7 +45,7 @@ impl Socket {
     /// Makes the socket, for this user alone. That of a process that has died is replaced.
     pub fn bind(state_dir: &Path) -> Result<Self, SocketError> {
         let path = path(state_dir);
-        if path.as_os_str().as_bytes().len() > PATH_OCTETS_MAX {
+        if path.as_os_str().as_bytes().len() > PATH_BYTES_MAX {
             return Err(SocketError::TooLong(path));
         }
         let bound = remove_stale(&path).and_then(|()| {
@@ -135,7 +135,7 @@ async fn converse(
 
 async fn hear(stream: &mut tokio::net::UnixStream) -> io::Result<String> {
     let mut question = String::new();
-    BufReader::new(stream.take(CONTROL_QUESTION_OCTETS_MAX)).read_line(&mut question).await?;
+    BufReader::new(stream.take(CONTROL_QUESTION_BYTES_MAX)).read_line(&mut question).await?;
     Ok(question)
 }
 

@@ -37,7 +37,7 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Virtual and resident memory in octets: proc_pid_statm(5) has them in pages, in that order.
+/// Virtual and resident memory in bytes: proc_pid_statm(5) has them in pages, in that order.
 fn memory() -> Option<[u64; 2]> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').map(|number| number.parse::<u64>().ok());

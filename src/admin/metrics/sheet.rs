@@ -206,20 +206,20 @@ mod tests {
     fn the_older_format_names_a_counter_by_its_sample_and_has_neither_units_nor_an_end() {
         let mut sheet = Sheet::default();
         sheet.counter("a", "All there are", 1);
-        sheet.bytes_counter("b", "Octets of them", 2);
+        sheet.bytes_counter("b", "Bytes of them", 2);
         sheet.counters("c", "By label", "of", [("x", 3)]);
-        sheet.bytes("d", "Octets now", 4);
+        sheet.bytes("d", "Bytes now", 4);
         let expected = "\
 # HELP a_total All there are.
 # TYPE a_total counter
 a_total 1
-# HELP b_bytes_total Octets of them.
+# HELP b_bytes_total Bytes of them.
 # TYPE b_bytes_total counter
 b_bytes_total 2
 # HELP c_total By label.
 # TYPE c_total counter
 c_total{of=\"x\"} 3
-# HELP d_bytes Octets now.
+# HELP d_bytes Bytes now.
 # TYPE d_bytes gauge
 d_bytes 4
 ";

@@ -28,7 +28,7 @@ pub struct CaptureRecord {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Status line and fields as HTTP/1.1 has them, each octet as the character of that number
+    /// Status line and fields as HTTP/1.1 has them, each byte as the character of that number
     /// (ISO 8859-1), each line with its CRLF.
     pub head: String,
     /// There were more fields than are kept of one head; those without room are not in it.
@@ -47,7 +47,8 @@ pub struct Answer {
 pub struct Body {
     /// The file is longer than the size limit; the rest was not downloaded.
     pub cut: bool,
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     /// In hexadecimal.
     pub sha256: String,
 }

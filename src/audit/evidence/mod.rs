@@ -1,4 +1,4 @@
-//! What a record can be checked against, years later and without us: the octets of each robots.txt,
+//! What a record can be checked against, years later and without us: the bytes of each robots.txt,
 //! and how each answer came about. Both are kept once, by the SHA-256 of their content.
 
 mod capture;

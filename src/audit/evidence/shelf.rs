@@ -13,10 +13,10 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use super::{Exhibit, Kind};
-use crate::limits::EVIDENCE_OCTETS_MAX;
+use crate::limits::EVIDENCE_BYTES_MAX;
 use crate::types::sanitize::hex;
 
-/// Directories above an exhibit that are ours: of its first octet, of all evidence, of the log.
+/// Directories above an exhibit that are ours: of its first byte, of all evidence, of the log.
 const LEVELS: usize = 3;
 
 /// The directory of evidence, in that of a log.
@@ -95,7 +95,7 @@ impl Shelf {
             Err(error) => return Err(error),
         };
         let mut content = Vec::new();
-        let mut decoder = GzDecoder::new(BufReader::new(file)).take(EVIDENCE_OCTETS_MAX + 1);
+        let mut decoder = GzDecoder::new(BufReader::new(file)).take(EVIDENCE_BYTES_MAX + 1);
         if let Err(error) = decoder.read_to_end(&mut content) {
             return Ok(Found::Damaged(format!("cannot be decompressed: {error}")));
         }
@@ -103,7 +103,7 @@ impl Shelf {
         let found = hex(&Sha256::digest(&content));
         Ok(match found == sha256 {
             true if is_more_behind => {
-                Found::Damaged("more octets follow the end of its content".into())
+                Found::Damaged("more bytes follow the end of its content".into())
             }
             true => Found::Content(content),
             false => Found::Damaged(format!("its content has the SHA-256 {found}")),
@@ -169,12 +169,12 @@ mod tests {
         let name = hex(&exhibit.sha256);
         let path = shelf.path(Kind::File, &name);
         let kept = std::fs::read(&path).unwrap();
-        // Whatever follows: one octet, what ends a block of a tape, another member.
+        // Whatever follows: one byte, what ends a block of a tape, another member.
         for more in [&b"\n"[..], &[0; 512], &kept] {
             std::fs::write(&path, [&kept, more].concat()).unwrap();
             let found = shelf.get(Kind::File, &name).unwrap();
             assert!(
-                matches!(&found, Found::Damaged(why) if why.contains("more octets")),
+                matches!(&found, Found::Damaged(why) if why.contains("more bytes")),
                 "{found:?}"
             );
         }

@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 
-use super::warc_head::{http_head, octets};
+use super::warc_head::{bytes, http_head};
 use super::warc_record::{Id, Record, date};
 use super::{Answer, CaptureRecord, Failure};
 use crate::types::sanitize;
@@ -31,7 +31,7 @@ pub enum Packing {
     Gzip,
 }
 
-/// Writes an archive, record by record. The same captures give the same octets.
+/// Writes an archive, record by record. The same captures give the same bytes.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -109,7 +109,7 @@ impl Attempt<'_> {
         record.id("WARC-Concurrent-To", self.id(index));
         note_peer(&mut record, answer);
         record.field("Content-Type", "application/http;msgtype=request");
-        (record, [octets(request), b"\r\n".to_vec()].concat())
+        (record, [bytes(request), b"\r\n".to_vec()].concat())
     }
 
     fn response(&self, index: usize, answer: &Answer, file: Option<&[u8]>) -> (Record, Vec<u8>) {

@@ -1,14 +1,14 @@
-//! The head of an answer as it stands in an archive: true of the octets that follow it there.
+//! The head of an answer as it stands in an archive: true of the bytes that follow it there.
 
 use super::Answer;
 
 /// What tells where a body ends and how it is coded: true on the wire, and not of what is kept.
 const OF_THE_WIRE: [&str; 3] = ["content-encoding", "content-length", "transfer-encoding"];
 
-/// The head before a body of `length` octets that is in no coding, with the empty line.
+/// The head before a body of `length` bytes that is in no coding, with the empty line.
 pub fn http_head(answer: &Answer, length: usize) -> Vec<u8> {
     let mut lines = answer.head.split_terminator("\r\n");
-    let mut head = octets(&status_line(lines.next().unwrap_or_default(), answer.status));
+    let mut head = bytes(&status_line(lines.next().unwrap_or_default(), answer.status));
     for line in lines {
         let name = line.split(':').next().unwrap_or_default();
         if OF_THE_WIRE.iter().any(|field| name.eq_ignore_ascii_case(field)) {
@@ -16,7 +16,7 @@ pub fn http_head(answer: &Answer, length: usize) -> Vec<u8> {
         } else {
             head.extend_from_slice(b"\r\n");
         }
-        head.extend(octets(line));
+        head.extend(bytes(line));
     }
     head.extend(format!("\r\nContent-Length: {length}\r\n\r\n").bytes());
     head
@@ -28,7 +28,7 @@ fn status_line(line: &str, status: u16) -> String {
 }
 
 /// ISO 8859-1, as a head was written down.
-pub fn octets(text: &str) -> Vec<u8> {
+pub fn bytes(text: &str) -> Vec<u8> {
     text.chars().map(|character| u8::try_from(character).unwrap_or(b'?')).collect()
 }
 

@@ -26,11 +26,11 @@ pub struct Record {
 impl Id {
     pub fn of(parts: &[&str]) -> Self {
         let digest = Sha256::digest(parts.join("\n"));
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&digest[..16]);
-        octets[6] = octets[6] & 0x0f | 0x80;
-        octets[8] = octets[8] & 0x3f | 0x80;
-        Self(octets)
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        bytes[6] = bytes[6] & 0x0f | 0x80;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Self(bytes)
     }
 }
 
@@ -62,8 +62,8 @@ impl Record {
         self.field(name, &id.to_string());
     }
 
-    pub fn digest(&mut self, name: &str, octets: &[u8]) {
-        self.field(name, &format!("sha256:{}", sanitize::sha256_hex(octets)));
+    pub fn digest(&mut self, name: &str, bytes: &[u8]) {
+        self.field(name, &format!("sha256:{}", sanitize::sha256_hex(bytes)));
     }
 
     /// Writes the record with its `block`.

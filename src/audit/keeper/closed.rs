@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 
 use super::at;
 use super::inventory::Inventory;
-use super::prune::octets;
+use super::prune::bytes;
 use crate::audit::journal::private;
 use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours};
 
@@ -110,8 +110,8 @@ impl Closed {
     }
 
     /// What its lines take on the disk.
-    pub fn octets(&self) -> io::Result<u64> {
-        octets(&self.lines())
+    pub fn bytes(&self) -> io::Result<u64> {
+        bytes(&self.lines())
     }
 
     /// Compresses it and writes its inventory, `known` to who wrote it, as far as that has not been done.
@@ -193,7 +193,7 @@ fn pack(plain: &Path, packed: &Path, is_over: &dyn Fn() -> bool) -> io::Result<(
             }
             match lines.read(&mut buffer)? {
                 0 => return encoder.finish().map(drop),
-                octets => encoder.write_all(&buffer[..octets])?,
+                bytes => encoder.write_all(&buffer[..bytes])?,
             }
         }
     })

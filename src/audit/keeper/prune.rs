@@ -30,18 +30,18 @@ impl Keeper {
         // What goes with their evidence is known only when that is seen to: first the files that would be
         // too many without any, all at once, then one file after the other.
         let survey = Survey::of(&self.dir)?;
-        let lines: u64 = survey.closed.iter().map(Closed::octets).sum::<io::Result<_>>()?;
+        let lines: u64 = survey.closed.iter().map(Closed::bytes).sum::<io::Result<_>>()?;
         let mut excess = lines.saturating_sub(size);
         loop {
             let mut freed = 0;
             let removed = self.remove_while(|closed, _| {
                 let goes_on = freed < excess;
-                freed += if goes_on { closed.octets()? } else { 0 };
+                freed += if goes_on { closed.bytes()? } else { 0 };
                 Ok(goes_on)
             });
             let has_removed = removed.await?;
             let is_whole = self.forget(files).await?;
-            if !is_whole || octets_below(&self.dir)? <= size || (excess > 0 && !has_removed) {
+            if !is_whole || bytes_below(&self.dir)? <= size || (excess > 0 && !has_removed) {
                 return Ok(());
             }
             // The next one, however small it is.
@@ -133,7 +133,7 @@ impl Keeper {
 }
 
 /// Of all files below `dir`.
-fn octets_below(dir: &Path) -> io::Result<u64> {
+fn bytes_below(dir: &Path) -> io::Result<u64> {
     let mut sum = 0;
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -142,13 +142,13 @@ fn octets_below(dir: &Path) -> io::Result<u64> {
     for entry in entries {
         let entry = entry.map_err(at(dir))?;
         let is_dir = entry.file_type().map_err(at(dir))?.is_dir();
-        sum += if is_dir { octets_below(&entry.path())? } else { octets(&entry.path())? };
+        sum += if is_dir { bytes_below(&entry.path())? } else { bytes(&entry.path())? };
     }
     Ok(sum)
 }
 
 /// Of one file; none where it has gone meanwhile.
-pub(super) fn octets(path: &Path) -> io::Result<u64> {
+pub(super) fn bytes(path: &Path) -> io::Result<u64> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),

@@ -15,36 +15,36 @@ pub struct Blocks {
     pub inode: u64,
     /// Whole lines given so far.
     pub lines: u64,
-    /// The same without those that [`Blocks::octets`] shows.
+    /// The same without those that [`Blocks::bytes`] shows.
     pub lines_before: u64,
     /// The same open file as `text` reads from: it tells how far reading has come.
     file: File,
     text: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// Of the buffer: what [`Blocks::octets`] shows, what has been given, and what there is.
+    /// Of the buffer: what [`Blocks::bytes`] shows, what has been given, and what there is.
     shown: usize,
     given: usize,
     filled: usize,
 }
 
-/// What [`Blocks::next`] found; [`Blocks::octets`] has it.
+/// What [`Blocks::next`] found; [`Blocks::bytes`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Whole lines, with their ends.
     Lines,
-    /// More octets without a line end than any line has.
+    /// More bytes without a line end than any line has.
     TooLong,
-    /// The end of the file, for now; before it, perhaps, octets that have no line end yet.
+    /// The end of the file, for now; before it, perhaps, bytes that have no line end yet.
     End,
 }
 
 impl Blocks {
-    /// With room for `octets` at once, which any line has to fit in.
-    pub fn open(path: &Path, octets: usize) -> io::Result<Self> {
+    /// With room for `bytes` at once, which any line has to fit in.
+    pub fn open(path: &Path, bytes: usize) -> io::Result<Self> {
         let file = File::open(path)?;
         let inode = file.metadata()?.ino();
         let text = segment::text(file.try_clone()?)?;
-        let buffer = vec![0; octets];
+        let buffer = vec![0; bytes];
         Ok(Self {
             path: path.to_owned(),
             inode,
@@ -59,7 +59,7 @@ impl Blocks {
         })
     }
 
-    /// Octets of the file, as it is stored, that have been read.
+    /// Bytes of the file, as it is stored, that have been read.
     pub fn position(&self) -> u64 {
         (&self.file).stream_position().unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl Blocks {
             if let Some(end) = memchr::memrchr(b'\n', &self.buffer[searched..self.filled]) {
                 self.give(searched + end + 1);
                 self.lines_before = self.lines;
-                self.lines += memchr::memchr_iter(b'\n', self.octets()).count() as u64;
+                self.lines += memchr::memchr_iter(b'\n', self.bytes()).count() as u64;
                 return Ok(Found::Lines);
             }
             if self.filled == self.buffer.len() {
@@ -95,7 +95,7 @@ impl Blocks {
     }
 
     /// What was found last.
-    pub fn octets(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.shown]
     }
 
@@ -104,8 +104,8 @@ impl Blocks {
         self.give(self.filled);
     }
 
-    fn give(&mut self, octets: usize) {
-        (self.shown, self.given) = (octets, octets);
+    fn give(&mut self, bytes: usize) {
+        (self.shown, self.given) = (bytes, bytes);
     }
 
     /// Passes over lines that have been given before, by another name of the file.
@@ -115,7 +115,7 @@ impl Blocks {
             if self.next()? != Found::Lines {
                 break;
             }
-            if let Some(end) = memchr::memchr_iter(b'\n', self.octets()).nth(missing - 1) {
+            if let Some(end) = memchr::memchr_iter(b'\n', self.bytes()).nth(missing - 1) {
                 (self.given, self.lines) = (end + 1, count);
             }
         }

@@ -1,7 +1,7 @@
 //! The members of a record that filters ask for, read from the text of its line without parsing it.
 //! A line is canonical: its members have one order and one spelling, and no quotation mark stands
 //! unescaped within a text. So a member is found by what stands before it and nowhere else, at the
-//! speed of a search for a few octets. What is no line of ours is not vouched for: that is for who
+//! speed of a search for a few bytes. What is no line of ours is not vouched for: that is for who
 //! verifies.
 
 use std::borrow::Cow;
@@ -138,22 +138,22 @@ impl<'a> Brief<'a> {
     }
 }
 
-fn after<'a>(octets: &'a [u8], marker: &Finder<'_>) -> Option<&'a [u8]> {
-    marker.find(octets).map(|at| &octets[at + marker.needle().len()..])
+fn after<'a>(bytes: &'a [u8], marker: &Finder<'_>) -> Option<&'a [u8]> {
+    marker.find(bytes).map(|at| &bytes[at + marker.needle().len()..])
 }
 
-/// The JSON text that `octets` begin with; none where they begin with `null`.
-fn text(octets: &[u8]) -> Option<Cow<'_, str>> {
-    let inner = octets.strip_prefix(b"\"")?;
+/// The JSON text that `bytes` begin with; none where they begin with `null`.
+fn text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = bytes.strip_prefix(b"\"")?;
     let end = memchr::memchr2(b'"', b'\\', inner)?;
     if inner[end] == b'"' {
         return std::str::from_utf8(&inner[..end]).ok().map(Cow::Borrowed);
     }
-    let mut texts = serde_json::Deserializer::from_slice(octets).into_iter::<String>();
+    let mut texts = serde_json::Deserializer::from_slice(bytes).into_iter::<String>();
     texts.next()?.ok().map(Cow::Owned)
 }
 
-fn number<T: std::str::FromStr>(octets: &[u8]) -> Option<T> {
-    let end = octets.iter().position(|octet| !octet.is_ascii_digit())?;
-    std::str::from_utf8(&octets[..end]).ok()?.parse().ok()
+fn number<T: std::str::FromStr>(bytes: &[u8]) -> Option<T> {
+    let end = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()
 }

@@ -21,7 +21,7 @@ pub struct Segment {
     pub first_time: Option<Timestamp>,
     pub inode: u64,
     /// As it is stored.
-    pub octets: u64,
+    pub bytes: u64,
     pub path: PathBuf,
 }
 
@@ -30,7 +30,7 @@ pub struct Segment {
 pub struct Listing {
     log: Log,
     pub segments: Vec<Segment>,
-    /// Files without a place, for they have octets and no line; and how many octets.
+    /// Files without a place, for they have bytes and no line; and how many bytes.
     pub lineless: Vec<(PathBuf, usize)>,
     /// Files that begin with the same line: one that is among the segments, and one that is not.
     pub doubles: Vec<(PathBuf, PathBuf)>,
@@ -107,7 +107,7 @@ impl Listing {
 
     fn look(&mut self, path: &Path) -> io::Result<Option<Segment>> {
         let metadata = path.metadata()?;
-        let (inode, octets) = (metadata.ino(), metadata.len());
+        let (inode, bytes) = (metadata.ino(), metadata.len());
         let key = (path.to_owned(), inode);
         // The file that is written may be emptied and begun anew by others; all others are closed.
         let is_active = path.file_name().is_some_and(|name| name == FILE_NAME);
@@ -116,14 +116,14 @@ impl Listing {
         }
         let (first_seq, first_time) = match first(path) {
             Ok(First::Line(first_seq, time)) => (first_seq, Some(time)),
-            Ok(First::None { octets }) => {
-                self.lineless.extend((octets > 0).then(|| (path.to_owned(), octets)));
+            Ok(First::None { bytes }) => {
+                self.lineless.extend((bytes > 0).then(|| (path.to_owned(), bytes)));
                 return Ok(None);
             }
             // Its name still tells its place, where whoever reads it will find what is wrong.
             Err(error) => (segment::named_seq(path).ok_or(error)?, None),
         };
-        let segment = Segment { first_seq, first_time, inode, octets, path: path.to_owned() };
+        let segment = Segment { first_seq, first_time, inode, bytes, path: path.to_owned() };
         self.known.insert(key, segment.clone());
         Ok(Some(segment))
     }
@@ -134,7 +134,7 @@ enum First {
     /// Its number and time.
     Line(u64, Timestamp),
     None {
-        octets: usize,
+        bytes: usize,
     },
 }
 
@@ -149,7 +149,7 @@ fn first(path: &Path) -> io::Result<First> {
         }
     }
     match lines.number {
-        0 => Ok(First::None { octets: usize::try_from(lines.octets).unwrap_or(usize::MAX) }),
+        0 => Ok(First::None { bytes: usize::try_from(lines.bytes).unwrap_or(usize::MAX) }),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "none of its lines is of a log")),
     }
 }

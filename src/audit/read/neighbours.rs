@@ -72,13 +72,13 @@ fn beside(wanted: &[u8], log: Log) -> Result<Option<Lines>, ScanError> {
             }
         };
         let mut last: Option<&[u8]> = None;
-        for Line { octets, .. } in block.lines() {
+        for Line { bytes, .. } in block.lines() {
             if is_found {
-                return Ok(Some((before, Some(octets.to_vec()))));
+                return Ok(Some((before, Some(bytes.to_vec()))));
             }
-            is_found = octets == wanted;
+            is_found = bytes == wanted;
             if !is_found {
-                last = Some(octets);
+                last = Some(bytes);
             } else if let Some(last) = last {
                 before = Some(last.to_vec());
             }

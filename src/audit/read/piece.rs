@@ -16,7 +16,7 @@ pub enum Log {
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
     Lines(Block<'a>),
-    /// Octets that are no line: more than one has, or at the end of a file and without an end.
+    /// Bytes that are no line: more than one has, or at the end of a file and without an end.
     Rest(Rest<'a>),
 }
 
@@ -25,7 +25,7 @@ pub enum Piece<'a> {
 pub struct Block<'a> {
     pub file: &'a Path,
     /// With their ends.
-    pub octets: &'a [u8],
+    pub bytes: &'a [u8],
     /// Lines of the file before these.
     before: u64,
 }
@@ -33,7 +33,7 @@ pub struct Block<'a> {
 /// A line without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    pub octets: &'a [u8],
+    pub bytes: &'a [u8],
     /// In its file, counted from 1.
     pub number: u64,
 }
@@ -41,7 +41,7 @@ pub struct Line<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest<'a> {
     pub file: &'a Path,
-    pub octets: &'a [u8],
+    pub bytes: &'a [u8],
     /// Where a line of its file would have this number.
     pub number: u64,
 }
@@ -54,7 +54,7 @@ pub struct ScanError {
     pub source: io::Error,
 }
 
-/// How far a scan has come, in octets as they are stored.
+/// How far a scan has come, in bytes as they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     pub read: u64,
@@ -79,17 +79,17 @@ impl Log {
 }
 
 impl<'a> Block<'a> {
-    pub(super) const fn new(file: &'a Path, octets: &'a [u8], before: u64) -> Self {
-        Self { file, octets, before }
+    pub(super) const fn new(file: &'a Path, bytes: &'a [u8], before: u64) -> Self {
+        Self { file, bytes, before }
     }
 
     /// The lines, one after the other.
     pub fn lines(self) -> impl Iterator<Item = Line<'a>> {
         let mut start = 0;
-        memchr::memchr_iter(b'\n', self.octets).zip(self.before + 1..).map(move |(end, number)| {
-            let octets = &self.octets[start..end];
+        memchr::memchr_iter(b'\n', self.bytes).zip(self.before + 1..).map(move |(end, number)| {
+            let bytes = &self.bytes[start..end];
             start = end + 1;
-            Line { octets, number }
+            Line { bytes, number }
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Deciding a record again, from the octets that were kept: under the profile it names the answer
+//! Deciding a record again, from the bytes that were kept: under the profile it names the answer
 //! must be the same, under another it tells what that profile would have done. [`again`] is pure;
 //! [`Replay`] reads the evidence.
 
@@ -15,7 +15,7 @@ pub use files::{MakeProfile, Replay};
 
 use crate::audit::evidence::CaptureRecord;
 use crate::audit::{Group, Reason, Record, Rule, mended};
-use crate::limits::RECORD_TEXT_OCTETS_MAX;
+use crate::limits::RECORD_TEXT_BYTES_MAX;
 use crate::policy::decision::{HostDecision, Verdict};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
@@ -143,7 +143,7 @@ impl std::fmt::Display for Answer {
                 f.write_str(&mended(&rule.read_as))?;
                 match group {
                     Some(group) => {
-                        let token = text(group.token.as_bytes(), RECORD_TEXT_OCTETS_MAX);
+                        let token = text(group.token.as_bytes(), RECORD_TEXT_BYTES_MAX);
                         write!(f, ", of the group \"{token}\" (line {})", group.line)
                     }
                     None => Ok(()),

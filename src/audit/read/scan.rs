@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::blocks::{Blocks, Found};
 use super::listing::{Listing, Segment};
 use super::piece::{Block, Extent, Log, Piece, Rest, ScanError};
-use crate::limits::{REVIEW_BLOCK_OCTETS, REVIEW_CLOCK_SLACK, REVIEW_SMALL_BLOCK_OCTETS};
+use crate::limits::{REVIEW_BLOCK_BYTES, REVIEW_CLOCK_SLACK, REVIEW_SMALL_BLOCK_BYTES};
 use crate::types::timestamp::Timestamp;
 
 /// Reads a log. At its end it may be asked again: there may be more by then.
@@ -20,10 +20,10 @@ pub struct Scan {
     current: Option<Current>,
     /// The first line of the last segment that was begun or passed over.
     begun: Option<u64>,
-    /// Octets of segments that are done with.
+    /// Bytes of segments that are done with.
     done: u64,
     errors: Vec<ScanError>,
-    block_octets: usize,
+    block_bytes: usize,
 }
 
 /// The segment that is being read.
@@ -57,7 +57,7 @@ impl Scan {
             begun: None,
             done: 0,
             errors,
-            block_octets: REVIEW_BLOCK_OCTETS,
+            block_bytes: REVIEW_BLOCK_BYTES,
         })
     }
 
@@ -69,7 +69,7 @@ impl Scan {
 
     /// Reads less at once: for who reads many logs together.
     pub const fn in_small_blocks(mut self) -> Self {
-        self.block_octets = REVIEW_SMALL_BLOCK_OCTETS;
+        self.block_bytes = REVIEW_SMALL_BLOCK_BYTES;
         self
     }
 
@@ -100,9 +100,9 @@ impl Scan {
         }
     }
 
-    /// After the end: octets behind the last line, which a running writer may be about to end.
+    /// After the end: bytes behind the last line, which a running writer may be about to end.
     pub fn unfinished(&self) -> Option<Rest<'_>> {
-        self.rest().filter(|rest| !rest.octets.is_empty())
+        self.rest().filter(|rest| !rest.bytes.is_empty())
     }
 
     /// The number of the log's first line, as it was when a file was last looked for.
@@ -110,7 +110,7 @@ impl Scan {
         self.listing.segments.first().map(|segment| segment.first_seq)
     }
 
-    /// Files that have no place in the log, for they have octets and no line; and how many octets.
+    /// Files that have no place in the log, for they have bytes and no line; and how many bytes.
     pub fn lineless(&self) -> &[(PathBuf, usize)] {
         &self.listing.lineless
     }
@@ -128,7 +128,7 @@ impl Scan {
             .as_ref()
             .map_or(self.begun.map_or(0, |seq| seq + 1), |it| it.segment.first_seq);
         let ahead = self.listing.segments.iter().filter(|segment| segment.first_seq >= first);
-        let total = self.done + ahead.map(|segment| segment.octets).sum::<u64>();
+        let total = self.done + ahead.map(|segment| segment.bytes).sum::<u64>();
         let read = self.done + position;
         Extent { read, total: total.max(read) }
     }
@@ -143,7 +143,7 @@ impl Scan {
                 current.at_end = true;
                 self.look_ahead()
             }
-            Ok(Found::End) if current.blocks.octets().is_empty() => {
+            Ok(Found::End) if current.blocks.bytes().is_empty() => {
                 self.finish();
                 Ok(Step::Again)
             }
@@ -162,10 +162,10 @@ impl Scan {
         let Some(segment) = self.listing.after(self.begun).cloned() else { return Ok(Step::End) };
         if self.is_of_another_time(&segment) {
             self.begun = Some(segment.first_seq);
-            self.done += segment.octets;
+            self.done += segment.bytes;
             return Ok(Step::Again);
         }
-        match Blocks::open(&segment.path, self.block_octets) {
+        match Blocks::open(&segment.path, self.block_bytes) {
             Ok(blocks) if blocks.inode == segment.inode => {
                 self.begun = Some(segment.first_seq);
                 self.current = Some(Current { segment, blocks, is_closed: false, at_end: false });
@@ -202,14 +202,14 @@ impl Scan {
         let Some(Current { segment, blocks, .. }) = self.current.take() else {
             return Ok(Step::Again);
         };
-        self.done += segment.octets;
+        self.done += segment.bytes;
         let copy = self.listing.segments.iter().find(|copy| copy.first_seq == segment.first_seq);
         let Some(copy) = copy.cloned() else {
             let why = "it was emptied while it was read; lines at its end may be missing";
             return Err(ScanError::new(&segment.path, io::Error::other(why)));
         };
         let failed = |error| ScanError::new(&copy.path, error);
-        let mut copied = Blocks::open(&copy.path, self.block_octets).map_err(failed)?;
+        let mut copied = Blocks::open(&copy.path, self.block_bytes).map_err(failed)?;
         copied.skip_lines(blocks.lines).map_err(failed)?;
         self.current =
             Some(Current { segment: copy, blocks: copied, is_closed: true, at_end: false });
@@ -240,12 +240,12 @@ impl Scan {
 
     fn block(&self) -> Option<Block<'_>> {
         let Current { segment, blocks, .. } = self.current.as_ref()?;
-        let octets = blocks.octets();
-        Some(Block::new(&segment.path, octets, blocks.lines_before))
+        let bytes = blocks.bytes();
+        Some(Block::new(&segment.path, bytes, blocks.lines_before))
     }
 
     fn rest(&self) -> Option<Rest<'_>> {
         let Current { segment, blocks, .. } = self.current.as_ref()?;
-        Some(Rest { file: &segment.path, octets: blocks.octets(), number: blocks.lines + 1 })
+        Some(Rest { file: &segment.path, bytes: blocks.bytes(), number: blocks.lines + 1 })
     }
 }

@@ -54,7 +54,7 @@ pub struct Findings {
     /// Pieces of evidence that records name; none where they were not to be looked at.
     pub evidence: Option<usize>,
     pub notices: Notices,
-    /// Octets at the end that a running writer is about to end.
+    /// Bytes at the end that a running writer is about to end.
     pub unfinished: Option<usize>,
     /// The last line; none in an empty log.
     pub head: Option<Head>,
@@ -160,16 +160,16 @@ fn read(
     let is_written = is_written(&dir);
     if let Some(rest) = scan.unfinished() {
         if is_written {
-            reader.findings.unfinished = Some(rest.octets.len())
+            reader.findings.unfinished = Some(rest.bytes.len())
         } else {
             reader.torn(&rest)
         }
     }
-    for (file, octets) in scan.lineless() {
+    for (file, bytes) in scan.lineless() {
         if is_written && file.ends_with(segment::FILE_NAME) {
-            reader.findings.unfinished = Some(*octets)
+            reader.findings.unfinished = Some(*bytes)
         } else {
-            reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { octets: *octets })
+            reader.fault(At::line(&file.as_path().into(), 1), Problem::Torn { bytes: *bytes })
         }
     }
     scan.doubles().iter().for_each(|(read, second)| reader.double(read, second, is_written));
@@ -260,22 +260,22 @@ impl Reader {
         let Some(file) = &self.file else { return };
         let at = At::line(file, line.number);
         self.findings.lines += 1;
-        let hash = match checked_hash(line.octets) {
+        let hash = match checked_hash(line.bytes) {
             Ok(hash) => hash.to_owned(),
-            Err(error) => return self.doubt(at, line.octets, error),
+            Err(error) => return self.doubt(at, line.bytes, error),
         };
-        let any: AnyLine = match serde_json::from_slice(line.octets) {
+        let any: AnyLine = match serde_json::from_slice(line.bytes) {
             Ok(any) => any,
             Err(error) => {
-                return self.doubt(at, line.octets, LineError::NoRecord(error.to_string()));
+                return self.doubt(at, line.bytes, LineError::NoRecord(error.to_string()));
             }
         };
         if let Err(error) = checked_seq(any.seq) {
-            return self.doubt(at, line.octets, error);
+            return self.doubt(at, line.bytes, error);
         }
         let link = Link { at, seq: any.seq, prev: any.prev, hash, id: any.id };
-        let content = Content::parse(line.octets);
-        if !is_canonical(line.octets, content.as_ref().ok()) {
+        let content = Content::parse(line.bytes);
+        if !is_canonical(line.bytes, content.as_ref().ok()) {
             self.findings.faults.push(link.fault(Problem::NotCanonical));
         }
         let (at, seq) = (link.at.clone(), link.seq);
@@ -288,7 +288,7 @@ impl Reader {
         others.into_iter().for_each(|fault| self.findings.faults.push(fault));
         match content {
             Ok(content) => self.content(&content, &at),
-            Err(_) if has_reason(line.octets) => {
+            Err(_) if has_reason(line.bytes) => {
                 self.counted.doubt();
                 let problem = Problem::Line(LineError::NoRecord(
                     "its members are not those of a record".into(),
@@ -383,7 +383,7 @@ impl Reader {
         let file = self.enter(rest.file);
         self.chain.doubt(Vec::new());
         self.counted.doubt();
-        self.fault(At::line(&file, rest.number), Problem::Torn { octets: rest.octets.len() });
+        self.fault(At::line(&file, rest.number), Problem::Torn { bytes: rest.bytes.len() });
     }
 
     fn unreadable(&mut self, error: &ScanError) {

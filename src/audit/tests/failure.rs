@@ -142,7 +142,7 @@ fn a_file_without_any_record_is_set_aside_as_a_whole() {
     drop(open(dir.path()).unwrap());
     assert!(matches!(
         chain(dir.path())[..],
-        [Content::Notice(Notice::Torn(Torn { octets: 12, .. }))]
+        [Content::Notice(Notice::Torn(Torn { bytes: 12, .. }))]
     ));
     assert_eq!(std::fs::read(dir.path().join("denials.torn")).unwrap(), b"not\na record\n");
 }
@@ -165,9 +165,9 @@ fn records_from_before_there_was_a_chain_are_set_aside_whole_and_once() {
 #[test]
 fn a_long_file_that_ends_in_no_record_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let octets = vec![b'\n'; usize::try_from(crate::limits::RECORD_TAIL_OCTETS_MAX).unwrap() + 1];
-    std::fs::write(dir.path().join(FILE_NAME), &octets).unwrap();
+    let bytes = vec![b'\n'; usize::try_from(crate::limits::RECORD_TAIL_BYTES_MAX).unwrap() + 1];
+    std::fs::write(dir.path().join(FILE_NAME), &bytes).unwrap();
     let OpenError::Io { source, .. } = open(dir.path()).unwrap_err() else { panic!() };
     assert!(source.to_string().ends_with("move it away to begin another"), "{source}");
-    assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), octets);
+    assert_eq!(std::fs::read(dir.path().join(FILE_NAME)).unwrap(), bytes);
 }

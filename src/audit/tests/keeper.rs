@@ -116,7 +116,7 @@ fn the_list_is_the_same_whether_the_writer_tells_it_or_the_file_is_read() {
     let writer = open_at(dir.path(), clock.clone(), |_| {}).unwrap();
     ["two", "one", "three"].iter().for_each(|content| write_naming(&writer, &clock, content));
     let (event, prev, sha256) = (TornEvent::It, String::new(), "0".repeat(64));
-    let torn = Torn { event, node: None, octets: 1, prev, seq: 0, sha256, time: clock.wall() };
+    let torn = Torn { event, node: None, bytes: 1, prev, seq: 0, sha256, time: clock.wall() };
     block_on(writer.note(Notice::Torn(torn))).unwrap();
     close(&writer, dir.path());
     until_put_away(dir.path(), [1]);

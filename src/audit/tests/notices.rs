@@ -21,7 +21,7 @@ fn table() -> Vec<(Notice, &'static str)> {
     let torn = Torn {
         event: TornEvent::It,
         node: node.clone(),
-        octets: 3,
+        bytes: 3,
         prev: prev.clone(),
         seq,
         sha256: "ab".into(),

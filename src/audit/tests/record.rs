@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{RECORD_LINE_OCTETS_MAX, RECORD_SEQ_MAX, RECORD_URL_OCTETS_MAX};
+use crate::limits::{RECORD_LINE_BYTES_MAX, RECORD_SEQ_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::Named;
 
 /// As the seventh line.
@@ -78,7 +78,7 @@ fn what_strangers_write_is_bounded_and_says_so() {
     url.resize(9000, b'a');
     let kept = Record::url(&url);
     let (text, mark) = kept.split_once('…').unwrap();
-    assert_eq!(text.len(), RECORD_URL_OCTETS_MAX);
+    assert_eq!(text.len(), RECORD_URL_BYTES_MAX);
     assert_eq!(mark, format!("[9000 octets, sha256 {}]", crate::types::sanitize::sha256_hex(&url)));
     // The bound holds for the escaped text, and cuts no character in two.
     assert!(Record::text(&[0xff; 2000]).contains("…[2000 octets"));
@@ -102,7 +102,7 @@ fn a_line_has_a_bound_whatever_strangers_write() {
         pattern: Record::pattern(&long),
         read_as: Vec::new(),
     });
-    assert!(line(record).len() < RECORD_LINE_OCTETS_MAX);
+    assert!(line(record).len() < RECORD_LINE_BYTES_MAX);
 }
 
 #[test]

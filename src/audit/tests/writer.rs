@@ -61,8 +61,8 @@ fn a_torn_last_line_is_set_aside_and_the_next_line_says_so() {
         assert!(aside.ends_with(&format!("{torn}\n")), "{aside:?}");
         let found = contents(&file);
         let Content::Notice(Notice::Torn(notice)) = &found[1] else { panic!("{found:?}") };
-        let octets = (torn.len() as u64, crate::types::sanitize::sha256_hex(torn.as_bytes()));
-        assert_eq!((notice.octets, notice.sha256.clone(), notice.time), (octets.0, octets.1, NOON));
+        let bytes = (torn.len() as u64, crate::types::sanitize::sha256_hex(torn.as_bytes()));
+        assert_eq!((notice.bytes, notice.sha256.clone(), notice.time), (bytes.0, bytes.1, NOON));
         assert_eq!(seqs(dir.path()), [7, 8, 9], "{torn:?}");
         drop(writer);
         std::fs::remove_file(dir.path().join(HEAD_NAME)).unwrap();
@@ -175,9 +175,8 @@ fn every_line_names_its_proxy_from_the_settings_on_that_say_so() {
     };
     let writer = Writer::open(named("crawler-3"), ManualClock::starting_at(NOON)).unwrap();
     write(&writer);
-    let (event, node, octets, prev, sha256) =
-        (TornEvent::It, None, 1, String::new(), String::new());
-    let torn = Torn { event, node, octets, prev, seq: 0, sha256, time: NOON };
+    let (event, node, bytes, prev, sha256) = (TornEvent::It, None, 1, String::new(), String::new());
+    let torn = Torn { event, node, bytes, prev, seq: 0, sha256, time: NOON };
     block_on(writer.note(Notice::Torn(torn))).unwrap();
     writer.change(named("crawler-4")).unwrap();
     write(&writer);

@@ -190,10 +190,10 @@ fn a_name_that_cannot_be_repeated_is_refused() {
     params
         .distinguished_name
         .push(DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 26]), component("bb"));
-    // The octets of the second kind's number become those of the first; the signature is not looked at.
+    // The bytes of the second kind's number become those of the first; the signature is not looked at.
     let mut der = params.self_signed(&key).unwrap().der().to_vec();
     let second = [0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x1a];
-    while let Some(at) = der.windows(second.len()).position(|octets| octets == second) {
+    while let Some(at) = der.windows(second.len()).position(|bytes| bytes == second) {
         der[at + second.len() - 1] = 0x19;
     }
     let pem = Certificate::parse(der.into()).unwrap().pem();

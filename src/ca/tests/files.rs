@@ -13,7 +13,7 @@ fn bytes(place: &Place) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_restart_keeps_every_octet() {
+fn a_restart_keeps_every_byte() {
     let place = Place::new();
     let first = place.open().unwrap();
     let before = bytes(&place);

@@ -71,14 +71,14 @@ async fn an_address_stands_in_the_leaf_as_an_address() {
     for (text, address) in [("192.0.2.7", "192.0.2.7"), ("[2001:db8::1]", "2001:db8::1")] {
         let host = host(text);
         let shown = certificates(&leaves, &host).await;
-        let octets = match address.parse().unwrap() {
+        let bytes = match address.parse().unwrap() {
             IpAddr::V4(address) => address.octets().to_vec(),
             IpAddr::V6(address) => address.octets().to_vec(),
         };
         let leaf = parsed(&shown[0]);
         let x509 = leaf.x509();
         let names = &x509.subject_alternative_name().unwrap().unwrap().value.general_names;
-        assert_eq!(names[..], [GeneralName::IPAddress(&octets)], "{text}");
+        assert_eq!(names[..], [GeneralName::IPAddress(&bytes)], "{text}");
         assert!(place.accepts(&leaves.authority().bundle(), &shown, &host), "{text}");
     }
 }

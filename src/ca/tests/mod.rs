@@ -157,17 +157,17 @@ fn handshake(
     let mut server = ServerConnection::new(server).unwrap();
     // Beyond the handshake itself, so that the tickets arrive, too.
     for _ in 0..6 {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         while client.wants_write() {
-            client.write_tls(&mut octets).unwrap();
+            client.write_tls(&mut bytes).unwrap();
         }
-        server.read_tls(&mut octets.as_slice()).unwrap();
+        server.read_tls(&mut bytes.as_slice()).unwrap();
         server.process_new_packets().unwrap();
-        octets.clear();
+        bytes.clear();
         while server.wants_write() {
-            server.write_tls(&mut octets).unwrap();
+            server.write_tls(&mut bytes).unwrap();
         }
-        client.read_tls(&mut octets.as_slice()).unwrap();
+        client.read_tls(&mut bytes.as_slice()).unwrap();
         client.process_new_packets().unwrap();
     }
     assert!(!client.is_handshaking() && !server.is_handshaking());

@@ -160,7 +160,7 @@ fn glob(text: &str) -> Result<Glob, String> {
 
 /// Hexadecimal, as records have it.
 fn digits(text: &str) -> Result<String, String> {
-    if text.is_empty() || !text.bytes().all(|octet| octet.is_ascii_hexdigit()) {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Err("it is hexadecimal: digits and a to f".into())
     } else {
         Ok(text.to_ascii_lowercase())

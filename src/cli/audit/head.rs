@@ -73,12 +73,11 @@ pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
     while let Some(piece) = scan.next()? {
         let Piece::Lines(block) = piece else { continue };
         // A damaged line is no head; that it is damaged is for who verifies.
-        let found =
-            block.octets.trim_ascii_end().rsplit(|octet| *octet == b'\n').find_map(|line| {
-                let content = Content::parse(line).ok()?;
-                let (_, hash) = split(line)?;
-                Some((Head { hash: hash.to_owned(), seq: content.seq() }, content.time()))
-            });
+        let found = block.bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').find_map(|line| {
+            let content = Content::parse(line).ok()?;
+            let (_, hash) = split(line)?;
+            Some((Head { hash: hash.to_owned(), seq: content.seq() }, content.time()))
+        });
         last = found.or(last);
     }
     Ok(last)

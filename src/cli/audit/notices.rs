@@ -6,7 +6,7 @@ use crate::audit::{
 };
 use crate::cli::audit::sheet::word;
 
-/// Octets of a digest that people compare.
+/// Bytes of a digest that people compare.
 const DIGEST_SHOWN: usize = 12;
 
 /// What `notice` says, beside its number, time and word.
@@ -20,7 +20,7 @@ pub fn words(notice: &Notice) -> String {
             )
         }
         Notice::Torn(torn) => {
-            format!("{} octets at the end were no whole line and are set aside", torn.octets)
+            format!("{} bytes at the end were no whole line and are set aside", torn.bytes)
         }
         Notice::Pruned(pruned) => format!("retention removes the lines up to {}", pruned.last_seq),
         Notice::Totals(totals) => of_totals(totals),

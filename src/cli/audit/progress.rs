@@ -71,7 +71,7 @@ fn line(Extent { read, total }: Extent, lines: u64, elapsed: Duration) -> String
     let share = if total == 0 { 1.0 } else { read as f64 / total as f64 };
     let rate = (lines as f64 / elapsed.as_secs_f64().max(0.001)).round();
     let left = elapsed.mul_f64((1.0 / share.max(0.000_1) - 1.0).max(0.0));
-    let [read, total] = [read, total].map(|octets| ByteSize(octets).display().iec());
+    let [read, total] = [read, total].map(|bytes| ByteSize(bytes).display().iec());
     format!(
         "{:3.0} %  {read:.1} of {total:.1}  {rate} records/s  {} left",
         share * 100.0,

@@ -176,7 +176,7 @@ fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit,
         match scan.next() {
             Ok(Some(Piece::Lines(block))) => block.lines().for_each(|line| {
                 lines += 1;
-                survey.read(line.octets);
+                survey.read(line.bytes);
             }),
             Ok(Some(Piece::Rest(_))) => survey.damaged(),
             Ok(None) => return Ok(exit),

@@ -117,7 +117,7 @@ fn alone(
         judge.progress.at(|| extent(std::slice::from_ref(source)), judge.lines);
         let Some(next) = judge.block(source.next()) else { return Ok(true) };
         let Some(block) = next else { continue };
-        for line in block.lines().map(|line| line.octets) {
+        for line in block.lines().map(|line| line.bytes) {
             if judge.admits(line) && !judge.hand(Hit::new(line, 0), take)? {
                 return Ok(false);
             }

@@ -53,8 +53,8 @@ impl Source {
     fn fill(&mut self, judge: &mut Judge) -> Option<(String, String)> {
         while self.found.is_empty() {
             let Some(block) = judge.block(self.scan.next())? else { continue };
-            for line in block.lines().filter(|line| judge.admits(line.octets)) {
-                self.found.push_back(line.octets.to_vec());
+            for line in block.lines().filter(|line| judge.admits(line.bytes)) {
+                self.found.push_back(line.bytes.to_vec());
             }
         }
         self.found.front().map(|line| Sieve::order(line))

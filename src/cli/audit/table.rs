@@ -22,7 +22,7 @@ pub struct Layout {
     /// None where the proxies that wrote the lines are not told.
     node: Option<usize>,
     seq: usize,
-    /// Octets of the time that are left out at its beginning.
+    /// Bytes of the time that are left out at its beginning.
     time_from: usize,
     agent: usize,
     why: usize,
@@ -48,7 +48,7 @@ impl Layout {
     fn of_width(columns: usize, paint: Paint) -> Self {
         // A year is told where there is room for it.
         let (seq, time_from) = (8, if columns >= 120 { 0 } else { 5 });
-        let rest = columns.saturating_sub(seq + (TIME_OCTETS - time_from) + 4 * GAP);
+        let rest = columns.saturating_sub(seq + (TIME_BYTES - time_from) + 4 * GAP);
         let (agent, why) = (rest / 5, rest * 3 / 10);
         Self { node: None, seq, time_from, agent, why, url: Some(rest - agent - why), paint }
     }
@@ -69,7 +69,7 @@ impl Layout {
     /// With its line end. Before the number of a record that was changed stands `!`.
     pub fn row(&self, record: &Record, is_changed: bool) -> String {
         let time = print_time(record.time).replace('T', " ");
-        let time = &time[self.time_from..TIME_OCTETS];
+        let time = &time[self.time_from..TIME_BYTES];
         let agent = record.agent.as_deref().unwrap_or("-");
         let seq = marked(record.seq, is_changed);
         let [seq, time, agent, why, url] =
@@ -87,7 +87,7 @@ impl Layout {
     /// The same of what the log says of itself.
     pub fn notice(&self, notice: &Notice, is_changed: bool) -> String {
         let time = print_time(notice.time()).replace('T', " ");
-        let (seq, time) = (marked(notice.seq(), is_changed), &time[self.time_from..TIME_OCTETS]);
+        let (seq, time) = (marked(notice.seq(), is_changed), &time[self.time_from..TIME_BYTES]);
         let row = self.columns(&seq, time, "-", notice.word(), &words(notice));
         format!("{}{}\n", self.node_cell(notice.node()), self.paint.faint(row.join("  ")))
     }
@@ -102,7 +102,7 @@ impl Layout {
             Some(width) => fit(url, width).trim_end().to_owned(),
             None => printable(url),
         };
-        let width = TIME_OCTETS - self.time_from;
+        let width = TIME_BYTES - self.time_from;
         [
             format!("{seq:>0$}", self.seq),
             format!("{time:<width$}"),
@@ -126,7 +126,7 @@ fn marked(seq: u64, is_changed: bool) -> String {
 }
 
 /// `2026-11-20 12:00:00`.
-const TIME_OCTETS: usize = 19;
+const TIME_BYTES: usize = 19;
 
 /// The line that decided, or the reason's word; and what else than a denial became of it.
 fn why(record: &Record) -> String {
@@ -148,7 +148,7 @@ pub fn printable(text: &str) -> String {
         character
             .encode_utf8(&mut [0; 4])
             .bytes()
-            .for_each(|octet| shown.push_str(&format!("\\x{octet:02X}")));
+            .for_each(|byte| shown.push_str(&format!("\\x{byte:02X}")));
     };
     sanitize::shown(text, escape).into_owned()
 }
@@ -204,7 +204,7 @@ mod tests {
             let layout = Layout::of_width(columns, Paint::OFF);
             let url = layout.url.unwrap();
             assert_eq!(
-                layout.seq + TIME_OCTETS - layout.time_from + layout.agent + layout.why + url + 8,
+                layout.seq + TIME_BYTES - layout.time_from + layout.agent + layout.why + url + 8,
                 columns
             );
         }

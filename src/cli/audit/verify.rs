@@ -17,7 +17,7 @@ use crate::audit::read::verify::{Findings, Notes, Notices, verify};
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::limits::NAMED_LIST_OCTETS_MAX;
+use crate::limits::NAMED_LIST_BYTES_MAX;
 use crate::runtime::files;
 
 #[derive(Args, Debug)]
@@ -166,7 +166,7 @@ pub fn heads(text: &str) -> Result<Heads, String> {
     if let Some(head) = head(text) {
         return Ok(Heads(vec![head]));
     }
-    let file = files::read_text(Path::new(text), NAMED_LIST_OCTETS_MAX).map_err(|error| {
+    let file = files::read_text(Path::new(text), NAMED_LIST_BYTES_MAX).map_err(|error| {
         format!("neither SEQ:HASH (as in 12:9f86d0…, 64 digits) nor a file: {error}")
     })?;
     let whole: Option<Head> = serde_json::from_str(&file).ok();
@@ -208,8 +208,8 @@ fn text(findings: &Findings) -> String {
         None => text.push_str("; their evidence was not looked at."),
     }
     text.push_str(&notices(&findings.notices));
-    if let Some(octets) = findings.unfinished {
-        text.push_str(&format!(" {octets} octets at the end are being written."));
+    if let Some(bytes) = findings.unfinished {
+        text.push_str(&format!(" {bytes} bytes at the end are being written."));
     }
     text.push_str(&notes(&findings.notes));
     if let Some(Head { hash, seq }) = &findings.head {

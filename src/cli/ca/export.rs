@@ -37,14 +37,14 @@ enum Format {
 
 pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     let ca = open(&args.config)?;
-    let octets = match args.format {
+    let bytes = match args.format {
         Format::Pem => ca.bundle().into_bytes(),
         Format::Der => der(&ca),
         Format::P12Instructions => p12_instructions(&ca).into_bytes(),
     };
     match &args.out {
-        None => print(octets),
-        Some(file) => std::fs::write(file, octets)
+        None => print(bytes),
+        Some(file) => std::fs::write(file, bytes)
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))
             .or_exit(Exit::InputOutput),
     }

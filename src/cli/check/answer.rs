@@ -14,8 +14,8 @@ use crate::store::Undecided;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
-/// Octets of a line of a robots.txt that are shown.
-const SHOWN_OCTETS_MAX: usize = 160;
+/// Bytes of a line of a robots.txt that are shown.
+const SHOWN_BYTES_MAX: usize = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -174,7 +174,7 @@ impl Robots {
         now: Timestamp,
     ) -> Self {
         let url_reached =
-            sanitize::url(snapshot.url.as_bytes(), crate::limits::RECORD_URL_OCTETS_MAX);
+            sanitize::url(snapshot.url.as_bytes(), crate::limits::RECORD_URL_BYTES_MAX);
         Self {
             url_reached: Some(url_reached).filter(|reached| *reached != self.url),
             sha256: Some(sanitize::hex(&snapshot.sha256)),
@@ -203,7 +203,7 @@ fn excerpt(body: &[u8], dialect: &robots::Dialect, line: u32) -> Vec<(u32, Strin
     robots::lines(body, dialect)
         .skip_while(|(number, _)| number + 1 < line)
         .take_while(|(number, _)| *number <= line + 1)
-        .map(|(number, octets)| (number, sanitize::text(octets.trim_ascii_end(), SHOWN_OCTETS_MAX)))
+        .map(|(number, bytes)| (number, sanitize::text(bytes.trim_ascii_end(), SHOWN_BYTES_MAX)))
         .collect()
 }
 
@@ -216,7 +216,7 @@ fn oddity(rules: &robots::RobotsTxt, content_type: Option<&http::HeaderValue>) -
         let served = content_type.map_or_else(String::new, |content_type| {
             format!(
                 "; it is served as {}",
-                sanitize::text(content_type.as_bytes(), SHOWN_OCTETS_MAX)
+                sanitize::text(content_type.as_bytes(), SHOWN_BYTES_MAX)
             )
         });
         format!("the file has no rules, and {lines} none of a robots.txt{served}")

@@ -11,12 +11,12 @@ use super::agent::{Agent, AgentKind};
 use super::answer::{Answer, Robots, Ruling};
 use super::conveyor::{Conveyor, Slot, Told};
 use super::feed::{Feed, Next};
-use super::octets::Octets;
+use super::json_bytes::JsonBytes;
 use super::offline::{Library, ruling};
 use super::{Defaults, LazyOnline};
 use crate::cli::exit::Failure;
 use crate::config::ProfileName;
-use crate::limits::BATCH_LINE_OCTETS_MAX;
+use crate::limits::BATCH_LINE_BYTES_MAX;
 
 /// One line of input. Members that are not ours are left alone, so that test cases can be fed as
 /// they are.
@@ -74,7 +74,7 @@ pub fn run(
     defaults: &Defaults,
     online: &LazyOnline,
 ) -> Result<(), Failure> {
-    let mut feed = Feed::new(input, BATCH_LINE_OCTETS_MAX);
+    let mut feed = Feed::new(input, BATCH_LINE_BYTES_MAX);
     let mut conveyor = Conveyor::new(output);
     let mut library = Library::new();
     loop {
@@ -87,7 +87,7 @@ pub fn run(
             Next::Line(line) => answer(line, defaults, online, &mut library)?,
             Next::TooLong => complain(
                 &Value::Null,
-                &format!("the line is longer than {BATCH_LINE_OCTETS_MAX} octets"),
+                &format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes"),
             ),
         };
         conveyor.push(slot)?;
@@ -137,8 +137,8 @@ impl Question<'_> {
         Ok(Slot::Coming(online.get().map_err(Trouble::Setup)?.ask(&url, &agent, profile, tell)?))
     }
 
-    fn robots(&self) -> Octets<'_> {
-        Octets {
+    fn robots(&self) -> JsonBytes<'_> {
+        JsonBytes {
             name: "robots",
             text: self.robots.as_deref(),
             base64: self.robots_b64.as_deref(),
@@ -146,8 +146,8 @@ impl Question<'_> {
         }
     }
 
-    fn url(&self) -> Octets<'_> {
-        Octets {
+    fn url(&self) -> JsonBytes<'_> {
+        JsonBytes {
             name: "url",
             text: self.url.as_deref(),
             base64: self.url_b64.as_deref(),

@@ -3,8 +3,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Octets read at once.
-const BUFFER_OCTETS: usize = 64 << 10;
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 64 << 10;
 
 pub struct Feed<R> {
     reader: BufReader<R>,
@@ -22,7 +22,7 @@ pub enum Next<'a> {
 
 impl<R: Read> Feed<R> {
     pub fn new(stream: R, line_max: usize) -> Self {
-        Self { reader: BufReader::with_capacity(BUFFER_OCTETS, stream), line: Vec::new(), line_max }
+        Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), line: Vec::new(), line_max }
     }
 
     /// Whether the next line has come already, so that asking for it waits for nobody.
@@ -35,20 +35,20 @@ impl<R: Read> Feed<R> {
         self.line.clear();
         let mut length = 0;
         loop {
-            let octets = match self.reader.fill_buf() {
+            let bytes = match self.reader.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                octets => octets?,
+                bytes => bytes?,
             };
-            if octets.is_empty() && length == 0 {
+            if bytes.is_empty() && length == 0 {
                 return Ok(Next::End);
             }
-            let end = memchr::memchr(b'\n', octets);
-            let part = &octets[..end.unwrap_or(octets.len())];
+            let end = memchr::memchr(b'\n', bytes);
+            let part = &bytes[..end.unwrap_or(bytes.len())];
             length += part.len();
             if length <= self.line_max {
                 self.line.extend_from_slice(part);
             }
-            let taken = end.map_or(octets.len(), |end| end + 1);
+            let taken = end.map_or(bytes.len(), |end| end + 1);
             self.reader.consume(taken);
             if end.is_some() || taken == 0 {
                 break;

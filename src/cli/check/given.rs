@@ -10,7 +10,7 @@ use super::offline::{Library, ruling};
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::config::ProfileName;
-use crate::limits::BATCH_OCTETS_MAX;
+use crate::limits::BATCH_BYTES_MAX;
 use crate::robots::RobotsTxt;
 
 pub struct Given {
@@ -53,9 +53,9 @@ impl Given {
 
 fn read_bounded(stream: impl Read) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
-    stream.take(BATCH_OCTETS_MAX + 1).read_to_end(&mut body)?;
-    if body.len() as u64 > BATCH_OCTETS_MAX {
-        return Err(io::Error::other(format!("it is longer than {BATCH_OCTETS_MAX} octets")));
+    stream.take(BATCH_BYTES_MAX + 1).read_to_end(&mut body)?;
+    if body.len() as u64 > BATCH_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {BATCH_BYTES_MAX} bytes")));
     }
     Ok(body)
 }

@@ -16,7 +16,7 @@ use super::{CheckArgs, Defaults, LazyOnline, usage};
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::paint::Paint;
-use crate::limits::LISTED_URL_OCTETS_MAX;
+use crate::limits::LISTED_URL_BYTES_MAX;
 
 /// What a URL came to. `None`: it is no URL.
 type Note = Option<Outcome>;
@@ -95,7 +95,7 @@ impl Asker<'_> {
     }
 
     fn read_list(&self, conveyor: &mut Conveyor<impl Write, Note>) -> Result<(), Failure> {
-        let mut feed = Feed::new(io::stdin().lock(), LISTED_URL_OCTETS_MAX);
+        let mut feed = Feed::new(io::stdin().lock(), LISTED_URL_BYTES_MAX);
         loop {
             if !feed.has_line() {
                 conveyor.settle()?;
@@ -107,7 +107,7 @@ impl Asker<'_> {
                 Next::TooLong => self.refuse(
                     b"a line",
                     &format!(
-                        "it is longer than {LISTED_URL_OCTETS_MAX} octets, so it has been skipped"
+                        "it is longer than {LISTED_URL_BYTES_MAX} bytes, so it has been skipped"
                     ),
                 ),
             };

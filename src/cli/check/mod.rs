@@ -8,8 +8,8 @@ mod conveyor;
 mod explain;
 mod feed;
 mod given;
+mod json_bytes;
 mod list;
-mod octets;
 mod offline;
 mod online;
 

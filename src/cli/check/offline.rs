@@ -16,18 +16,18 @@ use crate::robots::{Dialect, RobotsTxt, path_of_url};
 /// Files that are kept parsed. Questions about one file mostly follow each other.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
 
-/// Octets that the parsed files may take; the one in use counts too, but is never dropped.
-const OCTETS_MAX: usize = 64 << 20;
+/// Bytes that the parsed files may take; the one in use counts too, but is never dropped.
+const BYTES_MAX: usize = 64 << 20;
 
 /// Parsed files by content and dialect.
 pub struct Library {
     files: LruCache<([u8; 32], Dialect), Arc<RobotsTxt>>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Library {
     pub fn new() -> Self {
-        Self { files: LruCache::new(FILES_MAX), octets: 0 }
+        Self { files: LruCache::new(FILES_MAX), bytes: 0 }
     }
 
     /// The file as the matcher of `profile` reads it.
@@ -38,13 +38,13 @@ impl Library {
             return Arc::clone(known);
         }
         let read = Arc::new(RobotsTxt::parse(body, &key.1));
-        self.octets += read.weight();
+        self.bytes += read.weight();
         if let Some((_, gone)) = self.files.push(key, Arc::clone(&read)) {
-            self.octets -= gone.weight();
+            self.bytes -= gone.weight();
         }
-        while self.octets > OCTETS_MAX {
+        while self.bytes > BYTES_MAX {
             let Some((_, gone)) = self.files.pop_lru() else { break };
-            self.octets -= gone.weight();
+            self.bytes -= gone.weight();
         }
         read
     }

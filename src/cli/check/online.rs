@@ -105,7 +105,7 @@ fn split(url: &[u8], strict_target: bool) -> Result<(Origin, Vec<u8>), String> {
     let path = match percent_encoded(&path) {
         Cow::Owned(_) if strict_target => {
             return Err(
-                "the URL has octets that must be percent-encoded (limits.strict_target)".into()
+                "the URL has bytes that must be percent-encoded (limits.strict_target)".into()
             );
         }
         encoded => encoded.into_owned(),

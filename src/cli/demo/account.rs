@@ -140,12 +140,12 @@ mod tests {
 
     #[test]
     fn what_is_not_as_expected_is_marked_and_counted() {
-        let mut octets = Vec::new();
-        let mut account = Account::new(&mut octets, Form::Text(Paint::OFF));
+        let mut bytes = Vec::new();
+        let mut account = Account::new(&mut bytes, Form::Text(Paint::OFF));
         account.check(true, "one", "1", &[]).unwrap();
         account.check(false, "two", "3", &["a word ".repeat(20)]).unwrap();
         assert!(!account.summary().unwrap());
-        let text = String::from_utf8(octets).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("✓ one") && text.contains("✗ two"), "{text}");
         assert!(text.ends_with("\n1 of 2 as expected\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");

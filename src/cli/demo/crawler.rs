@@ -26,16 +26,16 @@ pub fn get(proxy: SocketAddr, url: &str, user_agent: &str) -> io::Result<Answer>
         stream,
         "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {user_agent}\r\nConnection: close\r\n\r\n"
     )?;
-    let mut octets = Vec::new();
-    stream.read_to_end(&mut octets)?;
-    Answer::read(octets).ok_or_else(|| io::Error::other("the proxy's answer is no HTTP"))
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes)?;
+    Answer::read(bytes).ok_or_else(|| io::Error::other("the proxy's answer is no HTTP"))
 }
 
 impl Answer {
-    fn read(mut octets: Vec<u8>) -> Option<Self> {
-        let end = memchr::memmem::find(&octets, b"\r\n\r\n")?;
-        let body = octets.split_off(end + 4);
-        let head = String::from_utf8(octets).ok()?;
+    fn read(mut bytes: Vec<u8>) -> Option<Self> {
+        let end = memchr::memmem::find(&bytes, b"\r\n\r\n")?;
+        let body = bytes.split_off(end + 4);
+        let head = String::from_utf8(bytes).ok()?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
         Some(Self { status, head, body })
     }

@@ -43,7 +43,7 @@ impl Reply {
         self
     }
 
-    fn octets(&self) -> Vec<u8> {
+    fn bytes(&self) -> Vec<u8> {
         let Self { status, fields, body, .. } = self;
         let length = body.len();
         let head = format!(
@@ -108,7 +108,7 @@ fn serve(mut stream: TcpStream, script: &Mutex<Script>) -> io::Result<()> {
         script.replies.get(path).cloned().unwrap_or_else(page)
     };
     std::thread::sleep(reply.delay);
-    stream.write_all(&reply.octets())
+    stream.write_all(&reply.bytes())
 }
 
 fn lock(script: &Mutex<Script>) -> MutexGuard<'_, Script> {

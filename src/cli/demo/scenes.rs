@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::crawler;
 use super::origin::Reply;
 use super::stage::{CRAWLER, Expect, Stage};
-use crate::limits::ROBOTS_TXT_OCTETS;
+use crate::limits::ROBOTS_TXT_BYTES;
 
 use Expect::{Denied, Forwarded};
 
@@ -138,7 +138,7 @@ pub fn huge(stage: &mut Stage<impl Write>) -> io::Result<()> {
     let padding = "# nothing to see here\n";
     let body = format!(
         "User-agent: *\nDisallow: /early/\n{}Disallow: /late/\n",
-        padding.repeat(2 * ROBOTS_TXT_OCTETS / padding.len())
+        padding.repeat(2 * ROBOTS_TXT_BYTES / padding.len())
     );
     let huge = stage.site("huge.example", Reply::rules(body))?;
     stage.visit(&huge, "/early/1", Denied(BY_RULE, Some(2)))?;

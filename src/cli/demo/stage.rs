@@ -145,7 +145,7 @@ impl<W: Write> Stage<W> {
         let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return lines };
         while let Ok(Some(piece)) = scan.next() {
             let Piece::Lines(block) = piece else { continue };
-            lines.extend(block.lines().filter_map(|line| serde_json::from_slice(line.octets).ok()));
+            lines.extend(block.lines().filter_map(|line| serde_json::from_slice(line.bytes).ok()));
         }
         lines
     }

@@ -11,7 +11,7 @@ use super::finding::Finding;
 use crate::audit::read::Log;
 use crate::audit::{is_written, read_head};
 use crate::config::Settings;
-use crate::limits::DISK_FREE_NOTICE_OCTETS;
+use crate::limits::DISK_FREE_NOTICE_BYTES;
 use crate::store::disk::{Offline, OpenError, Stats};
 
 /// Whether the log can be written, and goes as far as was noted.
@@ -81,7 +81,7 @@ fn with_room(subject: &str, said: String, dir: &Path) -> Finding {
     let Ok(disk) = statvfs(dir) else { return Finding::well(subject, said) };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let said = format!("{said}; {} free", size(free));
-    if free < DISK_FREE_NOTICE_OCTETS {
+    if free < DISK_FREE_NOTICE_BYTES {
         let remedy =
             "make room: denials go on without records when the disk is full (audit.on_failure)";
         Finding::bad(subject, said, remedy)

@@ -16,7 +16,7 @@ pub const DISALLOWED: &str = "/disallowed/";
 pub const PROXY_NAME: &str = "courtesy-doctor";
 
 const PATIENCE: Duration = Duration::from_secs(5);
-const HEAD_OCTETS_MAX: u64 = 16 * 1024;
+const HEAD_BYTES_MAX: u64 = 16 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -87,7 +87,7 @@ impl Site {
     }
 
     fn serve(&self, mut stream: impl Read + Write) {
-        let head = BufReader::new((&mut stream).take(HEAD_OCTETS_MAX));
+        let head = BufReader::new((&mut stream).take(HEAD_BYTES_MAX));
         let mut lines = head.lines().map_while(Result::ok);
         let request = lines.next().unwrap_or_default();
         let is_via = |field: &String| {

@@ -26,7 +26,7 @@ type Identity = Option<Marks>;
 struct Marks {
     device: u64,
     inode: u64,
-    octets: u64,
+    bytes: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
@@ -93,7 +93,7 @@ fn identity(file: &Path) -> Identity {
     Some(Marks {
         device: metadata.dev(),
         inode: metadata.ino(),
-        octets: metadata.size(),
+        bytes: metadata.size(),
         modified: (metadata.mtime(), metadata.mtime_nsec()),
         changed: (metadata.ctime(), metadata.ctime_nsec()),
     })

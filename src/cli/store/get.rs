@@ -92,7 +92,7 @@ fn of_file(file: &File, now: Timestamp) -> Vec<String> {
         count => format!(", after {count} redirects"),
     };
     let mut told = vec![
-        format!("{lines}{}{cut}", size(file.octets)),
+        format!("{lines}{}{cut}", size(file.bytes)),
         format!("sha256 {}", file.sha256),
         format!("{}, status {}{redirects}", file.url, file.status),
         format!("fetched {}", when(&file.fetched_at, now)),

@@ -40,7 +40,7 @@ impl Holder {
         Ok(items.pop().map(serde_json::from_value).transpose()?)
     }
 
-    /// Octets of the file before and after.
+    /// Bytes of the file before and after.
     pub fn compact(&self) -> Result<(u64, u64), Failure> {
         let mut file = self.open().map_err(|error| match error {
             OpenError::Locked(path) => Failure {

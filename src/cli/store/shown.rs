@@ -7,7 +7,7 @@ use bytesize::ByteSize;
 use serde::Serialize;
 
 use crate::audit::print_time;
-use crate::limits::{RECORD_TEXT_OCTETS_MAX, RECORD_URL_OCTETS_MAX};
+use crate::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::store::{self, Failed, Good, Kept, Report};
 use crate::types::sanitize::{self, hex};
 
@@ -54,7 +54,8 @@ pub struct State {
 #[derive(Serialize)]
 pub struct File {
     pub sha256: String,
-    pub octets: u64,
+    #[serde(rename = "octets")]
+    pub bytes: u64,
     /// Where they were counted, which an export does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
@@ -96,7 +97,7 @@ impl Shown {
 impl OfAgent {
     fn of(told: store::OfAgent) -> Self {
         Self {
-            asked_as: sanitize::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_OCTETS_MAX),
+            asked_as: sanitize::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
             states: told.states.into_iter().map(State::of).collect(),
             answer: Attempt::of(told.answer),
         }
@@ -122,7 +123,7 @@ impl File {
         let file = good.file;
         Self {
             sha256: hex(&file.sha256.0),
-            octets: file.octets,
+            bytes: file.bytes,
             lines,
             cut: file.cut,
             status: file.status,
@@ -140,17 +141,17 @@ impl Attempt {
             at: print_time(failed.at),
             url: printable_url(&failed.url),
             cause: failed.cause.word(),
-            why: sanitize::text(failed.cause.to_string().as_bytes(), RECORD_TEXT_OCTETS_MAX),
+            why: sanitize::text(failed.cause.to_string().as_bytes(), RECORD_TEXT_BYTES_MAX),
         }
     }
 }
 
 /// As records have it.
 fn printable_url(url: &str) -> String {
-    sanitize::url(url.as_bytes(), RECORD_URL_OCTETS_MAX)
+    sanitize::url(url.as_bytes(), RECORD_URL_BYTES_MAX)
 }
 
-/// Octets for people.
-pub fn size(octets: u64) -> String {
-    ByteSize(octets).to_string()
+/// Bytes for people.
+pub fn size(bytes: u64) -> String {
+    ByteSize(bytes).to_string()
 }

@@ -8,7 +8,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::super::exit::{Exit, Failure, OrExit};
 use crate::clients::Password;
-use crate::limits::PASSWORD_OCTETS_MAX;
+use crate::limits::PASSWORD_BYTES_MAX;
 
 /// One that is new: on a terminal it is asked for twice.
 pub fn new(name: &str) -> Result<Password, Failure> {
@@ -36,7 +36,7 @@ fn unseen(terminal: &Stdin, prompt: &str) -> io::Result<String> {
 /// The first line, without its end; a longer one than any password is cut off where it is too long.
 fn line(input: impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    input.take(PASSWORD_OCTETS_MAX as u64 + 2).read_line(&mut line)?;
+    input.take(PASSWORD_BYTES_MAX as u64 + 2).read_line(&mut line)?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

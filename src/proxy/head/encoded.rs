@@ -1,4 +1,4 @@
-//! Targets with octets that no URL has as themselves. Clients send them as they were typed, and servers read them;
+//! Targets with bytes that no URL has as themselves. Clients send them as they were typed, and servers read them;
 //! here they are percent-encoded once, before the engine, the decision and the origin see them: what is judged is what
 //! is sent, and it is ASCII.
 
@@ -48,7 +48,7 @@ pub fn received(path_and_query: &[u8]) -> Box<str> {
 fn path_at(target: &[u8]) -> usize {
     let from = match memchr::memmem::find(target, b"://") {
         // A path or a query may have that in it, too.
-        Some(colon) if !target[..colon].iter().any(|octet| b"/?".contains(octet)) => colon + 3,
+        Some(colon) if !target[..colon].iter().any(|byte| b"/?".contains(byte)) => colon + 3,
         _ => 0,
     };
     memchr::memchr2(b'/', b'?', &target[from..]).map_or(target.len(), |at| from + at)

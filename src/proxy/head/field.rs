@@ -1,6 +1,6 @@
 //! One field line, of a head or behind chunks (RFC 9112 §5, §7.1.2).
 
-use super::super::octets::{CAPITAL, SMALL, TOKEN, is};
+use super::super::char_class::{CAPITAL, SMALL, TOKEN, is};
 
 /// A field line (RFC 9112 §5).
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +28,12 @@ pub fn field(line: &[u8]) -> Result<Field<'_>, &'static str> {
 /// How long the token is that `line` begins with, and whether it is in title case.
 fn name(line: &[u8]) -> (usize, bool) {
     let (mut in_title_case, mut misplaced) = (true, SMALL);
-    for (at, octet) in line.iter().enumerate() {
-        if !is(*octet, TOKEN) {
+    for (at, byte) in line.iter().enumerate() {
+        if !is(*byte, TOKEN) {
             return (at, in_title_case);
         }
-        in_title_case &= !is(*octet, misplaced);
-        misplaced = if *octet == b'-' { SMALL } else { CAPITAL };
+        in_title_case &= !is(*byte, misplaced);
+        misplaced = if *byte == b'-' { SMALL } else { CAPITAL };
     }
     (line.len(), in_title_case)
 }
@@ -52,16 +52,16 @@ fn name_fault(line: &[u8]) -> &'static str {
     }
 }
 
-/// Without a way out before the end: so it is looked at in many octets at once.
+/// Without a way out before the end: so it is looked at in many bytes at once.
 fn has_control(value: &[u8]) -> bool {
-    value.iter().fold(false, |found, octet| found | (octet.is_ascii_control() & (*octet != b'\t')))
+    value.iter().fold(false, |found, byte| found | (byte.is_ascii_control() & (*byte != b'\t')))
 }
 
 /// Optional whitespace around a value (RFC 9110 §5.6.3): a carriage return is none.
 fn trim(value: &[u8]) -> &[u8] {
-    let blank = |octet: &u8| matches!(octet, b' ' | b'\t');
-    let begin = value.iter().position(|octet| !blank(octet)).unwrap_or(value.len());
-    let end = value.iter().rposition(|octet| !blank(octet)).map_or(begin, |last| last + 1);
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let begin = value.iter().position(|byte| !blank(byte)).unwrap_or(value.len());
+    let end = value.iter().rposition(|byte| !blank(byte)).map_or(begin, |last| last + 1);
     &value[begin..end]
 }
 

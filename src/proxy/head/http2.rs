@@ -11,7 +11,7 @@ use http::{HeaderValue, Uri, request};
 use super::super::refusal::Refusal;
 use super::line::{NO_VALID_TARGET, target_fault};
 use super::{encoded, target_too_long, too_large};
-use crate::limits::TARGET_OCTETS_MAX;
+use crate::limits::TARGET_BYTES_MAX;
 use crate::types::origin::percent_encoded;
 
 /// Refuses a head that would be refused in HTTP/1, or would mean something else there. A path that has to be is
@@ -32,11 +32,11 @@ pub fn check(
     check_fields(request).map(|()| received)
 }
 
-/// As [`encoded::head`]. Of the octets that are encoded, the engine lets through those of UTF-8 and, in a path, `"`.
+/// As [`encoded::head`]. Of the bytes that are encoded, the engine lets through those of UTF-8 and, in a path, `"`.
 fn encode(uri: &mut Uri) -> Result<Option<Box<str>>, Refusal> {
     let Some(path) = uri.path_and_query().map(PathAndQuery::as_str) else { return Ok(None) };
     let Cow::Owned(target) = percent_encoded(path.as_bytes()) else { return Ok(None) };
-    if target.len() > TARGET_OCTETS_MAX {
+    if target.len() > TARGET_BYTES_MAX {
         return Err(target_too_long());
     }
     let received = encoded::received(path.as_bytes());
@@ -65,7 +65,7 @@ fn check_fields(request: &request::Parts) -> Result<(), Refusal> {
 /// In HTTP/1 blanks there are not part of the value, so the origin would see another one than was judged.
 fn is_blank_at_an_end(value: &HeaderValue) -> bool {
     let ends = [value.as_bytes().first(), value.as_bytes().last()];
-    ends.into_iter().flatten().any(|octet| matches!(octet, b' ' | b'\t'))
+    ends.into_iter().flatten().any(|byte| matches!(byte, b' ' | b'\t'))
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn h2_octets_that_no_url_has_are_encoded() {
+    fn h2_bytes_that_no_url_has_are_encoded() {
         for (path, expected, received) in [
             ("/caf\u{e9}?\u{e9}", "https://a.example/caf%C3%A9?%C3%A9", Some("/caf\u{e9}?\u{e9}")),
             ("/\"a\"", "https://a.example/%22a%22", Some("/\"a\"")),

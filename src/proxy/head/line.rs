@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::super::char_class::{HOST, PATH, TOKEN, is};
 use super::super::foreign::Foreign;
-use super::super::octets::{HOST, PATH, TOKEN, is};
 use super::super::refusal::Refusal;
 use super::{encoded, quoted, target_too_long};
-use crate::limits::TARGET_OCTETS_MAX;
+use crate::limits::TARGET_BYTES_MAX;
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 
@@ -31,7 +31,7 @@ pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Ref
     }
     let fault =
         |fault: &str| Refusal::bad_request(format!("the request line {} {fault}", quoted(line)));
-    let mut parts = line.split(|octet| *octet == b' ');
+    let mut parts = line.split(|byte| *byte == b' ');
     let (Some(method), Some(target), Some(version), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     else {
@@ -42,13 +42,13 @@ pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Ref
     if !is_token(method) {
         return Err(fault("does not begin with a method"));
     }
-    if target.len() > TARGET_OCTETS_MAX {
+    if target.len() > TARGET_BYTES_MAX {
         return Err(target_too_long());
     }
     let mut is_unencoded = false;
     if !is_plain_url(target) {
         let target = if strict_target { Cow::Borrowed(target) } else { encoded::target(target) };
-        if target.len() > TARGET_OCTETS_MAX {
+        if target.len() > TARGET_BYTES_MAX {
             return Err(target_too_long());
         }
         if let Some(wrong) = target_fault(&target) {
@@ -85,21 +85,21 @@ fn is_without_path(target: &[u8]) -> bool {
 /// signs. That something else is a URL is for a parser to say.
 fn is_plain_url(target: &[u8]) -> bool {
     let Some(rest) = target.strip_prefix(b"http://") else { return false };
-    let host_end = rest.iter().position(|octet| !is(*octet, HOST)).unwrap_or(rest.len());
+    let host_end = rest.iter().position(|byte| !is(*byte, HOST)).unwrap_or(rest.len());
     let (host, rest) = rest.split_at(host_end);
     let digits = rest.strip_prefix(b":").map_or(&b""[..], |port| {
-        let end = port.iter().position(|octet| !octet.is_ascii_digit()).unwrap_or(port.len());
+        let end = port.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(port.len());
         &port[..end]
     });
     let path = if digits.is_empty() { rest } else { &rest[1 + digits.len()..] };
     !host.is_empty()
         && digits.len() <= 5
         && path.first() == Some(&b'/')
-        && path.iter().all(|octet| is(*octet, PATH))
+        && path.iter().all(|byte| is(*byte, PATH))
 }
 
-fn is_token(octets: &[u8]) -> bool {
-    !octets.is_empty() && octets.iter().all(|octet| is(*octet, TOKEN))
+fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|byte| is(*byte, TOKEN))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Host;
 
 /// More than sockets with small buffers and a pipe hold.
-const OCTETS: usize = 2 << 20;
+const BYTES: usize = 2 << 20;
 
 /// The two ends of a connection that holds little.
 async fn connection() -> (TcpStream, TcpStream) {
@@ -33,7 +33,7 @@ async fn connection() -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// A tunnel to a host, from its first octets to its end.
+/// A tunnel to a host, from its first bytes to its end.
 async fn tunnel(near: TcpStream, first: &[u8], far: TcpStream, silence: &Silence, pipes: &Pipes) {
     let (near, far) = (End::from(near), End::from(far));
     let host = Host::Name("a.example".into());
@@ -42,7 +42,7 @@ async fn tunnel(near: TcpStream, first: &[u8], far: TcpStream, silence: &Silence
 }
 
 #[tokio::test]
-async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
+async fn more_tunnels_than_pipes_carry_every_byte_both_ways() {
     let (pipes, (go, _)) = (Arc::new(Pipes::default()), watch::channel(false));
     let mut tunnels = tokio::task::JoinSet::new();
     for number in 0..PIPES_MAX * 2 {
@@ -52,11 +52,11 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
             let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
             let tunnel = tunnel(near, b"", far, &silence, &pipes);
             // None begins as TLS, which would be held to its name.
-            let octets: Vec<u8> =
-                (0..OCTETS).map(|place| ((place / 7 + number) % 21) as u8).collect();
+            let bytes: Vec<u8> =
+                (0..BYTES).map(|place| ((place / 7 + number) % 21) as u8).collect();
             let ends = async {
                 let sent = async {
-                    client.write_all(&octets).await.unwrap();
+                    client.write_all(&bytes).await.unwrap();
                     client.shutdown().await.unwrap();
                     let mut answer = String::new();
                     client.read_to_string(&mut answer).await.unwrap();
@@ -66,7 +66,7 @@ async fn more_tunnels_than_pipes_carry_every_octet_both_ways() {
                     may_read.wait_for(|go| *go).await.unwrap();
                     let mut received = Vec::new();
                     origin.read_to_end(&mut received).await.unwrap();
-                    assert!(received == octets, "tunnel {number}");
+                    assert!(received == bytes, "tunnel {number}");
                     origin.write_all(b"received").await.unwrap();
                     origin.shutdown().await.unwrap();
                 };
@@ -130,7 +130,7 @@ async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
     // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
     let silence = Silence::new(Duration::from_millis(50), Shutdown::default());
-    tunnel(near, &vec![0; OCTETS], far, &silence, &pipes).await;
+    tunnel(near, &vec![0; BYTES], far, &silence, &pipes).await;
 }
 
 #[tokio::test]

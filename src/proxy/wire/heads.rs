@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::clients::{BodyMemory, Held, Key, TurnedAway};
 
-/// Octets of a head that any connection may hold. Most heads are a tenth of that.
-const ORDINARY_OCTETS: usize = 8 << 10;
+/// Bytes of a head that any connection may hold. Most heads are a tenth of that.
+const ORDINARY_BYTES: usize = 8 << 10;
 
 /// The buffer that a head comes into is doubled when it is full.
 const GROWTH: usize = 2;
@@ -21,18 +21,18 @@ pub struct LargeHeads {
 }
 
 impl LargeHeads {
-    /// For heads of at most `head_max` octets, which `asker` sends.
+    /// For heads of at most `head_max` bytes, which `asker` sends.
     pub fn new(asker: Key, memory: &Arc<BodyMemory>, head_max: usize) -> Self {
         Self { asker, memory: Arc::clone(memory), head_max, held: None }
     }
 
-    /// So many octets of a head have come.
+    /// So many bytes of a head have come.
     ///
     /// # Errors
     ///
     /// [`TurnedAway::Memory`] where they are many and there is no memory for them.
-    pub(super) fn note(&mut self, octets: usize) -> Result<(), TurnedAway> {
-        if octets > ORDINARY_OCTETS && self.held.is_none() {
+    pub(super) fn note(&mut self, bytes: usize) -> Result<(), TurnedAway> {
+        if bytes > ORDINARY_BYTES && self.held.is_none() {
             self.held = Some(self.memory.keep(&self.asker, GROWTH * self.head_max)?);
         }
         Ok(())
@@ -56,8 +56,8 @@ mod tests {
             LargeHeads::new(Key::Proxy, &memory, HEAD_MAX),
             LargeHeads::new(Key::Proxy, &memory, HEAD_MAX),
         );
-        assert_eq!((one.note(ORDINARY_OCTETS), memory.counts().0), (Ok(()), 0));
-        assert_eq!((one.note(ORDINARY_OCTETS + 1), one.note(HEAD_MAX)), (Ok(()), Ok(())));
+        assert_eq!((one.note(ORDINARY_BYTES), memory.counts().0), (Ok(()), 0));
+        assert_eq!((one.note(ORDINARY_BYTES + 1), one.note(HEAD_MAX)), (Ok(()), Ok(())));
         assert_eq!(memory.counts().0, 2 * HEAD_MAX);
         assert!(other.note(HEAD_MAX).is_err());
         one.clear();

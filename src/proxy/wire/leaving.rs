@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 
 use super::super::unsent::Unsent;
-use super::{SCRATCH_OCTETS, Wire};
-use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_OCTETS_MAX};
+use super::{SCRATCH_BYTES, Wire};
+use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_BYTES_MAX};
 
 /// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -26,8 +26,8 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
             self.probe = None;
             return Ok(());
         }
-        while !self.ended && self.held.len() < LOOK_AHEAD_OCTETS_MAX {
-            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_OCTETS];
+        while !self.ended && self.held.len() < LOOK_AHEAD_BYTES_MAX {
+            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_BYTES];
             let mut scratch = ReadBuf::uninit(&mut room);
             match Pin::new(&mut self.stream).poll_read(cx, &mut scratch) {
                 Poll::Ready(read) => read?,

@@ -1,4 +1,4 @@
-//! The way in: octets are judged before the engine has them, and waited for no longer than a client
+//! The way in: bytes are judged before the engine has them, and waited for no longer than a client
 //! may take.
 
 use std::future::poll_fn;
@@ -16,8 +16,8 @@ use super::super::head;
 use super::super::head::encoded::Encoded;
 use super::super::refusal::Refusal;
 use super::super::unsent::Unsent;
-use super::{Phase, SCRATCH_OCTETS, Wire};
-use crate::limits::{CONTENT_READ_OCTETS, ENGINE_REST, ENGINE_REST_MAX};
+use super::{Phase, SCRATCH_BYTES, Wire};
+use crate::limits::{CONTENT_READ_BYTES, ENGINE_REST, ENGINE_REST_MAX};
 
 impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncRead for Wire<S> {
     fn poll_read(
@@ -43,7 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
     /// nothing may come any more.
     pub async fn request(&mut self) -> io::Result<bool> {
         poll_fn(|cx| {
-            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_OCTETS];
+            let mut room = [const { MaybeUninit::uninit() }; SCRATCH_BYTES];
             ready!(self.poll_granted(cx, &mut ReadBuf::uninit(&mut room)))?;
             self.rests = self.granted == 0;
             Poll::Ready(Ok(!self.rests))
@@ -51,7 +51,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         .await
     }
 
-    /// Waits until there are octets that the engine may have, or none come any more.
+    /// Waits until there are bytes that the engine may have, or none come any more.
     fn poll_granted(
         &mut self,
         cx: &mut Context<'_>,
@@ -81,7 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         }
     }
 
-    /// Hands the engine octets of one request, when there are some that it may have.
+    /// Hands the engine bytes of one request, when there are some that it may have.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let count = self.granted.min(buf.remaining());
         buf.put_slice(&self.held[..count]);
@@ -158,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         }
     }
 
-    /// A head has its own deadline, from its first octet on.
+    /// A head has its own deadline, from its first byte on.
     fn note_phase(&mut self) {
         let phase = match (self.framing.is_between(), self.held.is_empty()) {
             (true, true) => Phase::Between,
@@ -179,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         scratch: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.phase == Phase::Content && !self.control.content_reads().may_be_large() {
-            let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_OCTETS];
+            let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_BYTES];
             return self.poll_some(cx, &mut ReadBuf::uninit(&mut room));
         }
         self.poll_some(cx, scratch)

@@ -17,7 +17,7 @@ impl Unsent for DuplexStream {
     }
 }
 
-/// A wire that takes `room` octets before the client has to read.
+/// A wire that takes `room` bytes before the client has to read.
 fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
     let (stream, client) = duplex(room);
     let control = Arc::<Control>::default();
@@ -31,9 +31,9 @@ fn wire(room: usize) -> (Wire<DuplexStream>, Arc<Control>, DuplexStream) {
 }
 
 async fn all(mut client: DuplexStream) -> String {
-    let mut octets = String::new();
-    client.read_to_string(&mut octets).await.unwrap();
-    octets
+    let mut bytes = String::new();
+    client.read_to_string(&mut bytes).await.unwrap();
+    bytes
 }
 
 /// Lets everything on this runtime do what it can.
@@ -43,26 +43,26 @@ async fn settle() {
     }
 }
 
-/// I2: no octets of one exchange ever become part of another.
+/// I2: no bytes of one exchange ever become part of another.
 #[tokio::test]
-async fn an_interim_response_never_comes_between_the_octets_of_another() {
+async fn an_interim_response_never_comes_between_the_bytes_of_another() {
     let (mut wire, control, mut client) = wire(8);
     control.send_interim(b"103 ");
     wire.flush().await.unwrap();
     assert_eq!(wire.write(b"response").await.unwrap(), 4);
     control.send_interim(b"103 ");
     let read = tokio::spawn(async move {
-        let mut octets = [0; 16];
-        client.read_exact(&mut octets).await.unwrap();
-        (client, octets)
+        let mut bytes = [0; 16];
+        client.read_exact(&mut bytes).await.unwrap();
+        (client, bytes)
     });
     wire.write_all(b"onse").await.unwrap();
     wire.flush().await.unwrap();
     control.send_interim(b"102 ");
     wire.write_all(b"next").await.unwrap();
     drop(wire);
-    let (client, octets) = read.await.unwrap();
-    assert_eq!((&octets[..], all(client).await.as_str()), (&b"103 response102 "[..], "next"));
+    let (client, bytes) = read.await.unwrap();
+    assert_eq!((&bytes[..], all(client).await.as_str()), (&b"103 response102 "[..], "next"));
 }
 
 /// The answer came before the upload was over, and the client reads it only after its next
@@ -84,7 +84,7 @@ async fn a_request_that_came_while_the_client_did_not_read_is_answered() {
     client.write_all(b"2GET / HTTP/1.1\r\n\r\n").await.unwrap();
     settle().await;
     let mut answers = Vec::new();
-    while answers.iter().filter(|octet| **octet == b'A').count() < 400 {
+    while answers.iter().filter(|byte| **byte == b'A').count() < 400 {
         let read = client.read_buf(&mut answers);
         let read = tokio::time::timeout(Duration::from_secs(5), read).await;
         assert!(matches!(read, Ok(Ok(1..))), "{read:?} after {}", answers.escape_ascii());
@@ -191,10 +191,10 @@ where
         client.shutdown().await.unwrap();
     }
     assert!(wire.request().await.unwrap());
-    let mut octets = [0; 64];
-    while let Some(Ok(1..)) = at_once(wire.read(&mut octets)).await {}
+    let mut bytes = [0; 64];
+    while let Some(Ok(1..)) = at_once(wire.read(&mut bytes)).await {}
     wire.shutdown().await.unwrap();
-    at_once(client.read(&mut octets)).await.is_some()
+    at_once(client.read(&mut bytes)).await.is_some()
 }
 
 /// What closes the connection closes it too then: one call of the system less for each client with one request.

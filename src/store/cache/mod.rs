@@ -1,5 +1,5 @@
 //! What memory has of origins, in two tiers: few that are ready to answer with, and many that were used
-//! longer ago and are packed ([`Pack`]). Bounded by number and by octets, both tiers together; the least
+//! longer ago and are packed ([`Pack`]). Bounded by number and by bytes, both tiers together; the least
 //! recently used is packed first, and goes first.
 
 mod packed;
@@ -120,10 +120,10 @@ impl Cache {
         self.packed.note_site(origin, is_up)
     }
 
-    /// What is to be packed before so many `octets` more are ready, if anything is. Those that are ready have
+    /// What is to be packed before so many `bytes` more are ready, if anything is. Those that are ready have
     /// a share of the room, and a larger one as long as nothing else needs it.
-    pub(super) fn next_to_pack(&mut self, octets: usize) -> Option<Candidate> {
-        while !self.has_room(octets) {
+    pub(super) fn next_to_pack(&mut self, bytes: usize) -> Option<Candidate> {
+        while !self.has_room(bytes) {
             let (origin, entry) = self.ready.oldest()?;
             let (origin, entry) = (origin.clone(), Arc::clone(entry));
             if !self.packed.close(&origin) {
@@ -194,12 +194,12 @@ impl Cache {
         entry.weight_when_ready() > self.bytes_max
     }
 
-    fn has_room(&self, octets: usize) -> bool {
-        let (ready, max) = (held(self.ready.bytes() + octets), self.bytes_max);
-        let fits = held(self.ready.bytes() + self.packed.bytes() + octets) <= max;
+    fn has_room(&self, bytes: usize) -> bool {
+        let (ready, max) = (held(self.ready.bytes() + bytes), self.bytes_max);
+        let fits = held(self.ready.bytes() + self.packed.bytes() + bytes) <= max;
         ready <= max / STORE_READY_SHARE
             || ready <= max / STORE_READY_SHARE_MOST && fits
-            || octets > max
+            || bytes > max
     }
 
     /// Who is packed alone has not been asked about for longer than anybody who is ready.
@@ -211,6 +211,6 @@ impl Cache {
 }
 
 /// With what the allocator leaves free between pieces of all sizes that come and go.
-const fn held(octets: usize) -> usize {
-    octets + octets / STORE_BETWEEN_PIECES
+const fn held(bytes: usize) -> usize {
+    bytes + bytes / STORE_BETWEEN_PIECES
 }

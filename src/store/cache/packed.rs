@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::super::pack::{Pack, PackedFile};
-use crate::limits::{STORE_ARC_OCTETS, STORE_LINKS_OCTETS, STORE_ROW_OCTETS};
+use crate::limits::{STORE_ARC_BYTES, STORE_LINKS_BYTES, STORE_ROW_BYTES};
 use crate::types::origin::{Host, Origin};
 
 pub(super) struct Packed {
@@ -144,27 +144,27 @@ impl PartialEq for Named {
 
 impl Eq for Named {}
 
-/// Octets that a pack takes, without its file.
+/// Bytes that a pack takes, without its file.
 fn weight(origin: &Origin, pack: &Pack) -> usize {
     let name = match origin.host() {
-        Host::Name(name) => block(STORE_ARC_OCTETS + name.len()),
+        Host::Name(name) => block(STORE_ARC_BYTES + name.len()),
         Host::V4(_) | Host::V6(_) => 0,
     };
-    let node = block(size_of::<Origin>() + size_of::<Pack>() + STORE_LINKS_OCTETS);
-    node + STORE_ROW_OCTETS + name + block(STORE_ARC_OCTETS + pack.octets_packed())
+    let node = block(size_of::<Origin>() + size_of::<Pack>() + STORE_LINKS_BYTES);
+    node + STORE_ROW_BYTES + name + block(STORE_ARC_BYTES + pack.bytes_packed())
 }
 
-/// Octets that a packed file takes.
+/// Bytes that a packed file takes.
 fn file_weight(file: &PackedFile) -> usize {
-    let place = block(STORE_ARC_OCTETS + size_of::<PackedFile>());
-    place + STORE_ROW_OCTETS + block(file.octets_packed())
+    let place = block(STORE_ARC_BYTES + size_of::<PackedFile>());
+    place + STORE_ROW_BYTES + block(file.bytes_packed())
 }
 
-/// What the allocator makes of so many octets: it has four sizes between two powers of two, and those that
+/// What the allocator makes of so many bytes: it has four sizes between two powers of two, and those that
 /// are divisible by sixteen.
-const fn block(octets: usize) -> usize {
-    let step = octets.next_power_of_two() / 8;
-    octets.next_multiple_of(if step > 16 { step } else { 16 })
+const fn block(bytes: usize) -> usize {
+    let step = bytes.next_power_of_two() / 8;
+    bytes.next_multiple_of(if step > 16 { step } else { 16 })
 }
 
 #[cfg(test)]
@@ -172,13 +172,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octets_are_rounded_up_to_the_sizes_of_the_allocator() {
+    fn bytes_are_rounded_up_to_the_sizes_of_the_allocator() {
         let sizes =
             [(0, 0), (1, 16), (80, 80), (81, 96), (128, 128), (129, 160), (640, 640), (641, 768)];
-        for (octets, size) in
+        for (bytes, size) in
             [&sizes[..], &[(1024, 1024), (1025, 1280), (500_000, 524_288)]].concat()
         {
-            assert_eq!(block(octets), size, "{octets}");
+            assert_eq!(block(bytes), size, "{bytes}");
         }
     }
 }

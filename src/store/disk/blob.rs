@@ -9,18 +9,18 @@ use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
 use super::super::knowledge::Digest;
-use crate::limits::EVIDENCE_OCTETS_MAX;
+use crate::limits::EVIDENCE_BYTES_MAX;
 
-/// The first octet tells how the others are to be read.
+/// The first byte tells how the others are to be read.
 const PLAIN: u8 = 0;
 const GZIP: u8 = 1;
 
-/// Octets that are stored as they are: a compressor clears half a megabyte before it begins, and most files
+/// Bytes that are stored as they are: a compressor clears half a megabyte before it begins, and most files
 /// and captures are no longer.
-const PLAIN_OCTETS_MAX: usize = 1024;
+const PLAIN_BYTES_MAX: usize = 1024;
 
 pub(super) fn encode(content: &[u8]) -> Vec<u8> {
-    if content.len() <= PLAIN_OCTETS_MAX {
+    if content.len() <= PLAIN_BYTES_MAX {
         return plain(content);
     }
     let mut encoder = GzEncoder::new(vec![GZIP], Compression::fast());
@@ -40,7 +40,7 @@ pub(super) fn decode(stored: &[u8], digest: &Digest) -> Option<Bytes> {
         (&PLAIN, content) => content.to_vec(),
         (&GZIP, gzip) => {
             let mut content = Vec::new();
-            GzDecoder::new(gzip).take(EVIDENCE_OCTETS_MAX).read_to_end(&mut content).ok()?;
+            GzDecoder::new(gzip).take(EVIDENCE_BYTES_MAX).read_to_end(&mut content).ok()?;
             content
         }
         _ => return None,
@@ -65,7 +65,7 @@ mod tests {
                 stored[at] ^= 0x10;
                 assert_ne!(decode(&stored, &digest).as_deref(), Some(&b"something else"[..]));
                 let whole = decode(&stored, &digest);
-                assert!(whole.is_none_or(|found| found == content), "a changed octet is noticed");
+                assert!(whole.is_none_or(|found| found == content), "a changed byte is noticed");
                 stored[at] ^= 0x10;
             }
             assert_eq!(

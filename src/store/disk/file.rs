@@ -12,9 +12,9 @@ use super::super::knowledge::Knowledge;
 use super::super::restore::Blobs;
 use super::blob;
 use super::migrate::{self, SCHEMA_VERSION};
-use super::tables::{BLOBS, META, OCTETS, ORIGINS, SCHEMA, Tables, Totals, checksum};
+use super::tables::{BLOBS, BYTES, META, ORIGINS, SCHEMA, Tables, Totals, checksum};
 use super::trouble::Trouble;
-use crate::limits::{STORE_CACHE_OCTETS, STORE_COMPACT_OCTETS_MIN};
+use crate::limits::{STORE_CACHE_BYTES, STORE_COMPACT_BYTES_MIN};
 
 /// An open database.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl DatabaseFile {
         let is_new = file.metadata().map_err(io)?.len() == 0;
         let backend = FileBackend::new(file).map_err(Trouble::from)?;
         let database = Builder::new()
-            .set_cache_size(STORE_CACHE_OCTETS)
+            .set_cache_size(STORE_CACHE_BYTES)
             .set_check_integrity_on_open(!is_new)
             .create_with_backend(backend)?;
         let file = Self { database, path: path.to_owned() };
@@ -132,8 +132,8 @@ impl DatabaseFile {
 
     pub(super) fn totals(&self) -> Result<Totals, Trouble> {
         let transaction = self.database.begin_read()?;
-        let octets = transaction.open_table(META)?.get(OCTETS)?.map_or(0, |octets| octets.value());
-        Ok(Totals { entries: transaction.open_table(ORIGINS)?.len()?, octets })
+        let bytes = transaction.open_table(META)?.get(BYTES)?.map_or(0, |bytes| bytes.value());
+        Ok(Totals { entries: transaction.open_table(ORIGINS)?.len()?, bytes })
     }
 
     /// How many files and captures there are.
@@ -141,25 +141,25 @@ impl DatabaseFile {
         Ok(self.database.begin_read()?.open_table(BLOBS)?.len()?)
     }
 
-    pub(super) fn octets(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Octets of content for which the file need not grow beyond `size_max`. It grows by doubling,
+    /// Bytes of content for which the file need not grow beyond `size_max`. It grows by doubling,
     /// and half of it serves for what pages leave free and for the transaction that replaces them.
     /// A hundredth is overlooked: the file is always a little larger than a power of two, and would
     /// stop at half of a bound that is one.
     pub(super) fn room(&self, size_max: u64) -> u64 {
-        let octets = self.octets();
-        let may_grow = octets.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
-        if may_grow { u64::MAX } else { octets.min(size_max) / 2 }
+        let bytes = self.bytes();
+        let may_grow = bytes.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
+        if may_grow { u64::MAX } else { bytes.min(size_max) / 2 }
     }
 
     /// Gives back to the system what is not needed, if that is most of the file: the work is in
     /// proportion to the content, so it is only done where there is little.
     pub(super) fn compact_if_worth_it(&mut self) -> Result<bool, Trouble> {
-        let (file, content) = (self.octets(), self.totals()?.octets);
-        if file < STORE_COMPACT_OCTETS_MIN || content > file / 8 {
+        let (file, content) = (self.bytes(), self.totals()?.bytes);
+        if file < STORE_COMPACT_BYTES_MIN || content > file / 8 {
             return Ok(false);
         }
         self.compact()

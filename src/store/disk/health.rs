@@ -10,7 +10,7 @@ pub struct Health {
     pub failing: Option<String>,
     /// Origins in the file.
     pub entries: u64,
-    /// Octets of what is kept, without what the database needs around it.
+    /// Bytes of what is kept, without what the database needs around it.
     pub bytes: u64,
     pub file_bytes: u64,
     /// Origins written or removed by this process.

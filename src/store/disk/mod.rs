@@ -31,7 +31,7 @@ use super::knowledge::Knowledge;
 use super::restore::Blobs;
 use crate::clients::Key;
 use crate::limits::{
-    STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_OCTETS_MAX, STORE_RETRY,
+    STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_BYTES_MAX, STORE_RETRY,
 };
 use crate::runtime::clock::Clock;
 use crate::types::origin::Origin;
@@ -49,9 +49,9 @@ pub const FILE_NAME: &str = "store.redb";
 #[derive(Clone, Debug)]
 pub struct Config {
     pub path: PathBuf,
-    /// Octets of the file. Who was not written for the longest time goes first.
+    /// Bytes of the file. Who was not written for the longest time goes first.
     pub size_max: u64,
-    /// Octets of memory for what waits to be written.
+    /// Bytes of memory for what waits to be written.
     pub pending_max: usize,
     /// How long a file that failed is left alone.
     pub retry: Duration,
@@ -60,7 +60,7 @@ pub struct Config {
 impl Config {
     /// The defaults, at `path`.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, size_max: 1 << 30, pending_max: STORE_PENDING_OCTETS_MAX, retry: STORE_RETRY }
+        Self { path, size_max: 1 << 30, pending_max: STORE_PENDING_BYTES_MAX, retry: STORE_RETRY }
     }
 }
 
@@ -97,7 +97,7 @@ impl Disk {
         Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Other bounds: for the file, and for what waits to be written to it, in octets. What is beyond
+    /// Other bounds: for the file, and for what waits to be written to it, in bytes. What is beyond
     /// them goes soon.
     pub fn resize(&self, size_max: u64, pending_max: usize) {
         self.shared.resize(size_max, pending_max);
@@ -166,7 +166,7 @@ impl Disk {
         Health {
             pending: desk.pending.len() as u64,
             dropped: desk.pending.dropped,
-            file_bytes: desk.file.as_ref().map_or(0, |file| file.octets()),
+            file_bytes: desk.file.as_ref().map_or(0, |file| file.bytes()),
             failing: desk.health.failing.clone().or_else(|| self.shared.hangs().then(no_answer)),
             ..desk.health.clone()
         }

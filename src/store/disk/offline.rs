@@ -55,12 +55,12 @@ impl Offline {
         self.say(|| survey::export(&self.file, &mut each))
     }
 
-    /// Gives back to the system what is not needed: octets of the file before and after.
+    /// Gives back to the system what is not needed: bytes of the file before and after.
     pub fn compact(&mut self) -> Result<(u64, u64), OpenError> {
-        let before = self.file.octets();
+        let before = self.file.bytes();
         // One pass may only make room for the next.
         while guarded(|| self.file.compact()).map_err(|it| it.at(self.path.clone()))? {}
-        Ok((before, self.file.octets()))
+        Ok((before, self.file.bytes()))
     }
 
     fn say<T>(&self, work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, OpenError> {

@@ -21,8 +21,8 @@ pub(super) enum Change {
 pub(super) struct Pending {
     waiting: LruCache<Origin, Change>,
     /// What all of them take, those that are being written included.
-    octets: usize,
-    octets_max: usize,
+    bytes: usize,
+    bytes_max: usize,
     /// Taken by the writer, and not on the disk yet.
     writing: Arc<HashMap<Origin, Change>>,
     pub dropped: u64,
@@ -38,25 +38,25 @@ impl Change {
 }
 
 impl Pending {
-    pub(super) fn new(octets_max: usize) -> Self {
+    pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             waiting: LruCache::unbounded(),
-            octets: 0,
-            octets_max,
+            bytes: 0,
+            bytes_max,
             writing: Arc::default(),
             dropped: 0,
         }
     }
 
-    pub(super) fn resize(&mut self, octets_max: usize) {
-        self.octets_max = octets_max;
+    pub(super) fn resize(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
         self.bound();
     }
 
     pub(super) fn put(&mut self, origin: &Origin, change: Change) {
-        self.octets += change.weight();
+        self.bytes += change.weight();
         if let Some((_, replaced)) = self.waiting.push(origin.clone(), change) {
-            self.octets -= replaced.weight();
+            self.bytes -= replaced.weight();
         }
         self.bound();
     }
@@ -66,13 +66,13 @@ impl Pending {
         self.waiting.peek(origin).or_else(|| self.writing.get(origin))
     }
 
-    /// The oldest, for one transaction: until they weigh `octets_max`. They stay visible until
+    /// The oldest, for one transaction: until they weigh `bytes_max`. They stay visible until
     /// [`Self::written`].
-    pub(super) fn take(&mut self, octets_max: usize) -> Arc<HashMap<Origin, Change>> {
-        let (mut batch, mut octets) = (HashMap::new(), 0);
-        while batch.len() < STORE_BATCH_MAX && octets < octets_max {
+    pub(super) fn take(&mut self, bytes_max: usize) -> Arc<HashMap<Origin, Change>> {
+        let (mut batch, mut bytes) = (HashMap::new(), 0);
+        while batch.len() < STORE_BATCH_MAX && bytes < bytes_max {
             let Some((origin, change)) = self.waiting.pop_lru() else { break };
-            octets += change.weight();
+            bytes += change.weight();
             batch.insert(origin, change);
         }
         self.writing = Arc::new(batch);
@@ -82,7 +82,7 @@ impl Pending {
     /// The batch is on the disk.
     pub(super) fn written(&mut self) {
         let batch = std::mem::take(&mut self.writing);
-        self.octets -= batch.values().map(Change::weight).sum::<usize>();
+        self.bytes -= batch.values().map(Change::weight).sum::<usize>();
     }
 
     /// The batch is not: what nothing newer replaces waits again, as the oldest.
@@ -90,7 +90,7 @@ impl Pending {
         let batch = std::mem::take(&mut self.writing);
         for (origin, change) in batch.iter() {
             if self.waiting.contains(origin) {
-                self.octets -= change.weight();
+                self.bytes -= change.weight();
             } else {
                 self.waiting.push(origin.clone(), change.clone());
                 self.waiting.demote(origin);
@@ -108,9 +108,9 @@ impl Pending {
     }
 
     fn bound(&mut self) {
-        while self.waiting.len() > STORE_PENDING_MAX || self.octets > self.octets_max {
+        while self.waiting.len() > STORE_PENDING_MAX || self.bytes > self.bytes_max {
             let Some((_, dropped)) = self.waiting.pop_lru() else { break };
-            self.octets -= dropped.weight();
+            self.bytes -= dropped.weight();
             self.dropped += 1;
         }
     }

@@ -71,7 +71,7 @@ impl Shared {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Octets of the file.
+    /// Bytes of the file.
     pub(super) fn size_max(&self) -> u64 {
         self.size_max.load(Ordering::Relaxed)
     }
@@ -180,7 +180,7 @@ impl Shared {
         let totals = guarded(|| file.totals()).unwrap_or_default();
         let mut desk = self.desk();
         desk.file = Some(Arc::new(file));
-        (desk.health.entries, desk.health.bytes) = (totals.entries, totals.octets);
+        (desk.health.entries, desk.health.bytes) = (totals.entries, totals.bytes);
         if desk.health.failing.take().is_some() {
             tracing::info!("the store {} can be used again", self.config.path.display());
         }

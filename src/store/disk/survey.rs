@@ -24,7 +24,7 @@ pub struct Stats {
     pub entries: u64,
     /// Files and captures, each counted once.
     pub blobs: u64,
-    /// Octets of what is kept, without what the database needs around it.
+    /// Bytes of what is kept, without what the database needs around it.
     pub bytes: u64,
     pub file_bytes: u64,
     /// The version of how it is kept.
@@ -50,8 +50,8 @@ impl Stats {
         Ok(Self {
             entries: totals.entries,
             blobs: file.blobs()?,
-            bytes: totals.octets,
-            file_bytes: file.octets(),
+            bytes: totals.bytes,
+            file_bytes: file.bytes(),
             // An older file has been brought up to it, and a newer one cannot be opened.
             schema: SCHEMA_VERSION,
             states,

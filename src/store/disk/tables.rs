@@ -22,7 +22,7 @@ const USES: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("uses");
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 pub(super) const SCHEMA: &str = "schema";
-pub(super) const OCTETS: &str = "octets";
+pub(super) const BYTES: &str = "octets";
 const TURN: &str = "turn";
 
 /// All tables, open in one transaction.
@@ -32,7 +32,7 @@ pub(super) struct Tables<'a> {
     blobs: Table<'a, &'static [u8; 32], &'static [u8]>,
     uses: Table<'a, &'static [u8; 32], u64>,
     meta: Table<'a, &'static str, u64>,
-    octets: u64,
+    bytes: u64,
     turn: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Tables<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub entries: u64,
-    pub octets: u64,
+    pub bytes: u64,
 }
 
 impl<'a> Tables<'a> {
@@ -48,14 +48,14 @@ impl<'a> Tables<'a> {
     pub(super) fn open(transaction: &'a WriteTransaction) -> Result<Self, Trouble> {
         let meta = transaction.open_table(META)?;
         let number = |name| meta.get(name).map(|found| found.map_or(0, |found| found.value()));
-        let (octets, turn) = (number(OCTETS)?, number(TURN)?);
+        let (bytes, turn) = (number(BYTES)?, number(TURN)?);
         Ok(Self {
             origins: transaction.open_table(ORIGINS)?,
             turns: transaction.open_table(TURNS)?,
             blobs: transaction.open_table(BLOBS)?,
             uses: transaction.open_table(USES)?,
             meta,
-            octets,
+            bytes,
             turn,
         })
     }
@@ -74,7 +74,7 @@ impl<'a> Tables<'a> {
         }
         self.remove(origin)?;
         self.turn += 1;
-        self.octets += row_octets(origin, &json);
+        self.bytes += row_bytes(origin, &json);
         self.origins.insert(origin, (self.turn, &checksum(origin, &json), json.as_slice()))?;
         self.turns.insert(self.turn, origin)?;
         Ok(())
@@ -82,23 +82,23 @@ impl<'a> Tables<'a> {
 
     /// Whether there was such an origin.
     pub(super) fn remove(&mut self, origin: &str) -> Result<bool, Trouble> {
-        let Some((turn, octets, digests)) = self.origins.remove(origin)?.map(|row| {
+        let Some((turn, bytes, digests)) = self.origins.remove(origin)?.map(|row| {
             let (turn, _, json) = row.value();
             let digests = serde_json::from_slice(json).map(|known: Knowledge| known.digests());
-            (turn, row_octets(origin, json), digests.unwrap_or_default())
+            (turn, row_bytes(origin, json), digests.unwrap_or_default())
         }) else {
             return Ok(false);
         };
-        self.octets = self.octets.saturating_sub(octets);
+        self.bytes = self.bytes.saturating_sub(bytes);
         self.turns.remove(turn)?;
         digests.iter().try_for_each(|digest| self.release(digest))?;
         Ok(true)
     }
 
     /// Lets those go that were not written for the longest time.
-    pub(super) fn evict(&mut self, octets_max: u64) -> Result<u64, Trouble> {
+    pub(super) fn evict(&mut self, bytes_max: u64) -> Result<u64, Trouble> {
         let mut evicted = 0;
-        while self.octets > octets_max {
+        while self.bytes > bytes_max {
             let Some(oldest) = self.turns.first()?.map(|(_, origin)| origin.value().to_owned())
             else {
                 break;
@@ -113,13 +113,13 @@ impl<'a> Tables<'a> {
     }
 
     pub(super) fn finish(mut self) -> Result<(), Trouble> {
-        self.meta.insert(OCTETS, self.octets)?;
+        self.meta.insert(BYTES, self.bytes)?;
         self.meta.insert(TURN, self.turn)?;
         Ok(())
     }
 
     pub(super) fn totals(&self) -> Result<Totals, Trouble> {
-        Ok(Totals { entries: self.origins.len()?, octets: self.octets })
+        Ok(Totals { entries: self.origins.len()?, bytes: self.bytes })
     }
 
     pub(super) fn set_schema(&mut self, schema: u64) -> Result<(), Trouble> {
@@ -132,7 +132,7 @@ impl<'a> Tables<'a> {
         self.uses.insert(&digest.0, uses + 1)?;
         if uses == 0 {
             let stored = blob::encode(content);
-            self.octets += blob_octets(&stored);
+            self.bytes += blob_bytes(&stored);
             self.blobs.insert(&digest.0, stored.as_slice())?;
         }
         Ok(())
@@ -146,7 +146,7 @@ impl<'a> Tables<'a> {
         }
         self.uses.remove(&digest.0)?;
         if let Some(stored) = self.blobs.remove(&digest.0)? {
-            self.octets = self.octets.saturating_sub(blob_octets(stored.value()));
+            self.bytes = self.bytes.saturating_sub(blob_bytes(stored.value()));
         }
         Ok(())
     }
@@ -158,11 +158,11 @@ pub(super) fn checksum(origin: &str, json: &[u8]) -> [u8; 32] {
 }
 
 /// With its keys, its digest and its turn.
-const fn row_octets(origin: &str, json: &[u8]) -> u64 {
+const fn row_bytes(origin: &str, json: &[u8]) -> u64 {
     2 * origin.len() as u64 + 48 + json.len() as u64
 }
 
 /// With its keys and its uses.
-const fn blob_octets(stored: &[u8]) -> u64 {
+const fn blob_bytes(stored: &[u8]) -> u64 {
     72 + stored.len() as u64
 }

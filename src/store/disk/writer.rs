@@ -74,8 +74,8 @@ impl Shared {
         let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
         let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         // What a transaction replaces is free only after it: a small file takes small ones.
-        let octets_max = usize::try_from(self.size_max() / 32).unwrap_or(usize::MAX);
-        let batch = desk.pending.take(octets_max);
+        let bytes_max = usize::try_from(self.size_max() / 32).unwrap_or(usize::MAX);
+        let batch = desk.pending.take(bytes_max);
         desk.is_resized = false;
         if batch.is_empty() && desk.is_closing { Task::End } else { Task::Write(file, batch) }
     }
@@ -89,7 +89,7 @@ impl Shared {
                 let health = &mut desk.health;
                 health.writes += batch.len() as u64;
                 health.evicted += evicted;
-                (health.entries, health.bytes) = (totals.entries, totals.octets);
+                (health.entries, health.bytes) = (totals.entries, totals.bytes);
             }
             Err(trouble) => {
                 desk.pending.put_back();

@@ -66,7 +66,7 @@ fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Timestamp) -> 
     }
 }
 
-/// A field's value in octets of its own. As it came it is a part of the buffer that the head was read
+/// A field's value in bytes of its own. As it came it is a part of the buffer that the head was read
 /// into, many times larger, and would keep that in memory for as long as the file is remembered.
 fn own(head: &Parts, name: &HeaderName) -> Option<HeaderValue> {
     let value = head.headers.get(name)?;
@@ -78,7 +78,7 @@ async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Deco
 where
     B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
 {
-    // One octet more than counts: it tells whether the last line that counts is whole.
+    // One byte more than counts: it tells whether the last line that counts is whole.
     let kept_max = max_size.saturating_add(1);
     let mut decoder = Decoder::new(&head.headers, kept_max).map_err(undecodable)?;
     while let Some(frame) = body.frame().await {

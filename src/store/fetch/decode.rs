@@ -1,7 +1,7 @@
 //! A body, decoded as it comes, no longer than the limit.
 //!
 //! The limit is counted on the decoded side, so a small file that unfolds without end costs no
-//! more than an honest large one, and on the encoded side too, for codings that can swallow octets
+//! more than an honest large one, and on the encoded side too, for codings that can swallow bytes
 //! and give none. Nothing is kept of a body that does not decode to its end.
 
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use flate2::write::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use crate::limits::ENCODED_SURPLUS_OCTETS;
+use crate::limits::ENCODED_SURPLUS_BYTES;
 
 pub(super) struct Decoder {
     coding: Coding,
@@ -37,7 +37,7 @@ pub(super) enum Undecodable {
     Coding(String),
     #[error("the gzip data is broken: {0}")]
     Gzip(String),
-    #[error("the encoded file is longer than {0} octets")]
+    #[error("the encoded file is longer than {0} bytes")]
     TooLong(usize),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Decoded {
 }
 
 impl Decoder {
-    /// For the codings that `headers` name (RFC 9110 §8.4); `limit` is in decoded octets.
+    /// For the codings that `headers` name (RFC 9110 §8.4); `limit` is in decoded bytes.
     pub(super) fn new(headers: &HeaderMap, limit: usize) -> Result<Self, Undecodable> {
         let bounded = Bounded { body: Vec::new(), limit, cut: false };
         let coding = match content_coding(headers).as_str() {
@@ -57,7 +57,7 @@ impl Decoder {
             "gzip" | "x-gzip" => Coding::Gzip(Box::new(MultiGzDecoder::new(bounded))),
             other => return Err(Undecodable::Coding(other.chars().take(64).collect())),
         };
-        Ok(Self { coding, encoded: 0, encoded_max: limit.saturating_add(ENCODED_SURPLUS_OCTETS) })
+        Ok(Self { coding, encoded: 0, encoded_max: limit.saturating_add(ENCODED_SURPLUS_BYTES) })
     }
 
     pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Wanted, Undecodable> {
@@ -79,7 +79,7 @@ impl Decoder {
     /// The end of the body, or of our interest in it.
     pub(super) fn finish(mut self) -> Result<Decoded, Undecodable> {
         if let Coding::Gzip(gzip) = &mut self.coding {
-            // No octets at all are an empty file, whatever coding was announced.
+            // No bytes at all are an empty file, whatever coding was announced.
             let is_over = self.encoded == 0 || gzip.get_ref().cut;
             let finished = if is_over { Ok(()) } else { gzip.try_finish() };
             match finished {
@@ -114,7 +114,7 @@ fn content_coding(headers: &HeaderMap) -> String {
     lines.join(", ")
 }
 
-/// Keeps the first octets and refuses the first one too many.
+/// Keeps the first bytes and refuses the first one too many.
 struct Bounded {
     body: Vec<u8>,
     limit: usize,
@@ -122,14 +122,14 @@ struct Bounded {
 }
 
 impl Write for Bounded {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = self.limit - self.body.len();
-        self.body.extend_from_slice(&octets[..octets.len().min(room)]);
-        if octets.len() > room {
+        self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if bytes.len() > room {
             self.cut = true;
             return Err(io::Error::other("the size limit is reached"));
         }
-        Ok(octets.len())
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_breaks_off_at_any_octet_is_not_a_shorter_file() {
+    fn a_file_that_breaks_off_at_any_byte_is_not_a_shorter_file() {
         let encoded = gzip(b"user-agent: *\nallow: /a\ndisallow: /\n");
         for length in 1..encoded.len() {
             let result = decode("gzip", &[&encoded[..length]]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_decode_to_nothing_have_a_bound() {
+    fn bytes_that_decode_to_nothing_have_a_bound() {
         let nothing = gzip(b"").repeat(10_000);
         assert!(matches!(
             decode("gzip", &nothing.chunks(4096).collect::<Vec<_>>()),

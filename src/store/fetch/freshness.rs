@@ -58,7 +58,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 /// RFC 9111 §1.2.2 delta-seconds: too large a number is "very long", not an error.
 fn seconds(text: &str) -> Option<Duration> {
-    let is_number = !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
 }
 

@@ -6,7 +6,7 @@ use http::{Request, Response, Version};
 use hyper::ext::ReasonPhrase;
 
 use crate::audit::evidence::Answer;
-use crate::limits::CAPTURED_HEAD_OCTETS_MAX;
+use crate::limits::CAPTURED_HEAD_BYTES_MAX;
 
 /// What `peer` answered at `url`. The names of fields are in lower case, as they are compared
 /// (RFC 9110 §5.1), and several lines of one name stand together; the values are as received.
@@ -60,19 +60,19 @@ fn status_line<B>(response: &Response<B>) -> Vec<u8> {
 #[derive(Default)]
 struct Head {
     text: String,
-    octets: usize,
+    bytes: usize,
     cut: bool,
 }
 
 impl Head {
     fn push(&mut self, line: &[&[u8]]) {
-        let octets = line.iter().map(|part| part.len()).sum::<usize>() + 2;
-        if self.octets + octets > CAPTURED_HEAD_OCTETS_MAX {
+        let bytes = line.iter().map(|part| part.len()).sum::<usize>() + 2;
+        if self.bytes + bytes > CAPTURED_HEAD_BYTES_MAX {
             self.cut = true;
             return;
         }
-        self.octets += octets;
-        // ISO 8859-1, which any octet has a character in.
+        self.bytes += bytes;
+        // ISO 8859-1, which any byte has a character in.
         self.text.extend(line.iter().copied().flatten().copied().map(char::from));
         self.text.push_str("\r\n");
     }
@@ -118,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_field_that_finds_no_room_is_left_out_whole() {
-        let long = vec![b'a'; CAPTURED_HEAD_OCTETS_MAX - 30];
+        let long = vec![b'a'; CAPTURED_HEAD_BYTES_MAX - 30];
         let (text, cut) = head(Version::HTTP_2, 200, &[("a", &long), ("b", &long), ("c", b"1")]);
-        assert!(cut && text.len() <= CAPTURED_HEAD_OCTETS_MAX);
+        assert!(cut && text.len() <= CAPTURED_HEAD_BYTES_MAX);
         assert_eq!(text.lines().map(|line| &line[..1]).collect::<String>(), "Hac");
     }
 }

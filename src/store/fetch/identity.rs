@@ -1,5 +1,5 @@
 //! As whom a robots.txt is fetched: the `User-Agent` (RFC 9110 §10.1.5) of the fetch, which depends on
-//! the judged product token and the settings alone. No octet of a client's own field goes out with it,
+//! the judged product token and the settings alone. No byte of a client's own field goes out with it,
 //! so that a client can only ask what each other client with the same token would ask.
 
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::types::agent::is_token;
 /// This program's own product.
 const PRODUCT: &str = "courtesy";
 
-/// Octets. A token beyond it is fetched for as this program alone: servers have bounds on fields, and an
+/// Bytes. A token beyond it is fetched for as this program alone: servers have bounds on fields, and an
 /// answer to a long field is about the field. The longest token in common use has 30.
-const TOKEN_OCTETS_MAX: usize = 64;
+const TOKEN_BYTES_MAX: usize = 64;
 
 /// The key by which answers that count for one agent are kept. It has neither our version nor the contact:
 /// an upgrade does not make another agent of an agent. Tokens of other letter case are other identities,
@@ -28,7 +28,7 @@ impl FetchIdentity {
     /// That of the agent with this product token, or of this program alone where there is none.
     pub fn of_agent(token: Option<&str>) -> Self {
         let fits =
-            |token: &&str| token.len() <= TOKEN_OCTETS_MAX && is_token(token) && *token != PRODUCT;
+            |token: &&str| token.len() <= TOKEN_BYTES_MAX && is_token(token) && *token != PRODUCT;
         Self(match token.filter(fits) {
             Some(token) => [token, " ", PRODUCT].concat().into(),
             None => PRODUCT.into(),
@@ -112,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_token_that_is_too_long_is_fetched_for_as_courtesy_alone() {
-        let longest = "a".repeat(TOKEN_OCTETS_MAX);
+        let longest = "a".repeat(TOKEN_BYTES_MAX);
         assert_eq!(FetchIdentity::of_agent(Some(&longest)).as_str(), format!("{longest} courtesy"));
-        for length in [TOKEN_OCTETS_MAX + 1, 9000] {
+        for length in [TOKEN_BYTES_MAX + 1, 9000] {
             let long = "a".repeat(length);
             assert_eq!(
                 FetchIdentity::of_agent(Some(&long)),

@@ -27,7 +27,7 @@ use http_body::Body as HttpBody;
 
 use crate::clients::Key;
 use crate::egress::{self, Asker, Egress, Failure, Outgoing, Queued};
-use crate::limits::ROBOTS_TXT_OCTETS;
+use crate::limits::ROBOTS_TXT_BYTES;
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
@@ -88,7 +88,7 @@ pub struct Config {
     pub contact: Option<String>,
     /// For the whole chain of redirects, bodies included.
     pub timeout: Duration,
-    /// Octets of the decoded file (RFC 9309 §2.5: at least 500 KiB).
+    /// Bytes of the decoded file (RFC 9309 §2.5: at least 500 KiB).
     pub max_size: usize,
 }
 
@@ -98,7 +98,7 @@ impl Default for Config {
             fetch_as: None,
             contact: None,
             timeout: Duration::from_secs(10),
-            max_size: ROBOTS_TXT_OCTETS,
+            max_size: ROBOTS_TXT_BYTES,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! What the fetcher's own readers make of an origin's answers, for the properties in
-//! `tests/properties`, which are held against any octets and so need no connection. No part of the
+//! `tests/properties`, which are held against any bytes and so need no connection. No part of the
 //! interface.
 
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub fn times(fields: &HeaderMap, now: Timestamp) -> (Freshness, Option<Duration>
     (freshness::freshness(fields, now), freshness::retry_after(fields, now))
 }
 
-/// A body that comes in these pieces, decoded up to `limit` octets, and whether it was cut there;
+/// A body that comes in these pieces, decoded up to `limit` bytes, and whether it was cut there;
 /// `None` where it does not decode.
 pub fn decode(fields: &HeaderMap, limit: usize, pieces: &[&[u8]]) -> Option<(Vec<u8>, bool)> {
     let mut decoder = Decoder::new(fields, limit).ok()?;

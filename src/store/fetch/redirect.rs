@@ -78,11 +78,11 @@ impl Chain {
     ) -> Capture {
         let (body, failure) = match result {
             AccessResult::Successful { snapshot, .. } => {
-                let octets = snapshot.body.len() as u64;
+                let bytes = snapshot.body.len() as u64;
                 (
                     Some(Body {
                         cut: snapshot.cut,
-                        octets,
+                        bytes,
                         sha256: sanitize::hex(&snapshot.sha256),
                     }),
                     None,

@@ -247,7 +247,7 @@ async fn a_file_that_does_not_arrive_whole_is_a_failure() {
 
 #[tokio::test]
 async fn section_2_5_what_is_beyond_the_limit_is_not_downloaded() {
-    // It would never end, and it does not have to. One octet more is kept, to see where lines end.
+    // It would never end, and it does not have to. One byte more is kept, to see where lines end.
     let snapshot = snapshot(vec![answer(200, &[], &[&[b'x'; 80], &[b'y'; 80]], End::Never)]).await;
     assert_eq!((snapshot.cut, snapshot.body.len()), (true, 101));
 }
@@ -309,7 +309,7 @@ async fn captured(
     );
     assert!(record.answers.iter().all(|answer| answer.peer == Some(PEER) && !answer.head_cut));
     let answers = record.answers.into_iter().map(|answer| (answer.url, answer.status)).collect();
-    (answers, record.failure.map(|failure| failure.word), record.body.map(|body| body.octets))
+    (answers, record.failure.map(|failure| failure.word), record.body.map(|body| body.bytes))
 }
 
 #[tokio::test]

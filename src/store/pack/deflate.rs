@@ -1,5 +1,5 @@
 //! DEFLATE (RFC 1951) against a dictionary, which both sides know: what is short and has often been said
-//! takes hardly any octets.
+//! takes hardly any bytes.
 
 use std::fmt;
 
@@ -41,14 +41,14 @@ impl fmt::Debug for Deflater {
     }
 }
 
-/// The text of that many octets which was compressed against `dictionary`, or nothing.
-pub(super) fn inflate(deflated: &[u8], dictionary: &[u8], octets: usize) -> Option<Vec<u8>> {
+/// The text of that many bytes which was compressed against `dictionary`, or nothing.
+pub(super) fn inflate(deflated: &[u8], dictionary: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut inflater = Decompress::new(false);
     inflater.set_dictionary(dictionary).ok()?;
     // With room for one more, or the end of an empty text would not be looked for.
-    let mut text = Vec::with_capacity(octets + 1);
+    let mut text = Vec::with_capacity(bytes + 1);
     let status = inflater.decompress_vec(deflated, &mut text, FlushDecompress::Finish).ok()?;
-    (status == Status::StreamEnd && text.len() == octets).then_some(text)
+    (status == Status::StreamEnd && text.len() == bytes).then_some(text)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! All that is known of an origin but the octets of its file, as one text: [`Knowledge`] as the disk has
+//! All that is known of an origin but the bytes of its file, as one text: [`Knowledge`] as the disk has
 //! it, and after it the captures that it names. Digests are noise, which nothing makes shorter, so they
 //! are left out: each follows from what it names.
 
@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 use super::super::knowledge::{Digest, Knowledge};
 use super::super::restore::Blobs;
 
-/// Octets before each piece, which tell how many there are in it.
-const LENGTH_OCTETS: usize = size_of::<u32>();
+/// Bytes before each piece, which tell how many there are in it.
+const LENGTH_BYTES: usize = size_of::<u32>();
 
 /// Nothing where a piece is missing, or longer than it can be.
 pub(super) fn write(mut knowledge: Knowledge, blobs: &Blobs) -> Option<Vec<u8>> {
@@ -31,7 +31,7 @@ pub(super) fn write(mut knowledge: Knowledge, blobs: &Blobs) -> Option<Vec<u8>> 
     Some(text)
 }
 
-/// What [`write`] was given, but for the octets of `file`, the origin's robots.txt if it has one.
+/// What [`write`] was given, but for the bytes of `file`, the origin's robots.txt if it has one.
 pub(super) fn read(text: &[u8], file: Option<Digest>) -> Option<(Knowledge, Blobs)> {
     let (json, mut rest) = piece(text)?;
     let mut knowledge: Knowledge = serde_json::from_slice(json).ok()?;
@@ -58,6 +58,6 @@ fn append(text: &mut Vec<u8>, piece: &[u8]) -> Option<()> {
 
 /// The first piece, and what follows it.
 fn piece(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = text.split_first_chunk::<LENGTH_OCTETS>()?;
+    let (length, rest) = text.split_first_chunk::<LENGTH_BYTES>()?;
     rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
 }

@@ -1,4 +1,4 @@
-//! The octets of a robots.txt, packed; one for all origins that serve them.
+//! The bytes of a robots.txt, packed; one for all origins that serve them.
 
 use bytes::Bytes;
 
@@ -9,28 +9,28 @@ pub(super) const DICTIONARY: &[u8] = include_bytes!("common_file.txt");
 
 #[derive(Debug)]
 pub(in crate::store) struct PackedFile {
-    /// Of the octets, unpacked.
+    /// Of the bytes, unpacked.
     pub(in crate::store) sha256: [u8; 32],
     deflated: Box<[u8]>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl PackedFile {
     pub(super) fn new(sha256: [u8; 32], body: &[u8], deflater: &mut Deflater) -> Option<Self> {
         let deflated = deflater.deflate(body, DICTIONARY)?.into_boxed_slice();
-        Some(Self { sha256, deflated, octets: body.len() })
+        Some(Self { sha256, deflated, bytes: body.len() })
     }
 
     pub(super) fn body(&self) -> Option<Bytes> {
-        inflate(&self.deflated, DICTIONARY, self.octets).map(Bytes::from)
+        inflate(&self.deflated, DICTIONARY, self.bytes).map(Bytes::from)
     }
 
     /// How long it is unpacked.
-    pub(super) const fn octets(&self) -> usize {
-        self.octets
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    pub(in crate::store) const fn octets_packed(&self) -> usize {
+    pub(in crate::store) const fn bytes_packed(&self) -> usize {
         self.deflated.len()
     }
 }

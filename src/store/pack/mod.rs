@@ -28,7 +28,7 @@ pub(super) struct Pack {
     /// As [`facts`] has them, deflated.
     facts: Arc<[u8]>,
     /// How long they are unpacked.
-    octets: u32,
+    bytes: u32,
     /// As it is now: there may be news of the site while it is packed.
     pub(super) site_up: bool,
     /// Whether the entry that it was made of, or that was made of it, is ready as well.
@@ -60,20 +60,20 @@ impl Packer {
         let site_up = std::mem::replace(&mut knowledge.site_up, true);
         let text = facts::write(knowledge, &blobs)?;
         let facts = deflater.deflate(&text, &dictionary(origin, file.as_deref()))?.into();
-        Some(Pack { facts, octets: u32::try_from(text.len()).ok()?, site_up, is_open: false, file })
+        Some(Pack { facts, bytes: u32::try_from(text.len()).ok()?, site_up, is_open: false, file })
     }
 }
 
 impl Pack {
-    /// What was packed, if it is whole. `ready` may have the octets of the file, by their SHA-256.
+    /// What was packed, if it is whole. `ready` may have the bytes of the file, by their SHA-256.
     pub(super) fn unpack(
         &self,
         origin: &Origin,
         ready: impl FnOnce(&[u8; 32]) -> Option<Bytes>,
     ) -> Option<(Knowledge, Blobs)> {
         let file = self.file.as_deref();
-        let octets = usize::try_from(self.octets).ok()?;
-        let text = inflate(&self.facts, &dictionary(origin, file), octets)?;
+        let bytes = usize::try_from(self.bytes).ok()?;
+        let text = inflate(&self.facts, &dictionary(origin, file), bytes)?;
         let (mut knowledge, mut blobs) = facts::read(&text, file.map(|file| Digest(file.sha256)))?;
         knowledge.site_up = self.site_up;
         if let Some(file) = file {
@@ -89,13 +89,13 @@ impl Pack {
     }
 
     /// How long it is unpacked.
-    pub(super) fn octets(&self) -> usize {
-        let file = self.file.as_ref().map_or(0, |file| file.octets());
-        file.saturating_add(usize::try_from(self.octets).unwrap_or(usize::MAX))
+    pub(super) fn bytes(&self) -> usize {
+        let file = self.file.as_ref().map_or(0, |file| file.bytes());
+        file.saturating_add(usize::try_from(self.bytes).unwrap_or(usize::MAX))
     }
 
     /// How long it is, without the file.
-    pub(super) fn octets_packed(&self) -> usize {
+    pub(super) fn bytes_packed(&self) -> usize {
         self.facts.len()
     }
 }

@@ -80,7 +80,7 @@ fn without(hours: u64, cause: Cause) -> Fetched {
     fetched(hours, AccessResult::Without(cause), capture)
 }
 
-fn capture(head: &str, sha256: &str, octets: usize) -> Capture {
+fn capture(head: &str, sha256: &str, bytes: usize) -> Capture {
     let answer = Answer {
         head: format!("HTTP/1.1 200 OK\r\nDate: Mon, 12 Oct 2026 11:09:08 GMT\r\n{head}\r\n"),
         head_cut: false,
@@ -91,7 +91,7 @@ fn capture(head: &str, sha256: &str, octets: usize) -> Capture {
         status: 200,
         url: URL.into(),
     };
-    let body = Body { cut: false, octets: octets as u64, sha256: sha256.into() };
+    let body = Body { cut: false, bytes: bytes as u64, sha256: sha256.into() };
     let asked = "http://example.com/robots.txt".into();
     let at = AT.millis();
     CaptureRecord {
@@ -123,7 +123,7 @@ fn entry(attempts: Vec<Fetched>) -> Entry {
     attempts.into_iter().fold(None, learn).expect("there was an attempt")
 }
 
-/// Packs and unpacks; gives how many octets the pack is.
+/// Packs and unpacks; gives how many bytes the pack is.
 #[track_caller]
 fn comes_back(entry: &Entry) -> usize {
     let mut packer = Packer::default();
@@ -141,8 +141,8 @@ fn comes_back(entry: &Entry) -> usize {
         assert!(pack.broken().unpack(&origin, |_| None).is_none());
     }
     let pack = packer.pack(&origin, entry, None).expect("it is packed");
-    assert!(pack.octets() > kept.1.values().map(Bytes::len).sum());
-    pack.octets_packed() + pack.file.map_or(0, |file| file.octets_packed())
+    assert!(pack.bytes() > kept.1.values().map(Bytes::len).sum());
+    pack.bytes_packed() + pack.file.map_or(0, |file| file.bytes_packed())
 }
 
 fn causes() -> Vec<Cause> {
@@ -185,7 +185,7 @@ fn outages_and_absences_come_back_with_a_copy_or_without() {
 
 proptest! {
     #[test]
-    fn octets_of_all_kinds_come_back(
+    fn bytes_of_all_kinds_come_back(
         body in prop::collection::vec(any::<u8>(), 0..3000),
         head in "\\PC{0,300}",
         times in 0..5_usize,

@@ -58,7 +58,7 @@ async fn the_least_recently_used_goes_first() {
 }
 
 #[tokio::test]
-async fn octets_are_bounded_and_counted_back() {
+async fn bytes_are_bounded_and_counted_back() {
     let large = |host| room::noise(host, 10_000);
     let config = Config { bytes_max: 50_000, ..Config::default() };
     let house = House::with(config, (0..20).map(|host| Some(file(&large(host)))).collect());

@@ -4,10 +4,10 @@ use super::super::disk::Offline;
 use super::*;
 
 /// What no compression makes smaller.
-pub(super) fn noise(seed: usize, octets: usize) -> String {
+pub(super) fn noise(seed: usize, bytes: usize) -> String {
     use std::fmt::Write as _;
     let mut text = String::from("# ");
-    for block in 0..octets / 64 {
+    for block in 0..bytes / 64 {
         let _ = write!(
             text,
             "{}",

@@ -64,7 +64,7 @@ async fn tells_no_lies(home: &Home, written: &[(Origin, String)]) -> Result<(), 
 }
 
 #[test]
-fn octets_changed_anywhere_are_never_believed() {
+fn bytes_changed_anywhere_are_never_believed() {
     let home = Home::new();
     let written = run(specimen(&home));
     let whole = std::fs::read(home.file()).expect("the file");
@@ -190,7 +190,7 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     let home = Home::new();
     std::fs::write(home.path().join("state"), "").expect("a file");
     let inner = Home { dir: Arc::clone(&home.dir), below: "state/store.redb", retry: PATIENCE };
-    // Small enough that their number is the bound that is reached, and not their octets.
+    // Small enough that their number is the bound that is reached, and not their bytes.
     let house = inner.house(vec![status(404)]);
     house.ask("example.com", &rfc9309()).await;
     let entry =

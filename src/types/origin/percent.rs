@@ -1,4 +1,4 @@
-//! Octets that clients put into a path or a query as they are, although no URL has them as themselves.
+//! Bytes that clients put into a path or a query as they are, although no URL has them as themselves.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ const QUERY: &AsciiSet = &AsciiSet::EMPTY.add(b'"').add(b'<').add(b'>');
 /// And in a path. Requests with a backtick in the query pass as they are.
 const PATH: &AsciiSet = &QUERY.add(b'`');
 
-/// `path_and_query` with octets from 0x80, `"`, `<` and `>`, and in the path `` ` ``, percent-encoded
+/// `path_and_query` with bytes from 0x80, `"`, `<` and `>`, and in the path `` ` ``, percent-encoded
 /// (RFC 3986 §2.1): by RFC 9309 §2.2.2 it is the same path. Everything else stays: no triplet is encoded again, `%`
 /// without two digits stays as it is, and so do blanks and controls, which no request can have.
 pub fn percent_encoded(path_and_query: &[u8]) -> Cow<'_, [u8]> {
@@ -52,16 +52,16 @@ mod tests {
     }
 
     proptest! {
-        /// A server that decodes it has the octets that were given, and no sign more.
+        /// A server that decodes it has the bytes that were given, and no sign more.
         #[test]
         fn encoding_is_undone_by_decoding_and_done_once(given in prop::collection::vec(any::<u8>(), 0..40)) {
-            let given: Vec<u8> = given.into_iter().filter(|octet| *octet != b'%').collect();
+            let given: Vec<u8> = given.into_iter().filter(|byte| *byte != b'%').collect();
             let encoded = percent_encoded(&given);
             prop_assert!(encoded.is_ascii());
             prop_assert_eq!(percent_decode(&encoded).collect::<Vec<u8>>(), given.clone());
             prop_assert_eq!(percent_encoded(&encoded), encoded.clone());
             for sign in b"/?#&=: \r\n" {
-                let count = |octets: &[u8]| octets.iter().filter(|octet| *octet == sign).count();
+                let count = |bytes: &[u8]| bytes.iter().filter(|byte| *byte == sign).count();
                 prop_assert_eq!(count(&encoded), count(&given));
             }
         }

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 
 use super::{Origin, Scheme, UrlError};
-use crate::limits::{RECENT_AUTHORITY_OCTETS_MAX, RECENT_ORIGINS};
+use crate::limits::{RECENT_AUTHORITY_BYTES_MAX, RECENT_ORIGINS};
 
 /// Reads authorities, and knows the last ones again. Two that share a place take turns in it.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Recent {
         }
         let origin = Origin::from_authority(scheme, authority)?;
         // A port may have any number of zeros before it.
-        if authority.len() <= RECENT_AUTHORITY_OCTETS_MAX {
+        if authority.len() <= RECENT_AUTHORITY_BYTES_MAX {
             *place = Some(Read { scheme, authority: authority.into(), origin: origin.clone() });
         }
         Ok(origin)

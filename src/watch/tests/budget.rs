@@ -4,7 +4,7 @@ use super::super::budget::{Budget, Omitted};
 use crate::audit::Omission;
 use crate::clients::Key;
 use crate::limits::{
-    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_OCTETS_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
+    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_BYTES_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
 };
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
@@ -20,8 +20,8 @@ fn client(number: u8) -> Key {
     Key::of([10, 0, 0, number].into())
 }
 
-fn taken(budget: &mut Budget, client: &Key, count: u64, octets: usize) -> u64 {
-    (0..count).map(|number| u64::from(budget.take(&origin(number), client, octets, START))).sum()
+fn taken(budget: &mut Budget, client: &Key, count: u64, bytes: usize) -> u64 {
+    (0..count).map(|number| u64::from(budget.take(&origin(number), client, bytes, START))).sum()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_client_leaves_the_others_as_much_as_it_takes() {
 #[test]
 fn nor_does_it_take_all_room_for_evidence() {
     let mut budget = Budget::new(START);
-    let large = usize::try_from(CHANGES_EVIDENCE_OCTETS_MAX / 16).unwrap();
+    let large = usize::try_from(CHANGES_EVIDENCE_BYTES_MAX / 16).unwrap();
     let counts = [1, 2].map(|number| taken(&mut budget, &client(number), 16, large));
     assert_eq!(counts, [8, 4]);
 }

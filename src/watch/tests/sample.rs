@@ -8,7 +8,7 @@ use super::super::reservoir::Reservoir;
 use super::super::sample::{Offer, Samples, without_values};
 use crate::clients::Key;
 use crate::limits::{
-    SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_OCTETS_MAX, SAMPLE_ORIGINS_MAX, SAMPLE_PATH_OCTETS_MAX,
+    SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_BYTES_MAX, SAMPLE_ORIGINS_MAX, SAMPLE_PATH_BYTES_MAX,
     SAMPLE_PATHS_MAX,
 };
 use crate::policy::profile::Profile;
@@ -79,7 +79,7 @@ proptest! {
         for (number, (page, length, agent)) in offers.into_iter().enumerate() {
             let path = format!("/{page}/{number}/{}", "x".repeat(length));
             let token = (agent > 0).then(|| format!("Bot{agent}"));
-            if path.len() <= SAMPLE_PATH_OCTETS_MAX {
+            if path.len() <= SAMPLE_PATH_BYTES_MAX {
                 model.push((path.clone(), token.clone()));
             }
             match left {
@@ -88,7 +88,7 @@ proptest! {
             }
             let sampled = reservoir.sampled();
             prop_assert!(sampled.len() <= SAMPLE_PATHS_MAX);
-            prop_assert!(reservoir.octets() <= SAMPLE_ORIGIN_OCTETS_MAX);
+            prop_assert!(reservoir.bytes() <= SAMPLE_ORIGIN_BYTES_MAX);
             let mut tokens: Vec<_> = sampled.iter().map(|taken| taken.token.clone()).collect();
             tokens.sort();
             tokens.dedup();
@@ -100,8 +100,8 @@ proptest! {
             prop_assert!(model.contains(&it) && !seen.contains(&it), "{:?}", it);
             seen.push(it);
         }
-        let octets: usize = model.iter().map(|(path, token)| path.len() + token.as_ref().map_or(0, String::len) + 96).sum();
-        if model.len() <= SAMPLE_PATHS_MAX && octets <= SAMPLE_ORIGIN_OCTETS_MAX {
+        let bytes: usize = model.iter().map(|(path, token)| path.len() + token.as_ref().map_or(0, String::len) + 96).sum();
+        if model.len() <= SAMPLE_PATHS_MAX && bytes <= SAMPLE_ORIGIN_BYTES_MAX {
             let agents: std::collections::HashSet<_> = model.iter().map(|(_, token)| token).collect();
             prop_assert!(agents.len() > SAMPLE_AGENTS_MAX || seen.len() == model.len(), "{} of {}", seen.len(), model.len());
         }
@@ -133,11 +133,11 @@ fn a_million_origins_take_no_more_memory_than_is_set_aside() {
             note(&samples, &origin, &path, &profile, number % 7);
         }
     }
-    let (octets, origins) = samples.size();
+    let (bytes, origins) = samples.size();
     assert!(origins <= SAMPLE_ORIGINS_MAX && origins > SAMPLE_ORIGINS_MAX / 2, "{origins}");
-    assert!(octets <= 32 << 20, "{octets}");
+    assert!(bytes <= 32 << 20, "{bytes}");
     // Were each as full as it may be.
-    let fullest = SAMPLE_ORIGIN_OCTETS_MAX + 1024;
+    let fullest = SAMPLE_ORIGIN_BYTES_MAX + 1024;
     assert!(SAMPLE_ORIGINS_MAX * fullest + (1 << 20) <= 33 << 20);
 }
 

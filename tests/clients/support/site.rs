@@ -208,7 +208,7 @@ impl Shared {
         let kind = match path {
             "/robots.txt" => "text/plain",
             _ if path.ends_with("/page") => "text/html",
-            _ => "application/octet-stream",
+            _ => "application/byte-stream",
         };
         let body = file.unwrap_or_default();
         let length = body.len();

@@ -91,12 +91,12 @@ impl Serve {
         Crawler::new(self.address).get(url).expect("an answer")
     }
 
-    /// Octets of it that are in memory.
+    /// Bytes of it that are in memory.
     pub fn resident(&self) -> usize {
         self.memory("VmRSS")
     }
 
-    /// Octets of a kind of its memory (proc_pid_status(5)).
+    /// Bytes of a kind of its memory (proc_pid_status(5)).
     pub fn memory(&self, kind: &str) -> usize {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("its status");

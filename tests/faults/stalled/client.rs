@@ -151,8 +151,8 @@ pub async fn shut_connection(attack: Arc<Attack>, number: usize, streams: usize)
     forever().await
 }
 
-/// Windows of one octet, which are opened again for each octet.
-pub async fn octet_windows(attack: Arc<Attack>, number: usize, streams: usize) -> Outcome {
+/// Windows of one byte, which are opened again for each byte.
+pub async fn byte_windows(attack: Arc<Attack>, number: usize, streams: usize) -> Outcome {
     let (sender, connection, authority) =
         attack.h2(number, Builder::new().initial_window_size(1)).await?;
     tokio::spawn(connection);
@@ -241,7 +241,7 @@ async fn upload(attack: &Attack, mut body: SendStream<Bytes>) {
     loop {
         let capacity = timeout(STALLS, std::future::poll_fn(|cx| body.poll_capacity(cx)));
         let capacity = match capacity.await {
-            Ok(Some(Ok(octets))) => octets,
+            Ok(Some(Ok(bytes))) => bytes,
             ended => {
                 if !std::mem::replace(&mut is_settled, true) {
                     attack.settle(1);
@@ -287,9 +287,9 @@ pub async fn chunked(attack: Arc<Attack>, number: usize, _: usize) -> Outcome {
     // One that is refused is told so, and no more comes.
     let (mut room, mut read) = (vec![0; 16 << 10], 0);
     while read < READ_FIRST
-        && let Ok(Ok(octets @ 1..)) = timeout(STALLS, stream.read(&mut room)).await
+        && let Ok(Ok(bytes @ 1..)) = timeout(STALLS, stream.read(&mut room)).await
     {
-        read += octets;
+        read += bytes;
     }
     attack.settle(1);
     forever().await

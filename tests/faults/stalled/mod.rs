@@ -49,16 +49,16 @@ struct World {
 
 impl World {
     #[track_caller]
-    fn new(octets: usize, settings: &str) -> Self {
+    fn new(bytes: usize, settings: &str) -> Self {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("what is allowed");
         let runtime =
             Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
         let origins = runtime.block_on(Origins::start());
-        let group = Group::of(octets);
+        let group = Group::of(bytes);
         let limits = if group.is_none() {
             println!("there is no control group: limits.body_memory is set to a quarter instead");
-            format!("[limits]\nbody_memory = \"{}B\"\n", octets / 4)
+            format!("[limits]\nbody_memory = \"{}B\"\n", bytes / 4)
         } else {
             String::new()
         };
@@ -155,7 +155,7 @@ macro_rules! form {
 const FORMS: [(&str, Form, usize, usize); 10] = [
     ("streams with shut windows", form!(shut_streams), 40, 100),
     ("streams of connections with shut windows", form!(shut_connection), 40, 100),
-    ("windows opened by one octet at a time", form!(octet_windows), 20, 100),
+    ("windows opened by one byte at a time", form!(byte_windows), 20, 100),
     ("windows shrunk after much was read", form!(shrunk_windows), 20, 90),
     ("uploads of HTTP/2 to origins that take nothing", form!(h2_uploads), 40, 100),
     ("uploads to origins that take nothing", form!(h1_uploads), 4000, 1),
@@ -166,8 +166,8 @@ const FORMS: [(&str, Form, usize, usize); 10] = [
 ];
 
 #[track_caller]
-fn outlives_all(octets: usize, settings: &str) {
-    let world = World::new(octets, settings);
+fn outlives_all(bytes: usize, settings: &str) {
+    let world = World::new(bytes, settings);
     let part = scale("COURTESY_TEST_STALLED", 100);
     for (what, form, connections, each) in FORMS {
         world.outlives(what, form, (connections * part).div_ceil(100), each);

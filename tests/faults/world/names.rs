@@ -11,8 +11,8 @@ use std::thread;
 /// What all names end in.
 pub const ZONE: &str = "names.test";
 
-/// Octets of an answer by UDP (RFC 1035 §4.2.1).
-const UDP_OCTETS_MAX: usize = 512;
+/// Bytes of an answer by UDP (RFC 1035 §4.2.1).
+const UDP_BYTES_MAX: usize = 512;
 
 const A: u16 = 1;
 const CNAME: u16 = 5;
@@ -47,7 +47,7 @@ struct Question {
     name: String,
     kind: u16,
     /// The question as it came, to be repeated.
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 /// What is said to a question.
@@ -84,9 +84,9 @@ impl Names {
     }
 
     fn serve_udp(&self, socket: &UdpSocket) {
-        let mut octets = [0; UDP_OCTETS_MAX];
-        while let Ok((length, from)) = socket.recv_from(&mut octets) {
-            if let Some(answer) = self.answer(&octets[..length], Over::Udp) {
+        let mut bytes = [0; UDP_BYTES_MAX];
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            if let Some(answer) = self.answer(&bytes[..length], Over::Udp) {
                 let _ = socket.send_to(&answer, from);
             }
         }
@@ -95,17 +95,17 @@ impl Names {
     fn serve_tcp(&self, mut stream: TcpStream) -> io::Result<()> {
         let mut length = [0; 2];
         while stream.read_exact(&mut length).is_ok() {
-            let mut octets = vec![0; u16::from_be_bytes(length).into()];
-            stream.read_exact(&mut octets)?;
-            let Some(answer) = self.answer(&octets, Over::Tcp) else { return Ok(()) };
+            let mut bytes = vec![0; u16::from_be_bytes(length).into()];
+            stream.read_exact(&mut bytes)?;
+            let Some(answer) = self.answer(&bytes, Over::Tcp) else { return Ok(()) };
             let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
             stream.write_all(&[&length.to_be_bytes(), answer.as_slice()].concat())?;
         }
         Ok(())
     }
 
-    fn answer(&self, octets: &[u8], over: Over) -> Option<Vec<u8>> {
-        let question = Question::read(octets)?;
+    fn answer(&self, bytes: &[u8], over: Over) -> Option<Vec<u8>> {
+        let question = Question::read(bytes)?;
         let times = {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
             let times = asked.entry((question.name.clone(), question.kind)).or_default();
@@ -113,10 +113,10 @@ impl Names {
             *times
         };
         let reply = question.reply(times, over)?;
-        let whole = reply.message(&octets[..2], &question);
-        if over == Over::Udp && whole.len() > UDP_OCTETS_MAX {
+        let whole = reply.message(&bytes[..2], &question);
+        if over == Over::Udp && whole.len() > UDP_BYTES_MAX {
             return Some(
-                Reply { truncated: true, ..Reply::default() }.message(&octets[..2], &question),
+                Reply { truncated: true, ..Reply::default() }.message(&bytes[..2], &question),
             );
         }
         Some(whole)
@@ -125,20 +125,20 @@ impl Names {
 
 impl Question {
     /// The only question of a message (RFC 1035 §4.1).
-    fn read(octets: &[u8]) -> Option<Self> {
+    fn read(bytes: &[u8]) -> Option<Self> {
         let mut labels = Vec::new();
         let mut at = 12;
         loop {
-            let length = usize::from(*octets.get(at)?);
+            let length = usize::from(*bytes.get(at)?);
             at += 1;
             if length == 0 {
                 break;
             }
-            labels.push(String::from_utf8_lossy(octets.get(at..at + length)?).to_ascii_lowercase());
+            labels.push(String::from_utf8_lossy(bytes.get(at..at + length)?).to_ascii_lowercase());
             at += length;
         }
-        let kind = u16::from_be_bytes(octets.get(at..at + 2)?.try_into().ok()?);
-        Some(Self { name: labels.join("."), kind, octets: octets.get(12..at + 4)?.to_vec() })
+        let kind = u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?);
+        Some(Self { name: labels.join("."), kind, bytes: bytes.get(12..at + 4)?.to_vec() })
     }
 
     /// What is said when it is asked for this time; nothing where there is to be silence.
@@ -214,29 +214,29 @@ fn aliases(name: &str) -> (String, Vec<Record>) {
 
 /// A name in a message (RFC 1035 §3.1).
 fn encoded(name: &str) -> Vec<u8> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     for label in name.split('.') {
-        octets.push(u8::try_from(label.len()).expect("a label of at most 63 octets"));
-        octets.extend(label.as_bytes());
+        bytes.push(u8::try_from(label.len()).expect("a label of at most 63 bytes"));
+        bytes.extend(label.as_bytes());
     }
-    octets.push(0);
-    octets
+    bytes.push(0);
+    bytes
 }
 
 impl Reply {
     fn message(&self, id: &[u8], question: &Question) -> Vec<u8> {
-        let mut octets = id.to_vec();
+        let mut bytes = id.to_vec();
         // A response, recursion desired and available (RFC 1035 §4.1.1).
-        octets.extend([0x81 | u8::from(self.truncated) << 1, 0x80 | self.code]);
+        bytes.extend([0x81 | u8::from(self.truncated) << 1, 0x80 | self.code]);
         let count = u16::try_from(self.records.len()).expect("a few records");
-        octets.extend([1, count, 0, 0].into_iter().flat_map(u16::to_be_bytes));
-        octets.extend(&question.octets);
+        bytes.extend([1, count, 0, 0].into_iter().flat_map(u16::to_be_bytes));
+        bytes.extend(&question.bytes);
         for (owner, kind, data) in &self.records {
-            octets.extend(encoded(owner));
-            octets.extend([*kind, 1, 0, 0].into_iter().flat_map(u16::to_be_bytes));
-            octets.extend(u16::try_from(data.len()).expect("a short record").to_be_bytes());
-            octets.extend(data);
+            bytes.extend(encoded(owner));
+            bytes.extend([*kind, 1, 0, 0].into_iter().flat_map(u16::to_be_bytes));
+            bytes.extend(u16::try_from(data.len()).expect("a short record").to_be_bytes());
+            bytes.extend(data);
         }
-        octets
+        bytes
     }
 }

@@ -107,29 +107,29 @@ impl Client {
     /// Everything up to the end of the stream.
     #[track_caller]
     pub fn read_rest(&mut self) -> Vec<u8> {
-        let mut octets = Vec::new();
-        match self.wire.rest(&mut octets) {
+        let mut bytes = Vec::new();
+        match self.wire.rest(&mut bytes) {
             Err(error) if error.kind() != ErrorKind::ConnectionReset => {
                 panic!("still open: {error}")
             }
-            _ => octets,
+            _ => bytes,
         }
     }
 
     /// The connection itself.
     pub fn into_tcp(self) -> TcpStream {
-        assert!(!self.wire.has_buffered(), "more octets than the answer");
+        assert!(!self.wire.has_buffered(), "more bytes than the answer");
         self.wire.stream.tcp().try_clone().expect("a descriptor")
     }
 
-    pub fn send(&mut self, octets: impl AsRef<[u8]>) -> &mut Self {
-        self.try_send(octets).expect("the proxy reads");
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        self.try_send(bytes).expect("the proxy reads");
         self
     }
 
     /// Sends what the proxy may well not read to the end.
-    pub fn try_send(&mut self, octets: impl AsRef<[u8]>) -> io::Result<()> {
-        self.wire.stream.write_all(octets.as_ref())?;
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.wire.stream.write_all(bytes.as_ref())?;
         self.wire.stream.flush()
     }
 
@@ -194,23 +194,23 @@ impl Client {
         self.try_head().expect("a head")
     }
 
-    /// So many octets of what follows.
+    /// So many bytes of what follows.
     #[track_caller]
-    pub fn read_octets(&mut self, count: usize) -> Vec<u8> {
-        let mut octets = Vec::new();
-        self.wire.exactly(count, &mut octets).expect("more octets");
-        octets
+    pub fn read_bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.wire.exactly(count, &mut bytes).expect("more bytes");
+        bytes
     }
 
-    /// So many octets, unless the connection ends before.
+    /// So many bytes, unless the connection ends before.
     #[track_caller]
-    pub fn try_read_octets(&mut self, count: usize) -> Option<Vec<u8>> {
-        let mut octets = Vec::new();
-        match self.wire.exactly(count, &mut octets) {
+    pub fn try_read_bytes(&mut self, count: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match self.wire.exactly(count, &mut bytes) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 panic!("still open: {error}")
             }
-            result => result.is_ok().then_some(octets),
+            result => result.is_ok().then_some(bytes),
         }
     }
 
@@ -233,20 +233,20 @@ impl Client {
         Ok(String::new())
     }
 
-    /// Whether the proxy ends the connection without another octet.
+    /// Whether the proxy ends the connection without another byte.
     #[track_caller]
     pub fn assert_closed(&mut self) {
-        assert!(!self.wire.has_buffered(), "more octets than the answer");
-        let mut octets = [0; 64];
-        match self.wire.stream.read(&mut octets) {
+        assert!(!self.wire.has_buffered(), "more bytes than the answer");
+        let mut bytes = [0; 64];
+        match self.wire.stream.read(&mut bytes) {
             Ok(0) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
-            Ok(count) => panic!("more came: {}", octets[..count].escape_ascii()),
+            Ok(count) => panic!("more came: {}", bytes[..count].escape_ascii()),
             Err(error) => panic!("the connection is still open: {error}"),
         }
     }
 
-    /// Sends `piece` again and again until nobody takes it for a while. Returns how many octets went,
+    /// Sends `piece` again and again until nobody takes it for a while. Returns how many bytes went,
     /// and what is left of the last piece.
     pub fn send_until_stalled<'a>(&mut self, piece: &'a [u8]) -> (usize, &'a [u8]) {
         self.wire.stream.tcp().set_write_timeout(Some(STALL)).expect("a deadline");

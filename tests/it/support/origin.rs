@@ -1,4 +1,4 @@
-//! An origin that does what its script says, whatever HTTP thinks of it, and remembers every octet
+//! An origin that does what its script says, whatever HTTP thinks of it, and remembers every byte
 //! of every request.
 
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ use super::{DEADLINE, tls};
 /// A write that takes longer has stalled: nobody reads.
 const STALL: Duration = Duration::from_millis(200);
 
-/// Octets of a User-Agent. Ordinary servers have such a bound on fields.
+/// Bytes of a User-Agent. Ordinary servers have such a bound on fields.
 const LONG_FIELD: usize = 4096;
 
 /// How often a held connection looks whether its client is still there.
@@ -49,7 +49,7 @@ struct Shared {
 pub struct Log {
     pub connections: usize,
     pub requests: Vec<Received>,
-    /// Octets that the sockets took.
+    /// Bytes that the sockets took.
     pub sent: usize,
     /// Writes that did not go on for [`STALL`].
     pub stalls: usize,
@@ -92,19 +92,19 @@ enum Step {
 }
 
 impl Script {
-    /// Sends these octets, and nothing else.
-    pub fn send(self, octets: impl AsRef<[u8]>) -> Self {
-        self.then(Step::Send(octets.as_ref().to_vec()))
+    /// Sends these bytes, and nothing else.
+    pub fn send(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.then(Step::Send(bytes.as_ref().to_vec()))
     }
 
-    /// Sends one octet at a time, with a pause after each.
-    pub fn drip(self, octets: impl AsRef<[u8]>, pause: Duration) -> Self {
-        self.then(Step::Drip(octets.as_ref().to_vec(), pause))
+    /// Sends one byte at a time, with a pause after each.
+    pub fn drip(self, bytes: impl AsRef<[u8]>, pause: Duration) -> Self {
+        self.then(Step::Drip(bytes.as_ref().to_vec(), pause))
     }
 
-    /// Sends these octets again and again, for as long as anybody takes them.
-    pub fn endless(self, octets: impl AsRef<[u8]>) -> Self {
-        self.then(Step::Endless(octets.as_ref().to_vec()))
+    /// Sends these bytes again and again, for as long as anybody takes them.
+    pub fn endless(self, bytes: impl AsRef<[u8]>) -> Self {
+        self.then(Step::Endless(bytes.as_ref().to_vec()))
     }
 
     /// Reads the body here; without such a step it is read before the first.
@@ -400,16 +400,15 @@ impl Shared {
                 return script.unwrap_or_default();
             }
         }
-        let mut octets = match path {
+        let mut bytes = match path {
             "/robots.txt" => answer(404, "", ""),
             _ => answer(200, "Content-Type: text/plain\r\n", format!("this is {path}\n")),
         };
         if received.head.starts_with("HEAD ") {
-            let end =
-                octets.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_default();
-            octets.truncate(end + 4);
+            let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_default();
+            bytes.truncate(end + 4);
         }
-        Script::default().send(octets)
+        Script::default().send(bytes)
     }
 
     fn follow(
@@ -425,15 +424,15 @@ impl Shared {
         }
         for step in &script.0 {
             match step {
-                Step::Send(octets) => self.write(wire, octets)?,
-                Step::Drip(octets, pause) => {
-                    for octet in octets {
-                        self.write(wire, &[*octet])?;
+                Step::Send(bytes) => self.write(wire, bytes)?,
+                Step::Drip(bytes, pause) => {
+                    for byte in bytes {
+                        self.write(wire, &[*byte])?;
                         self.pause(*pause)?;
                     }
                 }
-                Step::Endless(octets) => loop {
-                    self.write(wire, octets)?;
+                Step::Endless(bytes) => loop {
+                    self.write(wire, bytes)?;
                 },
                 Step::ReadBody => self.read_body(wire, number, &mut received)?,
                 Step::LeaveBody => {}
@@ -471,20 +470,20 @@ impl Shared {
         read
     }
 
-    fn write(&self, wire: &mut Wire, mut octets: &[u8]) -> io::Result<()> {
+    fn write(&self, wire: &mut Wire, mut bytes: &[u8]) -> io::Result<()> {
         let mut flushed = false;
-        while !octets.is_empty() || !flushed {
-            let written = if octets.is_empty() {
+        while !bytes.is_empty() || !flushed {
+            let written = if bytes.is_empty() {
                 wire.stream.flush().map(|()| {
                     flushed = true;
                     0
                 })
             } else {
-                wire.stream.write(octets)
+                wire.stream.write(bytes)
             };
             match written {
                 Ok(count) => {
-                    octets = &octets[count..];
+                    bytes = &bytes[count..];
                     self.note(|log| log.sent += count);
                 }
                 Err(error)
@@ -527,10 +526,10 @@ impl Shared {
     }
 
     fn echo(&self, wire: &mut Wire) -> io::Result<()> {
-        let mut octet = Vec::new();
-        while wire.exactly(1, &mut octet).is_ok() {
-            self.write(wire, &octet)?;
-            octet.clear();
+        let mut byte = Vec::new();
+        while wire.exactly(1, &mut byte).is_ok() {
+            self.write(wire, &byte)?;
+            byte.clear();
         }
         let _ = wire.stream.finish();
         Err(ErrorKind::UnexpectedEof.into())

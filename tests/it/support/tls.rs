@@ -132,12 +132,12 @@ impl Handshake {
 
     /// The first flight.
     pub fn hello(&mut self) -> Vec<u8> {
-        let mut octets = Vec::new();
-        self.0.write_tls(&mut octets).expect("a vector takes everything");
-        octets
+        let mut bytes = Vec::new();
+        self.0.write_tls(&mut bytes).expect("a vector takes everything");
+        bytes
     }
 
-    /// Goes on over `stream`, of which these octets have been read already.
+    /// Goes on over `stream`, of which these bytes have been read already.
     pub fn finish(mut self, read: Vec<u8>, mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
         let mut read = read.as_slice();
         while !read.is_empty() {
@@ -159,7 +159,7 @@ pub fn alert(error: &io::Error) -> Option<AlertDescription> {
     }
 }
 
-/// The origin's side; the handshake comes with the first octets.
+/// The origin's side; the handshake comes with the first bytes.
 pub fn accept(config: &Arc<ServerConfig>, stream: TcpStream) -> Box<dyn Stream> {
     let connection = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
     Box::new(Secured(StreamOwned::new(connection, stream)))
@@ -200,9 +200,9 @@ where
     C: DerefMut + Deref<Target = ConnectionCommon<S>> + Debug,
     S: SideData,
 {
-    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_pending()?;
-        self.0.conn.writer().write(octets)
+        self.0.conn.writer().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Origin;
 
-/// Terminates TLS and passes the octets on to an origin. It stops when dropped.
+/// Terminates TLS and passes the bytes on to an origin. It stops when dropped.
 #[derive(Debug)]
 pub struct TlsFront {
     address: SocketAddr,

@@ -5,11 +5,11 @@ use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// What the octets go over: a connection, or TLS on one.
+/// What the bytes go over: a connection, or TLS on one.
 pub trait Stream: Read + Write + Debug + Send {
     fn tcp(&self) -> &TcpStream;
 
-    /// Whether the other side has ended, as far as can be told without taking octets from it. Waits
+    /// Whether the other side has ended, as far as can be told without taking bytes from it. Waits
     /// for the read timeout of the connection when nothing comes.
     fn has_ended(&mut self) -> io::Result<bool>;
 
@@ -43,7 +43,7 @@ impl Wire {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// Whether octets are here that nobody has asked for yet.
+    /// Whether bytes are here that nobody has asked for yet.
     pub fn has_buffered(&self) -> bool {
         !self.buffer.is_empty()
     }
@@ -68,7 +68,7 @@ impl Wire {
         }
     }
 
-    /// So many octets, appended to `body`; what came before the end stays there.
+    /// So many bytes, appended to `body`; what came before the end stays there.
     pub fn exactly(&mut self, count: usize, body: &mut Vec<u8>) -> io::Result<()> {
         let mut left = count;
         loop {
@@ -79,7 +79,7 @@ impl Wire {
                 return Ok(());
             }
             if self.more()? == 0 {
-                return Err(cut(&format!("{left} octets before the end of the body")));
+                return Err(cut(&format!("{left} bytes before the end of the body")));
             }
         }
     }
@@ -127,9 +127,9 @@ impl Wire {
     }
 
     fn more(&mut self) -> io::Result<usize> {
-        let mut octets = [0; 16 * 1024];
-        let count = self.stream.read(&mut octets)?;
-        self.buffer.extend_from_slice(&octets[..count]);
+        let mut bytes = [0; 16 * 1024];
+        let count = self.stream.read(&mut bytes)?;
+        self.buffer.extend_from_slice(&bytes[..count]);
         Ok(count)
     }
 }
@@ -138,8 +138,8 @@ fn cut(place: &str) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, format!("the stream ended {place}"))
 }
 
-fn find(octets: &[u8], wanted: &[u8]) -> Option<usize> {
-    octets.windows(wanted.len()).position(|window| window == wanted)
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 /// The values of the field lines of `head` named `name`, in order.

@@ -10,7 +10,7 @@ use courtesy::runtime::clock::monotonic;
 use rustls::ClientConfig;
 
 use crate::parties::{Client, H2, Response, connect, request, tls};
-use crate::site::{LARGE_OCTETS, PAGE_FAULTS, ROBOTS_FAULTS, Site};
+use crate::site::{LARGE_BYTES, PAGE_FAULTS, ROBOTS_FAULTS, Site};
 
 /// A session, the n-th of its kind.
 pub type Session = fn(&Field, usize);
@@ -218,7 +218,7 @@ fn slow(field: &Field, turn: usize) {
     field.expect(&client.get(&field.plain.url(1, host(turn), "/slow")), 200);
     let large = client.get(&field.plain.url(1, host(turn), "/large"));
     field.expect(&large, 200);
-    assert_eq!(large.body.len(), LARGE_OCTETS);
+    assert_eq!(large.body.len(), LARGE_BYTES);
     field.pause(100);
 }
 
@@ -228,7 +228,7 @@ fn leaving(field: &Field, turn: usize) {
     let mut client = field.client();
     client.ask("GET", &field.plain.url(1, host(turn), path), "");
     if turn.is_multiple_of(3) {
-        client.read_octets(100);
+        client.read_bytes(100);
     }
     field.pause(20);
     if turn % 4 < 2 {
@@ -281,7 +281,7 @@ fn half_said(field: &Field, turn: usize) {
 
 /// What no proxy should be sent.
 fn no_http(field: &Field, turn: usize) {
-    let octets = match turn % 5 {
+    let bytes = match turn % 5 {
         0 => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
         1 => b"GET /open HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n".to_vec(),
         2 => (0..=255).cycle().take(4000).collect(),
@@ -290,7 +290,7 @@ fn no_http(field: &Field, turn: usize) {
     };
     let mut client = field.client();
     // It may have been refused before its end.
-    let _ = client.try_send(octets);
+    let _ = client.try_send(bytes);
     client.finish_sending();
     let _ = client.try_read("GET");
     field.pause(20);

@@ -14,14 +14,14 @@ const LINES: Duration = Duration::from_secs(60);
 
 /// What memory may grow by from the second quarter of the time to the last.
 const GROWTH: f64 = 1.10;
-const GROWTH_OCTETS: f64 = (16 << 20) as f64;
+const GROWTH_BYTES: f64 = (16 << 20) as f64;
 
 pub struct Watch {
     begun: Instant,
     length: Duration,
     printed: Instant,
     last: (Instant, u64, usize),
-    /// Octets in memory at a share of the time.
+    /// Bytes in memory at a share of the time.
     seen: Vec<(f64, usize)>,
 }
 
@@ -77,15 +77,15 @@ impl Watch {
         let mean = |from: f64, to: f64| {
             let seen: Vec<_> =
                 self.seen.iter().filter(|(share, _)| (from..to).contains(share)).collect();
-            seen.iter().map(|(_, octets)| *octets as f64).sum::<f64>() / seen.len() as f64
+            seen.iter().map(|(_, bytes)| *bytes as f64).sum::<f64>() / seen.len() as f64
         };
         let (second, last) = (mean(0.25, 0.5), mean(0.75, 1.1));
-        let mib = |octets: f64| octets / f64::from(1 << 20);
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
         println!(
             "in memory: {:.1} MiB in the second quarter, {:.1} in the last",
             mib(second),
             mib(last)
         );
-        assert!(last <= second * GROWTH + GROWTH_OCTETS, "{} MiB, then {}", mib(second), mib(last));
+        assert!(last <= second * GROWTH + GROWTH_BYTES, "{} MiB, then {}", mib(second), mib(last));
     }
 }

@@ -171,7 +171,7 @@ fn receive(
             let end = match buffer.filled() {
                 [] if response.closed() => Ok(true),
                 [] => Err(Failure::ClosedEarly),
-                octets => response.feed(octets).map_err(|_| Failure::Malformed),
+                bytes => response.feed(bytes).map_err(|_| Failure::Malformed),
             };
             match end {
                 Ok(false) => {}

@@ -31,9 +31,9 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     answer.extend_from_slice(&[0x81 | (query[2] & 1), 0x80, 0, 1, 0, u8::from(wants_address), 0, 0, 0, 0]);
     answer.extend_from_slice(question);
     if wants_address {
-        // The name by a pointer to the question; class IN, an hour, four octets.
+        // The name by a pointer to the question; class IN, an hour, four bytes.
         answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 14, 16, 0, 4]);
-        answer.extend_from_slice(&address(&name).octets());
+        answer.extend_from_slice(&address(&name).bytes());
     }
     Some(answer)
 }
@@ -56,13 +56,13 @@ fn name(query: &[u8]) -> Option<(String, usize)> {
     }
 }
 
-/// h0 is 127.1.1.1, h1 is 127.1.1.2, h250 is 127.1.2.1: no octet is 0 or 255.
+/// h0 is 127.1.1.1, h1 is 127.1.1.2, h250 is 127.1.2.1: no byte is 0 or 255.
 fn address(name: &str) -> Ipv4Addr {
     let label = name.split('.').next().unwrap_or_default();
     let number: Option<u32> = label.strip_prefix(['h', 'H']).and_then(|number| number.parse().ok());
     let Some(number) = number else { return Ipv4Addr::LOCALHOST };
-    let octet = |number: u32| u8::try_from(number % 250 + 1).expect("at most 250");
-    Ipv4Addr::new(127, 1, octet(number / 250), octet(number))
+    let byte = |number: u32| u8::try_from(number % 250 + 1).expect("at most 250");
+    Ipv4Addr::new(127, 1, byte(number / 250), byte(number))
 }
 
 #[cfg(test)]

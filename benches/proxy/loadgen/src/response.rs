@@ -13,7 +13,7 @@ enum State {
     Head,
     Length(u64),
     ChunkSize,
-    /// Its octets, and the line end after them.
+    /// Its bytes, and the line end after them.
     Chunk(u64),
     Trailer,
     UntilClose,
@@ -60,25 +60,25 @@ impl Response {
         self.state != State::Head || !self.head.is_empty()
     }
 
-    /// Takes what was read, and says whether the response is complete. Octets after its end are malformed.
-    pub fn feed(&mut self, mut octets: &[u8]) -> Result<bool, Malformed> {
+    /// Takes what was read, and says whether the response is complete. Bytes after its end are malformed.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<bool, Malformed> {
         loop {
             match self.state {
-                State::Done if octets.is_empty() => return Ok(true),
+                State::Done if bytes.is_empty() => return Ok(true),
                 State::Done => return Err(Malformed),
-                _ if octets.is_empty() => return Ok(false),
-                State::Head => octets = self.head(octets)?,
+                _ if bytes.is_empty() => return Ok(false),
+                State::Head => bytes = self.head(bytes)?,
                 State::Length(left) => {
-                    let taken = self.take(&mut octets, left);
+                    let taken = self.take(&mut bytes, left);
                     self.state = if taken == left { State::Done } else { State::Length(left - taken) };
                 }
                 State::Chunk(left) => {
-                    let taken = self.take(&mut octets, left);
+                    let taken = self.take(&mut bytes, left);
                     self.state = if taken == left { State::ChunkSize } else { State::Chunk(left - taken) };
                 }
-                State::ChunkSize | State::Trailer => octets = self.line(octets)?,
+                State::ChunkSize | State::Trailer => bytes = self.line(bytes)?,
                 State::UntilClose => {
-                    self.take(&mut octets, u64::MAX);
+                    self.take(&mut bytes, u64::MAX);
                 }
             }
         }
@@ -89,30 +89,30 @@ impl Response {
         self.state == State::UntilClose
     }
 
-    fn take(&mut self, octets: &mut &[u8], wanted: u64) -> u64 {
-        let taken = wanted.min(octets.len() as u64);
+    fn take(&mut self, bytes: &mut &[u8], wanted: u64) -> u64 {
+        let taken = wanted.min(bytes.len() as u64);
         self.body += taken;
-        *octets = &octets[taken as usize..];
+        *bytes = &bytes[taken as usize..];
         taken
     }
 
-    /// Reads the head, or keeps what there is of it. What is left of `octets`.
-    fn head<'a>(&mut self, octets: &'a [u8]) -> Result<&'a [u8], Malformed> {
+    /// Reads the head, or keeps what there is of it. What is left of `bytes`.
+    fn head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
         // Nearly always it comes in one piece.
         if self.head.is_empty()
-            && let Some(length) = self.parse(octets)?
+            && let Some(length) = self.parse(bytes)?
         {
-            return Ok(&octets[length..]);
+            return Ok(&bytes[length..]);
         }
         let before = self.head.len();
         let mut head = std::mem::take(&mut self.head);
-        head.extend_from_slice(octets);
+        head.extend_from_slice(bytes);
         let parsed = self.parse(&head)?;
         match parsed {
             Some(length) => {
                 head.clear();
                 self.head = head;
-                Ok(&octets[length - before..])
+                Ok(&bytes[length - before..])
             }
             None if head.len() > HEAD_MAX => Err(Malformed),
             None => {
@@ -123,10 +123,10 @@ impl Response {
     }
 
     /// The length of the head, if all of it is there.
-    fn parse(&mut self, octets: &[u8]) -> Result<Option<usize>, Malformed> {
+    fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut head = httparse::Response::new(&mut fields);
-        let httparse::Status::Complete(length) = head.parse(octets).map_err(|_| Malformed)? else {
+        let httparse::Status::Complete(length) = head.parse(bytes).map_err(|_| Malformed)? else {
             return Ok(None);
         };
         self.status = head.code.unwrap_or_default();
@@ -155,10 +155,10 @@ impl Response {
         Ok(Some(length))
     }
 
-    /// Reads a line of the chunked framing (RFC 9112 §7.1). What is left of `octets`.
-    fn line<'a>(&mut self, octets: &'a [u8]) -> Result<&'a [u8], Malformed> {
-        let end = octets.iter().position(|octet| *octet == b'\n');
-        self.line.extend_from_slice(&octets[..end.unwrap_or(octets.len())]);
+    /// Reads a line of the chunked framing (RFC 9112 §7.1). What is left of `bytes`.
+    fn line<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        self.line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
         if self.line.len() > LINE_MAX {
             return Err(Malformed);
         }
@@ -175,12 +175,12 @@ impl Response {
             },
         };
         self.line.clear();
-        Ok(&octets[end + 1..])
+        Ok(&bytes[end + 1..])
     }
 }
 
 fn chunk_size(line: &[u8]) -> Result<u64, Malformed> {
-    let digits = line.split(|octet| *octet == b';').next().unwrap_or(line);
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or(line);
     let text = str::from_utf8(digits).map_err(|_| Malformed)?;
     u64::from_str_radix(text.trim(), 16).map_err(|_| Malformed)
 }

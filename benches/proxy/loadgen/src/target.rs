@@ -1,4 +1,4 @@
-//! What a request asks for, as octets that are ready to be sent.
+//! What a request asks for, as bytes that are ready to be sent.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 

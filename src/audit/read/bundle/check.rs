@@ -30,7 +30,7 @@ pub fn verify(
     // What cannot be read is a fault already.
     while let Ok(Some(piece)) = scan.next() {
         let Piece::Lines(block) = piece else { continue };
-        block.lines().for_each(|line| ends.line(line.octets, &manifest));
+        block.lines().for_each(|line| ends.line(line.bytes, &manifest));
     }
     for why in ends.problems(&manifest) {
         let problem = Problem::Bundle(why);

@@ -1,7 +1,7 @@
 //! A bundle: a part of a log in one file, to be given away and checked by itself. It is a tar file (POSIX ustar)
 //! with, in this order, `bundle.json`, the lines as closed segments of a log, and the evidence that they name as it
 //! is stored. All of it is determined by that content: the headers of its entries have one form, nothing is between
-//! or behind them, so every octet of the file is either checked or refused.
+//! or behind them, so every byte of the file is either checked or refused.
 
 mod check;
 mod read;
@@ -15,8 +15,8 @@ use tar::Header;
 use crate::audit::evidence::{self, Kind};
 use crate::audit::{ExhibitName, Head, checked_hash, segment};
 use crate::limits::{
-    BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_OCTETS_MAX, BUNDLE_OCTETS_MAX, BUNDLE_SEGMENT_OCTETS,
-    EVIDENCE_OCTETS_MAX, RECORD_LINE_OCTETS_MAX,
+    BUNDLE_BYTES_MAX, BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_BYTES_MAX, BUNDLE_SEGMENT_BYTES,
+    EVIDENCE_BYTES_MAX, RECORD_LINE_BYTES_MAX,
 };
 use crate::types::sanitize::{digest, hex};
 
@@ -27,7 +27,7 @@ pub use write::{Lacks, WriteError, find, write};
 const MANIFEST: &str = "bundle.json";
 const FORMAT: &str = "courtesy-bundle";
 const VERSION: u64 = 1;
-/// A tar file is made of blocks of that many octets, and ends with two of zeros.
+/// A tar file is made of blocks of that many bytes, and ends with two of zeros.
 const BLOCK: usize = 512;
 const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
@@ -99,12 +99,12 @@ impl Entry {
         of_kind.into_iter().find(|evidence| evidence_name(evidence) == name).map(Self::Evidence)
     }
 
-    /// Octets that it has at most.
-    const fn octets_max(self) -> u64 {
+    /// Bytes that it has at most.
+    const fn bytes_max(self) -> u64 {
         match self {
-            Self::Manifest => BUNDLE_MANIFEST_OCTETS_MAX,
-            Self::Segment => (BUNDLE_SEGMENT_OCTETS + RECORD_LINE_OCTETS_MAX) as u64,
-            Self::Evidence(_) => EVIDENCE_OCTETS_MAX,
+            Self::Manifest => BUNDLE_MANIFEST_BYTES_MAX,
+            Self::Segment => (BUNDLE_SEGMENT_BYTES + RECORD_LINE_BYTES_MAX) as u64,
+            Self::Evidence(_) => EVIDENCE_BYTES_MAX,
         }
     }
 }
@@ -114,10 +114,10 @@ fn evidence_name((kind, sha256): &ExhibitName) -> String {
 }
 
 /// The one form of an entry's header.
-fn header(name: &str, octets: u64) -> io::Result<Header> {
+fn header(name: &str, bytes: u64) -> io::Result<Header> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;
-    header.set_size(octets);
+    header.set_size(bytes);
     header.set_mode(0o644);
     header.set_mtime(0);
     header.set_uid(0);
@@ -127,26 +127,26 @@ fn header(name: &str, octets: u64) -> io::Result<Header> {
     Ok(header)
 }
 
-/// Octets of zeros behind the content of an entry.
-const fn padding(octets: u64) -> usize {
-    (octets.next_multiple_of(BLOCK as u64) - octets) as usize
+/// Bytes of zeros behind the content of an entry.
+const fn padding(bytes: u64) -> usize {
+    (bytes.next_multiple_of(BLOCK as u64) - bytes) as usize
 }
 
 /// How much of what a bundle may have is used. The same bounds hold for writing and reading.
 #[derive(Debug, Default)]
 struct Budget {
     entries: usize,
-    octets: u64,
+    bytes: u64,
 }
 
 impl Budget {
     /// Takes an entry in; false where it is too large, or one too many.
-    const fn admits(&mut self, entry: Entry, octets: u64) -> bool {
+    const fn admits(&mut self, entry: Entry, bytes: u64) -> bool {
         self.entries += 1;
-        self.octets = self.octets.saturating_add(octets);
-        octets <= entry.octets_max()
+        self.bytes = self.bytes.saturating_add(bytes);
+        bytes <= entry.bytes_max()
             && self.entries <= BUNDLE_ENTRIES_MAX
-            && self.octets <= BUNDLE_OCTETS_MAX
+            && self.bytes <= BUNDLE_BYTES_MAX
     }
 }
 
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn entries_are_bounded_one_by_one_and_all_together() {
         let mut budget = Budget::default();
-        assert!(budget.admits(Entry::Manifest, BUNDLE_MANIFEST_OCTETS_MAX));
-        assert!(!budget.admits(Entry::Manifest, BUNDLE_MANIFEST_OCTETS_MAX + 1));
-        let mut budget = Budget { entries: BUNDLE_ENTRIES_MAX - 1, octets: 0 };
+        assert!(budget.admits(Entry::Manifest, BUNDLE_MANIFEST_BYTES_MAX));
+        assert!(!budget.admits(Entry::Manifest, BUNDLE_MANIFEST_BYTES_MAX + 1));
+        let mut budget = Budget { entries: BUNDLE_ENTRIES_MAX - 1, bytes: 0 };
         assert!(budget.admits(Entry::Segment, 1) && !budget.admits(Entry::Segment, 1));
-        let mut budget = Budget { entries: 0, octets: BUNDLE_OCTETS_MAX - 1 };
+        let mut budget = Budget { entries: 0, bytes: BUNDLE_BYTES_MAX - 1 };
         assert!(budget.admits(Entry::Segment, 1) && !budget.admits(Entry::Segment, 1));
     }
 }

@@ -1,5 +1,5 @@
 //! Unpacks a bundle into a directory, which is then a log with its evidence. Whatever is not as [`super::write`]
-//! makes it is refused: other names, links, directories, sizes beyond the bounds, octets between or behind entries.
+//! makes it is refused: other names, links, directories, sizes beyond the bounds, bytes between or behind entries.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -13,7 +13,7 @@ use super::{BLOCK, Budget, END, Entry, FORMAT, Manifest, VERSION, header, paddin
 use crate::runtime::files;
 use crate::types::sanitize::text;
 
-/// Octets of a name that are shown.
+/// Bytes of a name that are shown.
 const SHOWN: usize = 200;
 /// Where the header of a tar file says that it is one (POSIX.1-1988, ustar).
 const MAGIC_AT: u64 = 257;
@@ -55,7 +55,7 @@ pub fn unpack(path: &Path, dir: &Path) -> Result<Unpacked, ReadError> {
     let (mut budget, mut before) = (Budget::default(), String::new());
     let (mut manifest, mut evidence) = (None, BTreeSet::new());
     while let Some(header) = next(&mut input, &before)? {
-        let (name, entry, octets) = admitted(&header, &mut budget)?;
+        let (name, entry, bytes) = admitted(&header, &mut budget)?;
         if name <= before {
             return refused(format!("{name} stands behind {before}, or is there twice"));
         }
@@ -66,11 +66,11 @@ pub fn unpack(path: &Path, dir: &Path) -> Result<Unpacked, ReadError> {
             Entry::Evidence(_) => drop(evidence.insert(name.clone())),
             Entry::Manifest | Entry::Segment => {}
         }
-        store(&mut input, &dir.join(&name), octets, &name)?;
-        let mut zeros = vec![0; padding(octets)];
+        store(&mut input, &dir.join(&name), bytes, &name)?;
+        let mut zeros = vec![0; padding(bytes)];
         read_exact(&mut input, &mut zeros, &name)?;
-        if zeros.iter().any(|octet| *octet != 0) {
-            return refused(format!("there are octets behind the end of {name}"));
+        if zeros.iter().any(|byte| *byte != 0) {
+            return refused(format!("there are bytes behind the end of {name}"));
         }
         if entry == Entry::Manifest {
             manifest = Some(parse(&dir.join(&name))?);
@@ -98,12 +98,12 @@ fn next(input: &mut impl Read, before: &str) -> Result<Option<Header>, ReadError
     if block == END[..BLOCK] && input.read(&mut [0])? == 0 {
         Ok(None)
     } else {
-        refused("there are octets behind its end".into())
+        refused("there are bytes behind its end".into())
     }
 }
 
-fn read_exact(input: &mut impl Read, octets: &mut [u8], name: &str) -> Result<(), ReadError> {
-    input.read_exact(octets).or_else(|error| match error.kind() {
+fn read_exact(input: &mut impl Read, bytes: &mut [u8], name: &str) -> Result<(), ReadError> {
+    input.read_exact(bytes).or_else(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => cut_off(name),
         _ => Err(error.into()),
     })
@@ -126,26 +126,26 @@ fn admitted(found: &Header, budget: &mut Budget) -> Result<(String, Entry, u64),
     let Some((name, entry)) = name else {
         return refused(format!("{shown} is no name of a file in a bundle"));
     };
-    let Ok(octets) = found.entry_size() else {
+    let Ok(bytes) = found.entry_size() else {
         return refused(format!("the size of {shown} cannot be read"));
     };
-    if !budget.admits(entry, octets) {
-        return refused(format!("{shown}, of {octets} octets, is more than a bundle may have"));
+    if !budget.admits(entry, bytes) {
+        return refused(format!("{shown}, of {bytes} bytes, is more than a bundle may have"));
     }
-    if header(&name, octets)?.as_bytes() == found.as_bytes() {
-        Ok((name, entry, octets))
+    if header(&name, bytes)?.as_bytes() == found.as_bytes() {
+        Ok((name, entry, bytes))
     } else {
         refused(format!("the header of {shown} is not the one that was written"))
     }
 }
 
 /// Copies the content of an entry to a file. Its name has been checked, and no name is there twice.
-fn store(input: &mut impl Read, path: &Path, octets: u64, name: &str) -> Result<(), ReadError> {
+fn store(input: &mut impl Read, path: &Path, bytes: u64, name: &str) -> Result<(), ReadError> {
     if let Some(dir) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    if io::copy(&mut input.take(octets), &mut file)? == octets { Ok(()) } else { cut_off(name) }
+    if io::copy(&mut input.take(bytes), &mut file)? == bytes { Ok(()) } else { cut_off(name) }
 }
 
 fn parse(path: &Path) -> Result<Manifest, ReadError> {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::audit::read::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
 use crate::audit::{Content, Head, Notice, checked_hash, read_head, segment, split};
-use crate::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_OCTETS, EVIDENCE_OCTETS_MAX};
+use crate::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
 use crate::runtime::files;
 
 /// Why there is no bundle.
@@ -54,7 +54,7 @@ pub fn find(log: &Log, filter: &Filter) -> Result<Option<Manifest>, ScanError> {
     let mut ends: Option<(First, Head)> = None;
     while let Some(piece) = scan.next()? {
         let Piece::Lines(block) = piece else { continue };
-        for line in block.lines().map(|line| line.octets).filter(|line| is_meant(line)) {
+        for line in block.lines().map(|line| line.bytes).filter(|line| is_meant(line)) {
             let Some(place) = First::of(line) else { continue };
             let last = Head { hash: place.hash.clone(), seq: place.seq };
             let first = ends.take().map_or(place, |(first, _)| first);
@@ -114,13 +114,13 @@ struct Segment {
 
 impl<W: Write> Writer<W> {
     fn entry(&mut self, name: &str, content: &[u8]) -> Result<(), WriteError> {
-        let octets = content.len() as u64;
-        if !Entry::named(name).is_some_and(|entry| self.budget.admits(entry, octets)) {
+        let bytes = content.len() as u64;
+        if !Entry::named(name).is_some_and(|entry| self.budget.admits(entry, bytes)) {
             return Err(WriteError::TooLarge);
         }
-        self.output.write_all(header(name, octets)?.as_bytes())?;
+        self.output.write_all(header(name, bytes)?.as_bytes())?;
         self.output.write_all(content)?;
-        Ok(self.output.write_all(&END[..padding(octets)])?)
+        Ok(self.output.write_all(&END[..padding(bytes)])?)
     }
 
     /// From the first line to the last, with all between.
@@ -137,12 +137,12 @@ impl<W: Write> Writer<W> {
             match piece {
                 Piece::Rest(_) => self.lacks.damaged += u64::from(is_begun),
                 Piece::Lines(block) => {
-                    for line in block.lines().map(|line| line.octets) {
+                    for line in block.lines().map(|line| line.bytes) {
                         is_begun = is_begun || is_it(line, &first.hash);
                         if !is_begun {
                             continue;
                         }
-                        if segment.lines.len() >= BUNDLE_SEGMENT_OCTETS {
+                        if segment.lines.len() >= BUNDLE_SEGMENT_BYTES {
                             self.segment(&mut segment, seq)?;
                         }
                         self.line(line, &mut segment.lines)?;
@@ -180,7 +180,7 @@ impl<W: Write> Writer<W> {
     fn evidence(&mut self, log: &Log) -> Result<(), WriteError> {
         let dir = log.dir();
         for name in std::mem::take(&mut self.named) {
-            match files::read(&dir.join(&name), EVIDENCE_OCTETS_MAX as usize) {
+            match files::read(&dir.join(&name), EVIDENCE_BYTES_MAX as usize) {
                 Ok(content) => self.entry(&name, &content)?,
                 Err(error) => self.lacks.evidence.push(format!("{name}: {error}")),
             }

@@ -54,7 +54,7 @@ impl<'a> Asked<'a> {
         let tail = text.len().saturating_sub(2);
         let end = text.as_bytes()[tail..]
             .iter()
-            .position(|octet| *octet == b'%')
+            .position(|byte| *byte == b'%')
             .map_or(text.len(), |at| tail + at);
         Self::Beginning { text: &text[..end], because }
     }
@@ -91,29 +91,27 @@ fn agreed<'p>(
     let first = decisions.next().expect("there is the spelling of the record")?;
     for other in decisions {
         if other? != first {
-            return Err("it does not tell which octets of its URL were percent-encoded");
+            return Err("it does not tell which bytes of its URL were percent-encoded");
         }
     }
     Ok(HostDecision::Whole(first))
 }
 
 /// A record percent-encodes what is not printable ASCII. By RFC 9309 §2.2.2 that is the same URL; but
-/// a dialect may take URLs as given, and the client may have given those octets themselves.
+/// a dialect may take URLs as given, and the client may have given those bytes themselves.
 fn unencoded(text: &str) -> Option<Cow<'_, [u8]>> {
-    let (octets, mut given, mut at) = (text.as_bytes(), Vec::new(), 0);
-    while at < octets.len() {
-        let hex = octets
-            .get(at..at + 3)
-            .filter(|triplet| triplet[0] == b'%')
-            .map(|triplet| &triplet[1..]);
+    let (bytes, mut given, mut at) = (text.as_bytes(), Vec::new(), 0);
+    while at < bytes.len() {
+        let hex =
+            bytes.get(at..at + 3).filter(|triplet| triplet[0] == b'%').map(|triplet| &triplet[1..]);
         let value = hex
             .filter(|hex| !hex.iter().any(u8::is_ascii_lowercase))
             .and_then(|hex| u8::from_str_radix(str::from_utf8(hex).ok()?, 16).ok())
             .filter(|value| *value >= 0x7f);
-        given.push(value.unwrap_or(octets[at]));
+        given.push(value.unwrap_or(bytes[at]));
         at += if value.is_some() { 3 } else { 1 };
     }
-    (given.len() < octets.len()).then_some(Cow::Owned(given))
+    (given.len() < bytes.len()).then_some(Cow::Owned(given))
 }
 
 /// Where the first redacted value of a query is.
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_ends_before_half_an_octet() {
+    fn a_beginning_ends_before_half_an_byte() {
         for (text, expected) in
             [("/a?b", "/a?b"), ("/?a%", "/?a"), ("/?a%4", "/?a"), ("/?a%41", "/?a%41"), ("/", "/")]
         {
@@ -163,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_that_a_record_encodes_are_given_back() {
+    fn bytes_that_a_record_encodes_are_given_back() {
         let given = |text| unencoded(text).map(Cow::into_owned);
         assert_eq!(given("/%C3%A9%41%c3%7F%"), Some(b"/\xc3\xa9%41%c3\x7f%".to_vec()));
         assert_eq!(given("/%41%c3%A9".strip_suffix("%A9").unwrap()), None);

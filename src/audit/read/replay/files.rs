@@ -11,7 +11,7 @@ use super::state::needs_capture;
 use super::{Evidence, Outcome, again};
 use crate::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
 use crate::audit::{self, Record, Robots};
-use crate::limits::{PROFILES_PER_ORIGIN_MAX, REPLAY_CACHE_OCTETS};
+use crate::limits::{PROFILES_PER_ORIGIN_MAX, REPLAY_CACHE_BYTES};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
 
@@ -42,7 +42,7 @@ enum Under {
 struct Files {
     /// By the log, too: what is missing from one is not there because another has it.
     parsed: LruCache<(usize, String, bool, Dialect), Arc<RobotsTxt>>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Replay {
@@ -58,7 +58,7 @@ impl Replay {
     }
 
     fn new(audit_dir: &Path, under: Under) -> Self {
-        let files = Files { parsed: LruCache::unbounded(), octets: 0 };
+        let files = Files { parsed: LruCache::unbounded(), bytes: 0 };
         Self { shelves: vec![Shelf::of(audit_dir)], under, files }
     }
 
@@ -149,12 +149,12 @@ impl Files {
         }
         let body = content(shelf, Kind::File, name)?;
         let file = Arc::new(RobotsTxt::parse(&body, &dialect.for_length(body.len(), cut)));
-        self.octets += file.weight();
+        self.bytes += file.weight();
         self.parsed.put(key, Arc::clone(&file));
-        while self.octets > REPLAY_CACHE_OCTETS
+        while self.bytes > REPLAY_CACHE_BYTES
             && let Some((_, oldest)) = self.parsed.pop_lru()
         {
-            self.octets -= oldest.weight();
+            self.bytes -= oldest.weight();
         }
         Ok(file)
     }

@@ -103,44 +103,44 @@ impl ExemptionKey {
 }
 
 impl Key for OriginKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.origin.len()
     }
 }
 
 impl Key for AgentKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         length(&self.agent)
     }
 }
 
 impl Key for RuleKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.origin.len() + self.directive.len() + self.pattern.len() + length(&self.sha256)
     }
 }
 
 impl Key for ClientKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         length(&self.client)
     }
 }
 
 impl Key for NodeKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         length(&self.node)
     }
 }
 
 impl Key for ProfileKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         let settings = self.settings.iter().map(|(name, value)| name.len() + value.len());
         self.profile.len() + settings.sum::<usize>()
     }
 }
 
 impl Key for ExemptionKey {
-    fn octets(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.by.len() + self.reason.len() + length(&self.ticket) + self.origin.len()
     }
 }

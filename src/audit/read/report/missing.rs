@@ -14,7 +14,7 @@ pub struct Losses {
     lost: u64,
     times: u64,
     torn: u64,
-    torn_octets: u64,
+    torn_bytes: u64,
     pruned_up_to: u64,
     pub unreadable: u64,
     /// Of the logs before this one: lines removed, and lines that are not there.
@@ -34,7 +34,8 @@ pub struct Missing {
     pub largest_gaps: Vec<LostRecords>,
     /// How often the end of the log was no whole line, as after a crash, and was set aside.
     pub torn: u64,
-    pub torn_octets: u64,
+    #[serde(rename = "torn_octets")]
+    pub torn_bytes: u64,
     /// Lines removed from the beginning of the log, being older than they are kept: up to this one. Of several
     /// logs: how many.
     pub pruned_up_to: u64,
@@ -78,7 +79,7 @@ impl Losses {
 
     pub fn torn(&mut self, torn: &Torn) {
         self.torn += 1;
-        self.torn_octets = self.torn_octets.saturating_add(torn.octets);
+        self.torn_bytes = self.torn_bytes.saturating_add(torn.bytes);
     }
 
     pub fn pruned(&mut self, pruned: &Pruned) {
@@ -99,7 +100,7 @@ impl Losses {
             gaps: self.times,
             largest_gaps: self.gaps,
             torn: self.torn,
-            torn_octets: self.torn_octets,
+            torn_bytes: self.torn_bytes,
             pruned_up_to: self.pruned_before.saturating_add(self.pruned_up_to),
             absent_lines: self
                 .absent_before

@@ -7,21 +7,21 @@ use std::hash::Hash;
 use serde::Serialize;
 
 use super::events::Events;
-use crate::limits::{REPORT_KEY_OCTETS_MAX, REPORT_KEYS_MAX};
+use crate::limits::{REPORT_KEY_BYTES_MAX, REPORT_KEYS_MAX};
 
 /// What is counted by.
 pub trait Key: Clone + Eq + Hash + Ord {
     /// What it takes of memory, beyond a fixed amount.
-    fn octets(&self) -> usize;
+    fn bytes(&self) -> usize;
 }
 
 /// How often each key occurred, and what else is kept of it.
 #[derive(Debug)]
 pub struct Tally<K, D = ()> {
     entries: HashMap<K, Entry<D>>,
-    octets: usize,
+    bytes: usize,
     keys_max: usize,
-    octets_max: usize,
+    bytes_max: usize,
     /// Records of keys that were let go.
     let_go: Events,
     undercount_at_most: u64,
@@ -50,18 +50,18 @@ pub struct Top<R> {
 
 impl<K, D> Default for Tally<K, D> {
     fn default() -> Self {
-        Self::bounded(REPORT_KEYS_MAX, REPORT_KEY_OCTETS_MAX)
+        Self::bounded(REPORT_KEYS_MAX, REPORT_KEY_BYTES_MAX)
     }
 }
 
 impl<K, D> Tally<K, D> {
-    pub(super) fn bounded(keys_max: usize, octets_max: usize) -> Self {
+    pub(super) fn bounded(keys_max: usize, bytes_max: usize) -> Self {
         let entries = HashMap::new();
         Self {
             entries,
-            octets: 0,
+            bytes: 0,
             keys_max,
-            octets_max,
+            bytes_max,
             let_go: Events::default(),
             undercount_at_most: 0,
         }
@@ -72,10 +72,10 @@ impl<K: Key, D: Default> Tally<K, D> {
     /// Counts records of `key`: what is kept of it, to be added to.
     pub fn add(&mut self, key: K, events: Events) -> &mut D {
         if !self.entries.contains_key(&key) {
-            self.octets += key.octets();
-            if self.entries.len() >= self.keys_max || self.octets > self.octets_max {
+            self.bytes += key.bytes();
+            if self.entries.len() >= self.keys_max || self.bytes > self.bytes_max {
                 self.let_half_go();
-                self.octets += key.octets();
+                self.bytes += key.bytes();
             }
         }
         let entry = self.entries.entry(key).or_default();
@@ -93,7 +93,7 @@ impl<K: Key, D: Default> Tally<K, D> {
         let gone = entries.split_off(entries.len() / 2);
         self.undercount_at_most += gone.first().map_or(0, |(_, entry)| entry.events.all());
         gone.iter().for_each(|(_, entry)| self.let_go.add(entry.events));
-        self.octets = entries.iter().map(|(key, _)| key.octets()).sum();
+        self.bytes = entries.iter().map(|(key, _)| key.bytes()).sum();
         self.entries = entries.into_iter().collect();
     }
 

@@ -117,7 +117,7 @@ fn what_is_missing_is_said() {
     lines.remove(0);
     let missing = report_of(lines, Filter::default()).missing;
     assert_eq!((missing.lost_records, missing.gaps, missing.largest_gaps[0].lost), (lost, 1, lost));
-    assert_eq!((missing.torn, missing.torn_octets), (1, 99));
+    assert_eq!((missing.torn, missing.torn_bytes), (1, 99));
     assert_eq!((missing.absent_lines, missing.unreadable_lines), (1, 1));
     assert!(!missing.is_nothing());
     let later = Filter { since: Some(NOON.plus(HOUR * 3)), until: None, ..Filter::default() };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::audit::{Content, split};
 
-/// Whether the octets before the hash are the canonical form of what they say. What we know writes
+/// Whether the bytes before the hash are the canonical form of what they say. What we know writes
 /// itself that way; of other lines the general rule is checked.
 pub fn is_canonical(line: &[u8], content: Option<&Content>) -> bool {
     let Some((canonical, _)) = split(line) else { return false };

@@ -123,7 +123,7 @@ pub(in crate::audit::read) fn no_name(name: &str) -> Problem {
 }
 
 /// Whether a compressed file begins as ours do (RFC 1952 §2.3): no flags, no time, no system. Those
-/// octets are under no checksum, and say nothing of the content.
+/// bytes are under no checksum, and say nothing of the content.
 pub(super) fn is_of_our_gzip(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 10];

@@ -61,7 +61,7 @@ pub enum Problem {
         after: u64,
     },
     Torn {
-        octets: usize,
+        bytes: usize,
     },
     /// Totals that are not those of the records before them.
     OtherTotals {
@@ -210,7 +210,7 @@ impl fmt::Display for Problem {
             Self::Inserted { after } => {
                 write!(f, "inserted: what follows it goes on from line {after}")
             }
-            Self::Torn { octets } => write!(f, "torn: {octets} octets are no whole line"),
+            Self::Torn { bytes } => write!(f, "torn: {bytes} bytes are no whole line"),
             Self::OtherTotals { said, counted } => {
                 let difference = difference(said, counted);
                 write!(f, "its totals are not those of the records before it: {difference}")

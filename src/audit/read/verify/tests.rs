@@ -105,7 +105,7 @@ fn file(which: u64) -> Exhibit {
 
 fn capture(which: u64) -> Exhibit {
     let file = file(which);
-    let body = Body { cut: false, octets: file.content.len() as u64, sha256: hex(&file.sha256) };
+    let body = Body { cut: false, bytes: file.content.len() as u64, sha256: hex(&file.sha256) };
     let record = CaptureRecord {
         answers: Vec::new(),
         asked: "http://example.com/robots.txt".into(),
@@ -324,7 +324,7 @@ fn evidence_that_another_program_has_compressed_is_a_note() {
 }
 
 #[test]
-fn a_file_of_octets_without_a_line_is_torn_unless_somebody_is_writing_it() {
+fn a_file_of_bytes_without_a_line_is_torn_unless_somebody_is_writing_it() {
     let keep = Keep::new();
     let line = keep.lines[8].trim_end();
     fs::write(keep.path(ACTIVE), format!("{line}x")).unwrap();
@@ -559,7 +559,7 @@ fn no_more_faults_are_described_than_one_can_read_and_all_are_counted() {
     assert_eq!((faults.count, faults.described.len()), (99, crate::limits::FAULTS_DESCRIBED_MAX));
 }
 
-/// Changes one octet of a file; the first fault must name that file. The octets in the head of a compressed file that
+/// Changes one byte of a file; the first fault must name that file. The bytes in the head of a compressed file that
 /// say nothing of its content are a note.
 #[track_caller]
 fn a_change_shows(keep: &Keep, path: &Path, at: prop::sample::Index, mask: u8) {
@@ -586,12 +586,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn a_changed_octet_anywhere_is_found_and_its_file_named(at: prop::sample::Index, mask in 1..=255u8) {
+    fn a_changed_byte_anywhere_is_found_and_its_file_named(at: prop::sample::Index, mask in 1..=255u8) {
         thread_local!(static KEEP: Keep = Keep::new());
         KEEP.with(|keep| {
             a_change_shows(keep, &keep.path(SECOND), at, mask);
             a_change_shows(keep, &keep.path(ACTIVE), at, mask);
-            // Whole octets: up to seven bits behind the end of a compressed text mean nothing.
+            // Whole bytes: up to seven bits behind the end of a compressed text mean nothing.
             a_change_shows(keep, &keep.path(FIRST), at, 0xff);
             let shelf = Shelf::of(keep.dir.path());
             a_change_shows(keep, &shelf.path(Kind::File, &hex(&file(1).sha256)), at, 0xff);

@@ -92,7 +92,7 @@ fn dense(name: &str) -> String {
     blocks.collect()
 }
 
-/// Octets of all files below `dir`.
+/// Bytes of all files below `dir`.
 fn room_taken(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let each = entries.map(|entry| {

@@ -260,16 +260,16 @@ fn folded(text: &str, room: usize, lines_max: usize) -> Vec<String> {
     lines
 }
 
-/// Octets of `text` that fit into `room` columns, and its first character if none does.
+/// Bytes of `text` that fit into `room` columns, and its first character if none does.
 fn fitting(text: &str, room: usize) -> usize {
     let mut used = 0;
-    let mut octets = 0;
+    let mut bytes = 0;
     for character in text.chars() {
         used += columns(character);
-        if used > room && octets > 0 {
+        if used > room && bytes > 0 {
             break;
         }
-        octets += character.len_utf8();
+        bytes += character.len_utf8();
     }
-    octets
+    bytes
 }

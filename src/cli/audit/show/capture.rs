@@ -8,14 +8,14 @@ use crate::cli::paint::Paint;
 use crate::types::timestamp::Timestamp;
 
 pub fn of(title: &str, found: &Found, paint: Paint) -> String {
-    let octets = match found {
-        Found::Content(octets) => octets,
+    let bytes = match found {
+        Found::Content(bytes) => bytes,
         Found::Missing => return trouble(&format!("{title}: missing from the evidence"), paint),
         Found::Damaged(why) => {
             return trouble(&format!("{title}: damaged in the evidence: {why}"), paint);
         }
     };
-    match serde_json::from_slice::<CaptureRecord>(octets) {
+    match serde_json::from_slice::<CaptureRecord>(bytes) {
         Ok(capture) => format!("\n{}\n{}", paint.strong(title), describe(&capture, paint)),
         Err(error) => trouble(&format!("{title}: the evidence is no capture: {error}"), paint),
     }
@@ -35,7 +35,7 @@ fn describe(capture: &CaptureRecord, paint: Paint) -> String {
     }
     if let Some(body) = &capture.body {
         let cut = if body.cut { ", cut at the size limit" } else { "" };
-        text.push_str(&format!("  {} octets{cut}\n", body.octets));
+        text.push_str(&format!("  {} bytes{cut}\n", body.bytes));
     }
     if let Some(failure) = &capture.failure {
         text.push_str(&format!(

@@ -8,8 +8,8 @@ use crate::types::sanitize;
 
 /// Lines before and after a marked one that are shown.
 const CONTEXT: u32 = 3;
-/// Octets of a line that are shown.
-const SHOWN_OCTETS_MAX: usize = 400;
+/// Bytes of a line that are shown.
+const SHOWN_BYTES_MAX: usize = 400;
 
 /// `all`: the whole file, not only what stands near the marked lines.
 pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
@@ -38,7 +38,7 @@ pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
             text.push_str(&paint.faint("         …\n"));
         }
         last = number;
-        let line = sanitize::text(line, SHOWN_OCTETS_MAX);
+        let line = sanitize::text(line, SHOWN_BYTES_MAX);
         let row = match (Some(number) == rule, Some(number) == group) {
             (true, _) => format!("▶ {number:>6}  {}", paint.bad(line)),
             (false, true) => format!("▷ {number:>6}  {}", paint.strong(line)),

@@ -58,12 +58,12 @@ pub struct ShowArgs {
 /// Records that begin alike and are listed.
 const LISTED_MAX: usize = 20;
 /// A whole ULID.
-const ID_OCTETS: usize = 26;
+const ID_BYTES: usize = 26;
 
 pub fn run(args: &ShowArgs) -> Result<Exit, Failure> {
     let logs = args.place.logs(&args.files)?;
     // A number is of one log, and other logs may have it, too.
-    let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_OCTETS;
+    let is_whole = args.seq().is_some() && logs.len() == 1 || args.id.len() == ID_BYTES;
     let with_nodes = logs.len() > 1;
     let mut search = Search::new(logs.clone(), args.filter())?.with_notices();
     let mut lines: Vec<(Vec<u8>, usize)> = Vec::new();
@@ -214,13 +214,13 @@ impl Evidence {
     }
 
     fn json(&self, line: &[u8], standing: Option<&Standing>) -> Value {
-        let value = |octets: &[u8]| serde_json::from_slice::<Value>(octets).unwrap_or_default();
+        let value = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
         let parsed = |found: &Option<Found>| match found {
-            Some(Found::Content(octets)) => value(octets),
+            Some(Found::Content(bytes)) => value(bytes),
             _ => Value::Null,
         };
         let file = match &self.file {
-            Some(Found::Content(octets)) => json!(String::from_utf8_lossy(octets)),
+            Some(Found::Content(bytes)) => json!(String::from_utf8_lossy(bytes)),
             _ => Value::Null,
         };
         json!({

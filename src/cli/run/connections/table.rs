@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::limits::TCP_TABLE_OCTETS_MAX;
+use crate::limits::TCP_TABLE_BYTES_MAX;
 
 /// Where a connection is being made, is there, or is being closed: not the states of listeners, of
 /// connections that nobody has any more (TIME_WAIT), and of sockets that are closed.
@@ -33,7 +33,7 @@ impl Connection {
 pub fn connections(process: u32) -> Vec<Connection> {
     let tables = ["tcp", "tcp6"].map(|name| File::open(format!("/proc/{process}/net/{name}")).ok());
     let lines = tables.into_iter().flatten().flat_map(|file| {
-        BufReader::new(file.take(TCP_TABLE_OCTETS_MAX)).lines().map_while(Result::ok)
+        BufReader::new(file.take(TCP_TABLE_BYTES_MAX)).lines().map_while(Result::ok)
     });
     lines.filter_map(|line| connection(&line)).collect()
 }
@@ -56,8 +56,8 @@ fn address(text: &str) -> Option<SocketAddr> {
         8 => Ipv4Addr::from(word(0)?).into(),
         32 => {
             let words = [word(0)?, word(8)?, word(16)?, word(24)?];
-            let octets: [u8; 16] = words.concat().try_into().ok()?;
-            Ipv6Addr::from(octets).to_canonical()
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Ipv6Addr::from(bytes).to_canonical()
         }
         _ => return None,
     };

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::limits::{
-    PROGRAM_NAME_OCTETS_MAX, RUN_DESCRIPTORS_LOOKED_AT_MAX, RUN_PROCESSES_LOOKED_AT_MAX,
+    PROGRAM_NAME_BYTES_MAX, RUN_DESCRIPTORS_LOOKED_AT_MAX, RUN_PROCESSES_LOOKED_AT_MAX,
 };
 use crate::types::sanitize::text;
 
@@ -29,7 +29,7 @@ pub fn sockets(root: u32) -> HashMap<u64, u32> {
 /// The name of the program that a process runs.
 pub fn program(process: u32) -> String {
     let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
-    text(name.trim_ascii_end(), PROGRAM_NAME_OCTETS_MAX)
+    text(name.trim_ascii_end(), PROGRAM_NAME_BYTES_MAX)
 }
 
 fn processes(root: u32) -> Vec<u32> {

@@ -2,11 +2,11 @@ use super::*;
 
 /// However it is cut in two, the response is the same.
 #[track_caller]
-fn reads(octets: &[u8], status: u16, body: u64, keep_alive: bool) {
-    for cut in 0..octets.len() {
+fn reads(bytes: &[u8], status: u16, body: u64, keep_alive: bool) {
+    for cut in 0..bytes.len() {
         let mut response = Response::new();
-        assert!(!response.feed(&octets[..cut]).unwrap(), "complete after {cut}");
-        assert!(response.feed(&octets[cut..]).unwrap(), "incomplete, cut at {cut}");
+        assert!(!response.feed(&bytes[..cut]).unwrap(), "complete after {cut}");
+        assert!(response.feed(&bytes[cut..]).unwrap(), "incomplete, cut at {cut}");
         let read = (response.status, response.body, response.keep_alive);
         assert_eq!(read, (status, body, keep_alive), "cut at {cut}");
     }
@@ -52,12 +52,12 @@ fn a_tunnel_begins_after_the_head() {
 
 #[test]
 fn what_cannot_be_a_response_is_malformed() {
-    for octets in [
+    for bytes in [
         &b"SSH-2.0-x\r\n\r\n"[..],
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxy",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ] {
-        assert!(Response::new().feed(octets).is_err(), "{}", octets.escape_ascii());
+        assert!(Response::new().feed(bytes).is_err(), "{}", bytes.escape_ascii());
     }
 }

@@ -1,4 +1,4 @@
-//! The floor: it passes octets on to one origin, and knows nothing of HTTP.
+//! The floor: it passes bytes on to one origin, and knows nothing of HTTP.
 
 #![forbid(unsafe_code)]
 

@@ -126,13 +126,13 @@ impl Log {
         }));
     }
 
-    pub fn torn(&mut self, time: Timestamp, octets: u64) {
+    pub fn torn(&mut self, time: Timestamp, bytes: u64) {
         let sha256 = sha256_hex(b"");
         let event = TornEvent::It;
         self.notice(Notice::Torn(Torn {
             event,
             node: None,
-            octets,
+            bytes,
             prev: String::new(),
             seq: 0,
             sha256,

@@ -62,7 +62,7 @@ pub fn missing(missing: &Missing) -> Section {
         format!(
             "The end of the log was torn {}, as after a crash; {} set aside in denials.torn.",
             plural(missing.torn, "time"),
-            plural(missing.torn_octets, "octet"),
+            plural(missing.torn_bytes, "byte"),
         ),
     );
     say(

@@ -1,14 +1,14 @@
-//! Octets in JSON: as text, as base64 where they are no text, or as parts with repetitions.
+//! Bytes in JSON: as text, as base64 where they are no text, or as parts with repetitions.
 
 use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::limits::BATCH_OCTETS_MAX;
+use crate::limits::BATCH_BYTES_MAX;
 
-/// One of three ways to write the same octets.
-pub struct Octets<'a> {
+/// One of three ways to write the same bytes.
+pub struct JsonBytes<'a> {
     /// Of the member, for complaints.
     pub name: &'static str,
     pub text: Option<&'a str>,
@@ -16,7 +16,7 @@ pub struct Octets<'a> {
     pub parts: Option<&'a [(Cow<'a, str>, u64)]>,
 }
 
-impl<'a> Octets<'a> {
+impl<'a> JsonBytes<'a> {
     /// `None`: not given in any way.
     pub fn read(&self) -> Result<Option<Cow<'a, [u8]>>, String> {
         let name = self.name;
@@ -24,10 +24,10 @@ impl<'a> Octets<'a> {
             (None, None, None) => Ok(None),
             (Some(text), None, None) => Ok(Some(Cow::Borrowed(text.as_bytes()))),
             (None, Some(base64), None) => match STANDARD.decode(base64) {
-                Ok(octets) => Ok(Some(Cow::Owned(octets))),
+                Ok(bytes) => Ok(Some(Cow::Owned(bytes))),
                 Err(error) => Err(format!("{name}_b64 is not base64: {error}")),
             },
-            (None, None, Some(parts)) => self.expand(parts).map(|octets| Some(Cow::Owned(octets))),
+            (None, None, Some(parts)) => self.expand(parts).map(|bytes| Some(Cow::Owned(bytes))),
             _ => Err(format!("more than one of {name}, {name}_b64 and {name}_parts is given")),
         }
     }
@@ -37,17 +37,17 @@ impl<'a> Octets<'a> {
         let length = parts.iter().fold(0u64, |sum, (text, times)| {
             sum.saturating_add((text.len() as u64).saturating_mul(*times))
         });
-        if length > BATCH_OCTETS_MAX {
+        if length > BATCH_BYTES_MAX {
             return Err(format!(
-                "{}_parts is {length} octets long when written out; at most {BATCH_OCTETS_MAX} are read",
+                "{}_parts is {length} bytes long when written out; at most {BATCH_BYTES_MAX} are read",
                 self.name
             ));
         }
-        let mut octets = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
         for (text, times) in parts.iter().filter(|(text, _)| !text.is_empty()) {
-            (0..*times).for_each(|_| octets.extend_from_slice(text.as_bytes()));
+            (0..*times).for_each(|_| bytes.extend_from_slice(text.as_bytes()));
         }
-        Ok(octets)
+        Ok(bytes)
     }
 }
 
@@ -56,8 +56,8 @@ mod tests {
     use super::*;
 
     fn parts(parts: &[(Cow<'static, str>, u64)]) -> Result<Option<Vec<u8>>, String> {
-        let octets = Octets { name: "robots", text: None, base64: None, parts: Some(parts) };
-        octets.read().map(|read| read.map(Cow::into_owned))
+        let bytes = JsonBytes { name: "robots", text: None, base64: None, parts: Some(parts) };
+        bytes.read().map(|read| read.map(Cow::into_owned))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Octets in path and query that no URL has as themselves: percent-encoded before the decision, the record says both.
+//! Bytes in path and query that no URL has as themselves: percent-encoded before the decision, the record says both.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -148,9 +148,9 @@ fn what_was_received_is_bounded_and_escaped() {
 #[test]
 fn a4_check_decides_as_the_proxy_does_in_each_spelling() {
     let origin = Origin::with_robots(RULES);
-    let base64 = |octets: &[u8]| {
+    let base64 = |bytes: &[u8]| {
         use base64::{Engine, engine::general_purpose::STANDARD};
-        STANDARD.encode(octets)
+        STANDARD.encode(bytes)
     };
     let urls: Vec<Vec<u8>> =
         SPELLINGS.iter().map(|(typed, ..)| [origin.url("").as_bytes(), typed].concat()).collect();

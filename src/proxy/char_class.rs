@@ -1,4 +1,4 @@
-//! Where an octet may stand in a head, looked up: each octet of each head is.
+//! Where a byte may stand in a head, looked up: each byte of each head is.
 
 /// In a token (RFC 9110 §5.6.2).
 pub const TOKEN: u8 = 1;
@@ -9,17 +9,17 @@ pub const HOST: u8 = 1 << 3;
 /// In the path and query of most URLs.
 pub const PATH: u8 = 1 << 4;
 
-/// Whether `octet` is one of `class`.
-pub const fn is(octet: u8, class: u8) -> bool {
-    CLASSES[octet as usize] & class != 0
+/// Whether `byte` is one of `class`.
+pub const fn is(byte: u8, class: u8) -> bool {
+    CLASSES[byte as usize] & class != 0
 }
 
 const CLASSES: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
     while at < 128 {
-        let octet = at as u8;
-        table[at] = match octet {
+        let byte = at as u8;
+        table[at] = match byte {
             b'A'..=b'Z' => TOKEN | CAPITAL | HOST | PATH,
             b'a'..=b'z' => TOKEN | SMALL | HOST | PATH,
             b'0'..=b'9' | b'-' | b'.' => TOKEN | HOST | PATH,
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_class_has_its_octets_and_no_other() {
+    fn each_class_has_its_bytes_and_no_other() {
         for (class, signs) in [
             (TOKEN, "!#$%&'*+-.^_`|~"),
             (CAPITAL, ""),
@@ -46,14 +46,14 @@ mod tests {
             (HOST, "-."),
             (PATH, "-._/?&=%"),
         ] {
-            for octet in 0..=u8::MAX {
-                let expected = match octet {
+            for byte in 0..=u8::MAX {
+                let expected = match byte {
                     b'A'..=b'Z' => class != SMALL,
                     b'a'..=b'z' => class != CAPITAL,
                     b'0'..=b'9' => ![CAPITAL, SMALL].contains(&class),
                     sign => signs.as_bytes().contains(&sign),
                 };
-                assert_eq!(is(octet, class), expected, "{:?} as {class}", octet as char);
+                assert_eq!(is(byte, class), expected, "{:?} as {class}", byte as char);
             }
         }
     }
