@@ -1,58 +1,46 @@
 //! **courtesy** is a crawler politeness proxy: a forward HTTP proxy that takes the origin and the
-//! agent from each request, asks what the origin's robots.txt says to that agent (RFC 9309),
-//! answers 403 itself where it says no, forwards the rest, and leaves one audit record per denial.
+//! agent from each request, looks up what the origin's robots.txt allows that agent (RFC 9309),
+//! answers 403 itself where the path is disallowed, forwards the rest, and writes one audit record
+//! per denial.
 //!
-//! # The map
+//! # The floors
 //!
-//! Five floors. A module names only what stands on floors below its own, or before it on its own
-//! floor; `tests/architecture.rs` reads the source and says where that is not so.
+//! A module names only modules on floors below its own, or to its left on its own floor.
+//! `tests/architecture.rs` checks the source.
 //!
 //! ```text
-//! 4  program   config  admin  server  cli  main        puts it together; reads files, environment, signals
-//! 3  proxy     proxy                                   the life of one request
-//! 2  edges     clock  deadline  shutdown  heap  carried  numbers  latency  listener  files  private  suites
-//!              clients  ca  egress  evidence  fetch  store  audit  review   one thing each
-//! 1  policy    policy                                  what a robots.txt means now               pure
-//! 0  words     limits  moment  text  glob  robots  origin  agent       what things are called    pure
+//! 4  program   config  admin  server  cli  main          builds the parts; reads files, environment, signals
+//! 3  proxy     proxy                                     the life of a request
+//! 2  edges     runtime  clients  ca  audit  egress  store  watch    one kind of I/O each
+//! 1  policy    policy                                    what a robots.txt means at a time       pure
+//! 0  types     types  robots                             names, times, the file itself           pure
 //! ```
 //!
-//! | where | what |
+//! | module | content |
 //! | --- | --- |
-//! | [`limits`] | every bound that is no setting, with unit and source |
-//! | [`moment`] | a date that the pure floors can be given |
-//! | [`text`], [`glob`] | strangers' text made fit to show; patterns over a User-Agent |
-//! | [`robots`] | what a robots.txt says: parse, patterns, groups, the most specific rule. A crate of its own in all but name |
-//! | [`origin`] | scheme, host and port, normalised: the key of everything that is known |
-//! | [`agent`] | the product token in a User-Agent |
-//! | [`policy`] | profiles (the dialects as one table of knobs), the state machine, decisions with their basis, exemptions |
-//! | [`clock`] | the only reader of the clock |
-//! | `deadline` | an end of waiting that is put off again and again |
-//! | [`shutdown`] | the end of the proxy, as it is heard of |
-//! | [`carried`] | a request while it is passed from hand to hand |
-//! | `numbers` | what is counted, each worker for itself |
-//! | [`listener`] | TCP sockets that are bound first and listen later |
-//! | [`latency`] | how long things took, counted in buckets |
-//! | [`files`] | files that an operator names, read whole and bounded |
-//! | [`private`] | files that hold secrets |
-//! | [`suites`] | the cryptography of TLS, for both sides |
-//! | [`clients`] | who may use the proxy: addresses, users and their passwords; how much each may have at a time, turns, the memory of requests |
-//! | [`ca`] | the local certificate authority: its files, its rotation, a leaf for each intercepted host |
-//! | [`egress`] | the way out: resolve, judge addresses, connect, TLS, HTTP/1.1 or HTTP/2, pool |
-//! | [`evidence`] | what records can be checked against: files and captures by SHA-256, WARC |
-//! | [`fetch`] | one robots.txt: redirects, deadline, size limit, decoding |
-//! | [`store`] | what is known of each origin, and what single agents were told; one fetch that all wait for, then one for each agent |
-//! | [`audit`] | the denial record, its chain, its files and its writer; notices of robots.txt files that changed (`watch`) |
-//! | [`review`] | reads the records: filter, follow, verify, decide again, report, archive their evidence |
-//! | [`proxy`] | target, gate, forward, respond: the path of a request |
-//! | [`config`] | the settings, and every complaint about them |
-//! | [`admin`] | health, readiness, metrics and settings, told on a listener of their own; panics; the control socket |
-//! | [`server`] | listeners, who accepts, workers, other settings while it runs, drain |
+//! | [`types`] | origin, agent token, timestamp, glob, text made fit to show |
+//! | [`robots`] | a robots.txt: parse, patterns, groups, the most specific rule. Names nothing outside itself |
+//! | [`policy`] | profiles (dialects as one table of knobs), the state machine of RFC 9309, decisions with their basis, exemptions |
+//! | [`runtime`] | clock (the only reader of it), timers, locks, shutdown, histograms, files, secret files, TLS cryptography |
+//! | [`clients`] | admission of clients: addresses, users and passwords, limits per client, memory of bodies |
+//! | [`ca`] | the local certificate authority: files, rotation, a leaf for each intercepted host |
+//! | [`audit`] | the denial record, its chain, its files, its writer thread; evidence; readers: filter, verify, replay, report |
+//! | [`egress`] | connections to origins: DNS, address policy, TLS, HTTP/1.1, HTTP/2, pool |
+//! | [`store`] | what is known of each origin; robots.txt fetches, one at a time per origin and agent; memory and disk |
+//! | [`watch`] | notices of robots.txt files that changed |
+//! | [`proxy`] | the path of a request: read, decide, respond or forward |
+//! | [`config`] | the settings and their diagnostics |
+//! | [`admin`] | health, readiness and metrics on their own listener; the control socket |
+//! | [`server`] | listeners, workers, reload, drain |
 //! | [`cli`] | one file for each subcommand |
+//!
+//! A bound that is no setting stands beside its use, or in the `limits.rs` of its folder, with its
+//! unit and its source.
 //!
 //! # The path of one request
 //!
 //! ```text
-//! server      accept, who is let in, limits
+//! server      accept, admission, limits
 //!   proxy::wire   one request at a time, and none that could be read in two ways
 //!   proxy::handle
 //!     clients     407, or who asks and how much of it is under way
@@ -76,9 +64,9 @@
 //! 5. At most one fetch of a robots.txt per origin and agent is under way, one per origin until the origin
 //!    tells agents apart; it outlives the client that caused it, unless others wait for its place, and it
 //!    never goes through the proxy itself. What one agent was told decides for no other.
-//! 6. Every queue, body, redirect chain, cache and wait is bounded, in [`limits`] or by a setting.
+//! 6. Every queue, body, redirect chain, cache and wait is bounded, by a constant or by a setting.
 //! 7. Only `proxy/respond.rs` makes the proxy's responses, only [`config`] knows the file format, only
-//!    [`clock`] reads the clock.
+//!    [`runtime::clock`] reads the clock.
 //! 8. Addresses are judged after resolution, and the connection goes to the address that was judged.
 #![forbid(unsafe_code)]
 pub mod admin;
@@ -88,7 +76,6 @@ pub mod cli;
 pub mod clients;
 pub mod config;
 pub mod egress;
-pub mod limits;
 pub mod policy;
 pub mod proxy;
 pub mod robots;

@@ -4,15 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in the order of the map, lowest first. Each may name only itself and those before.
-const ORDER: [&str; 16] = [
-    "limits", "types", "robots", "policy", // what things are called, what a robots.txt means
+const ORDER: [&str; 15] = [
+    "types", "robots", "policy", // what things are called, what a robots.txt means
     "runtime", "clients", "ca", "audit", "egress", "store", "watch", // one thing each
     "proxy", // the life of one request
     "config", "admin", "server", "cli", // puts it together
 ];
 
 /// The pure floors: no I/O, no clock, no log, no tasks.
-const PURE: &[&str] = &["limits", "types", "robots", "policy"];
+const PURE: &[&str] = &["types", "robots", "policy"];
 const IMPURE: &[&str] = &[
     "tokio::",
     "tracing::",

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::limits::ACCEPT_PAUSE;
+use crate::admin::limits::ACCEPT_PAUSE;
 
 /// Hands each connection that `accept` gives to `converse`. `to`: what they are connections to.
 pub(super) async fn each<T, F: Future<Output = io::Result<T>>>(

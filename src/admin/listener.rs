@@ -20,9 +20,15 @@ use tracing::warn;
 
 use super::accept::{self, Newest};
 use super::{Watched, routes};
-use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_DEADLINE, ADMIN_HEAD_BYTES_MAX};
+use crate::admin::limits::ADMIN_DEADLINE;
 use crate::runtime::clock;
 use crate::runtime::listener;
+
+/// Connections to the admin listener at one time; one more is served, and the oldest is closed for it.
+const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// Bytes of the head of a request to the admin listener: the least that the engine takes.
+const ADMIN_HEAD_BYTES_MAX: usize = 8 << 10;
 
 /// A socket that is bound, but not served yet; one that this process has bound takes no connections
 /// before. Port 0 has become a number.

@@ -5,6 +5,7 @@
 
 mod accept;
 pub mod control;
+pub mod limits;
 mod listener;
 mod metrics;
 pub mod panics;
@@ -30,11 +31,11 @@ pub use reloads::Reloads;
 pub use run_file::RunFile;
 pub use token::{Secret, Token, TokenError, read as read_token};
 
+use crate::admin::limits::ADMIN_DEADLINE;
 use crate::audit::Writer;
 use crate::ca::Leaves;
 use crate::clients::Door;
 use crate::egress;
-use crate::limits::ADMIN_DEADLINE;
 use crate::proxy::{Decisions, Tally};
 use crate::runtime::clock::Clock;
 use crate::store::Store;

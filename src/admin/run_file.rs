@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::RUN_FILE_BYTES_MAX;
 use crate::runtime::files;
 use crate::runtime::secret_file;
+
+/// Bytes of the run file, in which a running proxy says where its admin listener is: two paths and a few numbers.
+const RUN_FILE_BYTES_MAX: usize = 16 << 10;
 
 /// The file's name in the state directory.
 pub const FILE_NAME: &str = "serve.json";

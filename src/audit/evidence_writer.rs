@@ -6,7 +6,9 @@ use std::io;
 use tokio::sync::mpsc;
 
 use crate::audit::evidence::{Exhibit, Shelf};
-use crate::limits::EVIDENCE_WRITERS_MAX;
+
+/// Pieces of evidence that are written at once: each waits for the disk, and they wait together.
+const EVIDENCE_WRITERS_MAX: usize = 8;
 
 /// Pieces that are written together.
 pub(super) struct Batch {

@@ -14,9 +14,19 @@ use serde::Deserialize;
 use super::evidence_writer::{Batch, EvidenceWriter, Kept};
 use super::record::{Record, Robots};
 use crate::audit::evidence::{Exhibit, Kind, Shelf};
-use crate::limits::{EVIDENCE_KNOWN_MAX, EVIDENCE_TOGETHER_MAX, EVIDENCE_WAITING_MAX};
 use crate::runtime::clock::monotonic;
 use crate::types::sanitize;
+
+/// Pieces of evidence that are known to be kept, without a look at the disk.
+const EVIDENCE_KNOWN_MAX: usize = 16_384;
+
+/// Pieces of evidence that are brought to the disk together, for what they share is brought there once: a
+/// record waits for those that came before its own, and no longer than for twice as many.
+const EVIDENCE_TOGETHER_MAX: usize = 1024;
+
+/// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
+/// that names them.
+const EVIDENCE_WAITING_MAX: usize = 64;
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
 pub type ExhibitName = (Kind, [u8; 32]);

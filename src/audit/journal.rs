@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::line::{Head, split};
-use crate::limits::RECORD_TAIL_BYTES_MAX;
+
+/// Bytes at the end of the record file that are searched for the last whole record at start.
+pub(crate) const RECORD_TAIL_BYTES_MAX: u64 = 4 << 20;
 
 /// The file, open at its end.
 #[derive(Debug)]

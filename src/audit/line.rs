@@ -10,9 +10,12 @@ use super::exhibits::ExhibitName;
 use super::node::Node;
 use super::notice::Notice;
 use super::record::Record;
-use crate::limits::RECORD_SEQ_MAX;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
+
+/// Number of the last line that a log can have: RFC 8785 §3.2.2.3 and the readers of JSON know no
+/// larger whole number for sure (RFC 7493 §2.2).
+pub(crate) const RECORD_SEQ_MAX: u64 = (1 << 53) - 1;
 
 /// Where a chain stands: its last line. Published elsewhere, it shows that nothing was cut off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::journal::private;
-use crate::limits::LOCK_INTERVAL;
 use crate::runtime::clock::monotonic;
+
+/// How often it tries meanwhile.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub const NAME: &str = "lock";
 

@@ -12,6 +12,7 @@ mod head;
 mod health;
 mod journal;
 mod keeper;
+pub mod limits;
 mod line;
 mod lock;
 mod node;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::grounds::Grounds;
 use super::node::Node;
 use super::words::{AgentSource, Event, Reason, RobotsStatus};
-use crate::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
+use crate::audit::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::Named;
 use crate::policy::profile;
 use crate::robots;

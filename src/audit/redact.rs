@@ -10,7 +10,7 @@ use std::path::Path;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::limits::RECORD_URL_BYTES_MAX;
+use crate::audit::limits::RECORD_URL_BYTES_MAX;
 use crate::runtime::crypto_provider::provider;
 use crate::runtime::secret_file::{self, Found};
 use crate::types::sanitize::hex;

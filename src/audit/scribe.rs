@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
@@ -23,9 +24,16 @@ use super::place::Place;
 use super::start::{Active, First};
 use super::work::{Unanswered, Waiting, Work, answer, no_answer};
 use super::writer::{ForgetError, Job, WriteError};
-use crate::limits::{EVIDENCE_RECORDS_WAITING_MAX, RECORDS_WAITING_MAX};
+use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::timestamp::Timestamp;
+
+/// How long after a write it is brought to the disk, and the head written down beside it, under
+/// `audit.sync = "batch"`: what a power cut may take.
+const AUDIT_SYNC_DELAY: Duration = Duration::from_millis(100);
+
+/// Records that wait for their evidence while others are written; with more, all wait.
+const EVIDENCE_RECORDS_WAITING_MAX: usize = 8192;
 
 pub(super) struct Scribe {
     pub(super) config: Current,
@@ -318,7 +326,7 @@ impl Scribe {
         if let Some(loss) = loss {
             self.status.said(loss);
         }
-        self.due.flush.get_or_insert_with(|| monotonic() + crate::limits::AUDIT_SYNC_DELAY);
+        self.due.flush.get_or_insert_with(|| monotonic() + AUDIT_SYNC_DELAY);
         self.status.update(|health| {
             health.head = page.head.clone();
             health.written += page.records;

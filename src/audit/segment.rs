@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::bufread::MultiGzDecoder;
 
 use super::line::Content;
-use crate::limits::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
+use crate::audit::limits::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
 
 /// The file that is being written, in its directory.
 pub const FILE_NAME: &str = "denials.jsonl";

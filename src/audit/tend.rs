@@ -14,8 +14,16 @@ use super::place::Place;
 use super::scribe::Scribe;
 use super::segment::closed_name;
 use super::start::{Active, open_active};
-use crate::limits::{AUDIT_PLACE_INTERVAL, AUDIT_RETRY_INTERVAL, ROTATION_INTERVAL};
+use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::runtime::clock::monotonic;
+
+/// How often it is looked whether the directory of the log is still where it was, without traffic; with
+/// it, before each write.
+const AUDIT_PLACE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a segment that could not be closed is written on before that is tried again; and how
+/// often its age is looked at, for clocks that are set.
+const ROTATION_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long a look at where the path of the directory leads holds for the writes after it.
 const PLACE_CHECKED_FOR: Duration = Duration::from_millis(10);

@@ -15,8 +15,10 @@ use super::line::Content;
 use super::notice::Notice;
 use super::segment::FILE_NAME;
 use super::writer::{Done, ForgetError, Job, WriteError, Written};
-use crate::limits::NOTICES_WAITING_MAX;
 use crate::runtime::clock::{Clock, monotonic};
+
+/// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
+pub(crate) const NOTICES_WAITING_MAX: usize = 128;
 
 /// Shared by the writer's thread and its watchdog.
 #[derive(Debug)]

@@ -26,8 +26,16 @@ use super::start::{find_head, open_active};
 use super::watchdog::Watchdog;
 use super::work::{Work, no_answer};
 use crate::audit::evidence::Exhibit;
-use crate::limits::{CLOSINGS_WAITING_MAX, LOCK_PATIENCE, RECORDS_WAITING_MAX};
+use crate::audit::limits::RECORDS_WAITING_MAX;
 use crate::runtime::clock::Clock;
+
+/// How long a writer that begins tries to have the directory of records to itself: who asks whether
+/// one is at work holds the lock for an instant.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Closed files of which the writer has told what they have, beside the one that is put away: others are read
+/// to know it.
+const CLOSINGS_WAITING_MAX: usize = 1;
 
 /// A handle on the writer, to be shared by all threads and runtimes. Dropping it closes it.
 #[derive(Debug)]

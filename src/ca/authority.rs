@@ -15,9 +15,11 @@ use super::error::{CaError, MintError};
 use super::leaf;
 use super::root::Root;
 use super::storage::{self, Storage};
-use crate::limits::CA_PREVIOUS_MAX;
 use crate::runtime::crypto_provider::provider;
 use crate::types::timestamp::Timestamp;
+
+/// Former CAs that clients are still told to trust; more have been rotated away on purpose.
+pub(crate) const CA_PREVIOUS_MAX: usize = 3;
 
 /// Where a CA is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::authority::Authority;
 use super::error::MintError;
 use super::root::{date, named, params};
 use super::tickets::HostTickets;
-use crate::limits::LEAF_LIFE;
+use crate::ca::limits::LEAF_LIFE;
 use crate::runtime::clock::SystemClock;
 use crate::runtime::crypto_provider::provider;
 use crate::types::origin::Host;

@@ -13,10 +13,13 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::authority::{Authority, Source};
 use super::error::{CURE, CaError, MintError};
 use super::leaf::{Leaf, Mint};
-use crate::limits::LEAVES_MINTED_AT_ONCE_MAX;
 use crate::runtime::clock::Clock;
 use crate::types::origin::Host;
 use crate::types::timestamp::Timestamp;
+
+/// Leaf certificates being made at once: each is some ten microseconds of one core, or a millisecond and more
+/// where the CA's key takes its time (RSA, P-384).
+const LEAVES_MINTED_AT_ONCE_MAX: usize = 4;
 
 /// The leaves of a process, and the CA that signs them.
 #[derive(Debug)]

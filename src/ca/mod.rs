@@ -9,6 +9,7 @@ mod certificate;
 mod error;
 mod leaf;
 mod leaves;
+pub mod limits;
 mod root;
 mod storage;
 #[cfg(test)]

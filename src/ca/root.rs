@@ -1,15 +1,27 @@
 //! A new CA: its key and the certificate that it signs itself with.
 
+use std::time::Duration;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 use rustls::crypto::CryptoProvider;
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::certificate::print_date;
 use super::error::MintError;
-use crate::limits::{CA_LIFE, CERTIFICATE_BACKDATE, SERIAL_BYTES};
 use crate::types::timestamp::Timestamp;
+
+/// Life of a CA that is made here: long enough that rotating is rare, short enough that a key that
+/// has leaked is not good for ever.
+const CA_LIFE: Duration = Duration::from_secs(2 * 365 * 24 * 60 * 60);
+
+/// How far before its making a certificate begins, for clients whose clock is slow.
+const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
+
+/// Bytes of a serial number: 126 random bits, more than the 64 that are asked of public CAs, and
+/// within the 20 bytes of RFC 5280 §4.1.2.2.
+const SERIAL_BYTES: usize = 16;
 
 /// A CA as it is written to its files.
 pub(super) struct Root {
@@ -73,6 +85,7 @@ pub(super) fn named(common_name: &str) -> DistinguishedName {
 /// For a broken clock, a date at one of the ends of what a certificate can say.
 pub(super) fn date(moment: Timestamp) -> OffsetDateTime {
     let latest = time::macros::datetime!(9000-01-01 00:00 UTC);
-    let since_epoch = Duration::milliseconds(i64::try_from(moment.millis()).unwrap_or(i64::MAX));
+    let since_epoch =
+        time::Duration::milliseconds(i64::try_from(moment.millis()).unwrap_or(i64::MAX));
     OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(latest).min(latest)
 }

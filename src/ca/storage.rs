@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::CaError;
-use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
+use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::secret_file::{self, Found};
 
 /// The directory of a CA, locked.

@@ -1,6 +1,7 @@
 //! `courtesy env`: the variables that send clients through a proxy that is served elsewhere.
 
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -13,7 +14,9 @@ use super::output;
 use super::users::password;
 use crate::clients::check_name;
 use crate::config::Settings;
-use crate::limits::PROXY_LOOK_TIMEOUT;
+
+/// How long `courtesy env` waits for the proxy to take a connection before it says that none listens.
+const PROXY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -16,6 +16,7 @@ pub mod flags;
 mod health;
 mod http;
 pub mod known_words;
+pub mod limits;
 pub mod logging;
 mod man;
 mod no_proxy;

@@ -1,15 +1,27 @@
 //! Failed attempts to authenticate, by address: after a few, each next one has to wait, twice as long
 //! each time. Time is an argument.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
 use super::Key;
-use crate::limits::{
-    ATTEMPT_WAIT_MAX, ATTEMPT_WAIT_MIN, ATTEMPTS_FORGOTTEN_AFTER, ATTEMPTS_FREE,
-    ATTEMPTS_REMEMBERED_MAX,
-};
+
+/// Addresses whose failed attempts are remembered.
+const ATTEMPTS_REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// Failed attempts of one address that cost it nothing: a slip of the finger is none.
+pub(crate) const ATTEMPTS_FREE: u32 = 5;
+
+/// How long an address waits after the first that does; it doubles each time.
+const ATTEMPT_WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// The longest wait: whoever has the right password behind the same address waits, too.
+const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// After so long without a failed attempt, those before are forgotten.
+const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug)]
 pub struct Attempts(LruCache<Key, Failures>);

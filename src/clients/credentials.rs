@@ -5,7 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderMap, PROXY_AUTHORIZATION};
 
 use super::password::Password;
-use crate::limits::CREDENTIALS_BYTES_MAX;
+
+/// Bytes of encoded credentials that are looked at: the longest name and password, and some room.
+const CREDENTIALS_BYTES_MAX: usize = 1024;
 
 /// What a client says it is. Never printed.
 pub struct Credentials {

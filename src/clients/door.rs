@@ -11,7 +11,7 @@ use http::HeaderMap;
 use super::places::Places;
 use super::verifier::Verifier;
 use super::{BodyMemory, Client, Clients, Counts, Held, Key, Place, TurnedAway, User};
-use crate::limits::TURNED_AWAY_MAX;
+use crate::clients::limits::TURNED_AWAY_MAX;
 
 /// Counts who is in, and knows who has been asked for a password.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::password::Hash;
 use super::users::{User, Users, check_name};
-use crate::limits::NAMED_LIST_BYTES_MAX;
+use crate::clients::limits::NAMED_LIST_BYTES_MAX;
 use crate::policy::mode::Mode;
 use crate::runtime::secret_file::{self, Found};
 use crate::types::agent::Token;

@@ -11,6 +11,7 @@ mod counts;
 mod credentials;
 mod door;
 mod file;
+pub mod limits;
 mod password;
 mod places;
 mod semaphore;

@@ -4,7 +4,13 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, Params};
 
-use crate::limits::{PASSWORD_BYTES_MAX, PASSWORD_COST_KIB_MAX, PASSWORD_PASSES_MAX};
+use crate::clients::limits::PASSWORD_BYTES_MAX;
+
+/// Memory that the hash of a password may ask for, in KiB: ten times what ours do.
+const PASSWORD_COST_KIB_MAX: u32 = 256 << 10;
+
+/// Passes that it may ask for.
+const PASSWORD_PASSES_MAX: u32 = 16;
 
 /// A password in the clear. Never printed, not even for a programmer.
 #[derive(PartialEq, Eq)]

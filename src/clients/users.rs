@@ -8,9 +8,11 @@ use http::StatusCode;
 use super::Key;
 use super::credentials::Credentials;
 use super::password::{Hash, Password};
-use crate::limits::USER_NAME_BYTES_MAX;
 use crate::policy::mode::Mode;
 use crate::types::agent::Token;
+
+/// Bytes of a user's name.
+const USER_NAME_BYTES_MAX: usize = 64;
 
 /// Somebody who may use the proxy, and what is different for them.
 #[derive(Clone, Debug, PartialEq, Eq)]

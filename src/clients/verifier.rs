@@ -2,7 +2,9 @@
 //! verification, of which few run at a time and none on a thread that serves requests.
 
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderMap;
@@ -16,10 +18,19 @@ use super::attempts::Attempts;
 use super::credentials::Credentials;
 use super::semaphore::{FairSemaphore, Permit};
 use super::{Key, TurnedAway, User, Users};
-use crate::limits::{
-    CREDENTIALS_KNOWN_MAX, VERIFICATION_WAIT, VERIFICATIONS_MAX, VERIFICATIONS_OF_FAILED_MAX,
-};
 use crate::runtime::clock;
+
+/// Verifications of passwords under way: each takes some tens of milliseconds of a core and 19 MiB.
+pub(crate) const VERIFICATIONS_MAX: usize = 2;
+
+/// How many of them may be for addresses that have been wrong before: the rest is kept for the others.
+pub(crate) const VERIFICATIONS_OF_FAILED_MAX: usize = 1;
+
+/// How long a request waits for its turn to be verified.
+const VERIFICATION_WAIT: Duration = Duration::from_secs(5);
+
+/// Credentials that are known without a verification, right ones and wrong ones each.
+const CREDENTIALS_KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Credentials as they are remembered: a hash under a key that ends with the process.
 type Digest = [u8; 32];

@@ -5,8 +5,8 @@ use super::words::{
     Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
     Spellings, Sync,
 };
-use crate::limits::ROBOTS_TXT_BYTES;
 use crate::policy::profile::{self, Profile};
+use crate::store::limits::ROBOTS_TXT_BYTES;
 use crate::watch;
 use crate::{audit, egress, proxy, robots};
 

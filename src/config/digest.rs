@@ -9,8 +9,13 @@ use serde_json::{Map, Value as Json, json};
 use super::settings::Settings;
 use super::shape::leaves;
 use crate::audit::Change;
-use crate::limits::{SETTING_BYTES_MAX, SETTINGS_BYTES_MAX};
 use crate::types::sanitize::sha256_hex;
+
+/// Bytes of a setting's value, as JSON, that a notice of its change has; a longer one is named by its digest.
+const SETTING_BYTES_MAX: usize = 2 << 10;
+
+/// Bytes of all values in one notice: it has to be a line of at most `RECORD_LINE_BYTES_MAX`.
+const SETTINGS_BYTES_MAX: usize = 16 << 10;
 
 impl Settings {
     /// The SHA-256, in hexadecimal, of one JSON object in canonical form (RFC 8785) with the value of every

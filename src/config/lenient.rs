@@ -8,8 +8,8 @@ use toml::de::{DeTable, DeValue};
 use super::layers::{FileLayer, variable};
 use super::load::{named_file, state_dir};
 use super::values::AdminAddress;
-use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
+use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 /// Where a proxy by these settings would be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

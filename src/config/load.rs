@@ -14,8 +14,8 @@ use super::settings::Settings;
 use super::shape::Shape;
 use super::sound::{self, BODY_MEMORY_MIN};
 use super::spelling::print_size;
-use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
+use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 const DEFAULT_FILE: &str = "/etc/courtesy/config.toml";
 

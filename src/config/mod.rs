@@ -11,6 +11,7 @@ mod digest;
 mod fixed;
 mod layers;
 mod lenient;
+pub mod limits;
 mod load;
 mod mend;
 mod parts;

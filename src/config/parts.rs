@@ -11,11 +11,12 @@ use super::settings::Settings;
 use super::values::{FetchAs, NodeName, Via};
 use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
-use crate::limits::{ATTEMPTS_BESIDE_MAX, STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
+use crate::config::limits::ATTEMPTS_BESIDE_MAX;
 use crate::policy::exemption::{self, Exemptions, Paths};
 use crate::policy::profile::Profile;
 use crate::store::fetch;
 use crate::store::fetch::FetchIdentity;
+use crate::store::limits::{STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
 use crate::types::origin::Origin;
 use crate::{audit, ca, clients, egress, proxy, store};
 

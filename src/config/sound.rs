@@ -10,7 +10,7 @@ use super::complain::Complaint;
 use super::load::Loaded;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
-use crate::limits::LOOKUPS_MAX;
+use crate::config::limits::LOOKUPS_MAX;
 use crate::policy::exemption::Paths;
 use crate::policy::profile::Access;
 use crate::types::timestamp::Timestamp;

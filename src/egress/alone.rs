@@ -28,7 +28,7 @@ use super::pool::Pool;
 use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
 use crate::clients::{Held, Key};
-use crate::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
+use crate::egress::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
 use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::origin::Origin;
 

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use super::bulk::Bulk;
 use super::pool::Lease;
 use super::unstalled::Unstalled;
-use crate::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
+use crate::egress::limits::{ORIGIN_READ_BYTES, ORIGIN_READ_SMALL_BYTES};
 
 /// A response body, with the lease on the connection it comes from: read to its end, the
 /// connection goes back to the pool; dropped before, it is closed (RFC 9112 §9.5).

@@ -8,7 +8,14 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::portions::Signs;
-use crate::limits::{ORIGIN_BULK_BYTES_MIN, ORIGIN_BULK_REST_BYTES, ORIGIN_BULKS_MAX};
+use crate::egress::limits::{ORIGIN_BULKS_MAX, ORIGIN_READ_BULK_BYTES};
+
+/// An answer is long from so many bytes on.
+const ORIGIN_BULK_BYTES_MIN: u64 = 8 << 20;
+
+/// So much of it is read in smaller pieces at its end: when its connection brings another, none of the largest
+/// is held of this one.
+const ORIGIN_BULK_REST_BYTES: u64 = 4 * ORIGIN_READ_BULK_BYTES as u64;
 
 /// The right of one connection to have the room for them.
 #[derive(Debug)]

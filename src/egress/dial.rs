@@ -34,7 +34,7 @@ use super::tls::{Secured, Versions};
 use super::{Egress, attempts, exchange, http2};
 use crate::clients::Held;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::limits::HTTP2_LARGE_WINDOW_BYTES;
+use crate::egress::limits::HTTP2_LARGE_WINDOW_BYTES;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::runtime::lazy_timer::LazyTimer;

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::limits::NAMED_LIST_BYTES_MAX;
+use crate::clients::limits::NAMED_LIST_BYTES_MAX;
 use crate::runtime::files;
 
 const FILE: &str = "/etc/hosts";

@@ -4,12 +4,27 @@ use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCOD
 use http::{Uri, Version, request};
 use hyper::client::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::time::Duration;
 
-use crate::limits::{
-    HTTP2_LARGE_WINDOW_BYTES, HTTP2_MALFORMED_MAX, HTTP2_PING_INTERVAL, HTTP2_PING_TIMEOUT,
-    HTTP2_RESET_STREAMS_MAX, HTTP2_SEND_BUFFER_BYTES, HTTP2_SMALL_WINDOW_BYTES, HTTP2_STREAMS_MAX,
-};
+use crate::egress::limits::{HTTP2_LARGE_WINDOW_BYTES, HTTP2_SEND_BUFFER_BYTES, HTTP2_STREAMS_MAX};
 use crate::types::origin::Origin;
+
+/// Bytes that an origin may send on one stream before they are read (RFC 9113 §5.2): what a slow
+/// client makes us hold. The window of a connection has room for every stream, so that slow readers never
+/// stop the others (§5.2.2).
+const HTTP2_SMALL_WINDOW_BYTES: u32 = 32 << 10;
+
+/// Streams that we have reset and still ignore frames of (RFC 9113 §5.4.2): all clients of a
+/// connection may leave at once.
+const HTTP2_RESET_STREAMS_MAX: usize = HTTP2_STREAMS_MAX;
+
+/// Malformed answers on one connection before it is closed.
+const HTTP2_MALFORMED_MAX: usize = 100;
+
+/// Silence after which an origin with open streams is asked for a sign of life (RFC 9113 §6.7), and
+/// how long it has for it: many exchanges hang on one connection.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(15);
+const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Fields that HTTP/2 does not have, besides those that `Connection` names (RFC 9113 §8.2.2).
 const CONNECTION_SPECIFIC: [HeaderName; 5] = [

@@ -22,6 +22,7 @@ mod exchange;
 mod hosts;
 mod hosts_file;
 mod http2;
+pub mod limits;
 mod multiplexed;
 mod outgoing;
 mod plaintext;

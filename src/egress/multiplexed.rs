@@ -17,9 +17,12 @@ use super::http2::Window;
 use super::outgoing::Outgoing;
 use super::terms::{Standing, Terms};
 use crate::clients::Held;
-use crate::limits::{HTTP1_ORIGINS_MAX, HTTP2_STREAMS_MAX};
+use crate::egress::limits::HTTP2_STREAMS_MAX;
 use crate::runtime::clock;
 use crate::types::origin::Origin;
+
+/// Origins remembered as speaking HTTP/1.1 only: nobody waits to share a connection to them.
+const HTTP1_ORIGINS_MAX: usize = 4096;
 
 /// A connection that exchanges share.
 #[derive(Clone, Debug)]

@@ -19,9 +19,14 @@ use super::portions::Signs;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
 use crate::clients::{BodyMemory, Held, Key};
-use crate::limits::{
-    ORIGIN_READ_SMALL_BYTES, ORIGIN_WAITING_BYTES_MAX, ORIGIN_WAITING_SMALL_BYTES,
-};
+use crate::egress::limits::ORIGIN_READ_SMALL_BYTES;
+
+/// Bytes of a request's content that wait for the origin to take them: with as many, no more are taken from the
+/// client. There is one piece more at most, of what its connection may read at once.
+const ORIGIN_WAITING_SMALL_BYTES: usize = 16 << 10;
+
+/// The same where the origin has taken some (`ORIGIN_READ_SMALL_BYTES`) and there is memory for it.
+const ORIGIN_WAITING_BYTES_MAX: usize = 128 << 10;
 
 /// Bytes that a body holds at most where it is read in larger pieces: what waits for the origin, and three pieces.
 const LARGE_CONTENT_BYTES: usize = ORIGIN_WAITING_BYTES_MAX + 3 * (64 << 10);

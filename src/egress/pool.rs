@@ -17,7 +17,7 @@ use super::outgoing::Answered;
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clients::BodyMemory;
-use crate::limits::{BORROWED_MAX, ORIGIN_GROWN_MAX};
+use crate::egress::limits::{BORROWED_MAX, ORIGIN_GROWN_MAX};
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
 

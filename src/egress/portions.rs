@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 
-use crate::limits::{
+use crate::egress::limits::{
     ORIGIN_READ_BULK_BYTES, ORIGIN_READ_BYTES, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_SMALL_BYTES,
 };
 

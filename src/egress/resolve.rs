@@ -25,8 +25,23 @@ use super::asker::Asker;
 use super::error::{Error, Failure};
 use super::{hosts_file, shortage};
 use crate::clients::{FairSemaphore, Permit};
-use crate::limits::{DNS_ADDRESSES_MAX, DNS_CACHE_ENTRIES, DNS_NEGATIVE_TTL, DNS_TIMEOUT, DNS_TTL};
 use crate::runtime::clock;
+
+/// How long an answer of the resolver is kept, floor and ceiling in one: getaddrinfo tells no TTL, so
+/// short enough to follow a change, long enough that a crawl does not ask for each connection.
+const DNS_TTL: Duration = Duration::from_secs(30);
+
+/// How long a failed look-up is kept.
+const DNS_NEGATIVE_TTL: Duration = Duration::from_secs(5);
+
+/// Deadline of one look-up, waiting for a place included.
+const DNS_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Names kept by the resolver's cache.
+const DNS_CACHE_ENTRIES: usize = 10_000;
+
+/// Addresses used of one answer.
+pub(crate) const DNS_ADDRESSES_MAX: usize = 16;
 
 type Answer = Result<Vec<IpAddr>, Error>;
 

@@ -12,8 +12,10 @@ use rustls::pki_types::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::limits::SIGNATURES_MAX;
 use crate::runtime::crypto_provider::provider;
+
+/// Signatures of certificates remembered as good, over all origins: 32 bytes and their place.
+const SIGNATURES_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is not zero");
 
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 

@@ -17,7 +17,7 @@ use super::resolve::Resolver;
 use super::slots::Slots;
 use super::tls::Tls;
 use crate::clients::{BodyMemory, FairSemaphore};
-use crate::limits::ORIGIN_BULKS_MAX;
+use crate::egress::limits::ORIGIN_BULKS_MAX;
 use crate::types::origin::{Origin, Scheme};
 
 /// The settings of the way out; see `config/courtesy.toml` for their meaning and defaults.

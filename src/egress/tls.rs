@@ -21,10 +21,12 @@ use super::signatures;
 use super::tls_words::handshake_error;
 use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
-use crate::limits::TLS_SESSIONS_MAX;
 use crate::runtime::clock::SystemClock;
 use crate::runtime::crypto_provider::provider;
 use crate::types::origin::{Host, Origin};
+
+/// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
+const TLS_SESSIONS_MAX: usize = 1024;
 
 const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";

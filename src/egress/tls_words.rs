@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError, Error as Tls};
 
 use super::error::{Error, Failure};
 use super::verify::Finding;
-use crate::limits::HOST_BYTES_MAX;
+use crate::types::limits::HOST_BYTES_MAX;
 use crate::types::origin::Origin;
 
 /// A handshake that failed. `asked`: whether the origin asked for a client certificate in it.

@@ -7,8 +7,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
+use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 /// Where trust in origins' certificates comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ pub mod access;
 pub mod change;
 pub mod decision;
 pub mod exemption;
+pub mod limits;
 pub mod mode;
 pub mod profile;
 pub mod state;

@@ -13,7 +13,7 @@ mod transition;
 use std::sync::Arc;
 
 use super::access::{Cause, Snapshot};
-use crate::limits::CLOCK_SET_BACK_MAX;
+use crate::policy::limits::CLOCK_SET_BACK_MAX;
 use crate::robots::RobotsTxt;
 use crate::types::timestamp::Timestamp;
 pub use standing::{Absence, AbsenceKind, Policy, Standing};

@@ -2,7 +2,9 @@
 //! CRLF and no other line end, extensions bounded and ignored, trailers as strict as fields.
 
 use super::head;
-use crate::limits::CHUNK_EXTENSION_BYTES_MAX;
+
+/// Bytes of chunk extensions in one request (RFC 9112 §7.1.1: to be limited).
+const CHUNK_EXTENSION_BYTES_MAX: usize = 16 << 10;
 
 /// The bytes of one chunked body as they come.
 #[derive(Debug)]

@@ -16,8 +16,11 @@ use super::refusal::Refusal;
 use super::respond::raw_refusal;
 use super::unsent::Unsent;
 use super::wire::{Deadlines, LargeHeads, Wire};
-use crate::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER, LINGER_BYTES_MAX};
+use crate::proxy::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER};
 use crate::runtime::box_future::box_future;
+
+/// Bytes read, and thrown away, from a connection that is being closed.
+const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, Debug)]

@@ -11,10 +11,21 @@ use tracing::{Level, enabled, info};
 
 use crate::audit::{Event, Record};
 use crate::clients::Key;
-use crate::limits::{
-    DECISION_LINES_MAX, DECISION_LINES_OF_CLIENT_MAX, DECISION_LINES_SEEN_MAX,
-    DECISION_ORIGINS_COUNTED_MAX, DECISION_ORIGINS_NAMED,
-};
+
+/// Lines that the log of the process has for single decisions in that time.
+const DECISION_LINES_MAX: usize = 60;
+
+/// Of those, lines for requests of one client.
+const DECISION_LINES_OF_CLIENT_MAX: usize = 10;
+
+/// Origins with an agent and an event that are known to have had a line: eight bytes each.
+const DECISION_LINES_SEEN_MAX: usize = 16_384;
+
+/// Origins that are counted apart for a summary of decisions.
+const DECISION_ORIGINS_COUNTED_MAX: usize = 64;
+
+/// Origins that a summary of decisions names.
+const DECISION_ORIGINS_NAMED: usize = 5;
 
 /// The target that is enabled where each decision is to have a line of its own.
 pub const EACH_DECISION: &str = "each_decision";

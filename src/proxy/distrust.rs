@@ -4,18 +4,33 @@
 //! argument.
 
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::time::Instant;
 
 use lru::LruCache;
 use tracing::warn;
 
 use crate::clients::{Client, Key};
-use crate::limits::{
-    DISTRUST_CLIENTS_MAX, DISTRUST_HOSTS_MAX, DISTRUST_NAMED_MAX, DISTRUST_WAIT, TRUST_REMEMBERED,
-};
 use crate::types::origin::Origin;
+
+/// Clients of which it is remembered whether they trust the proxy's certificates.
+const DISTRUST_CLIENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+
+/// Hosts of one client of which that is remembered.
+const DISTRUST_HOSTS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("not zero");
+
+/// Hosts for which one client is named in the log because it does not trust the proxy's certificates.
+const DISTRUST_NAMED_MAX: usize = 16;
+
+/// How long a request is waited for of a client that has left without one: a few seconds are enough for one that only
+/// wanted to know which protocol there is.
+const DISTRUST_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a client that has made requests is known for one that trusts the proxy's certificates.
+const TRUST_REMEMBERED: Duration = Duration::from_mins(10);
 
 /// What the latest clients have shown. Each has room of its own: none pushes out what is known of another's hosts.
 #[derive(Debug)]

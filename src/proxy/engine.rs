@@ -21,7 +21,7 @@ use super::refusal::Refusal;
 use super::unsent::Unsent;
 use super::wire::Wire;
 use super::{Received, closing, turn_away};
-use crate::limits::ENGINES_FIELDS_MAX;
+use crate::egress::limits::ENGINES_FIELDS_MAX;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 

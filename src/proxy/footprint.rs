@@ -4,7 +4,7 @@
 
 use http::{HeaderValue, Version, request};
 
-use crate::limits::H2_STREAMS_FEW;
+use crate::proxy::limits::H2_STREAMS_FEW;
 use crate::types::origin::Scheme;
 
 /// Its tasks, the engines on either side, and three pieces of a body, read in the smallest portions.
@@ -92,6 +92,9 @@ mod tests {
         }
         let streamed =
             |has_content| of(&head(Version::HTTP_2, "a"), has_content, Some(Scheme::Https));
-        assert!(streamed(true) > streamed(false) + crate::limits::H2_STREAM_WINDOW_BYTES as usize);
+        assert!(
+            streamed(true)
+                > streamed(false) + crate::proxy::limits::H2_STREAM_WINDOW_BYTES as usize
+        );
     }
 }

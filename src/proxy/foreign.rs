@@ -1,13 +1,16 @@
 //! Protocols that clients speak to the proxy's port although it speaks HTTP: a wrong scheme in the address that they were
 //! given for it. Few of them show the answer (400, as to anything else that is no request), so the log says what to write.
 
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
 use tracing::warn;
 
 use crate::clients::{Client, Key};
-use crate::limits::FOREIGN_NAMED_MAX;
+
+/// Clients of which it is remembered that the log has named them for a protocol that is not spoken here.
+const FOREIGN_NAMED_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// What is spoken instead of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,8 +30,10 @@ use super::{Received, closing, upgrade};
 use crate::clients::Door;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{self, Arriving, Egress, Error, Failure, Outgoing, Unstalled};
-use crate::limits::CONTINUE_WAIT;
 use crate::runtime::shutdown::Shutdown;
+
+/// How long an origin may take to say 100 (Continue) before the body is sent all the same.
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
 /// What forwarding needs besides the permit.
 #[derive(Debug)]

@@ -3,7 +3,11 @@
 //! messages is not to wait, and is told from a stream by this: one side says little at a time, or the other
 //! has its say in between. (A message as long as a stream is one, and the next may wait for a moment.)
 
-use crate::limits::{STREAM_BYTES_MIN, STREAM_PIECE_BYTES_MIN};
+/// Bytes that come one way without a word the other way, before they are taken for a stream and let gather.
+const STREAM_BYTES_MIN: usize = 1 << 20;
+
+/// In pieces of so many bytes, at the least: what comes more slowly is moved as it comes.
+const STREAM_PIECE_BYTES_MIN: usize = 16 << 10;
 
 /// What comes in one direction.
 #[derive(Debug, Default)]

@@ -12,7 +12,9 @@ use http::StatusCode;
 pub use self::field::{Field, field};
 pub use self::line::{RequestLine, request_line};
 use super::refusal::Refusal;
-use crate::limits::DETAIL_BYTES_MAX;
+
+/// Bytes of a malformed line that the answer repeats.
+const DETAIL_BYTES_MAX: usize = 120;
 
 /// What follows a head, up to the next request (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ use super::upgrade::own_stream;
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::Plaintext;
-use crate::limits::FIRST_REQUEST_GRACE;
+use crate::proxy::limits::FIRST_REQUEST_GRACE;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};

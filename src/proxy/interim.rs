@@ -11,7 +11,13 @@ use tokio::sync::oneshot;
 use super::control::Control;
 use super::fields;
 use crate::egress::Listener;
-use crate::limits::{INTERIM_RESPONSES_MAX, INTERIM_RESPONSES_READ_MAX};
+
+/// Interim responses passed on to one request.
+const INTERIM_RESPONSES_MAX: usize = 16;
+
+/// Interim responses read before one request's answer; an origin that sends more sends a flood, and
+/// no answer is waited for behind it.
+const INTERIM_RESPONSES_READ_MAX: usize = 1024;
 
 /// What becomes of the interim responses to one request.
 #[derive(Debug)]

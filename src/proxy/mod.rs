@@ -34,6 +34,7 @@ mod inside;
 mod intercept;
 mod interim;
 mod lasting;
+pub mod limits;
 mod multiplexed;
 mod names;
 mod opening;

@@ -19,9 +19,9 @@ use super::engine::answer;
 use super::footprint;
 use super::watch::Watch;
 use crate::clients::Held;
-use crate::limits::{
+use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
+use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
-    HTTP2_SEND_BUFFER_BYTES,
 };
 
 /// How many requests may be under way at once on one connection: each that is refused is held until its client has taken

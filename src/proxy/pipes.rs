@@ -8,6 +8,7 @@ mod tests;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with};
 use socket2::SockRef;
@@ -17,9 +18,21 @@ use tokio::task::coop::consume_budget;
 use super::end::End;
 use super::gather::Gathering;
 use super::tunnel::{Side, Silence};
-use crate::limits::{
-    PIPE_BYTES, PIPES_MAX, STREAM_GATHERED_BYTES, STREAM_GATHERS, TUNNEL_BUFFER_BYTES,
-};
+use crate::proxy::limits::TUNNEL_BUFFER_BYTES;
+
+/// Pipes between sockets, each two descriptors. Where more tunnels have something under way at once, the
+/// others copy.
+pub(crate) const PIPES_MAX: usize = 16;
+
+/// Bytes that a pipe holds: what one turn of a tunnel moves.
+const PIPE_BYTES: usize = 256 * 1024;
+
+/// Where fewer bytes of a stream are there, it is let gather: half of what a turn moves.
+const STREAM_GATHERED_BYTES: u64 = PIPE_BYTES as u64 / 2;
+
+/// How long a stream gathers: a moment beside the way there and back through most networks. What follows the
+/// end of one in the same direction waits no longer than that, rounded up by the timer.
+const STREAM_GATHERS: Duration = Duration::from_millis(1);
 
 /// The pipes of all workers.
 #[derive(Debug)]

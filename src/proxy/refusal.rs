@@ -6,10 +6,10 @@ use http::StatusCode;
 
 use super::foreign::Foreign;
 use super::problem::Problem;
+use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::ca::CURE;
 use crate::clients::TurnedAway;
 use crate::egress;
-use crate::limits::AUDIT_RETRY_INTERVAL;
 
 /// An answer that is no denial: somebody made a mistake, or something failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

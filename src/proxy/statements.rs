@@ -10,8 +10,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::audit::{Grounds, Robots};
-use crate::limits::STATEMENTS_MAX;
 use crate::store::{Known, Mark};
+
+/// States of origins for which denials have in words what they rest on: as many as have denials again and
+/// again. Each is 2 KiB, or up to 60 where URLs are long.
+const STATEMENTS_MAX: usize = 512;
 
 /// The latest of them.
 pub struct Statements(Mutex<Latest>);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::foreign::Named;
 use super::inside::Inside;
 use crate::audit::Reason;
-use crate::limits::ORIGINS_COUNTED_MAX;
+use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 use crate::runtime::clock;
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 use crate::runtime::sharded_counters::ShardedCounters;

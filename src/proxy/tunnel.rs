@@ -13,9 +13,12 @@ use tracing::debug;
 use super::end::End;
 use super::opening::Opening;
 use super::pipes::{self, Pipes};
-use crate::limits::{TUNNEL_BUFFER_BYTES, TUNNEL_DRAIN_SILENCE};
+use crate::proxy::limits::TUNNEL_BUFFER_BYTES;
 use crate::runtime::clock;
 use crate::runtime::shutdown::Shutdown;
+
+/// How long neither side of a tunnel may say anything once the proxy stops.
+const TUNNEL_DRAIN_SILENCE: Duration = Duration::from_secs(1);
 
 /// How long a tunnel may be silent. Traffic in one direction keeps the other open, too.
 #[derive(Debug)]

@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::limits::{CLIENT_UNSENT_BYTES_MAX, UNSENT_BYTES_SEEN};
+use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::lazy_timer::LazyTimer;
+
+/// Bytes fewer of them by which it is seen that a client reads: so many it must within
+/// `limits.body_idle_timeout`, and those of a segment or of a step of its window more, where these are larger.
+const UNSENT_BYTES_SEEN: u32 = 4 << 10;
 
 /// A stream that knows what of it waits in the system.
 pub trait Unsent {
@@ -41,7 +45,7 @@ mod linux {
     use socket2::SockRef;
     use tokio::net::TcpStream;
 
-    use crate::limits::CLIENT_UNSENT_BYTES_MAX;
+    use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 
     /// The system says how many wait (SIOCOUTQNSD), but none of our crates asks it. It has room where they are fewer
     /// than half of the bound: so another bound is tried. Whoever waits for room may be woken by that, and

@@ -27,7 +27,7 @@ use super::wire::Wire;
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::Arriving;
-use crate::limits::LINGER;
+use crate::proxy::limits::LINGER;
 
 /// Passes the 101 on, and then the bytes.
 pub fn switch(

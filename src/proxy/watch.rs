@@ -13,7 +13,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::sleep;
 
 use super::body::Body;
-use crate::limits::H2_STREAMS_MAX;
+use crate::proxy::limits::H2_STREAMS_MAX;
 use crate::runtime::clock;
 
 /// The responses of one connection.

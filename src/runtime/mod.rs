@@ -6,6 +6,7 @@ pub mod crypto_provider;
 pub mod files;
 pub mod histogram;
 pub mod lazy_timer;
+pub mod limits;
 pub mod listener;
 pub mod lock;
 pub mod secret_file;

@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use crate::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::files;
+use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
 /// What a file of secrets was found to be.
 #[derive(Debug)]

@@ -17,9 +17,13 @@ use tracing::{info, warn};
 
 use super::Listeners;
 use super::worker::{Arrival, Post};
+use crate::admin::limits::ACCEPT_PAUSE;
 use crate::clients::Door;
-use crate::limits::{ACCEPT_PAUSE, CLIENT_UNSENT_BYTES_MAX, KEPT_AHEAD_MAX};
+use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::shutdown::Shutdown;
+
+/// So many connections more than another a worker may have, and keep what it accepts all the same.
+const KEPT_AHEAD_MAX: usize = 4;
 
 /// What every listener's loop needs.
 #[derive(Clone)]

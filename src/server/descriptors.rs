@@ -5,11 +5,19 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
+use crate::clients::limits::TURNED_AWAY_MAX;
+use crate::config::limits::{ATTEMPTS_BESIDE_MAX, DESCRIPTORS_PER_ATTEMPT_BESIDE, LOOKUPS_MAX};
 use crate::egress::Config;
-use crate::limits::{
-    ATTEMPTS_BESIDE_MAX, DESCRIPTORS_FOR_ORIGINS_MAX, DESCRIPTORS_OF_OUR_OWN,
-    DESCRIPTORS_PER_ATTEMPT_BESIDE, DESCRIPTORS_PER_LOOKUP, LOOKUPS_MAX,
-};
+
+/// Descriptors that the process needs for itself: files, runtimes, the operator's connections, fetches
+/// that nobody waits for any more, and those who are turned away.
+const DESCRIPTORS_OF_OUR_OWN: usize = 128 + TURNED_AWAY_MAX;
+
+/// Descriptors that the system's resolver uses for one look-up: one socket for each family of addresses.
+const DESCRIPTORS_PER_LOOKUP: usize = 2;
+
+/// Descriptors that clients leave to the origins they ask for: where there are few, one for each.
+const DESCRIPTORS_FOR_ORIGINS_MAX: usize = 4096;
 
 /// Room for so many clients at one time, under the limit as it is now.
 pub(super) fn places() -> usize {

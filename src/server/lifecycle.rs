@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use std::time::Instant;
 
 use tracing::warn;
@@ -13,9 +14,14 @@ use crate::audit::{
     Writer,
 };
 use crate::config::Settings;
-use crate::limits::{SETTINGS_NOTICES_MAX, SETTINGS_NOTICES_TIME};
 use crate::policy::profile;
 use crate::runtime::clock::{Clock, monotonic};
+
+/// Changes of settings that have a notice each in an hour; those beyond share one.
+const SETTINGS_NOTICES_MAX: usize = 30;
+
+/// The time in which that is counted.
+const SETTINGS_NOTICES_TIME: Duration = Duration::from_secs(60 * 60);
 
 /// Writes the notices `started`, `settings` and `stopped`.
 #[derive(Debug)]

@@ -28,10 +28,13 @@ pub use pulse::Pulse;
 use totals::Totals;
 use worker::Worker;
 
-use crate::limits::ACCEPTORS_MAX;
 use crate::runtime::listener;
 use crate::runtime::shutdown::Shutdown;
 use crate::watch::Watching;
+
+/// So many workers accept clients, for themselves and for the others. The system wakes all of them for each client
+/// that comes; one alone would keep everybody out while it is busy.
+const ACCEPTORS_MAX: usize = 2;
 
 /// Sockets that are bound, but not served yet. Their addresses are known: port 0 became a number. Those
 /// that this process has bound take no connection before the proxy serves: a client is refused by the

@@ -13,10 +13,15 @@ use tracing::warn;
 use super::assemble::Assembly;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
-use crate::limits::{DECISION_SUMMARY_INTERVAL, TOTALS_INTERVAL};
 use crate::proxy::{DecisionCounts, Decisions};
 use crate::runtime::clock::Clock;
 use crate::types::timestamp::Timestamp;
+
+/// How often the log is told how many decisions there were.
+const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// How often the log of the process sums up the decisions that had no line of their own.
+const DECISION_SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The thread that tells.
 #[derive(Debug)]

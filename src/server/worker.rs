@@ -21,10 +21,12 @@ use super::accept::Acceptor;
 use super::assemble::Assembly;
 use crate::clients::Reception;
 use crate::egress::Egress;
-use crate::limits::POOL_SWEEP_INTERVAL;
 use crate::proxy::{self, Channel, Current, Gate, Proxy};
 use crate::runtime::clock;
 use crate::runtime::shutdown::Shutdown;
+
+/// How often idle connections to origins are looked through for those whose time is over.
+const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A client that has been let in, on its way to a worker.
 #[derive(Debug)]

@@ -6,14 +6,24 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use super::agents::{AgentAnswer, AgentAnswers, States};
-use crate::limits::{
-    PROFILES_PER_ORIGIN_MAX, STORE_KEY_BYTES, STORE_PIECE_BYTES, STORE_SHARED_BYTES,
-};
+use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Circumstances, RobotsState, Unreachable};
 use crate::robots::{Dialect, RobotsTxt};
 use crate::store::fetch::{FetchIdentity, Validators};
+
+/// Bytes that the place of an origin that is ready takes beside what is known of it: its key, the table and the
+/// list of the least recently used.
+const STORE_KEY_BYTES: usize = 256;
+
+/// Bytes that a piece which several origins may share takes in the tables that find it and count its uses:
+/// a row in two tables that may be half empty.
+const STORE_SHARED_BYTES: usize = 128;
+
+/// Bytes that one allocation takes beside its content: the allocator's own, what it rounds up to, and
+/// the count of those who share it.
+const STORE_PIECE_BYTES: usize = 48;
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {

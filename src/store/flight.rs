@@ -12,10 +12,10 @@ use super::landing::Before;
 use super::question::{Question, jitter};
 use super::{Shelf, Store, Undecided};
 use crate::clients::{Key, Permit};
-use crate::limits::PARSED_INLINE_BYTES_MAX;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::store::fetch::{Ask, FetchIdentity};
+use crate::store::limits::PARSED_INLINE_BYTES_MAX;
 use crate::types::origin::Origin;
 
 /// How a fetch ended for those who waited.

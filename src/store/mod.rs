@@ -21,6 +21,7 @@ mod flights;
 mod knowledge;
 mod known;
 mod landing;
+pub mod limits;
 mod pack;
 mod packing;
 mod parsed;

@@ -14,9 +14,16 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::pack::{Pack, Packer};
 use super::restore::Blobs;
-use crate::limits::{PACKED_AT_ONCE, PACKED_INLINE_BYTES_MAX, PARSED_INLINE_BYTES_MAX};
 use crate::policy::profile::Profile;
+use crate::store::limits::PARSED_INLINE_BYTES_MAX;
 use crate::types::origin::Origin;
+
+/// Bytes of a robots.txt that are packed where room is needed: half a millisecond's work. More is done on a
+/// thread that serves nobody.
+const PACKED_INLINE_BYTES_MAX: usize = 16 * 1024;
+
+/// How many origins are packed in one go, before others of the worker's clients have their turn.
+const PACKED_AT_ONCE: usize = 4;
 
 /// Held until what the room was made for has taken it: others wait for theirs.
 pub(super) type Turn = OwnedMutexGuard<Packer>;

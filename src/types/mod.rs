@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod glob;
+pub mod limits;
 pub mod origin;
 pub mod sanitize;
 pub mod timestamp;

@@ -17,7 +17,7 @@ pub use host_pattern::HostPattern;
 pub use percent::percent_encoded;
 pub use recent::Recent;
 
-use crate::limits::HOST_BYTES_MAX;
+use crate::types::limits::HOST_BYTES_MAX;
 
 /// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP is a
 /// scheme for the words' sake, so that scope can be told; the proxy serves `http` and `https`.

@@ -3,18 +3,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use lru::LruCache;
 
 use crate::audit::Omission;
 use crate::clients::Key;
-use crate::limits::{
-    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_BYTES_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
-    CLOCK_SET_BACK_MAX,
-};
+use crate::policy::limits::CLOCK_SET_BACK_MAX;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
+
+/// Notices of changes of one origin's robots.txt in a day. A file with a date in a rule, or one that fails every other
+/// time, has no more; then one tells how many were left out.
+pub(crate) const CHANGES_OF_ORIGIN_MAX: u32 = 24;
+
+/// The same in all in an hour, and bytes of evidence that they may bring.
+pub(crate) const CHANGES_MAX: u64 = 1000;
+pub(crate) const CHANGES_EVIDENCE_BYTES_MAX: u64 = 256 << 20;
+
+/// Origins whose notices are counted apart.
+pub(crate) const CHANGED_ORIGINS_MAX: NonZeroUsize =
+    NonZeroUsize::new(4096).expect("it is not zero");
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

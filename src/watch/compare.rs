@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::sample::{Sampled, without_values};
 use super::told::{Answer, bytes};
 use crate::audit::evidence::{Exhibit, Kind as ExhibitKind};
+use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::{Changed, ChangedEvent, RobotsStatus, SampledRequests, Side, Touched};
-use crate::limits::{CHANGE_EXAMPLES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::access::{Capture, Cause, Fetched};
 use crate::policy::change::{Change, Kind, change, line_counts};
 use crate::policy::decision::{Verdict, decide};
@@ -17,6 +17,9 @@ use crate::policy::state::{Policy, RobotsState, Standing};
 use crate::store::{Landing, Step};
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
+
+/// Paths that a notice names.
+const CHANGE_EXAMPLES_MAX: usize = 5;
 
 /// A fetch that has changed something, to be compared.
 #[derive(Debug)]

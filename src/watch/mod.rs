@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
 use crate::clients::Key;
-use crate::limits::{CHANGES_WAITING_BYTES_MAX, CHANGES_WAITING_MAX};
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::store::{Follower, Landing};
@@ -31,6 +30,10 @@ use compare::Pending;
 pub use sample::{Offer, Sampled, Samples, without_values};
 pub use thread::Watching;
 use told::{Compare, Told};
+
+/// Changes that wait to be compared and written, and bytes of the files that they hold.
+const CHANGES_WAITING_MAX: usize = 2048;
+const CHANGES_WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Which changes have a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,23 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use crate::limits::{
-    SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_BYTES_MAX, SAMPLE_PATH_BYTES_MAX, SAMPLE_PATHS_MAX,
-    SAMPLE_TOKEN_BYTES_MAX,
-};
 use crate::policy::profile::Profile;
+
+/// Requests that are kept of each.
+pub(crate) const SAMPLE_PATHS_MAX: usize = 64;
+
+/// Bytes of each sample: paths and tokens, their places in lists, and what the allocator adds. The rest of it and its
+/// origin's name take less than 1 KiB.
+pub(crate) const SAMPLE_ORIGIN_BYTES_MAX: usize = 7 << 10;
+
+/// Bytes of a path with its query. Longer ones are not sampled.
+pub(crate) const SAMPLE_PATH_BYTES_MAX: usize = 1 << 10;
+
+/// Bytes of a product token. Requests of longer ones are not sampled.
+const SAMPLE_TOKEN_BYTES_MAX: usize = 64;
+
+/// Agents of a sample, those of other profiles counted apart.
+pub(crate) const SAMPLE_AGENTS_MAX: usize = 16;
 
 /// What each piece takes beside its text: its place in a list, and what the allocator adds.
 const PIECE_BYTES: usize = 48;

@@ -16,9 +16,15 @@ use foldhash::quality::RandomState;
 use super::reservoir::Reservoir;
 pub use super::reservoir::Sampled;
 use crate::clients::Key;
-use crate::limits::{SAMPLE_ORIGINS_MAX, SAMPLE_PLACES_OF_SET};
 use crate::policy::profile::Profile;
 use crate::types::origin::Origin;
+
+/// Origins of which a sample of the allowed requests is kept in memory, to measure changes of their robots.txt by. In
+/// all they take no more than 32 MiB.
+pub(crate) const SAMPLE_ORIGINS_MAX: usize = 4096;
+
+/// Places that an origin may have one of: as of a cache that is four-way associative.
+const SAMPLE_PLACES_OF_SET: usize = 4;
 
 const SETS: usize = SAMPLE_ORIGINS_MAX / SAMPLE_PLACES_OF_SET;
 

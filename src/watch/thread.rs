@@ -17,9 +17,11 @@ use super::budget::{Budget, Omitted};
 use super::compare::Pending;
 use crate::audit::evidence::Exhibit;
 use crate::audit::{Changed, ChangesOmitted, ChangesOmittedEvent, Notice, Omission, Writer};
-use crate::limits::CHANGES_WAIT;
 use crate::policy::change::Kind;
 use crate::runtime::clock::Clock;
+
+/// How long what waits has at the end of the process.
+const CHANGES_WAIT: Duration = Duration::from_secs(2);
 
 /// How often it is looked at what is still to be said of changes without a notice.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -67,7 +69,7 @@ impl Watching {
         Ok(Self { end, thread: Some(thread) })
     }
 
-    /// Has the last notices written, and waits for that no longer than [`CHANGES_WAIT`].
+    /// Has the last notices written, and waits for that no longer than `CHANGES_WAIT`.
     pub fn end(&mut self) {
         self.end.cancel();
         if let Some(thread) = self.thread.take() {

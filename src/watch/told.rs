@@ -2,18 +2,24 @@
 //! compared with the answer to another, each fetch would be a change.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lru::LruCache;
 
 use crate::audit::evidence::CaptureRecord;
-use crate::limits::{TOLD_BYTES_MAX, TOLD_MAX};
 use crate::policy::access::{Capture, Fetched};
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
 use crate::store::{Landing, Step};
 use crate::types::origin::Origin;
+
+/// Agents at origins of which it is remembered what they were told last: 64 bytes and their names.
+const TOLD_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not zero");
+
+/// Bytes of files that are kept for agents that are told others than the rest.
+const TOLD_BYTES_MAX: usize = 16 << 20;
 
 /// An answer, as far as it is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

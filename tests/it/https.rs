@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use courtesy::limits::BORROWED_MAX;
+use courtesy::egress::limits::BORROWED_MAX;
 use tokio::sync::oneshot;
 
 use crate::support::{Client, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};

@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::Duration;
 
-use courtesy::limits::{ENGINE_REST, ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_BYTES};
+use courtesy::egress::limits::{ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_BYTES};
+use courtesy::proxy::limits::ENGINE_REST;
 use courtesy::runtime::clock::monotonic;
 
 use crate::support::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};

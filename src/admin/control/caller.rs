@@ -5,7 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use super::{ControlError, End, Line, Question, Tell, path};
-use crate::limits::{CONTROL_LINE_BYTES_MAX, CONTROL_TIMEOUT};
+use crate::admin::limits::CONTROL_TIMEOUT;
+
+/// Bytes of a line of the answer: what is known of one origin, under every profile.
+const CONTROL_LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Asks the proxy that runs with this state directory. `None` when none does.
 pub fn ask(

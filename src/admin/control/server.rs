@@ -19,8 +19,14 @@ use tracing::{debug, warn};
 
 use super::super::{Watched, accept};
 use super::{Line, answer, path};
-use crate::limits::{CONTROL_CONNECTIONS_MAX, CONTROL_QUESTION_BYTES_MAX, CONTROL_TIMEOUT};
+use crate::admin::limits::CONTROL_TIMEOUT;
 use crate::store::Store;
+
+/// Conversations by the control socket at one time; one more waits to be accepted.
+const CONTROL_CONNECTIONS_MAX: usize = 4;
+
+/// Bytes of a question by the control socket: an origin, and what stands around it.
+const CONTROL_QUESTION_BYTES_MAX: u64 = 4 << 10;
 
 /// Bytes that a socket's name has room for (sun_path of unix(7), without its end).
 const PATH_BYTES_MAX: usize = 107;

@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use super::{Exhibit, Kind};
-use crate::limits::EVIDENCE_BYTES_MAX;
+use crate::audit::limits::EVIDENCE_BYTES_MAX;
 use crate::types::sanitize::hex;
 
 /// Directories above an exhibit that are ours: of its first byte, of all evidence, of the log.

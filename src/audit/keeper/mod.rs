@@ -15,16 +15,23 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use super::config::Current;
 use super::writer::Desk;
-use crate::limits::{KEEPER_INTERVAL, KEEPER_SIZE_INTERVAL};
 use crate::runtime::clock::Clock;
 use closed::{Closed, Survey};
 pub use inventory::Inventory;
+
+/// How long closed files of the log are left alone at most: some grow too old without another being
+/// closed.
+const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The same where the log has a bound of size: evidence makes it larger without a file being closed.
+const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// A file that has been closed, by the number of its first line, and what it has.
 pub type Closing = (u64, Inventory);

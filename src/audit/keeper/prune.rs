@@ -11,7 +11,9 @@ use super::{Keeper, at};
 use crate::audit::exhibits::ExhibitName;
 use crate::audit::notice::{Notice, Pruned, PrunedEvent};
 use crate::audit::writer::ForgetError;
-use crate::limits::EVIDENCE_FORGOTTEN_AT_ONCE;
+
+/// Pieces of evidence that the writer removes between two writes: a few milliseconds.
+const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
 
 impl Keeper {
     /// Removes closed files whose last line is too old, oldest first, and the evidence that only they

@@ -10,7 +10,7 @@ use super::verify::{Fault, Faults, Problem};
 use crate::audit::Record;
 use crate::audit::evidence::warc::{Info, Packing, Writer};
 use crate::audit::evidence::{Kind, Shelf};
-use crate::limits::ARCHIVE_CAPTURES_MAX;
+use crate::audit::limits::ARCHIVE_CAPTURES_MAX;
 use crate::types::sanitize::digest;
 
 /// An archive that is being written.

@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::piece::{Log, ScanError};
+use crate::audit::limits::LISTINGS_MAX;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines};
 use crate::audit::{Content, checked_hash};
-use crate::limits::LISTINGS_MAX;
 use crate::types::timestamp::Timestamp;
 
 /// One file of the log.

@@ -14,8 +14,8 @@ pub use count::Count;
 pub use files::{MakeProfile, Replay};
 
 use crate::audit::evidence::CaptureRecord;
+use crate::audit::limits::RECORD_TEXT_BYTES_MAX;
 use crate::audit::{Group, Reason, Record, Rule, mended};
-use crate::limits::RECORD_TEXT_BYTES_MAX;
 use crate::policy::decision::{HostDecision, Verdict};
 use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;

@@ -4,12 +4,23 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::blocks::{Blocks, Found};
 use super::listing::{Listing, Segment};
 use super::piece::{Block, Extent, Log, Piece, Rest, ScanError};
-use crate::limits::{REVIEW_BLOCK_BYTES, REVIEW_CLOCK_SLACK, REVIEW_SMALL_BLOCK_BYTES};
+use crate::audit::limits::RECORD_LINE_BYTES_MAX;
 use crate::types::timestamp::Timestamp;
+
+/// How far the times of lines that follow each other may go back, as when a clock is set right:
+/// segments are passed over by time only beyond that.
+const REVIEW_CLOCK_SLACK: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Bytes of the log that a reader holds at once: several lines, and few enough for a processor's cache.
+const REVIEW_BLOCK_BYTES: usize = 256 << 10;
+
+/// The same where several logs are read together: room for any line.
+const REVIEW_SMALL_BLOCK_BYTES: usize = 2 * RECORD_LINE_BYTES_MAX;
 
 /// Reads a log. At its end it may be asked again: there may be more by then.
 #[derive(Debug)]

@@ -27,7 +27,6 @@ use crate::audit::{
     Content, Head, LineError, Naming, Notice, Record, checked_hash, checked_seq, is_written,
     segment, split,
 };
-use crate::limits::VERIFY_READINGS_MAX;
 use crate::types::timestamp::Timestamp;
 use canonical::is_canonical;
 use chain::{Chain, Link};
@@ -39,6 +38,9 @@ pub use heads::{HeadState, HeldHead, NotedHead};
 pub use note::{Note, Notes, Unusual};
 use recorded::Counted;
 use times::Times;
+
+/// How often a log is verified whose beginning retention removes meanwhile, before its faults are told.
+const VERIFY_READINGS_MAX: u32 = 3;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -165,7 +165,8 @@ fn records_from_before_there_was_a_chain_are_set_aside_whole_and_once() {
 #[test]
 fn a_long_file_that_ends_in_no_record_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let bytes = vec![b'\n'; usize::try_from(crate::limits::RECORD_TAIL_BYTES_MAX).unwrap() + 1];
+    let bytes =
+        vec![b'\n'; usize::try_from(crate::audit::journal::RECORD_TAIL_BYTES_MAX).unwrap() + 1];
     std::fs::write(dir.path().join(FILE_NAME), &bytes).unwrap();
     let OpenError::Io { source, .. } = open(dir.path()).unwrap_err() else { panic!() };
     assert!(source.to_string().ends_with("move it away to begin another"), "{source}");

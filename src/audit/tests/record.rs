@@ -1,5 +1,6 @@
 use super::*;
-use crate::limits::{RECORD_LINE_BYTES_MAX, RECORD_SEQ_MAX, RECORD_URL_BYTES_MAX};
+use crate::audit::limits::{RECORD_LINE_BYTES_MAX, RECORD_URL_BYTES_MAX};
+use crate::audit::line::RECORD_SEQ_MAX;
 use crate::policy::decision::Named;
 
 /// As the seventh line.

@@ -119,5 +119,5 @@ fn former_cas_are_bounded() {
     let place = Place::new();
     place.open().unwrap();
     let last = (0..6).fold(None, |_, _| Some(place.rotate())).unwrap();
-    assert_eq!(last.previous().len(), crate::limits::CA_PREVIOUS_MAX);
+    assert_eq!(last.previous().len(), crate::ca::authority::CA_PREVIOUS_MAX);
 }

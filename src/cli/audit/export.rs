@@ -12,11 +12,11 @@ use super::search::{Search, Taken};
 use super::table::Layout;
 use super::{bundle, is_broken_pipe};
 use crate::audit::evidence::warc::{Info, Packing};
+use crate::audit::limits::ARCHIVE_CAPTURES_MAX;
 use crate::audit::read::Log;
 use crate::audit::read::archive::{Archive, Findings};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::create_private;
-use crate::limits::ARCHIVE_CAPTURES_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
 
 #[derive(Args, Debug)]

@@ -10,7 +10,9 @@ use crate::audit::read::Log;
 use crate::audit::{HEAD_NAME, segment};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::flags::StateFlags;
-use crate::limits::LOGS_MAX;
+
+/// Logs that are read together: each takes two descriptors and the memory for a few lines.
+const LOGS_MAX: usize = 400;
 
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which log")]

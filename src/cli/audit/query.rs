@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,7 +16,12 @@ use super::search::{Search, Taken};
 use super::sources::Hit;
 use super::table::Layout;
 use crate::cli::exit::{Exit, Failure};
-use crate::limits::{FOLLOW_INTERVAL, QUERY_TAIL_MAX};
+
+/// How often a reader that follows the log looks for more.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Records that a query for the last ones can be asked for: they are held until the end.
+const QUERY_TAIL_MAX: i64 = 100_000;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -17,7 +17,7 @@ use crate::audit::read::verify::{Findings, Notes, Notices, verify};
 use crate::audit::{Head, print_time};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
-use crate::limits::NAMED_LIST_BYTES_MAX;
+use crate::clients::limits::NAMED_LIST_BYTES_MAX;
 use crate::runtime::files;
 
 #[derive(Args, Debug)]

@@ -10,8 +10,8 @@ use super::environment;
 use super::exit::{Exit, Failure};
 use super::flags::ConfigFlags;
 use super::output::print;
+use crate::ca::limits::LEAF_LIFE;
 use crate::ca::{Authority, Source, print_date};
-use crate::limits::LEAF_LIFE;
 use crate::runtime::clock::{Clock, SystemClock};
 
 #[derive(Args, Debug)]

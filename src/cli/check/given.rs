@@ -9,8 +9,8 @@ use super::answer::{Answer, Robots, printable};
 use super::offline::{Library, ruling};
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::limits::BATCH_BYTES_MAX;
 use crate::config::ProfileName;
-use crate::limits::BATCH_BYTES_MAX;
 use crate::robots::RobotsTxt;
 
 pub struct Given {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::limits::BATCH_BYTES_MAX;
+use crate::cli::limits::BATCH_BYTES_MAX;
 
 /// One of three ways to write the same bytes.
 pub struct JsonBytes<'a> {

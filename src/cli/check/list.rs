@@ -16,7 +16,9 @@ use super::{CheckArgs, Defaults, LazyOnline, usage};
 use crate::audit::Record;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::paint::Paint;
-use crate::limits::LISTED_URL_BYTES_MAX;
+
+/// Bytes of a line in a list of URLs.
+const LISTED_URL_BYTES_MAX: usize = 1 << 20;
 
 /// What a URL came to. `None`: it is no URL.
 type Note = Option<Outcome>;

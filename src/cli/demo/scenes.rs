@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::crawler;
 use super::origin::Reply;
 use super::stage::{CRAWLER, Expect, Stage};
-use crate::limits::ROBOTS_TXT_BYTES;
+use crate::store::limits::ROBOTS_TXT_BYTES;
 
 use Expect::{Denied, Forwarded};
 

@@ -11,9 +11,11 @@ use super::finding::Finding;
 use crate::ca::{Authority, print_date};
 use crate::clients::Users;
 use crate::config::Settings;
-use crate::limits::CA_EXPIRY_NOTICE_DAYS;
 use crate::proxy::OWN_NAME;
 use crate::runtime::clock::{Clock, SystemClock};
+
+/// Days before the end of a CA from which on `courtesy doctor` asks for another.
+const CA_EXPIRY_NOTICE_DAYS: u64 = 30;
 
 /// Proxy Authentication Required (RFC 9110 §15.5.8).
 const ASKS_FOR_CREDENTIALS: u16 = 407;

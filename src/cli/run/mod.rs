@@ -11,6 +11,7 @@ use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use clap::Args;
 use tracing::warn;
@@ -25,9 +26,11 @@ use super::resources::Resources;
 use crate::admin::panics;
 use crate::audit;
 use crate::config::{LogLevel, Settings};
-use crate::limits::LEFT_BEHIND_MAX;
 use crate::runtime::clock::{Clock, SystemClock};
 use summary::{Form, Summary};
+
+/// How long requests that a command left behind may go on after it has ended.
+const LEFT_BEHIND_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -9,8 +9,16 @@ use tracing::warn;
 use ulid::Ulid;
 
 use crate::audit::is_written;
-use crate::limits::{RUN_AGE_MIN, RUN_KEPT_FOR, RUNS_REMOVED_AT_ONCE};
 use crate::types::timestamp::Timestamp;
+
+/// How long the records of a run are kept, unless `--keep` says how many are.
+const RUN_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A younger run is never removed: it may be about to open its log.
+const RUN_AGE_MIN: Duration = Duration::from_secs(60);
+
+/// Old runs that the start of another removes at most.
+const RUNS_REMOVED_AT_ONCE: usize = 100;
 
 /// What a run's directory is called while it is removed: one that was not removed to its end is found
 /// again by that.

@@ -7,7 +7,7 @@ use super::super::no_proxy::NoProxy;
 use super::super::private::Account;
 use super::connections::OwnConnections;
 use crate::audit::Reason;
-use crate::limits::ORIGINS_COUNTED_MAX;
+use crate::proxy::limits::ORIGINS_COUNTED_MAX;
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default)]
 pub enum Form {

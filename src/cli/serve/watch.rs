@@ -9,7 +9,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::limits::{WATCH_INTERVAL, WATCH_SETTLE_LOOKS};
+/// How often the files of the configuration are looked at, and how long one that is another must have
+/// stayed as it is before it is read.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often they are looked at within that time by who is told to read them, until two looks see the same.
+const WATCH_SETTLE_LOOKS: u32 = 10;
 
 pub struct Watch {
     files: Vec<PathBuf>,

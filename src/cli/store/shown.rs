@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use bytesize::ByteSize;
 use serde::Serialize;
 
+use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::print_time;
-use crate::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::store::{self, Failed, Good, Kept, Report};
 use crate::types::sanitize::{self, hex};
 

@@ -4,8 +4,8 @@ use http::HeaderValue;
 use http::header::PROXY_AUTHORIZATION;
 
 use super::*;
+use crate::clients::attempts::ATTEMPTS_FREE;
 use crate::clients::{Hash, Password, Users};
-use crate::limits::ATTEMPTS_FREE;
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -144,7 +144,7 @@ async fn right_credentials_are_verified_once_and_known_then() {
     let ada = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     assert_eq!(ada.name(), Some("ada"));
     // No turn is left: whatever needs a verification would wait.
-    let _turns = door.verifier.turns(crate::limits::VERIFICATIONS_MAX);
+    let _turns = door.verifier.turns(crate::clients::verifier::VERIFICATIONS_MAX);
     let again = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     assert!(Arc::ptr_eq(again.user.as_ref().unwrap(), ada.user.as_ref().unwrap()));
 }
@@ -230,7 +230,7 @@ async fn equal_users_need_no_new_verification() {
     let door = door(with_users([ada.clone()]));
     door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     door.change(Clients { connections_max: 1, ..with_users([ada]) });
-    let _turns = door.verifier.turns(crate::limits::VERIFICATIONS_MAX);
+    let _turns = door.verifier.turns(crate::clients::verifier::VERIFICATIONS_MAX);
     door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
 }
 
@@ -285,7 +285,8 @@ async fn l11_an_address_that_has_been_wrong_leaves_a_turn_to_those_that_have_not
     let door = Arc::new(door(with_users([user("ada", "secret")])));
     let stranger: IpAddr = [10, 0, 0, 1].into();
     assert!(door.authenticate(stranger, &basic("ada", "a")).await.is_err());
-    let _turns = door.verifier.turns_of_failed(crate::limits::VERIFICATIONS_OF_FAILED_MAX);
+    let _turns =
+        door.verifier.turns_of_failed(crate::clients::verifier::VERIFICATIONS_OF_FAILED_MAX);
     let guessing = {
         let door = Arc::clone(&door);
         tokio::spawn(async move { door.authenticate(stranger, &basic("ada", "b")).await })

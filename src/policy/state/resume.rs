@@ -2,7 +2,7 @@
 
 use super::super::profile::{Meaning, Profile};
 use super::{Copy, RobotsState, Unreachable};
-use crate::limits::RETRY_AFTER_MAX;
+use crate::policy::limits::RETRY_AFTER_MAX;
 
 impl RobotsState {
     /// Whether the transitions of `profile` can have led here. A kept state that fails is no

@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::super::access::Cause;
 use super::super::profile::{Access, Meaning, Outage, OutageCopy, Profile};
 use super::{Copy, RobotsState, Unreachable};
-use crate::limits::OUTAGE_TRIES_MIN;
 use crate::types::timestamp::Timestamp;
+
+/// Failed tries without which no outage has been observed, however long ago it began.
+const OUTAGE_TRIES_MIN: u32 = 3;
 
 /// What is known of an origin, asked at a moment.
 #[derive(Clone, Copy, Debug)]

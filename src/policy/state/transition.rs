@@ -6,9 +6,13 @@ use std::time::Duration;
 use super::super::access::{AccessResult, Cause, Freshness, Snapshot};
 use super::super::profile::{Meaning, Outage, Profile};
 use super::{Copy, RobotsState, Unreachable};
-use crate::limits::{CLOCK_SET_BACK_MAX, OUTAGE_GAP_MAX, RETRY_AFTER_MAX};
+use crate::policy::limits::{CLOCK_SET_BACK_MAX, RETRY_AFTER_MAX};
 use crate::robots::RobotsTxt;
 use crate::types::timestamp::Timestamp;
+
+/// The longest gap between two failed tries that still counts as one outage observed: who did not
+/// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
+const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
 
 /// What a transition is given besides the result.
 #[derive(Clone, Copy, Debug)]

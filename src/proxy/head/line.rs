@@ -6,7 +6,7 @@ use super::super::char_class::{HOST, PATH, TOKEN, is};
 use super::super::foreign::Foreign;
 use super::super::refusal::Refusal;
 use super::{encoded, quoted, target_too_long};
-use crate::limits::TARGET_BYTES_MAX;
+use crate::proxy::limits::TARGET_BYTES_MAX;
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 

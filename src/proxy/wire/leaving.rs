@@ -4,13 +4,20 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 
 use super::super::unsent::Unsent;
 use super::{SCRATCH_BYTES, Wire};
-use crate::limits::{HALF_CLOSED_PROBE, LOOK_AHEAD_BYTES_MAX};
+
+/// How long a request may be under way, after its client has ended its side of the connection, before
+/// it is probed whether the client is still there. Doubled after each probe.
+const HALF_CLOSED_PROBE: Duration = Duration::from_millis(500);
+
+/// Bytes that are read ahead while a request is being answered, to see whether its client is there.
+const LOOK_AHEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Any client may be sent one, and does nothing about it (RFC 9110 §15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

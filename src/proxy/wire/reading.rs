@@ -17,7 +17,11 @@ use super::super::head::encoded::Encoded;
 use super::super::refusal::Refusal;
 use super::super::unsent::Unsent;
 use super::{Phase, SCRATCH_BYTES, Wire};
-use crate::limits::{CONTENT_READ_BYTES, ENGINE_REST, ENGINE_REST_MAX};
+use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
+
+/// Bytes of a request's content that are read at once from a client until then. One less than the engine's room for
+/// them, which would double each time that it was filled.
+const CONTENT_READ_BYTES: usize = (8 << 10) - 1;
 
 impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> AsyncRead for Wire<S> {
     fn poll_read(

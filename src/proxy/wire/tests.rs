@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream, duplex};
 
 use super::*;
-use crate::limits::{ENGINE_REST, ENGINE_REST_MAX};
+use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
 
 /// Nobody can tell.
 impl Unsent for DuplexStream {

@@ -12,10 +12,21 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::pack::{Pack, PackedFile};
-use crate::limits::{STORE_BETWEEN_PIECES, STORE_READY_SHARE, STORE_READY_SHARE_MOST};
 use crate::types::origin::Origin;
 use packed::Packed;
 use ready::Ready;
+
+/// One part in so many of the memory for what is known of origins is for those that are ready to answer
+/// with, also where those that are packed could fill all of it. Of a gigabyte, a million origins leave a fifth.
+pub(crate) const STORE_READY_SHARE: usize = 6;
+
+/// So large is that part at most, as long as there is room for it: of what it loses when there is none any
+/// more, a third is lost, for what the allocator has cut up for large pieces hardly serves for small ones.
+pub(crate) const STORE_READY_SHARE_MOST: usize = 3;
+
+/// One byte in so many is free between the pieces, as `benches/memory.rs` has it after many have come and
+/// gone.
+const STORE_BETWEEN_PIECES: usize = 32;
 
 /// An origin that was packed and is ready again stays packed beside that, as long as nothing else is known
 /// of it: it has to be packed no second time.

@@ -8,8 +8,15 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::super::pack::{Pack, PackedFile};
-use crate::limits::{STORE_ARC_BYTES, STORE_LINKS_BYTES, STORE_ROW_BYTES};
 use crate::types::origin::{Host, Origin};
+
+/// Bytes that a shared allocation takes for the counts of those who share it, and a place in a list for
+/// its neighbours.
+const STORE_ARC_BYTES: usize = 16;
+const STORE_LINKS_BYTES: usize = 16;
+
+/// Bytes that a row of two words takes in a table that is between half full and full.
+const STORE_ROW_BYTES: usize = 32;
 
 pub(super) struct Packed {
     packs: LruCache<Origin, Pack>,

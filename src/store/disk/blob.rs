@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
 use super::super::knowledge::Digest;
-use crate::limits::EVIDENCE_BYTES_MAX;
+use crate::audit::limits::EVIDENCE_BYTES_MAX;
 
 /// The first byte tells how the others are to be read.
 const PLAIN: u8 = 0;

@@ -14,7 +14,12 @@ use super::blob;
 use super::migrate::{self, SCHEMA_VERSION};
 use super::tables::{BLOBS, BYTES, META, ORIGINS, SCHEMA, Tables, Totals, checksum};
 use super::trouble::Trouble;
-use crate::limits::{STORE_CACHE_BYTES, STORE_COMPACT_BYTES_MIN};
+
+/// Pages of the store that are held in memory.
+const STORE_CACHE_BYTES: usize = 16 << 20;
+
+/// Bytes of a file below which the store is never compacted at start.
+const STORE_COMPACT_BYTES_MIN: u64 = 32 << 20;
 
 /// An open database.
 #[derive(Debug)]

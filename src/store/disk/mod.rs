@@ -3,7 +3,7 @@
 //! Promises: no request waits for a write, and none for a read longer than it would for an origin;
 //! a disk that does not answer is not asked again until it does; a file that cannot be used is said, counted, and done without; what comes back is what was
 //! written, or nothing. A killed process, and a power cut, lose what changed in the last moment
-//! ([`STORE_BATCH_WAIT`](crate::limits::STORE_BATCH_WAIT), and one transaction): those origins are
+//! (`STORE_BATCH_WAIT`, and one transaction): those origins are
 //! asked again, which is all.
 
 mod blob;
@@ -13,7 +13,7 @@ pub(super) mod fixture;
 mod health;
 mod migrate;
 mod offline;
-mod pending;
+pub(crate) mod pending;
 mod shared;
 mod survey;
 mod tables;
@@ -30,10 +30,8 @@ use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::restore::Blobs;
 use crate::clients::Key;
-use crate::limits::{
-    STORE_CLOSE_TIMEOUT, STORE_LOAD_TIMEOUT, STORE_PENDING_BYTES_MAX, STORE_RETRY,
-};
 use crate::runtime::clock::Clock;
+use crate::store::limits::{STORE_CLOSE_TIMEOUT, STORE_PENDING_BYTES_MAX};
 use crate::types::origin::Origin;
 pub use health::Health;
 pub use offline::Offline;
@@ -42,6 +40,12 @@ use shared::{Desk, Shared};
 pub use survey::{Each, Stats};
 pub use trouble::OpenError;
 use trouble::Trouble;
+
+/// How long a request's flight waits for the store before it asks the origin instead.
+const STORE_LOAD_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a store that failed is left alone before it is opened again.
+const STORE_RETRY: Duration = Duration::from_secs(60);
 
 /// The file's name in the state directory.
 pub const FILE_NAME: &str = "store.redb";

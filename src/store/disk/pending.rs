@@ -7,8 +7,12 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::super::entry::Entry;
-use crate::limits::{STORE_BATCH_MAX, STORE_PENDING_MAX};
+use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
+
+/// Origins whose knowledge waits to be written to the store. Of more, the oldest goes unwritten: it
+/// is asked for again after a restart.
+pub(crate) const STORE_PENDING_MAX: usize = 32_768;
 
 /// What becomes of an origin's row.
 #[derive(Clone, Debug)]

@@ -9,9 +9,12 @@ use super::pending::{Change, Pending};
 use super::trouble::{Trouble, guarded};
 use super::{Config, Found};
 use crate::clients::FairSemaphore;
-use crate::limits::{STORE_BATCH_MAX, STORE_LOADS_MAX};
 use crate::runtime::clock::Clock;
+use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
+
+/// Origins read from the store at once: each occupies a thread of the blocking pool.
+const STORE_LOADS_MAX: usize = 8;
 
 /// What requests and the writer share.
 pub(super) struct Shared {

@@ -12,7 +12,7 @@ use super::Disk;
 use super::file::DatabaseFile;
 use super::migrate::SCHEMA_VERSION;
 use super::trouble::{OpenError, Trouble, guarded};
-use crate::limits::STORE_CLOSE_TIMEOUT;
+use crate::store::limits::STORE_CLOSE_TIMEOUT;
 
 /// Takes what is known of one origin.
 pub type Each<'a> = &'a mut dyn FnMut(Report) -> io::Result<()>;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use time::OffsetDateTime;
 use time::macros::format_description;
@@ -13,9 +14,12 @@ use super::pending::Change;
 use super::shared::{Desk, Shared};
 use super::tables::Totals;
 use super::trouble::{Trouble, guarded};
-use crate::limits::{STORE_BATCH_MAX, STORE_BATCH_WAIT};
+use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
+
+/// How long a change waits for others to share its transaction: what a killed process may lose.
+const STORE_BATCH_WAIT: Duration = Duration::from_millis(200);
 
 type Batch = Arc<HashMap<Origin, Change>>;
 

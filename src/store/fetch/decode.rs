@@ -10,7 +10,9 @@ use flate2::write::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
-use crate::limits::ENCODED_SURPLUS_BYTES;
+/// How many bytes longer than the decoded limit an encoded robots.txt may be. No honest gzip file
+/// grows by more than its few headers.
+const ENCODED_SURPLUS_BYTES: usize = 16 * 1024;
 
 pub(super) struct Decoder {
     coding: Coding,

@@ -6,7 +6,9 @@ use http::{Request, Response, Version};
 use hyper::ext::ReasonPhrase;
 
 use crate::audit::evidence::Answer;
-use crate::limits::CAPTURED_HEAD_BYTES_MAX;
+
+/// Bytes of the head of an answer to a fetch of a robots.txt that are kept as evidence.
+const CAPTURED_HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// What `peer` answered at `url`. The names of fields are in lower case, as they are compared
 /// (RFC 9110 §5.1), and several lines of one name stand together; the values are as received.

@@ -27,10 +27,10 @@ use http_body::Body as HttpBody;
 
 use crate::clients::Key;
 use crate::egress::{self, Asker, Egress, Failure, Outgoing, Queued};
-use crate::limits::ROBOTS_TXT_BYTES;
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
+use crate::store::limits::ROBOTS_TXT_BYTES;
 use crate::types::origin::{Origin, Scheme};
 pub use identity::FetchIdentity;
 use redirect::{Chain, Hop};

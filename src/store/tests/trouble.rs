@@ -195,7 +195,7 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     house.ask("example.com", &rfc9309()).await;
     let entry =
         house.store.shelf().cache.peek(&origin("example.com")).cloned().expect("it is known");
-    let max = crate::limits::STORE_PENDING_MAX;
+    let max = crate::store::disk::pending::STORE_PENDING_MAX;
     for number in 0..max + 10 {
         house.store.keep(&origin(&format!("{number}.example")), &entry);
     }

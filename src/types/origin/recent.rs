@@ -5,7 +5,13 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 
 use super::{Origin, Scheme, UrlError};
-use crate::limits::{RECENT_AUTHORITY_BYTES_MAX, RECENT_ORIGINS};
+use crate::types::limits::HOST_BYTES_MAX;
+
+/// Origins that a worker knows again by the words they were asked for in.
+const RECENT_ORIGINS: usize = 1024;
+
+/// Bytes of those words: a host with a dot at its end, a colon and a port.
+const RECENT_AUTHORITY_BYTES_MAX: usize = HOST_BYTES_MAX + 7;
 
 /// Reads authorities, and knows the last ones again. Two that share a place take turns in it.
 #[derive(Debug)]

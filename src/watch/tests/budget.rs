@@ -3,11 +3,11 @@ use std::time::Duration;
 use super::super::budget::{Budget, Omitted};
 use crate::audit::Omission;
 use crate::clients::Key;
-use crate::limits::{
-    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_BYTES_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
-};
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
+use crate::watch::budget::{
+    CHANGED_ORIGINS_MAX, CHANGES_EVIDENCE_BYTES_MAX, CHANGES_MAX, CHANGES_OF_ORIGIN_MAX,
+};
 
 const START: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -13,16 +13,21 @@ use serde::{Deserialize, Serialize};
 use tar::Header;
 
 use crate::audit::evidence::{self, Kind};
-use crate::audit::{ExhibitName, Head, checked_hash, segment};
-use crate::limits::{
-    BUNDLE_BYTES_MAX, BUNDLE_ENTRIES_MAX, BUNDLE_MANIFEST_BYTES_MAX, BUNDLE_SEGMENT_BYTES,
-    EVIDENCE_BYTES_MAX, RECORD_LINE_BYTES_MAX,
+use crate::audit::limits::{
+    BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX, RECORD_LINE_BYTES_MAX,
 };
+use crate::audit::{ExhibitName, Head, checked_hash, segment};
 use crate::types::sanitize::{digest, hex};
 
 pub use check::verify;
 pub use read::{ReadError, Unpacked, is_bundle, unpack};
 pub use write::{Lacks, WriteError, find, write};
+
+/// Bytes of all files in a bundle: they are unpacked to be verified.
+const BUNDLE_BYTES_MAX: u64 = 8 << 30;
+
+/// Bytes of a bundle's `bundle.json`.
+const BUNDLE_MANIFEST_BYTES_MAX: u64 = 4 << 10;
 
 const MANIFEST: &str = "bundle.json";
 const FORMAT: &str = "courtesy-bundle";

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use super::{
     Budget, END, Entry, FORMAT, First, MANIFEST, Manifest, VERSION, evidence_name, header, padding,
 };
+use crate::audit::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
 use crate::audit::read::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
 use crate::audit::{Content, Head, Notice, checked_hash, read_head, segment, split};
-use crate::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
 use crate::runtime::files;
 
 /// Why there is no bundle.

@@ -10,10 +10,13 @@ use lru::LruCache;
 use super::state::needs_capture;
 use super::{Evidence, Outcome, again};
 use crate::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
+use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::audit::{self, Record, Robots};
-use crate::limits::{PROFILES_PER_ORIGIN_MAX, REPLAY_CACHE_BYTES};
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt};
+
+/// Bytes of robots.txt files that are kept parsed while a log is decided again.
+const REPLAY_CACHE_BYTES: usize = 64 << 20;
 
 /// Makes the profile that a record names, of that version of the table, or says why there is none.
 pub type MakeProfile = fn(&str, u32, &BTreeMap<String, String>) -> Result<Profile, String>;

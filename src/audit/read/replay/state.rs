@@ -2,17 +2,21 @@
 //! what it amounts to under a profile, which need not be the one of the record.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Unknown;
 use crate::audit::Robots;
 use crate::audit::evidence::CaptureRecord;
-use crate::limits::REPLAY_OVERDUE_MAX;
 use crate::policy::access::{Capture, Cause, NetworkFailure, Snapshot};
 use crate::policy::profile::{Meaning, Profile};
 use crate::policy::state::{Copy, Policy, RobotsState, Standing, Unreachable};
 use crate::robots::RobotsTxt;
 use crate::types::sanitize::digest;
 use crate::types::timestamp::Timestamp;
+
+/// How long after a state came due a record may still rest on it: from the answer of the store to the
+/// record is a moment, even where the machine is overloaded.
+const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
 
 /// The state as `profile` has it. `file` is the kept one as that profile reads it; `failed` tells of
 /// the last attempt, where the record does not.

@@ -8,8 +8,14 @@ use super::summary::{
 };
 use super::tally::{Entry, Key, Tally, Top};
 use super::{Log, Survey, Use, Verified};
-use crate::limits::{EXEMPTION_NOTICE, REPORT_BARS_MAX};
 use crate::types::timestamp::Timestamp;
+use std::time::Duration;
+
+/// Bars of a report's chart over time: the days of a quarter, and what a terminal has room for.
+const REPORT_BARS_MAX: usize = 92;
+
+/// How long before its end an exemption is said to expire soon.
+const EXEMPTION_NOTICE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How a report is to be.
 #[derive(Clone, Debug)]

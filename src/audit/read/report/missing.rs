@@ -4,8 +4,10 @@ use serde::Serialize;
 
 use super::{Log, print_moment};
 use crate::audit::{Gap, Pruned, Torn};
-use crate::limits::REPORT_GAPS_MAX;
 use crate::types::timestamp::Timestamp;
+
+/// Gaps in the log that a report names; the rest are counted.
+const REPORT_GAPS_MAX: usize = 20;
 
 /// What the notices of a log say is gone.
 #[derive(Debug, Default)]

@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::events::{Events, EventsByReason};
 use super::print_moment;
 use crate::audit::{Event, Reason};
-use crate::limits::REPORT_BUCKETS_MAX;
 use crate::types::timestamp::Timestamp;
+
+/// Buckets of time in which a report counts before they become wider.
+const REPORT_BUCKETS_MAX: usize = 4096;
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;

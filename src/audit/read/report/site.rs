@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::print_moment;
 use super::stretches::{Stretch, Stretches};
 use crate::audit::{Reason, Record, RobotsStatus};
-use crate::limits::REPORT_VERSIONS_MAX;
 use crate::types::timestamp::Timestamp;
+
+/// Versions of one robots.txt that a report tells apart; the earliest are counted.
+const REPORT_VERSIONS_MAX: usize = 8;
 
 /// Agents of one origin that are named: as many as a proxy keeps answers for.
 const AGENTS_MAX: usize = 8;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::limits::REPORT_STRETCHES_MAX;
 use crate::types::timestamp::Timestamp;
+
+/// Outages of one origin that a report holds at one time; the earliest are summed up.
+const REPORT_STRETCHES_MAX: usize = 16;
 
 /// From its first moment to its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

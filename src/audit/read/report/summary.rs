@@ -174,7 +174,7 @@ pub struct ExemptionUse {
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     Running,
-    /// It ends within [`EXEMPTION_NOTICE`](crate::limits::EXEMPTION_NOTICE) of the period's end.
+    /// It ends within `EXEMPTION_NOTICE` of the period's end.
     ExpiresSoon,
     /// It had ended when the report was made.
     Expired,

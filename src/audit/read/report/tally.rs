@@ -7,7 +7,13 @@ use std::hash::Hash;
 use serde::Serialize;
 
 use super::events::Events;
-use crate::limits::{REPORT_KEY_BYTES_MAX, REPORT_KEYS_MAX};
+
+/// Keys that a report counts exactly, of each kind: more origins, rules or clients than anybody
+/// reads about. Beyond it the rarest are let go.
+const REPORT_KEYS_MAX: usize = 100_000;
+
+/// Bytes of the keys of one kind that a report holds: patterns may be long.
+const REPORT_KEY_BYTES_MAX: usize = 32 << 20;
 
 /// What is counted by.
 pub trait Key: Clone + Eq + Hash + Ord {

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::audit::{Content, Notice};
-use crate::limits::REPORT_NODES_MAX;
+
+/// Proxies, and versions of the program, that a report names of a log.
+const REPORT_NODES_MAX: usize = 100;
 
 /// The proxies that wrote what was read of the period: a few are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Writers {
-    /// Their names (`audit.node`), in order; at most [`REPORT_NODES_MAX`].
+    /// Their names (`audit.node`), in order; at most `REPORT_NODES_MAX`.
     pub nodes: BTreeSet<String>,
     /// Versions of courtesy that were started in the period, in order; at most as many.
     pub versions: BTreeSet<String>,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::fault::{At, Fault, Faults, Problem};
 use super::heads::{HeadState, HeldHead};
 use crate::audit::Head;
-use crate::limits::HOLES_REMEMBERED_MAX;
+
+/// Runs of missing lines that are remembered, to tell lines that were moved from others.
+const HOLES_REMEMBERED_MAX: usize = 1024;
 
 /// A line whose hash is right.
 #[derive(Clone, Debug, PartialEq, Eq)]

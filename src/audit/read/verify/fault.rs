@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use super::recorded::difference;
+use crate::audit::limits::FAULTS_DESCRIBED_MAX;
 use crate::audit::{LineError, Recorded};
-use crate::limits::FAULTS_DESCRIBED_MAX;
 
 /// Where a line is: what to look at, whatever the line says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::fault::At;
+use crate::audit::limits::FAULTS_DESCRIBED_MAX;
 use crate::audit::print_time;
-use crate::limits::FAULTS_DESCRIBED_MAX;
 use crate::types::timestamp::Timestamp;
 
 /// One thing that is unusual, and where.

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
+use crate::audit::line::RECORD_SEQ_MAX;
 use crate::audit::{
     AgentSource, Client, Event, Gap, GapEvent, Profile, Pruned, PrunedEvent, Reason, Record,
     Robots, RobotsStatus,
 };
-use crate::limits::RECORD_SEQ_MAX;
 use crate::types::sanitize::{digest, hex, sha256_hex};
 
 const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);
@@ -556,7 +556,10 @@ fn no_more_faults_are_described_than_one_can_read_and_all_are_counted() {
         *line = line.replace("ExampleBot/1.0", "Other/1.0");
     }
     let faults = Keep::of(lines).faults();
-    assert_eq!((faults.count, faults.described.len()), (99, crate::limits::FAULTS_DESCRIBED_MAX));
+    assert_eq!(
+        (faults.count, faults.described.len()),
+        (99, crate::audit::limits::FAULTS_DESCRIBED_MAX)
+    );
 }
 
 /// Changes one byte of a file; the first fault must name that file. The bytes in the head of a compressed file that

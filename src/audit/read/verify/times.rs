@@ -2,8 +2,12 @@
 
 use super::fault::At;
 use super::note::{Note, Unusual};
-use crate::limits::VERIFY_TIME_SLACK;
 use crate::types::timestamp::Timestamp;
+use std::time::Duration;
+
+/// How far the time of a line may be before that of the line before it and mean nothing: lines wait for the disk,
+/// and so do not stand quite in the order of their times.
+const VERIFY_TIME_SLACK: Duration = Duration::from_secs(60);
 
 /// The times as far as they have been read.
 #[derive(Debug, Default)]

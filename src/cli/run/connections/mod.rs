@@ -13,8 +13,14 @@ use serde::Serialize;
 use tokio::time::sleep;
 use tracing::warn;
 
-use crate::limits::{OWN_CONNECTIONS_NAMED_MAX, SOCKETS_KNOWN_MAX};
 use crate::runtime::clock::monotonic;
+
+/// Connections of a command's own, each program and address once, that the summary of its run names.
+const OWN_CONNECTIONS_NAMED_MAX: usize = 5;
+
+/// Connections of a command that are known to have been looked at; then they are forgotten, and those
+/// that are still there counted again.
+const SOCKETS_KNOWN_MAX: usize = 64 * 1024;
 
 /// The first look; each further one after twice as long, up to [`INTERVAL_MAX`].
 const INTERVAL_FIRST: Duration = Duration::from_millis(20);

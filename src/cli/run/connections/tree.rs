@@ -4,10 +4,16 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use crate::limits::{
-    PROGRAM_NAME_BYTES_MAX, RUN_DESCRIPTORS_LOOKED_AT_MAX, RUN_PROCESSES_LOOKED_AT_MAX,
-};
 use crate::types::sanitize::text;
+
+/// Processes of a command, and threads of each, at whose sockets `courtesy run` looks.
+const RUN_PROCESSES_LOOKED_AT_MAX: usize = 256;
+
+/// Descriptors of all of them that one look reads.
+const RUN_DESCRIPTORS_LOOKED_AT_MAX: usize = 16 * 1024;
+
+/// The longest name of a program that is shown: the system keeps 15 bytes of it.
+const PROGRAM_NAME_BYTES_MAX: usize = 16;
 
 /// The inodes of the sockets that `root` and its descendants have open, each with the first process
 /// that has it.

@@ -1,0 +1,10 @@
+//! Bounds that several files of `clients` share, with unit and source.
+
+/// Connections that are not served and are told why; more are dropped without a word.
+pub const TURNED_AWAY_MAX: usize = 64;
+
+/// Bytes of a password that is set.
+pub const PASSWORD_BYTES_MAX: usize = 256;
+
+/// The same of files with a line for each of many: users, published heads.
+pub const NAMED_LIST_BYTES_MAX: usize = 16 << 20;
