@@ -1,5 +1,6 @@
-//! A CA that has been read and found fit to sign: key and certificate belong together, and it is a CA.
-//! Whether it is valid now is asked at each use, since it may expire while the proxy runs. Ours is made when there is none; nothing but a rotation replaces it.
+//! A CA that can sign: read from its files, with a matching key and the attributes of a CA. Its
+//! validity is checked at each use, since it may expire while the proxy runs. The proxy's own CA is
+//! generated if there is none; only a rotation replaces it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,29 +22,29 @@ use crate::types::timestamp::Timestamp;
 /// Former CAs that clients are still told to trust; more have been rotated away on purpose.
 pub(crate) const CA_PREVIOUS_MAX: usize = 3;
 
-/// Where a CA is kept.
+/// The location of a CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Ours, in this directory.
+    /// The proxy's own, in this directory.
     Own(PathBuf),
     /// The operator's, as `https.ca_cert` and `https.ca_key`.
     Files { certificate: PathBuf, key: PathBuf },
-    /// The operator's, as systemd hands it to the service.
+    /// The operator's, as systemd credentials.
     Credentials { certificate: PathBuf, key: PathBuf },
 }
 
 /// A CA that can sign.
 pub struct Authority {
     certificate: Certificate,
-    /// What stands behind it in its file: for a root, others that are to be trusted; for a CA below a
-    /// root, the way up.
+    /// The further certificates of its file: for a root, others to be trusted; for an intermediate
+    /// CA, the chain to the root.
     behind: Vec<Certificate>,
     file: PathBuf,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Reads the CA. Ours is made first, when there is none.
+    /// Reads the CA. Generates the proxy's own if there is none.
     pub fn open(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         match source {
             Source::Own(dir) => {
@@ -57,19 +58,20 @@ impl Authority {
             Source::Files { certificate, key } => {
                 Self::read(certificate, key, &storage::read_private(key)?, now)
             }
-            // No look at the mode: the directory is the service's own, and where systemd grants the
-            // file by an access list, the group's bits show the list's mask and not the group's right.
+            // The mode is not checked: the directory belongs to the service, and where systemd
+            // grants access by an ACL, the group bits show its mask rather than the group's rights.
             Source::Credentials { certificate, key } => {
                 Self::read(certificate, key, &storage::read(key)?, now)
             }
         }
     }
 
-    /// The CA that [`Self::open`] would find, or nothing where it could make ours; nothing is made or changed.
+    /// The CA that [`Self::open`] would return, or `None` if it would generate one. Changes
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// What would keep it from being opened, as far as it can be known before.
+    /// The error of [`Self::open`], if it can be known in advance.
     pub fn check(source: &Source, now: Timestamp) -> Result<Option<Self>, CaError> {
         match source {
             Source::Own(dir) => {
@@ -79,8 +81,8 @@ impl Authority {
         }
     }
 
-    /// Makes a new CA that signs from now on. The old certificate stays among those to be trusted;
-    /// its key is gone. An expired CA, or one that cannot be read, is no hindrance.
+    /// Generates a new CA that signs from now on. The old certificate remains trusted; its key is
+    /// deleted. Works even if the old CA is expired or unreadable.
     pub fn rotate(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
         let mut trusted = certificates(&storage.certificate()).unwrap_or_default();
@@ -92,7 +94,7 @@ impl Authority {
         Self::stored(&storage, now)
     }
 
-    /// Ends the overlap of a rotation: only the CA that signs is to be trusted.
+    /// Ends the overlap of a rotation: only the signing CA remains trusted.
     pub fn end_overlap(source: &Source, now: Timestamp) -> Result<Self, CaError> {
         let storage = Storage::lock(source.own()?)?;
         let authority = Self::stored(&storage, now)?;
@@ -100,34 +102,34 @@ impl Authority {
         Ok(Self { behind: Vec::new(), ..authority })
     }
 
-    /// The CA that signs.
+    /// The signing CA.
     pub const fn certificate(&self) -> &Certificate {
         &self.certificate
     }
 
-    /// CAs that signed before and that clients should go on trusting, the latest first.
+    /// Earlier CAs that clients should continue to trust, the latest first.
     pub fn previous(&self) -> &[Certificate] {
         if self.certificate.is_self_issued() { &self.behind } else { &[] }
     }
 
-    /// Whether it signs in the time that it takes to hand the work to another thread, as it does with
+    /// Whether a signature takes no longer than handing the work to another thread, as with
     /// elliptic curves of this size.
     pub(super) fn signs_at_once(&self) -> bool {
         [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519].contains(&self.issuer.key().algorithm())
     }
 
-    /// The file of the certificate.
+    /// The certificate file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Everything that clients are to trust, PEM.
+    /// All certificates that clients are to trust, as PEM.
     pub fn bundle(&self) -> String {
         self.all().map(Certificate::pem).collect()
     }
 
-    /// What is sent after a leaf: for a client that knows only the root, the way up to it. A root
-    /// itself is not sent; who trusts it has it.
+    /// The certificates sent after a leaf: the chain up to the root, for clients that know only
+    /// that. A root is not sent, because a client that trusts it has it.
     pub(super) fn chain(&self) -> impl Iterator<Item = CertificateDer<'static>> {
         let below_a_root = self.all().filter(|certificate| !certificate.is_self_issued());
         below_a_root.map(|certificate| certificate.der().clone())
@@ -170,8 +172,8 @@ impl Authority {
         Ok(authority)
     }
 
-    /// A client finds the issuer of a leaf by its name, byte by byte. The library reads a name and
-    /// writes it again, and not every foreign name comes out the same.
+    /// A client finds the issuer of a leaf by its name, byte by byte. rcgen parses and re-encodes a
+    /// name, and some foreign names do not survive that.
     fn check_name(&self, now: Timestamp) -> Result<(), CaError> {
         let probe = Certificate::parse(leaf::probe(self, now)?)
             .map_err(|it| CaError::unusable(&self.file, it))?;
@@ -187,7 +189,7 @@ impl Authority {
 }
 
 impl Source {
-    /// The files of a CA that others keep.
+    /// The files of the operator's CA.
     pub fn files_of_others(&self) -> Vec<PathBuf> {
         match self {
             Self::Own(_) => Vec::new(),
@@ -197,7 +199,7 @@ impl Source {
         }
     }
 
-    /// The directory of a CA that is ours to change.
+    /// The directory of the proxy's own CA.
     fn own(&self) -> Result<&Path, CaError> {
         match self {
             Self::Own(dir) => Ok(dir),
@@ -216,7 +218,7 @@ impl fmt::Debug for Authority {
     }
 }
 
-/// Every certificate of a file.
+/// All certificates of a file.
 fn certificates(file: &Path) -> Result<Vec<Certificate>, CaError> {
     let pem = storage::read(file)?;
     CertificateDer::pem_slice_iter(pem.as_bytes())

@@ -1,4 +1,4 @@
-//! What is read off a certificate: whose it is, how long it holds, and by what it is told apart.
+//! A parsed certificate: subject, validity, fingerprint.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use crate::types::timestamp::Timestamp;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
-/// The certificate of a CA. It is public: nothing of the key is in it.
+/// The certificate of a CA. Public: contains nothing of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     der: CertificateDer<'static>,
@@ -43,7 +43,7 @@ impl Certificate {
         &self.der
     }
 
-    /// As people write it: `CN=courtesy CA 2026-11-20 a1b2c3`.
+    /// The subject in text form: `CN=courtesy CA 2026-11-20 a1b2c3`.
     pub fn subject(&self) -> &str {
         &self.subject
     }
@@ -60,8 +60,8 @@ impl Certificate {
         now > self.not_after
     }
 
-    /// Why it does not hold at this moment; `None` while it does. What it signs would be refused by every
-    /// client (RFC 5280 §6.1.3).
+    /// Why it is not valid at this time; `None` if it is. Clients would refuse what it signs (RFC
+    /// 5280 §6.1.3).
     pub fn invalidity(&self, now: Timestamp) -> Option<String> {
         let said = |what: &str, date| {
             Some(format!("the CA \"{}\" {what} {}", self.subject, print_date(date)))
@@ -75,12 +75,12 @@ impl Certificate {
         }
     }
 
-    /// Whole days until it expires; zero on the last day and after it.
+    /// Full days until it expires; zero on the last day and later.
     pub fn days_left(&self, now: Timestamp) -> u64 {
         now.until(self.not_after).as_secs() * 1000 / DAY_MILLIS
     }
 
-    /// SHA-256 over the whole certificate, as other tools print it: `AB:CD:…`.
+    /// SHA-256 of the whole certificate, as other tools print it: `AB:CD:…`.
     pub fn fingerprint(&self) -> String {
         let pairs: Vec<_> =
             Sha256::digest(&self.der).iter().map(|byte| format!("{byte:02X}")).collect();
@@ -91,12 +91,12 @@ impl Certificate {
         pem(&self.der)
     }
 
-    /// Whether it names itself as its issuer, as a root does.
+    /// Whether it is self-issued, as a root is.
     pub(super) const fn is_self_issued(&self) -> bool {
         self.is_self_issued
     }
 
-    /// RFC 5280 §4.2.1.9 and §4.2.1.3: what a client asks of the issuer of a certificate.
+    /// RFC 5280 §4.2.1.9 and §4.2.1.3: the requirements of a client for an issuer.
     pub(super) fn check_may_sign(&self) -> Result<(), String> {
         let x509 = self.x509();
         let key_usage = x509.key_usage().map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ impl Certificate {
     }
 }
 
-/// Any certificate as text.
+/// Formats any certificate as text.
 pub fn pem(der: &[u8]) -> String {
     let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in STANDARD.encode(der).as_bytes().chunks(64) {
@@ -131,7 +131,7 @@ fn x509(der: &[u8]) -> Result<X509Certificate<'_>, String> {
     }
 }
 
-/// The day of a moment in UTC: `2026-11-20`.
+/// The day of a timestamp in UTC: `2026-11-20`.
 pub fn print_date(moment: Timestamp) -> String {
     let seconds = i64::try_from(moment.millis() / 1000).unwrap_or(i64::MAX);
     let date = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::MAX);

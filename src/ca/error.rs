@@ -1,9 +1,9 @@
-//! Why there is no CA to sign with, or no leaf. Each names the file and what to do about it.
+//! Errors of the CA and of leaf certificates. Each names the file and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What to do about a CA that has expired.
+/// The remedy for an expired CA.
 pub const CURE: &str =
     "`courtesy ca rotate` makes another, and one of your own is replaced in its files";
 
@@ -24,10 +24,10 @@ pub enum CaError {
     Mint(#[from] MintError),
 }
 
-/// Why a certificate could not be made.
+/// Why a certificate could not be issued.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// The CA has expired or is not valid yet, as the text says.
+    /// The CA is expired or not valid yet, as the text says.
     #[error("{0}; {CURE}")]
     Invalid(String),
     #[error("the certificate cannot be made: {0}")]

@@ -1,5 +1,5 @@
-//! One leaf certificate: what it says, and how it is served. All leaves of a process have one key,
-//! which is never written anywhere.
+//! A leaf certificate and its TLS configuration. All leaves of a process share one key, which is
+//! never written.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::runtime::crypto_provider::provider;
 use crate::types::origin::Host;
 use crate::types::timestamp::Timestamp;
 
-/// How a handshake for one host is answered, and until when.
+/// The TLS configuration for one host, with its expiry.
 #[derive(Debug)]
 pub(super) struct Leaf {
     pub config: Arc<ServerConfig>,
@@ -30,7 +30,7 @@ pub(super) struct Leaf {
     renew_at: Timestamp,
 }
 
-/// Makes leaves, all with one key.
+/// Issues leaves, all with one key.
 #[derive(Debug)]
 pub(super) struct Mint {
     key: KeyPair,
@@ -40,8 +40,8 @@ pub(super) struct Mint {
 }
 
 impl Leaf {
-    /// Before two thirds of its life are over; and not before it began, as after a clock that was
-    /// wrong has been put right.
+    /// Whether it is in the first two thirds of its lifetime. Not before its start, as after a
+    /// wrong clock has been corrected.
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         self.made_at <= now && now < self.renew_at
     }
@@ -69,8 +69,8 @@ impl Mint {
         Ok(Leaf { config: Arc::new(self.config(chain, host)?), made_at: now, renew_at })
     }
 
-    /// TLS 1.2 and 1.3; sessions are resumed by ticket, so nothing is kept for them here; no early
-    /// data, which could be replayed.
+    /// TLS 1.2 and 1.3; sessions are resumed by ticket, so the server stores none; no early data,
+    /// which could be replayed.
     fn config(
         &self,
         chain: Vec<CertificateDer<'static>>,
@@ -83,10 +83,11 @@ impl Mint {
                 .with_no_client_auth()
                 .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        // In the order of `suites`: who comes through this proxy is on this machine or near it, and
-        // computes as cheaply.
+        // In the server's order: clients of this proxy are on this machine or near it, with the
+        // same CPU features.
         config.ignore_client_order = true;
-        // One for each connection, also for one that was resumed: who resumes has the next one by then.
+        // One ticket per connection, also after a resumption, so that the client has one for the
+        // next.
         config.send_tls13_tickets = 1;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.ticketer = Arc::new(HostTickets::new(host, Arc::clone(&self.tickets)));
@@ -94,7 +95,7 @@ impl Mint {
     }
 }
 
-/// A leaf that nobody is shown, of a moment at which the CA is valid.
+/// A leaf that is never used, for a time at which the CA is valid.
 pub(super) fn probe(
     authority: &Authority,
     now: Timestamp,
@@ -122,8 +123,8 @@ fn sign(
     authority.sign(&params, key)
 }
 
-/// A server, by one name, and nothing else. The subject says nothing: the name is in the SAN alone,
-/// where clients look, and a long one would not fit a common name.
+/// A server certificate for one name. The subject is empty: clients read the SAN only, and a long
+/// name would not fit a common name.
 fn leaf_params(
     provider: &CryptoProvider,
     host: &Host,

@@ -1,6 +1,6 @@
-//! The leaf of each host that is intercepted: made when it is first asked for, once for everybody
-//! who asks meanwhile, off the event loop where the CA's key takes its time, and kept until it is two
-//! thirds through its life, another CA signs, or too many others have been asked for since.
+//! The cache of leaf certificates. A leaf is issued on the first request for its host, once for all
+//! concurrent requests, off the event loop if signing is slow, and kept until two thirds of its
+//! lifetime have passed, another CA signs, or it is evicted.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,19 +29,19 @@ pub struct Leaves {
     turns: Semaphore,
     shelf: Mutex<Shelf>,
     counters: Counters,
-    /// Whether the log has that the CA is not valid.
+    /// Whether the invalidity of the CA has been logged.
     is_refusal_said: AtomicBool,
 }
 
-/// What the leaves count.
+/// Counters of the leaf cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Leaves in memory.
+    /// Leaves in the cache.
     pub entries: usize,
     pub minted: u64,
-    /// Asked for and there, or under way.
+    /// Requests that found a leaf, or one being issued.
     pub hits: u64,
-    /// Taken away for others.
+    /// Leaves evicted for others.
     pub evicted: u64,
 }
 
@@ -49,8 +49,8 @@ pub struct Stats {
 struct Shelf {
     source: Source,
     authority: Arc<Authority>,
-    /// A place is taken before its leaf is made: that is what everybody else waits on. A leaf that
-    /// is made for a place that has been cleared away is served to those who wait, and not kept.
+    /// A slot is inserted before its leaf is issued, and concurrent requests wait for it. If the
+    /// slot is removed meanwhile, the leaf is still returned to those that wait, but not cached.
     places: LruCache<Host, Place>,
 }
 
@@ -64,7 +64,8 @@ struct Counters {
 }
 
 impl Leaves {
-    /// Opens the CA (ours is made when there is none) and keeps at most `entries_max` leaves.
+    /// Opens the CA (generates the proxy's own if there is none); caches at most `entries_max`
+    /// leaves.
     pub fn open(
         source: Source,
         clock: Arc<dyn Clock>,
@@ -81,7 +82,7 @@ impl Leaves {
         })
     }
 
-    /// How to answer a handshake for `host`, whatever the client offers.
+    /// The TLS configuration for `host`, whatever the client offers.
     pub async fn server_config(&self, host: &Host) -> Result<Arc<ServerConfig>, MintError> {
         let now = self.clock.wall();
         let (place, authority) = self.place(host, now);
@@ -89,18 +90,18 @@ impl Leaves {
         Ok(Arc::clone(&leaf.config))
     }
 
-    /// The CA that signs now.
+    /// The CA that signs at present.
     pub fn authority(&self) -> Arc<Authority> {
         Arc::clone(&self.shelf().authority)
     }
 
-    /// Why nothing can be intercepted now; `None` where the CA is valid.
+    /// Why nothing can be intercepted at present; `None` if the CA is valid.
     pub fn invalidity(&self) -> Option<String> {
         self.authority().certificate().invalidity(self.clock.wall())
     }
 
-    /// As [`Self::invalidity`], for a client that asks to be intercepted. The log has the first of them, and
-    /// again after the CA has been valid.
+    /// As [`Self::invalidity`], for a client's request. Logs the first one, and again after the CA
+    /// has been valid.
     pub fn refusal(&self) -> Option<String> {
         let invalidity = self.invalidity();
         let was_said = self.is_refusal_said.swap(invalidity.is_some(), Ordering::Relaxed);
@@ -112,25 +113,25 @@ impl Leaves {
         invalidity
     }
 
-    /// Reads the CA again, as after a rotation, and says whether it is another one. When it cannot
-    /// be used, what was read before goes on signing. Reads files.
+    /// Reloads the CA, as after a rotation, and returns whether it differs. If it cannot be used,
+    /// the previous one continues to sign. Reads files.
     pub fn reload(&self) -> Result<bool, CaError> {
         let source = self.source();
         let authority = self.read(&source)?;
         Ok(self.take_up(source, authority))
     }
 
-    /// Reads a CA and finds it fit to sign, for [`Self::take_up`]. Reads files.
+    /// Reads a CA and checks that it can sign, for [`Self::take_up`]. Reads files.
     pub fn read(&self, source: &Source) -> Result<Authority, CaError> {
         Authority::open(source, self.clock.wall())
     }
 
-    /// Where the CA is that signs now.
+    /// The location of the CA that signs at present.
     pub fn source(&self) -> Source {
         self.shelf().source.clone()
     }
 
-    /// Goes on with this CA, and says whether it is another one.
+    /// Uses this CA from now on, and returns whether it differs.
     pub fn take_up(&self, source: Source, authority: Authority) -> bool {
         let mut shelf = self.shelf();
         let changed = authority.certificate() != shelf.authority.certificate();
@@ -141,7 +142,7 @@ impl Leaves {
         changed
     }
 
-    /// Another bound on leaves, which holds at once.
+    /// Changes the number of cached leaves at once.
     pub fn resize(&self, entries_max: NonZeroUsize) {
         let mut shelf = self.shelf();
         while shelf.places.len() > entries_max.get() {
@@ -161,7 +162,7 @@ impl Leaves {
         }
     }
 
-    /// The place of a host's leaf, and who is to sign if it is empty.
+    /// The slot of a host's leaf, and the CA to sign it if it is empty.
     fn place(&self, host: &Host, now: Timestamp) -> (Place, Arc<Authority>) {
         let mut shelf = self.shelf();
         let authority = Arc::clone(&shelf.authority);
@@ -174,7 +175,8 @@ impl Leaves {
             return (place, authority);
         }
         let place = Place::default();
-        // `push` returns what had to go: the host's own old leaf, or the least recently used.
+        // `push` returns what it displaced: the host's own old leaf, or the least recently used
+        // one.
         if let Some((gone, _)) = shelf.places.push(host.clone(), Arc::clone(&place))
             && gone != *host
         {
@@ -191,7 +193,7 @@ impl Leaves {
     ) -> Result<Leaf, MintError> {
         let _turn = self.turns.acquire().await.map_err(|_| MintError::Aborted)?;
         let leaf = if authority.signs_at_once() {
-            // Of a crowd of new hosts few have their leaves made before everybody else has a turn.
+            // Yields, so that a burst of new hosts does not delay other tasks.
             tokio::task::yield_now().await;
             self.mint.leaf(&authority, host, now)?
         } else {
@@ -204,7 +206,7 @@ impl Leaves {
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // Nothing between lock and unlock leaves a shelf half changed.
+        // No code path leaves the cache inconsistent.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

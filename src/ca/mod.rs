@@ -1,8 +1,9 @@
-//! The local certificate authority: what an intercepted connection is authenticated with. It is made
-//! once, at first start, and kept in the state directory; or it is the operator's own. For each host
-//! it signs a short-lived leaf certificate, without holding the event loop up, and keeps it in a bounded cache.
+//! The local certificate authority, which authenticates intercepted connections. It is generated
+//! once, at the first start, and kept in the state directory; or the operator provides one. It
+//! signs a short-lived leaf certificate for each host, without blocking the event loop, and keeps
+//! it in a bounded cache.
 //!
-//! Its key is never printed, logged, exported or sent, and no key of a leaf is ever written.
+//! The CA's key is never printed, logged, exported or sent, and no key of a leaf is ever written.
 
 mod authority;
 mod certificate;

@@ -1,4 +1,4 @@
-//! A new CA: its key and the certificate that it signs itself with.
+//! Generates a new CA: a key and a self-signed certificate.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const CERTIFICATE_BACKDATE: Duration = Duration::from_secs(60 * 60);
 /// within the 20 bytes of RFC 5280 §4.1.2.2.
 const SERIAL_BYTES: usize = 16;
 
-/// A CA as it is written to its files.
+/// A CA in the form of its files.
 pub(super) struct Root {
     pub certificate_pem: String,
     /// PKCS #8.
@@ -31,14 +31,14 @@ pub(super) struct Root {
 }
 
 impl Root {
-    /// RFC 5280 §4.2.1: what strict clients want to see in a CA is there and critical where it has
-    /// to be; no path below it, so that nothing it signs can sign.
+    /// RFC 5280 §4.2.1: the extensions that strict clients require, critical where they have to be,
+    /// and a path length of zero, so that no leaf can sign.
     pub fn new(provider: &CryptoProvider, now: Timestamp) -> Result<Self, MintError> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(provider, now, CA_LIFE)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        // Told apart by people: the day, and the beginning of the key's identifier.
+        // The common name: the day, and the beginning of the key identifier.
         let identifier = params.key_identifier(&key);
         let name = format!(
             "courtesy CA {} {}",
@@ -51,8 +51,8 @@ impl Root {
     }
 }
 
-/// What our certificates have in common: a random serial number, identifiers of both keys, and a
-/// life that began a little ago.
+/// Common to all certificates: a random serial number, both key identifiers, and a validity that
+/// begins slightly in the past.
 pub(super) fn params(
     provider: &CryptoProvider,
     now: Timestamp,
@@ -66,12 +66,12 @@ pub(super) fn params(
     Ok(params)
 }
 
-/// RFC 5280 §4.1.2.2: positive, and unique for an issuer. The library's own would be a hash of the
-/// key, which all leaves share: Firefox refuses a second certificate with a known serial number.
+/// RFC 5280 §4.1.2.2: positive, and unique per issuer. rcgen's default is a hash of the key, which
+/// all leaves share: Firefox refuses a second certificate with a known serial number.
 fn serial_number(provider: &CryptoProvider) -> Result<[u8; SERIAL_BYTES], MintError> {
     let mut bytes = [0; SERIAL_BYTES];
     provider.secure_random.fill(&mut bytes).map_err(|_| MintError::Random)?;
-    // Positive, and always of one length.
+    // Positive, and of constant length.
     bytes[0] = bytes[0] & 0x7f | 0x40;
     Ok(bytes)
 }
@@ -82,7 +82,7 @@ pub(super) fn named(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// For a broken clock, a date at one of the ends of what a certificate can say.
+/// Clamps the date of a wrong clock to what a certificate can express.
 pub(super) fn date(moment: Timestamp) -> OffsetDateTime {
     let latest = time::macros::datetime!(9000-01-01 00:00 UTC);
     let since_epoch =

@@ -1,6 +1,6 @@
-//! The files of a CA that is ours: `ca.pem`, what clients are to trust, and `ca.key`. Whoever reads or
-//! writes them holds the lock, so two programs that start at once make one CA, and what a crash left
-//! half done is finished or taken away before anything is read.
+//! The files of the proxy's own CA: `ca.pem`, the certificates to trust, and `ca.key`. All access
+//! holds a lock, so that two programs that start at once generate one CA, and what a crash left
+//! half-done is completed or removed before anything is read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -12,14 +12,14 @@ use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 use crate::runtime::secret_file::{self, Found};
 
-/// The directory of a CA, locked.
+/// The locked directory of a CA.
 pub(super) struct Storage {
     dir: PathBuf,
     _lock: File,
 }
 
 impl Storage {
-    /// Waits for the lock; makes the directory, for its owner only, where there is none.
+    /// Waits for the lock; creates the directory with mode 0700 if it does not exist.
     pub fn lock(dir: &Path) -> Result<Self, CaError> {
         if let Some(parent) = dir.parent() {
             fs::create_dir_all(parent).map_err(CaError::io(parent))?;
@@ -35,7 +35,7 @@ impl Storage {
         let file =
             options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = match file {
-            // A CA can be used where none can be made.
+            // On a read-only file system an existing CA can still be used.
             Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => File::open(&path),
             file => file,
         };
@@ -45,8 +45,8 @@ impl Storage {
         Ok(storage)
     }
 
-    /// The directory as it is, locked against changes, where a CA can be read from it; `None` where one
-    /// would be made, or made whole, by [`Self::lock`]. Nothing is changed.
+    /// Locks the existing directory for reading; `None` if [`Self::lock`] would have to generate or
+    /// repair the CA. Changes nothing.
     pub fn look(dir: &Path) -> Result<Option<Self>, CaError> {
         let path = dir.join("lock");
         let lock = match File::open(&path) {
@@ -59,7 +59,7 @@ impl Storage {
             Err(error) => return Err(CaError::io(&path)(error)),
         };
         match files::check_writable(&path) {
-            // As `lock` has it.
+            // As in `lock`.
             Err(error) if error.kind() != ErrorKind::ReadOnlyFilesystem => {
                 return Err(CaError::io(&path)(error));
             }
@@ -82,13 +82,13 @@ impl Storage {
         self.dir.join("ca.key")
     }
 
-    /// Whether there is a CA, or at least part of one: then none is made in its place.
+    /// Whether there is a CA, or a part of one: then none is generated.
     pub fn holds_ca(&self) -> bool {
         [self.certificate(), self.key()].iter().any(|file| file.symlink_metadata().is_ok())
     }
 
-    /// Puts a CA in the place of what is there. Both files are whole on disk before the first of
-    /// them takes its name; from then on [`Self::recover`] carries the second one through.
+    /// Replaces the CA. Both files are complete on disk before the first is renamed; after that
+    /// [`Self::recover`] completes the second.
     pub fn install(&self, certificates: &str, key: &str) -> Result<(), CaError> {
         let [next_certificate, next_key] = self.next();
         write_new(&next_key, key, 0o600)?;
@@ -99,9 +99,9 @@ impl Storage {
         self.sync()
     }
 
-    /// Changes what clients are to trust; the key stays.
+    /// Replaces the certificates to trust; keeps the key.
     pub fn replace_certificates(&self, certificates: &str) -> Result<(), CaError> {
-        // Not the name that `recover` takes for a whole file.
+        // Not the name that `recover` takes for a complete file.
         let part = self.dir.join("ca.pem.part");
         remove(&part)?;
         write_new(&part, certificates, 0o644)?;
@@ -109,14 +109,14 @@ impl Storage {
         self.sync()
     }
 
-    /// The key takes its name first: a new certificate without its new key means that it had, and
-    /// only the certificate's turn is missing. Otherwise nothing had happened yet.
+    /// The key is renamed first: a new certificate without a new key means that only the
+    /// certificate's rename is missing. Otherwise nothing had happened yet.
     fn recover(&self) -> Result<(), CaError> {
         let [next_certificate, next_key] = self.next();
         let exists = |file: &Path| file.symlink_metadata().is_ok();
         match (exists(&next_certificate), exists(&next_key)) {
             (true, false) => rename(&next_certificate, &self.certificate()),
-            // A read-only disk would refuse even to take away nothing.
+            // On a read-only file system even removing a missing file fails.
             (false, false) => Ok(()),
             (_, true) => {
                 remove(&next_certificate)?;
@@ -134,7 +134,7 @@ impl Storage {
     }
 }
 
-/// A key file that only its owner can open.
+/// A key file with mode 0600.
 pub(super) fn read_private(file: &Path) -> Result<String, CaError> {
     match secret_file::read_text(file).map_err(CaError::io(file))? {
         Found::Content(text) => Ok(text),

@@ -1,5 +1,5 @@
-//! Resumption of TLS sessions: one key for the process, which survives that a leaf is made anew, and
-//! tickets that are good for one host only.
+//! TLS session tickets: one key per process, which survives a new leaf, and tickets that are valid
+//! for one host only.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use rustls::server::ProducesTickets;
 
 use crate::types::origin::Host;
 
-/// Writes the host into each ticket and takes back only its own. The library compares the server
-/// names of both handshakes, too; but a client that connects to an address sends none, and two
-/// addresses would be alike.
+/// Prefixes each ticket with its host, and accepts only its own. rustls compares the server names
+/// of both handshakes, too; but a client that connects to an address sends none, so two addresses
+/// would be the same.
 #[derive(Debug)]
 pub(super) struct HostTickets {
-    /// Behind its own length, so that no host is the beginning of another.
+    /// Preceded by its length, so that no host is a prefix of another.
     mark: Vec<u8>,
     tickets: Arc<dyn ProducesTickets>,
 }

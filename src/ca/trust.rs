@@ -1,12 +1,12 @@
-//! How each client is made to trust a certificate authority: one table, for the command line and
-//! for the proxy's own page.
+//! How to make each client trust a certificate authority: one table for the command line and for
+//! the proxy's own page.
 
-/// A client, by its names.
+/// A client and its names.
 #[derive(Debug)]
 pub struct Client {
     /// The first is the one that is listed.
     pub names: &'static [&'static str],
-    /// What to do; `{file}` stands for the certificate.
+    /// The instructions; `{file}` stands for the certificate.
     pub help: &'static str,
 }
 
@@ -134,7 +134,7 @@ sudo security add-trusted-cert -d -k /Library/Keychains/System.keychain {file}",
 ];
 
 impl Client {
-    /// In any case.
+    /// Case-insensitive.
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = name.to_ascii_lowercase();
         CLIENTS.iter().find(|client| client.names.contains(&name.as_str()))

@@ -1,5 +1,5 @@
-//! Failed attempts to authenticate, by address: after a few, each next one has to wait, twice as long
-//! each time. Time is an argument.
+//! Limits password guessing by address: after [`ATTEMPTS_FREE`] failed attempts, each further one
+//! doubles the wait before the next. The caller passes the time in.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// From when on another attempt is looked at.
+    /// The earliest time at which another attempt is verified.
     fn next(self) -> Instant {
         let beyond = self.count.saturating_sub(ATTEMPTS_FREE);
         if beyond == 0 {
@@ -49,13 +49,13 @@ impl Attempts {
         Self(LruCache::new(ATTEMPTS_REMEMBERED_MAX))
     }
 
-    /// How long `key` has to wait until another attempt of it is looked at.
+    /// How long `key` has to wait before another of its attempts is verified.
     pub fn wait(&self, key: &Key, now: Instant) -> Option<Duration> {
         let next = self.0.peek(key)?.next();
         (next > now).then(|| next - now)
     }
 
-    /// Whether `key` has been wrong before, and not long ago.
+    /// Whether `key` has failed recently.
     pub fn has_failed(&self, key: &Key, now: Instant) -> bool {
         let is_recent =
             |failures: &Failures| now.duration_since(failures.last) <= ATTEMPTS_FORGOTTEN_AFTER;

@@ -1,10 +1,11 @@
-//! The budget of the memory that requests under way hold (`limits.body_memory`), shared fairly between
-//! clients. Each request takes its least share before it begins, or is refused; what makes it faster, larger
-//! reads and larger HTTP/2 windows, is taken beside that where there is room, and done without where there is
-//! none. So nothing ever waits for memory that a stalled request holds.
+//! The budget of memory that requests in flight may hold (`limits.body_memory`), shared fairly
+//! between clients. A request reserves its minimum before it begins, or is rejected. What makes it
+//! faster (larger reads, larger HTTP/2 windows) is reserved separately and only while there is
+//! room, so no request ever waits for memory that a stalled one holds.
 //!
-//! The share of a client is a dynamic threshold: a multiple of what is still free. It needs no count of the
-//! clients, shrinks as more of them come, and always leaves something free for one that has nothing yet.
+//! The limit of a client is a dynamic threshold: a multiple of the free memory. It needs no count
+//! of the clients, shrinks as more of them come, and always leaves memory for a client that holds
+//! none yet.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,19 +15,21 @@ use tracing::warn;
 
 use super::{Key, TurnedAway};
 
-/// The budget where no setting says otherwise, as for commands that fetch.
+/// The budget in bytes where no setting applies, as in commands that fetch.
 const DEFAULT_BYTES: usize = 256 << 20;
 
-/// A client's requests may hold so many times what is free: seven eighths of all where it is alone.
+/// The minima of one client's requests may add up to this many times the free memory: seven eighths
+/// of the budget where it is the only client.
 const LEAST_SHARE: usize = 7;
 
-/// With what is taken beside that, once what is free: half of all where it is alone.
+/// With additional reservations, up to the free memory itself: half of the budget where it is the
+/// only client.
 const MORE_SHARE: usize = 1;
 
-/// A shortage is over when no more than one part in so many is held.
+/// A shortage ends when no more than one in this many parts of the budget is held.
 const SHORTAGE_OVER: usize = 2;
 
-/// Who holds how much of it.
+/// The reservations of all clients.
 #[derive(Debug)]
 pub struct BodyMemory {
     state: Mutex<State>,
@@ -42,25 +45,25 @@ struct State {
     clients: HashMap<Key, Share>,
 }
 
-/// What one client has.
+/// The reservations of one client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     bytes: usize,
     requests: usize,
 }
 
-/// What there is too little of.
+/// The limit that was reached.
 enum Short {
     Memory,
     Requests,
 }
 
-/// Bytes held for a client, given back when dropped.
+/// Bytes reserved for a client; released when dropped.
 #[derive(Debug)]
 pub struct Held {
     key: Key,
     bytes: usize,
-    /// Whether it is the least share of a request.
+    /// Whether it is the minimum of a request.
     is_request: bool,
     memory: Arc<BodyMemory>,
 }
@@ -72,7 +75,7 @@ impl Default for BodyMemory {
 }
 
 impl BodyMemory {
-    /// A budget of so many bytes.
+    /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let state = State { limit, held: 0, clients: HashMap::default() };
         Self {
@@ -82,18 +85,18 @@ impl BodyMemory {
         }
     }
 
-    /// Another budget. What is held stays held.
+    /// Replaces the budget. Existing reservations stay.
     pub fn change(&self, limit: usize) {
         self.state().limit = limit;
     }
 
-    /// The least share of one more request of `key`, which may have `requests_max` under way.
+    /// Reserves the minimum of one more request of `key`, which may have `requests_max` in flight.
     ///
     /// # Errors
     ///
-    /// [`TurnedAway::TooManyRequests`] where it has as many; where there is no room,
-    /// [`TurnedAway::ClientMemory`] for a client that holds most of what is held, and [`TurnedAway::Memory`] for
-    /// any other.
+    /// [`TurnedAway::TooManyRequests`] if `key` has as many in flight; without room,
+    /// [`TurnedAway::ClientMemory`] for a client that holds more than half of what is held, and
+    /// [`TurnedAway::Memory`] for any other.
     pub fn begin(
         self: &Arc<Self>,
         key: Key,
@@ -108,16 +111,17 @@ impl BodyMemory {
         }
     }
 
-    /// As much beside the requests of `key`, for as long as a connection to the client lasts.
+    /// Reserves memory for `key` beside its requests, for the lifetime of a connection.
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`] has them.
+    /// As [`Self::begin`].
     pub fn keep(self: &Arc<Self>, key: &Key, bytes: usize) -> Result<Held, TurnedAway> {
         self.hold(key, bytes, LEAST_SHARE).ok_or_else(|| self.refusal(key))
     }
 
-    /// More for a request of `key` than its least share, if there is room; without it the request goes on as it is.
+    /// Reserves more than the minimum for a request of `key`, if there is room; the request
+    /// continues without it otherwise.
     pub fn more(self: &Arc<Self>, key: &Key, bytes: usize) -> Option<Held> {
         let held = self.hold(key, bytes, MORE_SHARE);
         if held.is_none() {
@@ -131,7 +135,7 @@ impl BodyMemory {
         Some(Held { key: key.clone(), bytes, is_request: false, memory: Arc::clone(self) })
     }
 
-    /// Why there is no room for `key`.
+    /// The reason for which there is no room for `key`.
     fn refusal(&self, key: &Key) -> TurnedAway {
         self.note_shortage();
         let state = self.state();
@@ -143,19 +147,19 @@ impl BodyMemory {
         }
     }
 
-    /// Whether less than half of it is held.
+    /// Whether less than half of the budget is held.
     pub fn is_ample(&self) -> bool {
         let state = self.state();
         state.held < state.limit / 2
     }
 
-    /// Bytes held, and bytes that may be.
+    /// Bytes held, and the budget.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.state();
         (state.held, state.limit)
     }
 
-    /// How often something went on with less, or was refused, because there was no room.
+    /// How many reservations were refused for lack of room.
     pub fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
     }
@@ -180,14 +184,14 @@ impl BodyMemory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Also taken while dropping, where a panic would be a second one.
+        // Also locked while dropping, where a panic would be a second one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Holds so much for `key` if that is no more than `times` of what is free then; with `requests_max`, for
-    /// one more request, if it has fewer.
+    /// Reserves `bytes` for `key` if its total stays within `times` the memory that is then free.
+    /// With `requests_max`, counts one more request, if fewer are in flight.
     fn take(
         &mut self,
         key: &Key,
@@ -203,7 +207,7 @@ impl State {
         share.bytes += bytes;
         share.requests += usize::from(requests_max.is_some());
         let free = self.limit.checked_sub(self.held + bytes).ok_or(Short::Memory)?;
-        // The proxy itself asks on behalf of all clients.
+        // The proxy fetches on behalf of all clients.
         if share.bytes > free.saturating_mul(times) && *key != Key::Proxy {
             return Err(Short::Memory);
         }
@@ -228,7 +232,7 @@ impl State {
 }
 
 impl Held {
-    /// Gives back what is more than so many bytes.
+    /// Releases what exceeds this many bytes.
     pub fn shrink_to(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         if surplus > 0 {
@@ -255,7 +259,7 @@ mod tests {
         Key::of([192, 0, 2, number].into())
     }
 
-    /// As much as `key` gets, in pieces.
+    /// Reserves in pieces until `key` is refused.
     fn all(memory: &Arc<BodyMemory>, key: &Key) -> Vec<Held> {
         let next = || memory.begin(key.clone(), EACH, usize::MAX).ok();
         std::iter::from_fn(next).collect()

@@ -9,15 +9,15 @@ use super::password::Password;
 /// Bytes of encoded credentials that are looked at: the longest name and password, and some room.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
 
-/// What a client says it is. Never printed.
+/// The name and password that a request carries. Never printed.
 pub struct Credentials {
     pub name: String,
     pub password: Password,
 }
 
 impl Credentials {
-    /// `None`: there are none, or none that can be understood. More than one field would leave it
-    /// open whose they are.
+    /// `None` if there are none, or none that can be parsed. More than one header is ambiguous and
+    /// counts as none.
     pub fn of(fields: &HeaderMap) -> Option<Self> {
         let mut values = fields.get_all(PROXY_AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return None };
@@ -26,7 +26,7 @@ impl Credentials {
             return None;
         }
         let bytes = STANDARD.decode(encoded.trim_ascii()).ok()?;
-        // A name has no colon, a password may.
+        // A name contains no colon; a password may.
         let colon = bytes.iter().position(|byte| *byte == b':')?;
         let name = String::from_utf8(bytes[..colon].to_vec()).ok()?;
         Some(Self { name, password: Password::of(bytes[colon + 1..].to_vec()) })

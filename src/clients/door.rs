@@ -1,5 +1,5 @@
-//! The one who lets clients in. What is set can be exchanged at any time; what is counted, and what
-//! was verified, stays.
+//! Admits connections and requests of clients. Settings can be replaced at any time; counters and
+//! verified credentials persist.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ use super::verifier::Verifier;
 use super::{BodyMemory, Client, Clients, Counts, Held, Key, Place, TurnedAway, User};
 use crate::clients::limits::TURNED_AWAY_MAX;
 
-/// Counts who is in, and knows who has been asked for a password.
+/// Counts admitted connections, and verifies passwords.
 #[derive(Debug)]
 pub struct Door {
     clients: ArcSwap<Clients>,
     served: AtomicUsize,
-    /// Apart from those: no number of them keeps anybody out.
+    /// Counted apart, so that rejected connections do not keep others out.
     turned_away: AtomicUsize,
     connections: Arc<Places>,
     memory: Arc<BodyMemory>,
@@ -26,17 +26,17 @@ pub struct Door {
     counts: Counts,
 }
 
-/// A place inside, left when dropped.
+/// Permission for one connection; released when dropped.
 #[derive(Debug)]
 pub struct Reception {
     door: Arc<Door>,
     _place: Option<Place>,
-    /// Why this client is to be turned away; none when it is served.
+    /// Why this client is to be rejected; `None` when it is served.
     pub turned_away: Option<TurnedAway>,
 }
 
 impl Door {
-    /// `memory` is what their requests hold.
+    /// `memory` is the budget for requests.
     pub fn new(clients: Clients, memory: Arc<BodyMemory>) -> Self {
         Self {
             clients: ArcSwap::from_pointee(clients),
@@ -49,9 +49,9 @@ impl Door {
         }
     }
 
-    /// From now on `clients` holds, for those who are inside, too: the next request of a user who is
-    /// there no more, or from an address that is allowed no more, is refused. Users that are the same as
-    /// before need no new verification. Whether the users are others.
+    /// Replaces the settings, also for open connections: the next request of a removed user, or
+    /// from an address that is no longer allowed, is rejected. If the users are unchanged, verified
+    /// credentials stay valid. Returns whether the users differ.
     pub fn change(&self, mut clients: Clients) -> bool {
         let before = self.clients.load();
         let are_others = before.users != clients.users;
@@ -62,19 +62,19 @@ impl Door {
         are_others
     }
 
-    /// How many connections are open, those included that are being turned away.
+    /// The number of open connections, including those being rejected.
     pub fn inside(&self) -> usize {
         self.served.load(Ordering::Acquire) + self.turned_away.load(Ordering::Acquire)
     }
 
-    /// How many were turned away.
+    /// The counters of rejections.
     pub const fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// A place for a connection of `client`, if only to be told why it is turned away. `None` when
-    /// there are too many even of those: the connection is to be dropped. `share` is how many connections
-    /// of one client the process has means for, whatever is set.
+    /// A permit for a connection of `client`, also for one that is rejected with a response. `None`
+    /// when too many of those are open: drop the connection. `share` limits the connections of one
+    /// client whatever the settings say (its part of the open files limit).
     pub fn receive(self: &Arc<Self>, client: IpAddr, share: usize) -> Option<Reception> {
         let clients = self.clients.load();
         let (place, turned_away) =
@@ -99,7 +99,8 @@ impl Door {
         enter(&self.served, max).then_some(place).ok_or(TurnedAway::Full(max))
     }
 
-    /// Who sends a request with these fields from `address`, by name where users are asked for it.
+    /// The client that sends a request with these headers from `address`, with its user if users
+    /// are configured.
     pub async fn authenticate(
         &self,
         address: IpAddr,
@@ -115,8 +116,8 @@ impl Door {
         Ok(Client { address, user: Some(self.counts.note(user)?) })
     }
 
-    /// Who sends a request inside a CONNECT that `client` has made: that has been authenticated, but
-    /// it may have been long ago.
+    /// The client of a request inside a CONNECT of `client`, checked against the current settings:
+    /// that client was authenticated, but perhaps long ago.
     pub fn renew(&self, client: &Client) -> Result<Client, TurnedAway> {
         let clients = self.clients.load();
         self.counts.note(clients.check(client.address))?;
@@ -132,7 +133,7 @@ impl Door {
         Ok(Client { address: client.address, user: self.counts.note(renewed)? })
     }
 
-    /// Sees to it that `seat` is the right of `user` to a connection; who had it before had another.
+    /// Makes `seat` a connection permit of `user`, replacing that of another user.
     pub fn seat(&self, user: &User, seat: &Mutex<Option<Place>>) -> Result<(), TurnedAway> {
         let mut seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
         let key = user.key();
@@ -145,31 +146,32 @@ impl Door {
         Ok(())
     }
 
-    /// The right of `client` to one more request, which holds so many bytes at the least.
+    /// A permit for one more request of `client`, which reserves at least this many bytes.
     pub fn request(&self, client: &Client, bytes: usize) -> Result<Held, TurnedAway> {
         let of_user = client.user.as_ref().and_then(|user| user.max_requests);
         let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
         self.counts.note(self.memory.begin(client.key(), bytes, max))
     }
 
-    /// So many bytes for what follows a request of `client`, for as long as it lasts.
+    /// Reserves bytes for what outlasts a request of `client`, such as a tunnel.
     pub fn keep(&self, client: &Client, bytes: usize) -> Result<Held, TurnedAway> {
         self.counts.note(self.memory.keep(&client.key(), bytes))
     }
 
-    /// What requests hold.
+    /// The budget for requests.
     pub const fn memory(&self) -> &Arc<BodyMemory> {
         &self.memory
     }
 }
 
 impl Clients {
-    /// The list may be another than when the client came.
+    /// The list may have changed since the client connected.
     fn check(&self, client: IpAddr) -> Result<(), TurnedAway> {
         if self.allows(client) { Ok(()) } else { Err(TurnedAway::NotAllowed(client)) }
     }
 
-    /// Whether this address may use the proxy. Where there are users and no list, any may try.
+    /// Whether this address may use the proxy. With users and no list, any address may
+    /// authenticate.
     fn allows(&self, client: IpAddr) -> bool {
         self.open
             || client.is_loopback()
@@ -178,7 +180,7 @@ impl Clients {
     }
 }
 
-/// Whether there was room for one more.
+/// Increments `count` unless it has reached `max`.
 fn enter(count: &AtomicUsize, max: usize) -> bool {
     count
         .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < max).then_some(now + 1))

@@ -1,5 +1,5 @@
-//! The file of users: TOML, one table for each. Only its owner may read it, and it is replaced whole:
-//! whoever reads it sees the users of before or of after.
+//! The users file: TOML, one table per user. Only its owner may read it, and it is replaced
+//! atomically: a reader sees the users before or after a change.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ const HEAD: &str = "\
 
 ";
 
-/// Why the users cannot be read or written.
+/// Why the users file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
     #[error("{}: there is no such file; `courtesy users add NAME` makes it", .0.display())]
@@ -98,7 +98,7 @@ impl Entry {
 }
 
 impl Users {
-    /// Reads the file, which must be there.
+    /// Reads the file, which must exist.
     pub fn load(file: &Path) -> Result<Self, UsersError> {
         let text = read_private(file)?;
         let invalid = |problem: String| UsersError::Invalid { file: file.to_owned(), problem };
@@ -119,7 +119,7 @@ impl Users {
     }
 }
 
-/// A message of the parser quotes the line, and with it perhaps a hash.
+/// The parser's message quotes the line, which may contain a hash.
 fn without_values(error: &toml::de::Error, text: &str) -> String {
     let line =
         error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -127,7 +127,7 @@ fn without_values(error: &toml::de::Error, text: &str) -> String {
     format!("{place}{}", error.message())
 }
 
-/// The right to change a file of users: nobody else does meanwhile.
+/// Exclusive access to a users file, for a change.
 #[derive(Debug)]
 pub struct Change {
     pub users: Users,
@@ -136,8 +136,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Reads the file, or begins with no users where there is none, and keeps others from changing
-    /// it until [`Self::save`].
+    /// Reads the file, or starts with no users if it does not exist, and locks it until
+    /// [`Self::save`].
     pub fn begin(file: &Path) -> Result<Self, UsersError> {
         let parent =
             file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -151,12 +151,12 @@ impl Change {
         Ok(Self { users, file: file.to_owned(), directory })
     }
 
-    /// Puts the users as they are now in the place of the file.
+    /// Replaces the file with the current users.
     pub fn save(self) -> Result<(), UsersError> {
         let mut next = self.file.clone().into_os_string();
         next.push(".new");
         let next = PathBuf::from(next);
-        // What a crash left behind; the lock is ours.
+        // Left behind by a crash; this process holds the lock.
         secret_file::remove(&next)
             .and_then(|()| secret_file::write_new(&next, self.users.print().as_bytes(), 0o600))
             .map_err(io_error(&next))?;

@@ -1,9 +1,10 @@
-//! Who may use the proxy, and how much of it: by address, by name and password (RFC 7617), and by
-//! how many connections and requests are under way. [`Door`] keeps what is set apart from what is
-//! counted, so that another setting loses no count.
+//! Decides which clients may use the proxy, and how much of it: by address, by name and password
+//! (RFC 7617), and by the number of connections and requests in flight. [`Door`] keeps settings
+//! apart from counters, so that a reload loses no count.
 //!
-//! Promises: a password costs once and is known then; whoever guesses waits longer each time, and
-//! costs no more than a few verifications at once; a user that is not there costs what another does.
+//! Promises: a correct password is verified once and cached; guessing slows down with each attempt
+//! and never uses more than a few verifications at once; an unknown user costs as much time as a
+//! known one.
 
 mod attempts;
 mod body_memory;
@@ -36,32 +37,32 @@ pub use turned_away::TurnedAway;
 pub use turns::Turns;
 pub use users::{User, Users, check_name};
 
-/// The settings of the door.
+/// The settings of admission.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// Whether anybody may use the proxy, by address.
+    /// Whether any address may use the proxy.
     pub open: bool,
-    /// Who may, besides loopback. Empty where there are users: any address, then.
+    /// The addresses that may, besides loopback. Empty with users configured: any address.
     pub allow: Vec<IpNet>,
-    /// Whoever may use the proxy must be one of these, too.
+    /// If set, a client must authenticate as one of these users.
     pub users: Option<Arc<Users>>,
     pub connections_max: usize,
-    /// Connections of one address, and of one user.
+    /// Connections per address, and per user.
     pub per_client_max: usize,
-    /// Requests under way of one user or, without users, of one address.
+    /// Requests in flight per user or, without users, per address.
     pub requests_max: usize,
 }
 
-/// Who asks.
+/// The client of a connection or request.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub address: IpAddr,
-    /// Where users are asked for their names.
+    /// Set where users are configured.
     pub user: Option<Arc<User>>,
 }
 
 impl Client {
-    /// One that is known by its address only.
+    /// A client that is known by its address only.
     pub const fn at(address: IpAddr) -> Self {
         Self { address, user: None }
     }
@@ -71,7 +72,7 @@ impl Client {
         self.user.as_ref().map(|user| &*user.name)
     }
 
-    /// Whom this client's requests are counted for.
+    /// The key under which this client's requests are counted.
     pub fn key(&self) -> Key {
         match &self.user {
             Some(user) => user.key(),

@@ -12,11 +12,11 @@ const PASSWORD_COST_KIB_MAX: u32 = 256 << 10;
 /// Passes that it may ask for.
 const PASSWORD_PASSES_MAX: u32 = 16;
 
-/// A password in the clear. Never printed, not even for a programmer.
+/// A password in clear text. Never printed, not even by `Debug`.
 #[derive(PartialEq, Eq)]
 pub struct Password(Vec<u8>);
 
-/// What is kept of a password.
+/// The stored hash of a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hash(String);
 
@@ -25,7 +25,7 @@ impl Password {
         Self(bytes)
     }
 
-    /// One that a user may have: anything but nothing, and no control characters (RFC 7617 §2).
+    /// A password that a user may have: not empty, and without control characters (RFC 7617 §2).
     pub fn new(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             Err("the password is empty")
@@ -42,7 +42,7 @@ impl Password {
         &self.0
     }
 
-    /// As it can stand in the authority of a URL (RFC 3986 §3.2.1).
+    /// Percent-encoded for the authority of a URL (RFC 3986 §3.2.1).
     pub fn in_url(&self) -> String {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
         let spelt = |byte: &u8| match *byte {
@@ -54,7 +54,7 @@ impl Password {
 }
 
 impl Hash {
-    /// A new hash, with a salt of its own: a tenth of a second of work, on purpose.
+    /// A new hash with a random salt. Takes a tenth of a second, on purpose.
     pub fn of(password: &Password) -> Self {
         let hash = Argon2::default().hash_password(password.bytes());
         Self(
@@ -63,7 +63,8 @@ impl Hash {
         )
     }
 
-    /// A hash from a file. Its cost is bounded: it is the proxy that pays.
+    /// A hash from the users file. Its cost parameters are bounded, because the proxy pays for each
+    /// verification.
     pub fn parse(text: &str) -> Result<Self, String> {
         let hash = PasswordHash::new(text).map_err(|error| format!("is no PHC string: {error}"))?;
         if hash.algorithm.as_str() != "argon2id" {
@@ -81,7 +82,8 @@ impl Hash {
         Ok(Self(text.to_owned()))
     }
 
-    /// Whether it is the hash of `password`, compared in constant time. Costs what a hash costs.
+    /// Whether it is the hash of `password`, compared in constant time. Costs as much as a new
+    /// hash.
     pub fn is_of(&self, password: &Password) -> bool {
         let hash = PasswordHash::new(&self.0).expect("it was checked");
         Argon2::default().verify_password(password.bytes(), &hash).is_ok()

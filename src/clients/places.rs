@@ -1,22 +1,22 @@
-//! How much of something each client has: connections, requests under way.
+//! Limits how many connections each client has.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 
-/// Whom something is counted for.
+/// The key under which resources of a client are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     User(Arc<str>),
-    /// An IPv4 address, or a network of IPv6: one host has a whole one (RFC 4291 §2.5.4).
+    /// An IPv4 address, or an IPv6 /64 network: one host has a whole one (RFC 4291 §2.5.4).
     Address(IpAddr),
-    /// The proxy itself: it fetches on behalf of all.
+    /// The proxy itself, which fetches on behalf of all clients.
     Proxy,
 }
 
 impl Key {
-    /// That of a client without a name.
+    /// The key of a client without a user.
     pub fn of(address: IpAddr) -> Self {
         const NETWORK: u128 = !0 << 64;
         Self::Address(match address.to_canonical() {
@@ -27,17 +27,17 @@ impl Key {
 }
 
 impl Place {
-    /// Whose it is.
+    /// The client that holds it.
     pub const fn key(&self) -> &Key {
         &self.key
     }
 }
 
-/// Who has how many. A client without any has no entry.
+/// How many permits each client holds. A client without any has no entry.
 #[derive(Debug, Default)]
 pub struct Places(Mutex<HashMap<Key, usize>>);
 
-/// One of them, given back when dropped.
+/// One permit of a client; released when dropped.
 #[derive(Debug)]
 pub struct Place {
     key: Key,
@@ -45,7 +45,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// One more for `key`, unless it has `max` already.
+    /// One more permit for `key`, unless it holds `max` already.
     pub fn take(self: &Arc<Self>, key: Key, max: usize) -> Option<Place> {
         let mut taken = self.taken();
         match taken.get_mut(&key) {
@@ -57,7 +57,7 @@ impl Places {
         Some(Place { key, places: Arc::clone(self) })
     }
 
-    /// Counts stay right even if somebody panicked while holding them.
+    /// The counts stay correct even if a thread panicked while it held the lock.
     fn taken(&self) -> MutexGuard<'_, HashMap<Key, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

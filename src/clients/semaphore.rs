@@ -1,4 +1,4 @@
-//! A semaphore whose permits clients take in turns; no client can have all of them.
+//! A semaphore that grants permits to clients in turn, and never all of them to one client.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::Key;
 use super::turns::Turns;
 
-/// So many permits, for clients that take turns ([`Turns`]).
+/// A semaphore that is fair between clients (see [`Turns`]).
 #[derive(Debug)]
 pub struct FairSemaphore(Mutex<Table>);
 
@@ -17,7 +17,7 @@ struct Table {
     turns: Turns<oneshot::Sender<Permit>>,
 }
 
-/// One of its permits; given back when dropped.
+/// One permit; released when dropped.
 #[derive(Debug)]
 pub struct Permit {
     client: Key,
@@ -37,7 +37,7 @@ impl FairSemaphore {
         turns.take(client, *max).then(|| self.permit(client.clone()))
     }
 
-    /// Waits for a permit, as long as it takes. A future that is dropped waits no longer.
+    /// Waits for a permit. Dropping the future leaves the queue.
     pub async fn acquire(self: &Arc<Self>, client: &Key) -> Permit {
         loop {
             if let Some(permit) = self.try_acquire(client) {
@@ -45,7 +45,7 @@ impl FairSemaphore {
             }
             let (sender, receiver) = oneshot::channel();
             self.table().turns.enter(client, sender, oneshot::Sender::is_closed);
-            // One may have come back in between.
+            // A permit may have been released in between.
             self.grant();
             if let Ok(permit) = receiver.await {
                 return permit;
@@ -53,18 +53,19 @@ impl FairSemaphore {
         }
     }
 
-    /// Another number of permits, from now on: those that are held stay.
+    /// Changes the number of permits; permits already granted stay valid.
     pub fn resize(self: &Arc<Self>, max: usize) {
         self.table().max = max;
         self.grant();
     }
 
-    /// How many permits are held.
+    /// How many permits are granted.
     pub fn in_use(&self) -> usize {
         self.table().turns.in_use()
     }
 
-    /// Gives out what is free. Without the lock: a permit that is no longer waited for comes back at once.
+    /// Grants free permits to waiters. Sends without the lock: a permit whose waiter has left is
+    /// released at once, which locks again.
     fn grant(self: &Arc<Self>) {
         let mut granted = Vec::new();
         {
@@ -82,7 +83,7 @@ impl FairSemaphore {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // Also taken while dropping, where a panic would be a second one.
+        // Also locked while dropping, where a panic would be a second one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
-//! Why a client is not served: one word for each reason, and a sentence that names what to do.
+//! Why a client is rejected: a word for metrics, and a sentence that says what to change.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Why a client is not served.
+/// Why a client is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TurnedAway {
     #[error("{0} may not use this proxy: list its block in clients.allow")]
@@ -43,7 +43,7 @@ pub enum TurnedAway {
 }
 
 impl TurnedAway {
-    /// Every word, each at the place of its reason.
+    /// The word of each reason, at the reason's index.
     pub const WORDS: [&str; 11] = [
         "not_allowed",
         "connections",

@@ -1,32 +1,31 @@
-//! Fair use of something of which there is only so much at a time: clients that wait take turns,
-//! however many requests each has waiting, and no client can take all of it.
+//! Fair sharing of a bounded resource: waiting clients are served in turn, however many requests
+//! each has queued, and no client can take all of it.
 
 use std::collections::VecDeque;
 
 use super::Key;
 
-/// A client may take one more while it holds less than this many times what is free. One client alone
-/// leaves an eighth, several clients together leave less, and the first one of a client is never refused
-/// while anything is free.
+/// A client may take one more unit while it holds less than this many times the free ones. One
+/// client alone leaves an eighth, several together leave less, and a client's first unit is never
+/// refused while any is free.
 const HELD_PER_FREE: usize = 7;
 
-/// Who holds some of it, and who waits for some: in each case by client. It knows no lock, and
-/// nothing of what a waiter `W` is.
+/// Units held and waiters queued, by client. Takes no lock, and treats a waiter `W` as opaque.
 #[derive(Debug)]
 pub struct Turns<W> {
-    /// Few clients hold some at a time: a list is quicker than a table, and no client stays in it
-    /// that holds none.
+    /// A list, because few clients hold units at a time and scanning it is faster than a hash
+    /// table. A client that holds none has no entry.
     held: Vec<(Key, usize)>,
     in_use: usize,
-    /// The clients that wait, in the order of their turns, each with its waiters. None is empty.
+    /// The waiting clients in the order of their turns, each with its waiters. No queue is empty.
     waiting: VecDeque<(Key, VecDeque<W>)>,
-    /// How many waiters were queued since those that have left were last looked for, and after how many
-    /// that is done again.
+    /// Waiters queued since the last sweep of cancelled ones, and the number that triggers the next
+    /// sweep.
     entered: usize,
     sweep_after: usize,
 }
 
-/// So many waiters are queued, at least, before those that have left are looked for.
+/// At least this many waiters are queued between two sweeps.
 const SWEEP_AFTER_MIN: usize = 1024;
 
 impl<W> Default for Turns<W> {
@@ -37,7 +36,7 @@ impl<W> Default for Turns<W> {
 }
 
 impl<W> Turns<W> {
-    /// Takes one of `max` for `client`, where no other client waits longer for it then.
+    /// Takes one of `max` units for `client`, unless others already wait.
     pub fn take(&mut self, client: &Key, max: usize) -> bool {
         let is_free = self.has_free(client, max);
         if is_free {
@@ -46,23 +45,24 @@ impl<W> Turns<W> {
         is_free
     }
 
-    /// Whether `client` could take one of `max` so.
+    /// Whether [`Self::take`] would succeed.
     pub fn has_free(&self, client: &Key, max: usize) -> bool {
         self.waiting.is_empty() && self.may_take(client, max)
     }
 
-    /// Has `waiter` wait for its turn. Those that have left are forgotten meanwhile: at once where they
-    /// are first in their client's queue, else some time.
+    /// Queues `waiter`. Cancelled waiters are removed meanwhile: at once at the front of their
+    /// client's queue, elsewhere with the next sweep.
     pub fn enter(&mut self, client: &Key, waiter: W, has_left: impl Fn(&W) -> bool) {
         self.entered += 1;
         if self.entered > self.sweep_after {
             self.sweep(&has_left);
-            // Not before as many have come again as there are: each waiter is looked at once or twice.
+            // The next sweep comes after as many entries as there are waiters now, so each is
+            // checked once or twice.
             (self.entered, self.sweep_after) = (0, SWEEP_AFTER_MIN.max(self.waiting().count()));
         }
         match self.waiting.iter_mut().find(|(key, _)| key == client) {
             Some((_, waiters)) => {
-                // Who came first gives up first: what is left are those who still wait.
+                // The oldest waiters time out first, so what remains is those that still wait.
                 while waiters.pop_front_if(|waiter| has_left(waiter)).is_some() {}
                 waiters.push_back(waiter);
             }
@@ -70,7 +70,8 @@ impl<W> Turns<W> {
         }
     }
 
-    /// The next waiter of the next client that may take one of `max`, which it holds from now on.
+    /// The next waiter of the next client that may take one of `max` units; the client holds the
+    /// unit from then on.
     pub fn next(&mut self, max: usize, has_left: impl Fn(&W) -> bool) -> Option<(Key, W)> {
         loop {
             let place = self.waiting.iter().position(|(key, _)| self.may_take(key, max))?;
@@ -87,7 +88,7 @@ impl<W> Turns<W> {
         }
     }
 
-    /// Gives back one that `client` holds.
+    /// Releases a unit that `client` holds.
     pub fn release(&mut self, client: &Key) {
         self.in_use -= 1;
         if let Some(place) = self.held.iter().position(|(key, _)| key == client) {
@@ -98,7 +99,7 @@ impl<W> Turns<W> {
         }
     }
 
-    /// The client with the most waiters, and its newest one, which no longer waits.
+    /// Removes the newest waiter of the client that has most of them.
     pub fn drop_newest_of_most(&mut self) -> Option<(Key, W)> {
         let place = (0..self.waiting.len()).max_by_key(|place| self.waiting[*place].1.len())?;
         let (key, waiters) = &mut self.waiting[place];
@@ -109,38 +110,38 @@ impl<W> Turns<W> {
         Some(dropped)
     }
 
-    /// Forgets the waiters that have left.
+    /// Removes cancelled waiters.
     pub fn sweep(&mut self, has_left: impl Fn(&W) -> bool) {
         self.waiting.iter_mut().for_each(|(_, waiters)| waiters.retain(|waiter| !has_left(waiter)));
         self.waiting.retain(|(_, waiters)| !waiters.is_empty());
     }
 
-    /// How many are held.
+    /// How many units are held.
     pub const fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// How many of them `client` holds.
+    /// How many units `client` holds.
     pub fn held_by(&self, client: &Key) -> usize {
         self.held.iter().find(|(key, _)| key == client).map_or(0, |(_, count)| *count)
     }
 
-    /// Whether any waiter is queued, those included that have left.
+    /// Whether any waiter is queued, cancelled ones included.
     pub fn is_contended(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// The waiters, those included that have left.
+    /// The waiters, cancelled ones included.
     pub fn waiting(&self) -> impl Iterator<Item = &W> {
         self.waiting.iter().flat_map(|(_, waiters)| waiters)
     }
 
-    /// The clients that wait, in the order of their turns, each with its waiters.
+    /// The waiting clients in the order of their turns, each with its waiters.
     pub fn clients(&self) -> impl Iterator<Item = (&Key, impl Iterator<Item = &W>)> {
         self.waiting.iter().map(|(client, waiters)| (client, waiters.iter()))
     }
 
-    /// The proxy's own doing is for all clients, so no part is kept from it.
+    /// The proxy's own fetches serve all clients, so its share is unlimited.
     fn may_take(&self, client: &Key, max: usize) -> bool {
         let free = max.saturating_sub(self.in_use);
         free > 0

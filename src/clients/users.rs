@@ -1,4 +1,4 @@
-//! The users: who they are, what holds for each, and the hash of each one's password.
+//! The users: their settings and password hashes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use crate::types::agent::Token;
 /// Bytes of a user's name.
 const USER_NAME_BYTES_MAX: usize = 64;
 
-/// Somebody who may use the proxy, and what is different for them.
+/// A user, and the settings that differ for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: Arc<str>,
@@ -23,24 +23,25 @@ pub struct User {
     pub agent: Option<Token>,
     pub mode: Option<Mode>,
     pub deny_status: Option<StatusCode>,
-    /// Connections at one time; none: as for everybody.
+    /// Concurrent connections; `None`: the general limit.
     pub max_connections: Option<usize>,
-    /// Requests under way; none: as for everybody.
+    /// Requests in flight; `None`: the general limit.
     pub max_requests: Option<usize>,
 }
 
 impl User {
-    /// For whom the connections and requests of this user are counted.
+    /// The key under which the user's connections and requests are counted.
     pub fn key(&self) -> Key {
         Key::User(Arc::clone(&self.name))
     }
 }
 
-/// All of them, by name.
+/// All users by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Users(BTreeMap<Arc<str>, Arc<User>>);
 
-/// Of no password that anybody has. Against it is held who is not there: that takes as long.
+/// A hash that no password matches. An unknown user is verified against it, so that it takes as
+/// long as a known one.
 static NOBODY: LazyLock<Hash> = LazyLock::new(|| Hash::of(&Password::of(vec![0])));
 
 impl Users {
@@ -60,23 +61,23 @@ impl Users {
         self.0.is_empty()
     }
 
-    /// In the place of one with the same name, if there is one.
+    /// Adds a user, or replaces the one of the same name.
     pub fn put(&mut self, user: User) {
         self.0.insert(Arc::clone(&user.name), Arc::new(user));
     }
 
-    /// Has the hash ready against which those are held who are not there: the first of them would
-    /// take longer otherwise.
+    /// Computes the hash for unknown users in advance: the first verification would take longer
+    /// otherwise.
     pub(super) fn prepare() {
         LazyLock::force(&NOBODY);
     }
 
-    /// Whether there was such a user.
+    /// Returns whether the user existed.
     pub fn remove(&mut self, name: &str) -> bool {
         self.0.remove(name).is_some()
     }
 
-    /// The user who has these credentials. Takes its time, and no less where there is no such user.
+    /// The user with these credentials. Takes the same time whether or not the user exists.
     pub(super) fn verify(&self, credentials: &Credentials) -> Option<Arc<User>> {
         let user = self.get(&credentials.name);
         let hash = user.map_or(&*NOBODY, |user| &user.password);
@@ -85,7 +86,7 @@ impl Users {
     }
 }
 
-/// Whether a user can be called so: in a record, a log line and a URL it must be one word.
+/// Whether `name` is allowed: in a record, a log line and a URL it must be one word.
 pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if name.is_empty() || name.len() > USER_NAME_BYTES_MAX || !name.bytes().all(plain) {

@@ -1,5 +1,5 @@
-//! Whether credentials are right: known at once when they have been seen before, else by a
-//! verification, of which few run at a time and none on a thread that serves requests.
+//! Verifies credentials: from a cache if they were verified before, otherwise by hashing, for which
+//! only a few run at a time and never on a thread that serves requests.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -32,7 +32,7 @@ const VERIFICATION_WAIT: Duration = Duration::from_secs(5);
 /// Credentials that are known without a verification, right ones and wrong ones each.
 const CREDENTIALS_KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// Credentials as they are remembered: a hash under a key that ends with the process.
+/// Credentials as the cache keeps them: an HMAC under a key that lives as long as the process.
 type Digest = [u8; 32];
 
 pub struct Verifier {
@@ -40,18 +40,18 @@ pub struct Verifier {
     known: Mutex<Known>,
     attempts: Mutex<Attempts>,
     under_way: Arc<FairSemaphore>,
-    /// Beside that, for addresses that have been wrong before.
+    /// A further limit for addresses that failed before.
     of_failed: Arc<FairSemaphore>,
 }
 
-/// The right to one verification, given back when dropped.
+/// Permission for one verification; released when dropped.
 struct Turn {
     _of_failed: Option<Permit>,
     _under_way: Permit,
 }
 
-/// What has been verified against one version of the users. The wrong ones have room of their own:
-/// no number of them displaces a right one.
+/// Results verified against one version of the users. Wrong credentials have a cache of their own,
+/// so that they never displace right ones.
 struct Known {
     of: Arc<Users>,
     right: LruCache<Digest, Arc<User>>,
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Verifier {
 
 impl Verifier {
     pub fn new() -> Self {
-        // Each has eighty random bits.
+        // Each ULID has 80 random bits.
         let key = [Ulid::new().to_bytes(), Ulid::new().to_bytes()].concat();
         Self {
             keyed: Hmac::new_from_slice(&key).expect("a key of any length is one"),
@@ -104,14 +104,14 @@ impl Verifier {
         self.may_try(&key)?;
         let turn = timeout(VERIFICATION_WAIT, self.turn(&key)).await;
         let Ok(turn) = turn else { return Err(TurnedAway::TooManyVerifications) };
-        // Others may have tried the same meanwhile, or the same address others.
+        // The same credentials, or others from this address, may have been verified meanwhile.
         if let Some(known) = self.known(users, &digest) {
             return known;
         }
         self.may_try(&key)?;
         let asked = Arc::clone(users);
         let verified = tokio::task::spawn_blocking(move || {
-            // A client that leaves does not end the work, and so not the turn either.
+            // The work continues after the client has left, so the permit stays with it.
             let _turn = turn;
             asked.verify(&credentials)
         });
@@ -133,26 +133,27 @@ impl Verifier {
         }
     }
 
-    /// So many turns, for a test that wants none to be left.
+    /// Takes permits, for a test in which none is left.
     #[cfg(test)]
     pub fn turns(&self, count: usize) -> Vec<Permit> {
         (0..count).map(|_| self.under_way.try_acquire(&Key::Proxy).unwrap()).collect()
     }
 
-    /// The same of those that addresses have which have been wrong before.
+    /// The same for addresses that failed before.
     #[cfg(test)]
     pub fn turns_of_failed(&self, count: usize) -> Vec<Permit> {
         (0..count).map(|_| self.of_failed.try_acquire(&Key::Proxy).unwrap()).collect()
     }
 
-    /// Waits for a turn. Addresses take turns, however many attempts each has waiting, and those that have been
-    /// wrong before can have only a part of all: guesses do not keep out who has not been here yet.
+    /// Waits for a permit. Addresses are served in turn, however many attempts each has queued, and
+    /// those that failed before share only a part of the permits: guessing does not keep out new
+    /// clients.
     async fn turn(&self, key: &Key) -> Turn {
         loop {
             let has_failed = self.has_failed(key);
             let of_failed = if has_failed { Some(self.of_failed.acquire(key).await) } else { None };
             let under_way = self.under_way.acquire(key).await;
-            // Another attempt of this address may have failed while this one waited.
+            // Another attempt from this address may have failed while this one waited.
             if has_failed || !self.has_failed(key) {
                 return Turn { _of_failed: of_failed, _under_way: under_way };
             }
@@ -172,14 +173,15 @@ impl Verifier {
 
     fn digest(&self, credentials: &Credentials) -> Digest {
         let mut keyed = self.keyed.clone();
-        // A name has no colon: the two cannot be parted otherwise.
+        // A name contains no colon, so the split is unambiguous.
         keyed.update(credentials.name.as_bytes());
         keyed.update(b":");
         keyed.update(credentials.password.bytes());
         keyed.finalize().into_bytes().into()
     }
 
-    /// What is known under this version of the users. What was under another is forgotten.
+    /// The cached result under this version of the users. Results under another version are
+    /// dropped.
     fn known(&self, users: &Arc<Users>, digest: &Digest) -> Option<Result<Arc<User>, TurnedAway>> {
         let mut known = locked(&self.known);
         if !Arc::ptr_eq(&known.of, users) {
@@ -193,7 +195,7 @@ impl Verifier {
 
     fn learn(&self, users: &Arc<Users>, digest: Digest, verified: Option<&Arc<User>>) {
         let mut known = locked(&self.known);
-        // The users may have changed during the verification.
+        // The users may have been replaced during the verification.
         if !Arc::ptr_eq(&known.of, users) {
             return;
         }
@@ -204,7 +206,7 @@ impl Verifier {
     }
 }
 
-/// What is remembered stays right even if somebody panicked while holding it.
+/// The cache stays correct even if a thread panicked while it held the lock.
 fn locked<T>(remembered: &Mutex<T>) -> MutexGuard<'_, T> {
     remembered.lock().unwrap_or_else(PoisonError::into_inner)
 }

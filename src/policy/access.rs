@@ -1,7 +1,7 @@
-//! How one attempt to fetch a robots.txt ended, as facts (RFC 9309 §2.3.1 "access results").
+//! How a fetch of a robots.txt ended, as facts (RFC 9309 §2.3.1 "access results").
 //!
-//! A robots.txt that cannot be had is a finding, not an error: nothing here judges, that is the
-//! profile's part. Every finding has one stable word for the audit and one sentence for people.
+//! A missing robots.txt is a finding, not an error: the profile decides what it means. Every
+//! finding has one stable word for the audit record, and one sentence for people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::timestamp::Timestamp;
 
-/// One finished attempt.
+/// One finished fetch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
     pub at: Timestamp,
-    /// The URL that gave the answer, after `hops` redirects.
+    /// The URL of the final response, after `hops` redirects.
     pub url: String,
     pub hops: u8,
     pub result: AccessResult,
-    /// Of this attempt, whatever came of it.
+    /// Of this fetch, whatever its result.
     pub capture: Capture,
 }
 
-/// How an answer came about, for whoever doubts it: the requests' URLs, the heads of the answers,
-/// the peer's address, the time. Nothing here reads it; it is kept as it was written down.
+/// The evidence of a fetch: URLs of the requests, heads of the responses, the peer's address, the
+/// time. Stored as written; not read here.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Capture {
-    /// SHA-256 of `json`, by which a record names it.
+    /// SHA-256 of `json`, by which a record refers to it.
     pub sha256: [u8; 32],
     pub json: Bytes,
 }
 
 impl Capture {
-    /// Of an attempt that nobody wrote down.
+    /// Of a fetch that was not captured.
     pub const fn none() -> Self {
         Self { sha256: [0; 32], json: Bytes::new() }
     }
@@ -49,19 +49,19 @@ impl fmt::Debug for Capture {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum AccessResult {
-    /// RFC 9309 §2.3.1.1: a 2xx answer, not 206, its body complete.
+    /// RFC 9309 §2.3.1.1: a 2xx response, not 206, with a complete body.
     Successful { snapshot: Arc<Snapshot>, freshness: Freshness },
-    /// RFC 9110 §15.4.5: the copy we told of is still the file.
+    /// RFC 9110 §15.4.5: the copy whose validators were sent is still current.
     NotModified { freshness: Freshness },
-    /// No robots.txt came of it.
+    /// The fetch returned no robots.txt.
     Without(Cause),
 }
 
-/// The file as it was received: the evidence. Kept once and shared.
+/// The file as received, which is the evidence. Stored once and shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Decoded. Of a file beyond the size limit, what the limit permits and one byte more, which
-    /// tells whether the line before it is whole.
+    /// Decoded. Of a file beyond the size limit, as much as the limit and one byte more, which
+    /// shows whether the line before it is complete.
     pub body: Bytes,
     /// SHA-256 of `body`.
     pub sha256: [u8; 32],
@@ -71,21 +71,21 @@ pub struct Snapshot {
     pub url: String,
     pub hops: u8,
     pub fetched_at: Timestamp,
-    /// Recorded, not obeyed: sites serve robots.txt under every type there is.
+    /// Recorded, not enforced: sites serve robots.txt with every media type.
     pub content_type: Option<HeaderValue>,
     pub etag: Option<HeaderValue>,
     pub last_modified: Option<HeaderValue>,
-    /// Of the attempt that brought the file.
+    /// Of the fetch that returned the file.
     pub capture: Capture,
 }
 
-/// What the answer says about how long it may be kept (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).
+/// The freshness of a response (RFC 9309 §2.4, RFC 9111 §5.2 and §5.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
     pub max_age: Option<Duration>,
-    /// `Expires` as a distance from the answer's own `Date`.
+    /// `Expires`, relative to the response's own `Date`.
     pub expires_in: Option<Duration>,
-    /// `no-store` or `no-cache`: ask again as soon as the profile's floor permits.
+    /// `no-store` or `no-cache`: revalidate as soon as the profile's minimum permits.
     pub no_cache: bool,
 }
 
@@ -111,31 +111,32 @@ pub enum Cause {
     },
 }
 
-/// RFC 9309 §2.3.1.4: "server or network errors". A file that arrives incomplete or undecodable
-/// belongs here: taken for a short file it would widen access.
+/// RFC 9309 §2.3.1.4: "server or network errors". Includes an incomplete or undecodable file: to
+/// use it as a shorter one would widen access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkFailure {
     /// The host's name does not exist.
     NameNotFound,
-    /// It has no address, or the resolver failed.
+    /// The name has no address, or the resolver failed.
     Dns,
     DnsTimeout,
     Connection,
     Tls,
     Timeout,
-    /// Closed or reset before the answer was complete.
+    /// Closed or reset before the response was complete.
     CutShort,
-    /// Not HTTP, ambiguous framing, or more header fields than we read.
+    /// Not HTTP, ambiguous framing, or headers beyond the limit.
     InvalidResponse,
-    /// A content coding that we did not ask for, or one that does not decode.
+    /// A content coding that was not requested, or a body that does not decode.
     Undecodable,
-    /// A redirect to where the proxy does not go: another scheme, an odd host, a refused address.
+    /// A redirect to a target that the proxy does not contact: another scheme, an invalid host, a
+    /// prohibited address.
     RedirectRefused,
 }
 
 impl Fetched {
-    /// How long the file is, as far as it came.
+    /// The length of the file as downloaded.
     pub fn bytes(&self) -> usize {
         match &self.result {
             AccessResult::Successful { snapshot, .. } => snapshot.body.len(),
@@ -194,10 +195,9 @@ impl Cause {
         }
     }
 
-    /// Whether it was found out about the file or the site, and so counts for each agent. Any other status is
-    /// an answer to the agent that asked: RFC 9309 §2.3.1.3 and §2.3.1.4 do not tell one agent's finding
-    /// from another's, but a server that refuses or throttles an agent does. A chain of redirects that leads
-    /// nowhere is such an answer too.
+    /// Whether it concerns the file or the site, and so every agent. Any other status concerns the
+    /// agent that fetched: RFC 9309 §2.3.1.3 and §2.3.1.4 do not distinguish agents, but a server
+    /// that refuses or throttles an agent does. So do redirects that lead nowhere.
     pub const fn counts_for_all(&self) -> bool {
         match self {
             Self::Failed { failure, .. } => !matches!(failure, NetworkFailure::RedirectRefused),
@@ -208,12 +208,12 @@ impl Cause {
         }
     }
 
-    /// Whether the origin said that it has no robots.txt (RFC 9110 §15.5.5, §15.5.11).
+    /// Whether the origin states that it has no robots.txt (RFC 9110 §15.5.5, §15.5.11).
     pub const fn says_there_is_none(&self) -> bool {
         matches!(self, Self::Status { code: 404 | 410, .. })
     }
 
-    /// How it failed, where no answer came.
+    /// How it failed, if there was no response.
     pub const fn failure(&self) -> Option<NetworkFailure> {
         match self {
             Self::Failed { failure, .. } => Some(*failure),
@@ -221,7 +221,7 @@ impl Cause {
         }
     }
 
-    /// The status code of the answer, where there was one.
+    /// The status code of the response, if there was one.
     pub const fn status(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } | Self::RedirectWithoutLocation { code } => Some(*code),
@@ -253,7 +253,7 @@ impl fmt::Display for Cause {
 }
 
 impl NetworkFailure {
-    /// All there are.
+    /// All variants.
     pub const ALL: [Self; 10] = [
         Self::NameNotFound,
         Self::Dns,
@@ -300,7 +300,7 @@ impl fmt::Display for NetworkFailure {
     }
 }
 
-/// "503 Service Unavailable", or the bare number where no name is registered.
+/// "503 Service Unavailable", or the bare number if no phrase is registered.
 struct Status(u16);
 
 impl fmt::Display for Status {

@@ -1,7 +1,9 @@
-//! What another robots.txt, or another state of it, changes for the agents that go by it.
+//! Classifies what a new robots.txt, or a new state of it, changes for the agents that it applies
+//! to.
 //!
-//! Compared is what a profile understands of two files, not their text: comments, the order of groups and, where
-//! the most specific rule decides, the order of rules change nothing (RFC 9309 §2.2).
+//! It compares what a profile understands of two files, not their text: comments, the order of
+//! groups and, where the most specific rule decides, the order of rules change nothing (RFC 9309
+//! §2.2).
 
 mod lines;
 mod rules;
@@ -15,54 +17,56 @@ use super::state::{Copy, RobotsState};
 use crate::robots::RobotsTxt;
 pub use lines::line_counts;
 
-/// What a change amounts to. The words are a public interface: one is added, never changed.
+/// The kind of a change. The words are a public interface: they may be added to, never changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Another text that means the same.
+    /// Another text of the same meaning.
     Cosmetic,
-    /// Less is disallowed: the rules of before, and further `allow` rules; or without some `disallow` rules.
+    /// Less is disallowed: all earlier rules and further `allow` rules; or some `disallow` rules
+    /// removed.
     Wider,
-    /// More is disallowed: the rules of before, and further `disallow` rules; or without some `allow` rules.
+    /// More is disallowed: all earlier rules and further `disallow` rules; or some `allow` rules
+    /// removed.
     Narrower,
     /// Other rules, of which neither can be said.
     Mixed,
     /// The same rules, and other records: sitemaps, delays, request rates, content use.
     Signals,
-    /// There was no file, and there is one.
+    /// A file appeared.
     Appeared,
-    /// There was a file, and there is none.
+    /// The file disappeared.
     Gone,
-    /// It cannot be had any more (RFC 9309 §2.3.1.4), or is kept from us.
+    /// The file became unreachable (RFC 9309 §2.3.1.4), or access to it was denied.
     Unreadable,
-    /// It can be had again, or it is known again that there is none.
+    /// The file can be fetched again, or is known again not to exist.
     Back,
 }
 
-/// What changed under one profile.
+/// A change under one profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub kind: Kind,
-    /// The agents whose rules or records changed, as they or the file name them; `*` is everybody else. No more
-    /// than [`TOUCHED_MAX`].
+    /// The agents whose rules or records changed, as they or the file name them; `*` is every other
+    /// agent. At most [`TOUCHED_MAX`].
     pub agents: Vec<String>,
 }
 
-/// Agents of a [`Change`].
+/// The agents of a [`Change`].
 pub const TOUCHED_MAX: usize = 16;
 
-/// How a robots.txt stands, as far as it tells one kind of change from another.
+/// The state of a robots.txt, as far as kinds of changes distinguish it.
 #[derive(Clone, Copy, Debug)]
 enum Stand<'a> {
     Rules(&'a Copy),
-    /// The origin says that there is none, and that means that all is allowed.
+    /// The origin states that there is none, and that allows everything.
     NoFile,
-    /// It cannot be had, or is kept from us. With the copy from before, where there is one.
+    /// It is unreachable or access to it is denied. With the earlier copy, if there is one.
     Closed(Option<&'a Copy>),
 }
 
 impl Kind {
-    /// All there are.
+    /// All variants.
     pub const ALL: [Self; 9] = [
         Self::Cosmetic,
         Self::Wider,
@@ -90,7 +94,7 @@ impl Kind {
         }
     }
 
-    /// What two changes amount to, of two agents in the same file: rules weigh more than other records, and wider
+    /// Combines the changes of two agents in the same file: rules outweigh other records, and wider
     /// for one but narrower for the other is mixed.
     fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -103,7 +107,7 @@ impl Kind {
 }
 
 impl<'a> Stand<'a> {
-    /// Nothing where the file was never asked for.
+    /// `None` if the file was never fetched.
     fn of(state: &'a RobotsState, profile: &Profile) -> Option<Self> {
         Some(match state {
             RobotsState::Unknown => return None,
@@ -117,8 +121,9 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// What changed from `before` to `after` under `profile` for the agents with these product tokens (`None`: without
-/// one), for everybody else and for whom the file names. `None`: nothing did, or nothing is known of before.
+/// The change from `before` to `after` under `profile` for the agents with these product tokens
+/// (`None`: without one), for every other agent, and for agents that the file names. `None` if
+/// nothing changed, or nothing is known of `before`.
 pub fn change(
     before: &RobotsState,
     after: &RobotsState,
@@ -143,14 +148,14 @@ pub fn change(
         (Stand::Closed(Some(before)), Stand::Rules(after)) => {
             of(Kind::Back, Some(before), Some(after))
         }
-        // What the file was before is not known.
+        // The earlier content is unknown.
         (Stand::Closed(None), Stand::Rules(_) | Stand::NoFile) => of(Kind::Back, None, None),
         (Stand::NoFile, Stand::NoFile) | (Stand::Closed(_), Stand::Closed(_)) => None,
     }
 }
 
-/// Whether two copies are of one file: of the same bytes or, where one of them was cut, of the same as far as both
-/// go. Another size limit is no other file.
+/// Whether two copies are of one file: equal or, if one is truncated, equal as far as both reach.
+/// Another size limit makes no other file.
 pub fn is_same_file(one: &Copy, other: &Copy) -> bool {
     let (one, other) = (&*one.snapshot, &*other.snapshot);
     if one.sha256 == other.sha256 {
@@ -161,7 +166,7 @@ pub fn is_same_file(one: &Copy, other: &Copy) -> bool {
     shorter.cut && longer.body.starts_with(&shorter.body)
 }
 
-/// What is understood of two files; no file is one without rules.
+/// The parsed files; a missing one has no rules.
 fn compare(before: Option<&RobotsTxt>, after: Option<&RobotsTxt>, seen: &[Option<&str>]) -> Change {
     rules::Comparison::new(before, after).of_agents(seen)
 }

@@ -1,5 +1,6 @@
-//! Policy, agent and path in; a verdict and its basis out (RFC 9309 §2.2). The basis is data: the
-//! 403, the audit record, the explanation on the terminal and the tests print the same value.
+//! Decides: policy, agent and path in; a verdict and its basis out (RFC 9309 §2.2). The basis is
+//! data: the 403, the audit record, the explanation on the terminal and the tests all print the
+//! same value.
 
 use std::fmt;
 
@@ -20,17 +21,17 @@ pub struct Decision<'a> {
     pub basis: Basis<'a>,
 }
 
-/// What follows for a whole host, when no path is seen.
+/// The decision for a whole host, without a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostDecision<'a> {
-    /// Every path fares like this.
+    /// It holds for every path.
     Whole(Decision<'a>),
     /// Some paths are disallowed to this group, and some are not.
     Mixed(Named<'a>),
 }
 
-/// What follows for an agent that connects to a host, without telling what it wants there. The
-/// robots.txt itself is left aside.
+/// The decision for an agent that connects to a host without revealing a path. Ignores that
+/// /robots.txt itself is always allowed.
 pub fn decide_host<'a>(policy: &Policy<'a>, token: Option<&str>) -> HostDecision<'a> {
     if let Policy::Rules(copy) = *policy
         && let Some(group) = copy.rules.group(token)
@@ -38,11 +39,11 @@ pub fn decide_host<'a>(policy: &Policy<'a>, token: Option<&str>) -> HostDecision
     {
         return HostDecision::Mixed(Named { name: group.name(), line: group.line() });
     }
-    // All paths fare alike, so any path tells.
+    // All paths have the same decision, so any one does.
     HostDecision::Whole(decide(policy, token, b"/"))
 }
 
-/// What a verdict rests on.
+/// The basis of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis<'a> {
     /// The robots.txt itself is always allowed (RFC 9309 §2.2.2).
@@ -53,28 +54,28 @@ pub enum Basis<'a> {
     NoRule { group: Named<'a> },
     /// The most specific rule that matches.
     Rule { rule: Rule<'a>, group: Named<'a> },
-    /// There is no robots.txt (§2.3.1.3), or the site keeps it from us.
+    /// There is no robots.txt (§2.3.1.3), or access to it is denied.
     Unavailable(Absence<'a>),
-    /// It cannot be had (§2.3.1.4).
+    /// It is unreachable (§2.3.1.4).
     Unreachable(Absence<'a>),
-    /// It could not be had for so long that the profile's rule for that holds.
+    /// It has been unreachable for so long that the profile's rule for that applies.
     LongUnreachable(Absence<'a>),
-    /// Which rule of the agent's group decides would take more steps than a decision may ([`Steps`]). Undecided
+    /// To find the deciding rule would take more steps than a decision may ([`Steps`]). Undecided
     /// is denied.
     TooManySteps { group: Named<'a> },
 }
 
-/// A group by the name and the line that selected it.
+/// A group, by the name and the line that selected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// The product token as the file has it, or `*`.
+    /// The product token as written in the file, or `*`.
     pub name: &'a str,
     pub line: u32,
 }
 
-/// What follows for an agent (its product token, if it has one) that wants `path_and_query`.
+/// Decides whether an agent (its product token, if it has one) may fetch `path_and_query`.
 pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8]) -> Decision<'a> {
-    // Before anything else: the file that says what is allowed may always be asked for.
+    // First of all: the robots.txt itself may always be fetched.
     if path_and_query == b"/robots.txt" {
         return Decision { verdict: Verdict::Allow, basis: Basis::RobotsTxtItself };
     }
@@ -89,7 +90,7 @@ pub fn decide<'a>(policy: &Policy<'a>, token: Option<&str>, path_and_query: &[u8
     }
 }
 
-/// What the file alone says, by the matcher of its dialect.
+/// The decision of the file alone, by the matcher of its dialect.
 #[inline]
 pub fn by_rules<'a>(
     rules: &'a RobotsTxt,
@@ -99,7 +100,7 @@ pub fn by_rules<'a>(
     by_group(rules, rules.group(token), path_and_query)
 }
 
-/// The same for who knows the group of `rules` that applies.
+/// The same for a caller that knows the applicable group of `rules`.
 #[inline(always)]
 pub fn by_group<'a>(
     rules: &'a RobotsTxt,
@@ -125,7 +126,7 @@ pub fn by_group<'a>(
     }
 }
 
-/// The denial that follows from another reading of a path that is allowed as it is written.
+/// The denial that follows from another reading of a path that is allowed as written.
 #[cold]
 fn by_readings<'a>(
     group: Group<'a>,
@@ -141,7 +142,7 @@ fn by_readings<'a>(
     }
 }
 
-/// It depends on how a path goes on.
+/// It depends on the rest of the path.
 struct Unforeseen;
 
 impl From<StepsExceeded> for Unforeseen {
@@ -150,8 +151,8 @@ impl From<StepsExceeded> for Unforeseen {
     }
 }
 
-/// What follows for every path that begins with `begin`; `None`: that depends on how it goes on. See
-/// [`Group::rule_for_beginning`] for what `begin` may not be.
+/// The decision for every path that begins with `begin`; `None` if it depends on the rest. See
+/// [`Group::rule_for_beginning`] for the restrictions on `begin`.
 pub fn decide_beginning<'a>(
     policy: &Policy<'a>,
     token: Option<&str>,
@@ -180,7 +181,7 @@ pub fn decide_beginning<'a>(
                 Some(rule.map_or(decision, |rule| by_rule(group, Ok(Some(rule)))))
             }
         },
-        // All paths fare alike.
+        // It holds for all paths.
         Policy::AllowAll(_) | Policy::DisallowAll(_) => Some(decide(policy, token, begin)),
     }
 }
@@ -208,7 +209,7 @@ impl<'a> Basis<'a> {
         }
     }
 
-    /// The stable word of answers in JSON.
+    /// The stable word in JSON output.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::RobotsTxtItself => "robots_txt_itself",
@@ -248,7 +249,7 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// A clause that a site owner would accept as true: "line 3, Disallow: /private/, applies to …".
+/// A clause that a site owner can verify: "line 3, Disallow: /private/, applies to …".
 impl fmt::Display for Basis<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

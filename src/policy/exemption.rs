@@ -1,7 +1,7 @@
-//! The operator's own word over a robots.txt: written permission of a site, told as data.
+//! The operator's exemptions from robots.txt: a site's written permission, as data.
 //!
-//! An exemption names who answers for it, why, and until when; after that moment it no longer
-//! applies, whether or not anybody removed it. Every decision taken under one is recorded.
+//! An exemption names who is responsible, the reason, and the expiry; after that time it no longer
+//! applies, even if it is still configured. Every decision under one is recorded.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::types::timestamp::Timestamp;
 pub struct Exemption {
     pub origin: OriginPattern,
     pub paths: Paths,
-    /// Product tokens, in any case; none: every agent.
+    /// Product tokens, case-insensitive; empty: every agent.
     pub agents: Vec<String>,
     pub by: String,
     pub reason: String,
@@ -21,8 +21,8 @@ pub struct Exemption {
     pub until: Timestamp,
 }
 
-/// Path patterns as a robots.txt has them; none: the whole origin. They are compared as rules are,
-/// in normal form: `/open/../closed` is not under `/open/`.
+/// Path patterns as in a robots.txt; empty: the whole origin. They are compared as rules are, in
+/// normal form: `/open/../closed` is not under `/open/`.
 #[derive(Clone, Debug, Default)]
 pub struct Paths(Option<Arc<RobotsTxt>>);
 
@@ -37,7 +37,7 @@ pub struct NotAPattern(String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginPattern {
     Exact(Origin),
-    /// `*.example.com`: its subdomains at the default ports of http and https, not itself.
+    /// `*.example.com`: its subdomains at the default ports of http and https, without itself.
     Below(Arc<str>),
 }
 
@@ -68,7 +68,7 @@ fn is_pattern(text: &str) -> bool {
 }
 
 impl OriginPattern {
-    /// Reads `https://example.com`, `http://example.com:8080` or `*.example.com`.
+    /// Parses `https://example.com`, `http://example.com:8080` or `*.example.com`.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let Some(parent) = text.strip_prefix("*.") else {
             let (origin, rest) = split_url(text.as_bytes())?;
@@ -121,7 +121,7 @@ impl Exemptions {
         Self(exemptions)
     }
 
-    /// The first exemption that applies to `path`, given as it was requested.
+    /// The first exemption that applies to `path`, as it was requested.
     pub fn find(
         &self,
         origin: &Origin,
@@ -132,7 +132,7 @@ impl Exemptions {
         self.0.iter().find(|exemption| exemption.applies(origin, path, agent, now))
     }
 
-    /// The first exemption of a whole origin: where no path is seen, one for some paths is none.
+    /// The first exemption of a whole origin. Without a path, one for some paths does not apply.
     pub fn find_for_host(
         &self,
         origin: &Origin,

@@ -1,8 +1,10 @@
-//! What a robots.txt means now. Pure: time is an argument, nothing here does I/O, logs or fails.
+//! Decides what a robots.txt means. Pure: time is an argument, nothing here does I/O, logs or
+//! fails.
 //!
-//! [`access`] says how a fetch ended, [`state`] what is known of an origin after it, and
+//! [`access`] describes how a fetch ended, [`state`] what is known of an origin after it, and
 //! [`profile`] holds, as one table of knobs, everything on which the published texts differ.
-//! [`change`] says what another file changes. [`exemption`] is the operator's own word over all of them.
+//! [`change`] classifies what a new file changes. [`exemption`] holds the operator's exemptions
+//! from all of them.
 
 pub mod access;
 pub mod change;

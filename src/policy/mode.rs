@@ -1,8 +1,8 @@
-//! What a denial comes to.
+//! The effect of a denial.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a denial is carried out, or only recorded.
+/// Whether a denial is enforced, or only recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

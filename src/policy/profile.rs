@@ -1,7 +1,7 @@
 //! The one table of knobs on which the published texts about robots.txt differ.
 //!
-//! A profile is a row set of plain values: how a file is read (its dialect) and what follows from
-//! how the fetch of it ended. Configuration may set single knobs. No other code asks for a name.
+//! A profile is a row of plain values: how a file is read (its dialect), and what follows from the
+//! result of its fetch. Configuration may set single knobs. No other code checks a profile's name.
 
 mod changes;
 
@@ -15,8 +15,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The version of this table. A record names it: another meaning of a knob is another version. Since 2,
-/// `conservative` takes every 4xx but 404 and 410 for a closed door, and judges all readings of a path.
+/// The version of this table, named in records: a knob that changes its meaning needs another
+/// version. Since 2, `conservative` takes every 4xx but 404 and 410 as access denied, and judges
+/// all readings of a path.
 pub const VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,20 +26,20 @@ pub struct Profile {
     pub dialect: Dialect,
     pub meanings: Meanings,
     pub redirects_max: u8,
-    /// Whether a refresh may ask with `If-None-Match` and `If-Modified-Since`.
+    /// Whether a refresh may send `If-None-Match` and `If-Modified-Since`.
     pub conditional: bool,
     pub lifetimes: Lifetimes,
     pub outage: Outage,
 }
 
-/// What an access result means where it is not a robots.txt.
+/// What a fetch result without a robots.txt means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// RFC 9309 §2.3.1.3: there is no file, all is allowed.
+    /// RFC 9309 §2.3.1.3: there is no file, everything is allowed.
     Unavailable,
-    /// There is no file for us, and that is taken as a closed door.
+    /// Access to the file is denied, which disallows everything.
     Forbidden,
-    /// RFC 9309 §2.3.1.4: the file cannot be had now; see [`Outage`].
+    /// RFC 9309 §2.3.1.4: the file is unreachable; see [`Outage`].
     Unreachable,
 }
 
@@ -51,49 +52,51 @@ pub struct Meanings {
     /// 429.
     pub too_many_requests: Meaning,
     pub other_4xx: Meaning,
-    /// 5xx, and everything between us and an answer.
+    /// 5xx, and network errors of every kind.
     pub server_error: Meaning,
-    /// 1xx, 206 and 304 unasked, 3xx that cannot be followed, 600 and above.
+    /// 1xx, 206 and unsolicited 304, 3xx that cannot be followed, 600 and above.
     pub other_status: Meaning,
     pub too_many_redirects: Meaning,
     pub redirect_loop: Meaning,
     pub redirect_without_location: Meaning,
 }
 
-/// How long what was found may be used before it is asked for again.
+/// How long a result may be used before it is fetched again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     pub default: Duration,
-    /// A site may shorten the lifetime to this, never further: it would cost it a fetch a request.
+    /// A site may shorten the lifetime to this minimum only: less would cost it a fetch per
+    /// request.
     pub floor: Duration,
     pub ceiling: Duration,
-    /// Whether `Expires` counts where there is no `max-age`.
+    /// Whether `Expires` counts without `max-age`.
     pub obeys_expires: bool,
     pub unavailable: Duration,
-    /// A 4xx lets a good copy serve until it is this old (draft-rep-00 §2.3.1.3); zero: drops it.
+    /// After a 4xx, a good copy may be used up to this age (draft-rep-00 §2.3.1.3); zero: it is
+    /// dropped.
     pub copy_after_unavailable: Duration,
 }
 
-/// What holds while the file is unreachable, and when it is tried again.
+/// What applies while the file is unreachable, and when to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// From the first failure, disallow all for this long, whatever else is set.
+    /// From the first failure, disallow everything for this long, whatever else is set.
     pub pause: Duration,
     pub copy: OutageCopy,
-    /// What holds where there is no copy to go by.
+    /// What applies without a copy.
     pub without_copy: Access,
-    /// What holds when the outage has been observed for `after_time`.
+    /// What applies once the outage has been observed for `after_time`.
     pub after: Access,
     pub after_time: Duration,
     /// Whether `after` also ends the use of a copy.
     pub after_drops_copy: bool,
-    /// Whether `after = Allow` asks that the site's pages answer.
+    /// Whether `after = Allow` requires that the site's pages respond.
     pub after_needs_site_up: bool,
     pub retry_min: Duration,
     pub retry_max: Duration,
 }
 
-/// Whether the last good copy serves while the file is unreachable.
+/// Whether the last good copy is used while the file is unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutageCopy {
     Use,
@@ -112,7 +115,7 @@ const RFC9309: Profile = Profile {
     meanings: Meanings {
         unauthorized: Meaning::Unavailable,
         not_found: Meaning::Unavailable,
-        // §2.3.1.3 leaves it free (MAY access); a throttled site is not an open one.
+        // §2.3.1.3 leaves it open (MAY access); a throttling site is not an open one.
         too_many_requests: Meaning::Unreachable,
         other_4xx: Meaning::Unavailable,
         server_error: Meaning::Unreachable,
@@ -155,7 +158,7 @@ const GOOGLE: Profile = Profile {
     meanings: Meanings { redirect_loop: Meaning::Unavailable, ..RFC9309.meanings },
     conditional: false,
     lifetimes: Lifetimes {
-        // "may increase or decrease the cache lifetime": we bound the increase.
+        // "may increase or decrease the cache lifetime": the increase is bounded.
         ceiling: Duration::from_secs(30 * DAY.as_secs()),
         obeys_expires: false,
         ..RFC9309.lifetimes
@@ -211,7 +214,7 @@ const KOSTER_1996: Profile = Profile {
     ..RFC9309
 };
 
-/// Not of any text: for those who would rather ask than be let in.
+/// Of no published text: for operators who prefer to ask for permission.
 const CONSERVATIVE: Profile = Profile {
     name: "conservative",
     dialect: Dialect { spellings: Spellings::AllReadings, ..Dialect::RFC9309 },
@@ -224,7 +227,7 @@ const CONSERVATIVE: Profile = Profile {
     ..RFC9309
 };
 
-/// Not of any text: what web archives ask for.
+/// Of no published text: the practice of web archives.
 const ARCHIVAL: Profile = Profile {
     name: "archival",
     outage: Outage { without_copy: Access::Allow, ..RFC9309.outage },
@@ -239,7 +242,7 @@ impl Profile {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
 
-    /// The row of that name as `version` of the table had it; the latest, where the version is newer.
+    /// The row of this name as of `version` of the table; the latest if the version is newer.
     pub fn named_in(name: &str, version: u32) -> Option<Self> {
         let mut row = Self::named(name)?;
         if version < 2 && row.name == CONSERVATIVE.name {
@@ -249,7 +252,7 @@ impl Profile {
         Some(row)
     }
 
-    /// What `cause` means here.
+    /// What `cause` means under this profile.
     pub fn meaning(&self, cause: &Cause) -> Meaning {
         let meanings = &self.meanings;
         match cause {
@@ -276,8 +279,8 @@ impl Default for Profile {
 }
 
 impl Lifetimes {
-    /// How long a file that came with `told` is fresh. RFC 9111 §5.3: `max-age` goes before
-    /// `Expires`.
+    /// How long a file with freshness `told` may be used. RFC 9111 §5.3: `max-age` takes precedence
+    /// over `Expires`.
     pub fn of_copy(&self, told: &Freshness) -> Duration {
         let expires_in = told.expires_in.filter(|_| self.obeys_expires);
         let wished = if told.no_cache { Some(Duration::ZERO) } else { told.max_age.or(expires_in) };

@@ -1,6 +1,6 @@
 //! What is known of an origin's robots.txt (RFC 9309 §2.3.1 and §2.4).
 //!
-//! One question, [`RobotsState::standing`], whose answer cannot be used when it is too old; one
+//! One query, [`RobotsState::standing`], whose result cannot be used when it is too old; one
 //! transition, [`RobotsState::after`]. Two promises: right after any result the standing is
 //! current, and an unreachable file without a copy never allows earlier than the profile says.
 
@@ -21,7 +21,7 @@ pub use transition::Circumstances;
 
 #[derive(Clone, Debug)]
 pub enum RobotsState {
-    /// Never asked.
+    /// Never fetched.
     Unknown,
     Successful {
         copy: Copy,
@@ -37,16 +37,16 @@ pub enum RobotsState {
     Unreachable(Unreachable),
 }
 
-/// A robots.txt as it was read and as it was received.
+/// A robots.txt, as parsed and as received.
 #[derive(Clone, Debug)]
 pub struct Copy {
     pub rules: Arc<RobotsTxt>,
     pub snapshot: Arc<Snapshot>,
-    /// When the origin last said that this is the file.
+    /// When the origin last confirmed this file.
     pub confirmed_at: Timestamp,
 }
 
-/// An outage: the file cannot be had, and since when we have been seeing that.
+/// An outage: the file is unreachable, and since when.
 #[derive(Clone, Debug)]
 pub struct Unreachable {
     pub cause: Cause,
@@ -55,12 +55,13 @@ pub struct Unreachable {
     pub failures: u32,
     pub next_try: Timestamp,
     pub copy: Option<Copy>,
-    /// Whether the site's pages answered when the file last did not.
+    /// Whether the site's pages responded when the file last did not.
     pub site_up: bool,
 }
 
 impl RobotsState {
-    /// Near the end of its freshness (the last tenth) a state is worth refreshing while it serves.
+    /// Whether the state is in the last tenth of its freshness: it may be used, and is worth
+    /// refreshing.
     pub fn wants_refresh(&self, now: Timestamp) -> bool {
         match self {
             Self::Successful { at, fresh_until, .. }
@@ -81,7 +82,7 @@ impl RobotsState {
         }
     }
 
-    /// Since when the state has been what it is.
+    /// Since when the state has been the current one.
     pub const fn since(&self) -> Option<Timestamp> {
         match self {
             Self::Unknown => None,
@@ -90,7 +91,7 @@ impl RobotsState {
         }
     }
 
-    /// Until when the state holds, which is when the file is asked for again.
+    /// Until when the state holds; after that the file is fetched again.
     pub const fn next_try(&self) -> Option<Timestamp> {
         match self {
             Self::Unknown => None,
@@ -110,7 +111,7 @@ impl RobotsState {
         }
     }
 
-    /// When the last attempt ended.
+    /// When the last fetch ended.
     pub const fn learnt_at(&self) -> Option<Timestamp> {
         match self {
             Self::Unreachable(outage) => Some(outage.tried),

@@ -1,7 +1,7 @@
-//! Which bytes occur in a text: enough to refuse most wildcard rules without a search.
+//! The set of bytes that occur in a text: enough to refuse most wildcard rules without a search.
 
-/// A set of bytes. Bytes from 0x80 share a place with those below, so it may say that one is there
-/// that is not, never the other way.
+/// A set of bytes. Bytes from 0x80 share a bit with those below, so it may report one that is
+/// absent, but never misses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByteSet([u64; 2]);
 
@@ -9,7 +9,8 @@ impl ByteSet {
     pub(super) fn of<'a>(bytes: impl Iterator<Item = &'a u8>) -> ByteSet {
         let (mut low, mut high) = (0, 0);
         for byte in bytes {
-            // Neither a branch nor a place in memory: the one of the two where it is not gets nothing.
+            // Without a branch or a memory access: shifts by the excess produce zero in one of the
+            // two halves.
             let is_high = u64::from(byte >> 6 & 1);
             high |= is_high << (byte & 63);
             low |= (is_high ^ 1) << (byte & 63);

@@ -1,19 +1,19 @@
 //! How a robots.txt is read and matched, as data.
 //!
-//! Every published reading of the format is one row of the same knobs. Nothing in this module tree
-//! asks for a dialect by name; it asks for a knob, so that a new reading is a new row.
+//! Every published reading of the format is one row of the same knobs. No code in this module
+//! checks for a dialect by name; it checks a knob, so that a new reading is a new row.
 
 /// One row of knobs: how a robots.txt is read and matched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dialect {
-    /// What of a user-agent line is compared with a crawler's product token.
+    /// The part of a user-agent line that is compared with a crawler's product token.
     pub agent_name: AgentName,
     /// Whether a crawler without a group of its own follows the group of the longest prefix of its
     /// token that ends before `-` or `_` (D-FALLBACK).
     pub falls_back_to_shorter_token: bool,
-    /// What several groups of one agent mean.
+    /// How several groups of one agent combine.
     pub own_groups: Several,
-    /// What several `*` groups mean.
+    /// How several `*` groups combine.
     pub default_groups: Several,
     /// Whether a blank line ends a group.
     pub blank_line_ends_group: bool,
@@ -24,17 +24,17 @@ pub struct Dialect {
     pub keys: Keys,
     /// Whether a line of two words without a colon is key and value (D-COLON).
     pub colon_may_be_missing: bool,
-    /// Whether a part of a byte order mark at the start of the file is skipped too (D-BOM).
+    /// Whether a partial byte order mark at the start of the file is skipped, too (D-BOM).
     pub skips_partial_bom: bool,
-    /// What control bytes do to their line (D-BYTES).
+    /// The effect of control bytes on their line (D-OCTETS).
     pub control_bytes: ControlBytes,
     /// Which of several matching rules decides.
     pub precedence: Precedence,
-    /// Whether `*` and a final `$` are signs (RFC 9309 §2.2.3) rather than themselves.
+    /// Whether `*` and a final `$` are special (RFC 9309 §2.2.3) or literal.
     pub wildcards: bool,
-    /// How percent-encoding is brought to one form on both sides.
+    /// How percent-encoding is normalised on both sides.
     pub percent: Percent,
-    /// What of a URL is compared with path patterns.
+    /// The part of a URL that is compared with path patterns.
     pub compared: Compared,
     /// Whether dot segments of the URL's path are removed before the comparison (D-DOTS).
     pub removes_dot_segments: bool,
@@ -42,13 +42,14 @@ pub struct Dialect {
     pub robots_txt_always_allowed: bool,
     /// Whether `allow: …/index.htm*` also allows `…/` (D-INDEX).
     pub index_allows_directory: bool,
-    /// Bytes of a line that count; the rest is cut off (D-LINE). `None`: all do.
+    /// How many bytes of a line count; the rest is ignored (D-LINE). `None`: all.
     pub line_limit: Option<usize>,
-    /// Bytes of the file that are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit cuts is dropped.
+    /// How many bytes of the file are parsed (RFC 9309 §2.5, D-SIZE). A line that the limit
+    /// truncates is dropped.
     pub size_limit: usize,
     /// In which spellings a path is compared with the rules.
     pub spellings: Spellings,
-    /// Whether that limit is for whoever fetches the file, and the matcher itself has none.
+    /// Whether that limit applies to fetching only, and not to the matcher itself.
     pub size_limit_is_the_fetchers: bool,
 }
 
@@ -63,18 +64,18 @@ impl Dialect {
     }
 }
 
-/// What of a user-agent line is compared with a crawler's product token, in any case.
+/// The part of a user-agent line that is compared with a crawler's product token, ignoring case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgentName {
     /// Its leading letters, `-` and `_` (RFC 9309 §2.2.1, D-AGENT).
     Letters,
-    /// The same, unless the crawler's own token has digits or dots: then those count too (D-DIGITS).
+    /// The same, and if the crawler's own token has digits or dots, those too (D-DIGITS).
     LettersOrAsTheToken,
     /// All of it up to a `/`.
     UpToSlash,
 }
 
-/// What several groups for one name mean.
+/// How several groups for one name combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Several {
     /// They are one group (RFC 9309 §2.2.1).
@@ -83,16 +84,16 @@ pub enum Several {
     First,
 }
 
-/// How keys are recognised, always in any case.
+/// How keys are recognised, always ignoring case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Keys {
     /// `user-agent`, `allow`, `disallow` and nothing else.
     Exact,
-    /// By how they begin, frequent misspellings included.
+    /// By prefix, including frequent misspellings.
     ByHead,
 }
 
-/// What control bytes do to their line.
+/// The effect of control bytes on their line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ControlBytes {
     /// A rule with one, TAB excepted, is dropped.
@@ -104,17 +105,18 @@ pub enum ControlBytes {
 /// Which of several matching rules decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// The one with the most bytes; allow, where they are as many (RFC 9309 §2.2.2).
+    /// The one with the most bytes; allow on a tie (RFC 9309 §2.2.2).
     MostBytes,
     /// The first in the file.
     FirstMatch,
 }
 
-/// How percent-encoding is brought to one form.
+/// How percent-encoding is normalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Percent {
-    /// By value on both sides, except that `/` and `?` in the path of the URL are not `%2F` and `%3F`,
-    /// and that `%` without two hex digits is not `%25` (RFC 9309 §2.2.2, D-RESERVED, D-PCT).
+    /// By value on both sides, except that `/` and `?` in the path of the URL are not `%2F` and
+    /// `%3F`, and that `%` without two hex digits is not `%25` (RFC 9309 §2.2.2, D-RESERVED,
+    /// D-PCT).
     ByValue,
     /// By value on both sides, except that `/` is not `%2F`.
     ByValueExceptSlash,
@@ -125,14 +127,14 @@ pub enum Percent {
 /// In which spellings a path is compared with the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spellings {
-    /// As it is written (RFC 9309 §2.2.2).
+    /// As written (RFC 9309 §2.2.2).
     AsWritten,
-    /// Also as servers that mend paths may read it ([`Reading`](super::Reading)): it is disallowed if it is so in
-    /// any of them.
+    /// Also as servers that normalise paths may read it ([`Reading`](super::Reading)): disallowed
+    /// if any reading is.
     AllReadings,
 }
 
-/// What of a URL is compared with path patterns.
+/// The part of a URL that is compared with path patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compared {
     /// The path and the query.
@@ -213,7 +215,7 @@ impl Dialect {
         ..Dialect::RFC9309
     };
 
-    /// The matcher by itself, for a file that was not fetched but given (D-SIZE).
+    /// The matcher by itself, for a file that was given rather than fetched (D-SIZE).
     pub fn of_matcher(&self) -> Dialect {
         let size_limit = if self.size_limit_is_the_fetchers { usize::MAX } else { self.size_limit };
         Dialect { size_limit, ..self.clone() }

@@ -1,4 +1,4 @@
-//! Dot segments of a URL's path, which are removed before it is compared (D-DOTS).
+//! Removes dot segments from a URL's path before it is compared (D-DOTS).
 
 use memchr::{memchr, memchr_iter};
 
@@ -7,7 +7,7 @@ pub(super) fn split_query(path_and_query: &[u8]) -> (&[u8], &[u8]) {
     path_and_query.split_at(memchr(b'?', path_and_query).unwrap_or(path_and_query.len()))
 }
 
-/// Whether a path has one.
+/// Whether a path has a dot segment.
 pub(super) fn has_dot_segment(path: &[u8]) -> bool {
     let begins_segment = |dot: usize| dot > 0 && path[dot - 1] == b'/';
     memchr_iter(b'.', path).filter(|dot| begins_segment(*dot)).any(|dot| {
@@ -32,7 +32,7 @@ pub(super) fn remove_dot_segments(path_and_query: &[u8]) -> Vec<u8> {
                 continue;
             }
         }
-        // A dot segment at the end leaves the directory it names.
+        // A dot segment at the end leaves the directory that it names.
         if last {
             out.push(b'/');
         }

@@ -1,4 +1,4 @@
-//! The group that applies to a crawler, and the rule of it that decides on a path.
+//! The group that applies to a crawler, and its rule that decides on a path.
 
 use super::dialect::Precedence;
 use super::lookup::Lookup;
@@ -9,7 +9,8 @@ use super::select::Naming;
 use super::steps::{Steps, StepsExceeded};
 use super::{Directive, Meant, RobotsTxt, Rule};
 
-/// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A view.
+/// The group that applies to a crawler; several of one name are one group (RFC 9309 §2.2.1). A
+/// view.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     robots: &'a RobotsTxt,
@@ -17,14 +18,14 @@ pub struct Group<'a> {
     namings: &'a [Naming],
 }
 
-/// Whether all paths of a site fare the same.
+/// Whether all paths of a site have the same decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WholeSite {
     /// No path is disallowed.
     Allowed,
-    /// No path is allowed, leaving `/robots.txt` itself aside.
+    /// No path is allowed, except for `/robots.txt` itself.
     Disallowed,
-    /// It depends on the path, or cannot be told without one.
+    /// It depends on the path, or cannot be determined without one.
     Mixed,
 }
 
@@ -34,30 +35,30 @@ impl<'a> Group<'a> {
         Some(Group { robots, first: *namings.first()?, namings })
     }
 
-    /// The product token the file names, as written there, or `*`.
+    /// The product token as written in the file, or `*`.
     #[inline]
     pub fn name(&self) -> &'a str {
         self.robots.namings.name(&self.first)
     }
 
-    /// The line of the first user-agent line with that name, from 1.
+    /// The number of the first user-agent line with that name, from 1.
     pub fn line(&self) -> u32 {
         self.first.line
     }
 
-    /// The rule that decides on `path`: the most specific of those that match (RFC 9309 §2.2.2), or
-    /// the first, as the dialect has it. `None`: no rule matches, so the path is allowed.
+    /// The rule that decides on `path`: the most specific one that matches (RFC 9309 §2.2.2), or
+    /// the first, depending on the dialect. `None`: no rule matches, so the path is allowed.
     ///
-    /// It takes as many steps as it takes: see [`Group::rule_within`] for a bound.
+    /// The number of steps is unbounded; see [`Group::rule_within`] for a bound.
     pub fn rule_for(&self, path: &Path<'_>) -> Option<Rule<'a>> {
         self.rule_within(path, &mut Steps::without_bound()).unwrap_or_default()
     }
 
-    /// The same, counted down from `steps`.
+    /// The same, with a limit of steps.
     ///
     /// # Errors
     ///
-    /// [`StepsExceeded`]: these were not enough, and which rule decides is not known.
+    /// [`StepsExceeded`]: the limit was reached before the deciding rule was found.
     #[inline(always)]
     pub fn rule_within(
         &self,
@@ -84,8 +85,9 @@ impl<'a> Group<'a> {
         Ok(rule.map(|rule| rule.view(arena)))
     }
 
-    /// The first rule that disallows `path_and_query` as `decide` has it, in the readings of the dialect beside the
-    /// one that is written ([`Spellings`](super::Spellings)). What `decide` does not know ends the search.
+    /// The first rule that disallows `path_and_query` according to `decide`, in the readings of the
+    /// dialect besides the written one ([`Spellings`](super::Spellings)). An error of `decide` ends
+    /// the search.
     ///
     /// # Errors
     ///
@@ -117,9 +119,9 @@ impl<'a> Group<'a> {
         Ok(None)
     }
 
-    /// The rule that decides on every path that begins with `begin`, or that none does. The outer
-    /// `None`: it depends on how the path goes on. `begin` ends in no part of a percent-encoding, and
-    /// no dot segment follows it.
+    /// The rule that decides on every path that begins with `begin`; the inner `None`: no rule
+    /// does. The outer `None`: it depends on the rest of the path. `begin` must not end within a
+    /// percent-encoding, and no dot segment may follow it.
     pub fn rule_for_beginning(&self, begin: &Path<'_>) -> Option<Option<Rule<'a>>> {
         let RobotsTxt { arena, dialect, .. } = self.robots;
         let rules = self.robots.rules_for(begin);
@@ -134,13 +136,13 @@ impl<'a> Group<'a> {
         Some(None)
     }
 
-    /// How many rules it has.
+    /// The number of its rules.
     pub fn rule_count(&self) -> usize {
         self.namings.iter().map(|naming| self.robots.rules.of_group(naming.group).count()).sum()
     }
 
-    /// What its rules mean: two groups with equal answers decide alike on every path. Sorted and without
-    /// repetitions, unless the first rule that matches decides: then in the order of the lines.
+    /// The meaning of its rules: two groups with equal results decide alike on every path. Sorted
+    /// and deduplicated, unless the first matching rule decides: then in the order of the lines.
     pub fn meant(&self) -> Vec<Meant<'a>> {
         let RobotsTxt { arena, dialect, rules, .. } = self.robots;
         let mut all: Vec<_> =
@@ -159,12 +161,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The records that are no rules and follow a user-agent line with its name, such as `crawl-delay`.
+    /// The records other than rules that follow a user-agent line with its name, such as
+    /// `crawl-delay`.
     pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
         self.robots.notes.records_after(self.namings, &self.robots.arena)
     }
 
-    /// Whether every path can be decided the same way, without seeing one.
+    /// Whether every path has the same decision.
     pub fn whole_site(&self) -> WholeSite {
         let rules =
             || self.namings.iter().flat_map(|naming| self.robots.rules.of_group(naming.group));

@@ -1,43 +1,44 @@
-//! The first bytes of a text as one number: of many rules or names, most are refused in one comparison.
+//! The first bytes of a text as one number, so that most rules or names are refused in one
+//! comparison.
 
-/// How many bytes that is.
+/// The number of those bytes.
 const BYTES: usize = 8;
 
 /// The first bytes of the paths that a rule can match.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     bytes: u64,
-    /// Which of them count.
+    /// The mask of the bytes that count.
     mask: u64,
 }
 
 impl Head {
-    /// Of paths that begin with `prefix`.
+    /// For paths that begin with `prefix`.
     pub(super) fn of_prefix(prefix: &[u8]) -> Head {
         Head::of_first(number(prefix), prefix.len())
     }
 
-    /// Of paths that begin with a prefix of that number and so many bytes.
+    /// For paths that begin with a prefix of this number and length.
     pub(super) fn of_first(number: u64, length: usize) -> Head {
         let counted = BYTES.min(length);
-        // Big-endian, so that the first bytes are the high ones.
+        // Big-endian, so that the first bytes are the most significant.
         let mask = u64::MAX.checked_shl(8 * (BYTES - counted) as u32).unwrap_or(0);
         Head { bytes: number & mask, mask }
     }
 
-    /// Whether a path of these first bytes may be one of them.
+    /// Whether a path with these first bytes may match.
     pub(super) fn admits(self, path: u64) -> bool {
         path & self.mask == self.bytes
     }
 
-    /// Whether there is nothing more to a prefix of so many bytes.
+    /// Whether the number holds a whole prefix of this length.
     pub(super) fn is_all_of(length: usize) -> bool {
         length <= BYTES
     }
 }
 
-/// The first bytes, the first of them highest: numbers compare as the bytes do. Zeros follow a shorter
-/// text.
+/// The first bytes, most significant first, so that numbers compare as the bytes do. A shorter text
+/// is padded with zeros.
 #[inline]
 pub(super) fn number(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or_else(|| number_of_few(bytes), |head| u64::from_be_bytes(*head))
@@ -46,7 +47,7 @@ pub(super) fn number(bytes: &[u8]) -> u64 {
 fn number_of_few(bytes: &[u8]) -> u64 {
     let number = match (bytes.first_chunk(), bytes.last_chunk()) {
         (Some(first), Some(last)) => {
-            // Bytes in both are the same ones in the same place.
+            // Keeps the bytes that are equal at the same position in both.
             let beyond = 8 * (bytes.len() - size_of::<u32>()) as u32;
             u64::from(u32::from_be_bytes(*first)) << beyond | u64::from(u32::from_be_bytes(*last))
         }
@@ -58,7 +59,7 @@ fn number_of_few(bytes: &[u8]) -> u64 {
 /// How many of `sorted` numbers are not more than `number`.
 #[inline]
 pub(super) fn count_up_to(sorted: &[u64], number: u64) -> usize {
-    /// So many are counted sooner than halved: no comparison waits for another.
+    /// A linear count is faster than bisection up to this many: no comparison depends on another.
     const COUNTED_MAX: usize = 16;
     let (mut from, mut to) = (0, sorted.len());
     while to - from > COUNTED_MAX {
@@ -72,8 +73,8 @@ pub(super) fn count_up_to(sorted: &[u64], number: u64) -> usize {
     from + sorted[from..to].iter().filter(|other| **other <= number).count()
 }
 
-/// The same of the text in lower case, all bytes at once: only additions below carry, and never into the
-/// next byte.
+/// The same for the text in lower case, all bytes at once: the additions carry within a byte, never
+/// into the next.
 pub(super) fn folded_number(bytes: &[u8]) -> u64 {
     const EACH: u64 = u64::from_ne_bytes([1; BYTES]);
     const HIGH_BITS: u64 = 0x80 * EACH;
@@ -100,7 +101,7 @@ mod tests {
             ("/a", "/b", false),
             ("/abcdefg", "/abcdefg", true),
             ("/abcdefg", "/abcdef", false),
-            // What is beyond the head is somebody else's question.
+            // The rest of the text is compared elsewhere.
             ("/abcdefgh", "/abcdefgx", true),
         ] {
             assert_eq!(

@@ -1,10 +1,10 @@
-//! The bytes of a file as numbered lines (RFC 9309 §2.2), and what kind of line each is.
+//! Splits a file into numbered lines (RFC 9309 §2.2), and classifies them.
 
 use memchr::{memchr, memchr2};
 
 use super::dialect::{ControlBytes, Dialect, Keys};
 
-/// Bytes parsed at most, whatever the dialect says, so that positions fit into 32 bits.
+/// The most bytes parsed, whatever the dialect says, so that positions fit into 32 bits.
 const SIZE_MAX: usize = 256 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -13,7 +13,7 @@ const USER_AGENT_HEADS: [&str; 3] = ["user-agent", "useragent", "user agent"];
 const DISALLOW_HEADS: [&str; 6] =
     ["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"];
 
-/// A line by kind. Comments are cut off, blanks around keys and values too.
+/// A line by kind, without its comment and without blanks around key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     Blank,
@@ -30,7 +30,8 @@ pub(super) enum Key<'a> {
     Other(&'a [u8]),
 }
 
-/// The lines of `body` that are parsed, numbered from 1. CR, LF and CR LF end a line (RFC 9309 §2.2, `EOL`).
+/// The lines of `body` that are parsed, numbered from 1. CR, LF and CR LF end a line (RFC 9309
+/// §2.2, `EOL`).
 pub fn lines<'a>(
     body: &'a [u8],
     dialect: &Dialect,
@@ -45,7 +46,8 @@ pub fn lines<'a>(
     (1..).zip(lines)
 }
 
-/// What is beyond the limit is not parsed, and a line that it cuts is dropped (RFC 9309 §2.5, D-SIZE).
+/// Bytes beyond the limit are not parsed, and a line that it truncates is dropped (RFC 9309 §2.5,
+/// D-SIZE).
 fn within_size<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
     let limit = dialect.size_limit.min(SIZE_MAX);
     let (Some(kept), Some(next)) = (body.get(..limit), body.get(limit)) else { return body };
@@ -70,7 +72,7 @@ fn without_byte_order_mark<'a>(body: &'a [u8], dialect: &Dialect) -> &'a [u8] {
 }
 
 impl<'a> Line<'a> {
-    /// Reads one line, given without its end.
+    /// Parses one line, given without its end.
     pub(super) fn read(bytes: &'a [u8], dialect: &Dialect) -> Line<'a> {
         let bytes = effective(bytes, dialect);
         let before_comment = &bytes[..memchr(b'#', bytes).unwrap_or(bytes.len())];
@@ -116,7 +118,8 @@ fn effective<'a>(bytes: &'a [u8], dialect: &Dialect) -> &'a [u8] {
     }
 }
 
-/// The colon; or the blank between two words, and only two, where the dialect takes it for one (D-COLON).
+/// The position of the colon; or of the blank between exactly two words, if the dialect accepts
+/// that (D-COLON).
 fn separator(text: &[u8], dialect: &Dialect) -> Option<usize> {
     if let Some(colon) = memchr(b':', text) {
         return Some(colon);

@@ -1,4 +1,4 @@
-//! The literal parts of a path pattern, between its wildcards, and where they occur in a path.
+//! The literal parts of a path pattern, between its wildcards, and their occurrences in a path.
 
 use std::ptr;
 
@@ -8,9 +8,9 @@ use super::normal::STAR;
 use super::path::Path;
 use super::steps::{Steps, StepsExceeded};
 
-/// Bytes of a pattern without a wildcard, in the two normal forms that `%2F` and `%3F` may have:
-/// one for the path of a URL, with the `?` that ends it, one for its query (D-RESERVED). Both are
-/// equally long, and nearly always equal.
+/// The bytes between two wildcards, in the two normal forms that `%2F` and `%3F` may have: one for
+/// the path of a URL, with the `?` that ends it, one for its query (D-RESERVED). Both are equally
+/// long, and nearly always equal.
 #[derive(Clone, Copy)]
 pub(super) struct Literal<'p> {
     pub in_path: &'p [u8],
@@ -24,7 +24,7 @@ impl<'p> Literal<'p> {
         forms.map(|(in_path, in_query)| Literal { in_path, in_query })
     }
 
-    /// Whether it stands in `path` at `at`.
+    /// Whether it occurs in `path` at `at`.
     pub(super) fn is_at(self, at: usize, path: &Path<'_>) -> bool {
         let length = self.in_path.len();
         let Some(there) = path.bytes().get(at..at + length) else { return false };
@@ -42,7 +42,7 @@ impl<'p> Literal<'p> {
         at.is_some_and(|at| at >= from && self.is_at(at, path))
     }
 
-    /// Where its leftmost occurrence in `path`, no earlier than at `from`, ends.
+    /// The end of its leftmost occurrence in `path` from `from` on.
     pub(super) fn find_end(
         self,
         from: usize,
@@ -63,7 +63,7 @@ impl<'p> Literal<'p> {
         ptr::eq(self.in_path, self.in_query) || self.in_path == self.in_query
     }
 
-    /// Three places in the order in which they come: within the path, across the `?`, within the query.
+    /// Three regions in their order: within the path, across the `?`, within the query.
     fn find_by_place(self, from: usize, path: &Path<'_>) -> Option<usize> {
         let (bytes, query) = (path.bytes(), path.query());
         find(self.in_path, &bytes[..query], from)
@@ -71,7 +71,7 @@ impl<'p> Literal<'p> {
             .or_else(|| find(self.in_query, bytes, from.max(query)))
     }
 
-    /// The path of a URL has no `?`, so across its end the first one of the literal must be that end.
+    /// The path of a URL has no `?`, so the first one of the literal must be the end of the path.
     fn find_across(self, from: usize, path: &Path<'_>) -> Option<usize> {
         let mark = memchr(b'?', self.in_path)?;
         let at = path.query().checked_sub(mark + 1)?;
@@ -79,7 +79,7 @@ impl<'p> Literal<'p> {
     }
 }
 
-/// To prepare a search costs more than to try every place of so few bytes.
+/// For a text this short, trying every position is faster than preparing a search.
 const FEW: usize = 64;
 
 fn find(needle: &[u8], bytes: &[u8], from: usize) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! One path, looked up in the rules of one file: what that has taken so far, and what is known of the path.
+//! The state of one search: the steps taken, and the literals found in the path.
 
 use super::needles::{Needles, Occurring};
 use super::path::Path;
@@ -9,9 +9,9 @@ use super::steps::{Steps, StepsExceeded};
 pub(super) struct Lookup<'a> {
     pub path: &'a Path<'a>,
     pub steps: &'a mut Steps,
-    /// How many steps have been taken when it is cheaper to search for all literals at once.
+    /// The number of steps after which it is cheaper to search for all literals at once.
     alone_until: u64,
-    /// Which literals of the file the path has, once they have been searched for.
+    /// The literals of the file that the path contains, once they have been searched for.
     occurring: Option<Occurring>,
 }
 
@@ -21,8 +21,8 @@ impl<'a> Lookup<'a> {
         Lookup { path, steps, alone_until, occurring: None }
     }
 
-    /// Which literals of `needles` the path has. None, as long as rules tried one by one have cost less than it
-    /// would cost to know.
+    /// The literals of `needles` that the path contains. `None` as long as trying rules one by one
+    /// has cost less than the search would.
     pub(super) fn occurring(
         &mut self,
         needles: &Needles,

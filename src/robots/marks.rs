@@ -1,15 +1,15 @@
-//! Whether a path asks for a second look, in one pass, eight bytes at a time: ordinary paths do not.
+//! Whether a path needs normalising, in one pass over eight bytes at a time: ordinary paths do not.
 
 const EACH: u64 = u64::from_ne_bytes([1; size_of::<u64>()]);
 const HIGH_BITS: u64 = 0x80 * EACH;
 
-/// Whether a path is sure to be its own normal form, without dot segments: all its bytes are from `&` to
-/// `~`, which leaves out `%` and all control bytes, and none of its segments begins with a dot. `path`
+/// Whether a path is certainly its own normal form without dot segments: all its bytes are from `&`
+/// to `~`, which excludes `%` and control bytes, and none of its segments begins with a dot. `path`
 /// begins with `/`, and its first bytes are `head`.
 #[inline]
 pub(super) fn is_ordinary(path: &[u8], head: u64) -> bool {
     let Some(last) = path.last_chunk() else {
-        // In the place of what is not there stands what is nothing to look at.
+        // Pads with bytes that need no normalising.
         let padding =
             (u64::from(b'/') * EACH).checked_shr(8 * path.len() as u32).unwrap_or_default();
         return marks(head | padding, 0) & HIGH_BITS == 0;
@@ -20,13 +20,14 @@ pub(super) fn is_ordinary(path: &[u8], head: u64) -> bool {
         found |= marks(bytes, before);
         before = bytes;
     }
-    // Some are looked at twice; the first of them has been seen behind the one before it.
+    // The last chunks overlap, so some bytes are checked twice; the first one's predecessor is
+    // known.
     found |= marks(u64::from_be_bytes(*last), 0);
     found & HIGH_BITS == 0
 }
 
-/// Has a high bit if one of the bytes asks for a second look; not always just where it stands, for what is
-/// carried goes on. `before` are the bytes before them.
+/// Has a high bit set if a byte may need normalising; not always at its position, because carries
+/// propagate. `before` holds the preceding bytes.
 const fn marks(bytes: u64, before: u64) -> u64 {
     let below = bytes.wrapping_sub(b'&' as u64 * EACH);
     let above = bytes | bytes.wrapping_add((0x7F - b'~' as u64) * EACH);

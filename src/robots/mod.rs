@@ -1,10 +1,11 @@
-//! What a robots.txt says (RFC 9309 §2.2): parse it, choose the group of a crawler, find the rule for
-//! a path.
+//! Parses a robots.txt, selects the group of a crawler, and finds the rule for a path (RFC 9309
+//! §2.2).
 //!
 //! Everything here is pure and total: it reads no clock, does no I/O, never fails and never panics,
-//! whatever bytes it is given. Parsing takes time in proportion to the file; a search for the rule that
-//! decides counts its [`Steps`], so that whoever asks can bound them. How the texts of different years are
-//! read and matched is a [`Dialect`]. The module names nothing outside itself, as if it were a crate.
+//! whatever bytes it is given. Parsing takes time in proportion to the file; a search for the
+//! deciding rule counts its [`Steps`], so that the caller can bound them. How the texts of
+//! different years are read and matched is a [`Dialect`]. The module uses nothing outside itself,
+//! as if it were a crate.
 //!
 //! ```
 //! use courtesy::robots::{Dialect, Directive, Path, RobotsTxt};
@@ -51,19 +52,20 @@ pub use path::{Path, path_of_url};
 pub use readings::Reading;
 pub use steps::{STEPS_MAX, Steps, StepsExceeded};
 
-/// A parsed robots.txt, as one dialect reads it. Owns what it needs of the file.
+/// A parsed robots.txt, as one dialect reads it. Owns what it keeps of the file.
 #[derive(Debug)]
 pub struct RobotsTxt {
     dialect: Dialect,
     arena: arena::Arena,
     namings: select::Namings,
     rules: ruleset::Ruleset,
-    /// The same in lower case, where they are asked for and are others.
+    /// The rules in lower case, if the dialect needs them and they differ.
     folded: Option<Box<ruleset::Ruleset>>,
     notes: notes::Notes,
 }
 
-/// What a rule says of the paths it matches. Allow comes first, as it does between equal rules.
+/// The effect of a rule on the paths that it matches. Allow comes first, as it does between equal
+/// rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Directive {
     /// `allow`
@@ -77,48 +79,49 @@ pub enum Directive {
 pub struct Rule<'a> {
     /// 1-based.
     pub line: u32,
-    /// What it says of the paths that it matches.
+    /// Its effect on matching paths.
     pub directive: Directive,
     /// The path pattern as written, without blanks around it.
     pub pattern: &'a [u8],
-    /// How the path was read for this rule to decide on it.
+    /// The reading of the path in which this rule decides.
     pub read_as: Reading,
 }
 
-/// What a rule means: its pattern in normal form (RFC 9309 §2.2.2), in which different spellings of one pattern
-/// are equal.
+/// The meaning of a rule: its pattern in normal form (RFC 9309 §2.2.2), in which different
+/// spellings of one pattern are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Meant<'a> {
-    /// What it says of the paths that it matches.
+    /// Its effect on matching paths.
     pub directive: Directive,
     /// With wildcards in their normal form.
     pub pattern: &'a [u8],
-    /// Whether it must reach the end of the path.
+    /// Whether it must match up to the end of the path.
     pub anchored: bool,
-    /// What its specificity is measured by.
+    /// The length that determines its specificity.
     pub bytes: u32,
 }
 
 impl RobotsTxt {
-    /// Parses `body` as `dialect` does. Any bytes are a robots.txt, if perhaps one without rules.
+    /// Parses `body` in `dialect`. Any bytes are a robots.txt, perhaps one without rules.
     pub fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
         parse::parse(body, dialect)
     }
 
-    /// How it was parsed; paths must be made for the same.
+    /// The dialect it was parsed in; paths must be made for the same one.
     pub fn dialect(&self) -> &Dialect {
         &self.dialect
     }
 
-    /// The group that applies to a crawler: of its product token, or else the default group `*`.
-    /// A crawler without a token has only that. `None`: no group applies, so everything is allowed.
+    /// The group that applies to a crawler: that of its product token, or else the default group
+    /// `*`. A crawler without a token has only the latter. `None`: no group applies, so everything
+    /// is allowed.
     #[inline]
     pub fn group(&self, token: Option<&str>) -> Option<Group<'_>> {
         let token = token.map(str::as_bytes);
         Group::new(self, self.namings.applying(token, &self.dialect))
     }
 
-    /// The names of its groups, each once whatever its letter case, in the order of the alphabet.
+    /// The names of its groups in alphabetical order, each once ignoring case.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.namings.names()
     }
@@ -132,27 +135,27 @@ impl RobotsTxt {
         }
     }
 
-    /// The records that are no rules, by line.
+    /// The records other than rules, by line.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.notes.records(&self.arena)
     }
 
-    /// The first of the lines that have no effect, by line.
+    /// The first of the lines without effect, by line.
     pub fn ignored_lines(&self) -> impl Iterator<Item = IgnoredLine<'_>> {
         self.notes.ignored_lines(&self.arena)
     }
 
-    /// How many lines have no effect, kept or not.
+    /// The number of lines without effect, including those not kept.
     pub fn ignored_count(&self) -> usize {
         self.notes.ignored_count()
     }
 
-    /// How many rules there are, those of all groups together.
+    /// The number of rules in all groups.
     pub fn rule_count(&self) -> usize {
         self.rules.len()
     }
 
-    /// About how many bytes it holds, for a cache that is bounded in bytes.
+    /// Its approximate size in bytes, for a bounded cache.
     pub fn weight(&self) -> usize {
         size_of::<RobotsTxt>()
             + self.arena.capacity()

@@ -1,7 +1,8 @@
-//! Which rules with wildcards cannot match a path, by one search for a literal of each of them (Aho and
-//! Corasick, "Efficient string matching", 1975): its time does not grow with the number of rules.
+//! Excludes rules with wildcards that cannot match a path, by one search for a literal of each (Aho
+//! and Corasick, "Efficient string matching", 1975). Its time does not grow with the number of
+//! rules.
 //!
-//! It is made for large files only, and used only after rules tried one by one have cost as much.
+//! Built for large files only, and used only after trying rules one by one has cost as much.
 
 use aho_corasick::automaton::Automaton;
 use aho_corasick::nfa::contiguous::NFA;
@@ -12,37 +13,38 @@ use super::path::Path;
 use super::ruleset::StoredRule;
 use super::steps::{Steps, StepsExceeded};
 
-/// Fewer rules with wildcards are tried one by one: ten in four thousand real files have as many.
+/// Fewer rules with wildcards are tried one by one; ten in four thousand real files have as many.
 const RULES_MIN: usize = 256;
 
-/// Bytes of all literals together: about 20 bytes of memory for each in the automaton, and 60 while it is
-/// made. Rules beyond have none, and are tried one by one.
+/// The bytes of all literals together: each takes about 20 bytes of memory in the automaton, and 60
+/// while it is built. Rules beyond have no literal, and are tried one by one.
 const BYTES_MAX: usize = 128 << 10;
 
-/// Of literals that end with one another only so many are in the automaton, the longest: so many are
-/// found at one place of a path at the most, which bounds the lists that each state has of them.
+/// Of literals that are suffixes of one another, only this many are in the automaton, the longest
+/// ones: so at most this many are found at one position of a path, which bounds the lists of each
+/// state.
 const NESTED_MAX: usize = 8;
 
-/// What one byte of a path costs in the automaton, in steps: it jumps about in memory.
+/// The cost of one byte of a path in the automaton, in steps: its memory accesses are random.
 const BYTE_STEPS: usize = 8;
 
 /// The number of a rule without a literal in the automaton.
 const NONE: u32 = u32::MAX;
 
-/// A literal of each rule that has one: the longest between its wildcards.
+/// One literal per rule: the longest between its wildcards.
 #[derive(Debug)]
 pub(super) struct Needles {
     automaton: NFA,
-    /// By the place of the rule, the number of its literal, or [`NONE`].
+    /// The number of each rule's literal, or [`NONE`], by the rule's index.
     of_rules: Box<[u32]>,
 }
 
-/// Which literals a path has, once that has been looked for.
+/// The literals that a path contains, once they have been searched for.
 #[derive(Debug)]
 pub(super) struct Occurring(Box<[u64]>);
 
 impl Needles {
-    /// Of `rules`, if they are enough to be worth it.
+    /// For `rules`, if they are enough to be worth it.
     pub(super) fn of(rules: &[StoredRule], arena: &Arena) -> Option<Needles> {
         if rules.len() < RULES_MIN {
             return None;
@@ -56,7 +58,7 @@ impl Needles {
                 bytes <= BYTES_MAX
             })
             .collect();
-        // Each behind those that it ends with.
+        // Each follows those that are its suffixes.
         sorted.sort_by(|(a, _), (b, _)| a.iter().rev().cmp(b.iter().rev()));
         let mut of_rules = vec![NONE; rules.len()].into_boxed_slice();
         let mut needles: Vec<&[u8]> = Vec::new();
@@ -69,22 +71,22 @@ impl Needles {
         }
         let mut builder = NFA::builder();
         builder.match_kind(MatchKind::Standard).prefilter(false);
-        // It could only fail where there are more states than a 32-bit number counts.
+        // Fails only with more states than a 32-bit number counts.
         Some(Needles { automaton: builder.build(&needles).ok()?, of_rules })
     }
 
-    /// Whether the rule at `place` has a literal that is not among those found.
+    /// Whether the rule at `place` has a literal that was not found.
     pub(super) fn refuses(&self, place: usize, occurring: &Occurring) -> bool {
         let needle = self.of_rules[place];
         needle != NONE && !occurring.has(needle)
     }
 
-    /// What finding those of `path` takes, in steps.
+    /// The cost of searching `path`, in steps.
     pub(super) fn steps(path: &Path<'_>) -> usize {
         path.bytes().len() * BYTE_STEPS
     }
 
-    /// Which of them `path` has.
+    /// The literals that `path` contains.
     pub(super) fn occurring(
         &self,
         path: &Path<'_>,
@@ -92,7 +94,7 @@ impl Needles {
     ) -> Result<Occurring, StepsExceeded> {
         steps.take(Needles::steps(path))?;
         let mut found = vec![0_u64; self.automaton.patterns_len().div_ceil(64)].into_boxed_slice();
-        // An unanchored search has a start.
+        // An unanchored search has a start state.
         let Ok(mut state) = self.automaton.start_state(Anchored::No) else {
             return Ok(Occurring::all(found));
         };
@@ -114,7 +116,7 @@ impl Needles {
 }
 
 impl Occurring {
-    /// As if each were there, so that none refuses a rule.
+    /// Treats every literal as found, so that no rule is excluded.
     fn all(mut found: Box<[u64]>) -> Occurring {
         found.fill(u64::MAX);
         Occurring(found)
@@ -125,10 +127,10 @@ impl Occurring {
     }
 }
 
-/// For each literal, how many others end with it and, one after the other, with one another. Each stands behind
-/// those that it ends with.
+/// For each literal, the number of others that form a chain of suffixes of it. Each follows those
+/// that are its suffixes.
 fn longer(alike: &[&[(&[u8], usize)]]) -> Vec<usize> {
-    // The longest that each ends with.
+    // The longest suffix of each.
     let mut shorter = vec![None; alike.len()];
     let mut chain: Vec<usize> = Vec::new();
     for (at, rules) in alike.iter().enumerate() {

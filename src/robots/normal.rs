@@ -1,18 +1,19 @@
-//! The form in which rules and URLs are compared: one byte for each character, however it was spelled.
+//! The normal form in which rules and URLs are compared: one byte for each character, however it
+//! was spelled.
 //!
 //! Comparing values instead of spellings makes a plain search exact: nothing can match half of a
-//! percent-encoded triplet, and decoding can never make a new one (D-PCT). The control bytes, which
-//! no rule can have as themselves, carry the few signs that are not plain values.
+//! percent-encoded triplet, and decoding can never create a new one (D-PCT). Control bytes, which
+//! no rule can contain literally, encode the few signs that are not plain values.
 
 use super::dialect::Percent;
 
-/// Stands for the wildcard `*` in a pattern. A `*` byte there is the character itself.
+/// Encodes the wildcard `*` in a pattern. A `*` byte there is the literal character.
 pub(super) const STAR: u8 = 0x00;
-/// `%2F` where it is not the same as `/`.
+/// `%2F` where it differs from `/`.
 pub(super) const ENCODED_SLASH: u8 = 0x01;
-/// `%3F` where it is not the same as `?`.
+/// `%3F` where it differs from `?`.
 pub(super) const ENCODED_QUESTION: u8 = 0x02;
-/// A `%` without two hex digits, where it is not the same as `%25`.
+/// A `%` without two hex digits, where it differs from `%25`.
 const LONE_PERCENT: u8 = 0x03;
 
 /// One character of a rule or URL.
@@ -23,7 +24,7 @@ pub(super) struct Item {
     pub encoded: bool,
 }
 
-/// The characters of a rule or URL in turn. One round of decoding: `%2541` is `%25`, `4`, `1`.
+/// The characters of a rule or URL in turn. Decodes once: `%2541` is `%25`, `4`, `1`.
 pub(super) struct Items<'a>(pub &'a [u8]);
 
 impl Iterator for Items<'_> {
@@ -43,7 +44,7 @@ impl Iterator for Items<'_> {
 }
 
 impl Item {
-    /// Appends the normal form, as it stands in the path of a URL and in a rule.
+    /// Appends the normal form of a character in the path of a URL or in a rule.
     pub(super) fn write(self, percent: Percent, out: &mut Vec<u8>) {
         match (percent, self.byte, self.encoded) {
             (Percent::RulesOnly, byte, _) if self.stays_encoded(percent) => {
@@ -57,7 +58,7 @@ impl Item {
         }
     }
 
-    /// How many bytes this is in the encoded form that RFC 9309 §2.2.2 measures rules by (D-LENGTH).
+    /// Its length in the encoded form by which RFC 9309 §2.2.2 measures rules (D-LENGTH).
     pub(super) fn bytes(self, percent: Percent) -> u32 {
         if self.stays_encoded(percent) { 3 } else { 1 }
     }
@@ -71,13 +72,13 @@ impl Item {
     }
 }
 
-/// Whether each of a rule's bytes is its own normal form, and one byte of its length.
+/// Whether each byte of a rule is its own normal form, with a length of one.
 pub(super) fn is_plain(written: &[u8]) -> bool {
     written.iter().all(|&byte| is_legal(byte) && byte != b'%' && byte != b'*')
 }
 
-/// What `byte` of a rule's normal form is in the query of a URL, where `/` and `?` mean nothing
-/// and so are the same as their encoding (D-RESERVED).
+/// The normal form of a rule's byte in the query of a URL, where `/` and `?` have no meaning and so
+/// equal their encoding (D-RESERVED).
 pub(super) fn in_query(byte: u8) -> u8 {
     match byte {
         ENCODED_SLASH => b'/',
@@ -86,8 +87,8 @@ pub(super) fn in_query(byte: u8) -> u8 {
     }
 }
 
-/// A control byte becomes a pair whose halves stand nowhere else, so that a search cannot find
-/// half of it or take it for a sign.
+/// A control byte becomes a pair whose halves occur nowhere else, so that a search cannot find half
+/// of it or take it for a sign.
 fn write_value(byte: u8, out: &mut Vec<u8>) {
     if byte.is_ascii_control() {
         out.extend([0x08 | byte >> 4, 0x10 | byte & 0x0F]);
@@ -101,7 +102,8 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Whether a URL may have this byte as itself (RFC 3986 §2), or it is a `%` that encodes nothing.
+/// Whether a URL may contain this byte literally (RFC 3986 §2), or it is a `%` that encodes
+/// nothing.
 fn is_legal(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)
 }

@@ -1,19 +1,19 @@
-//! What a robots.txt says besides groups and rules: other records (RFC 9309 §2.2.4), and lines that
-//! were not understood. Neither has any effect on a decision.
+//! The parts of a robots.txt besides groups and rules: other records (RFC 9309 §2.2.4), and lines
+//! that were not understood. Neither affects a decision.
 
 use super::arena::{Arena, Span};
 use super::select::Naming;
 
-/// Keys of other records that are kept, in lower case.
+/// The keys of other records that are kept, in lower case.
 const KEYS: [&str; 6] =
     ["sitemap", "crawl-delay", "request-rate", "content-signal", "content-usage", "license"];
 
-/// Ignored lines that are kept; of an HTML page in place of a robots.txt nobody wants them all.
+/// The most lines without effect that are kept; an HTML page in place of a robots.txt has many.
 const IGNORED_LINES_MAX: usize = 100;
-/// Bytes of each that are kept.
+/// The most bytes kept of each.
 const IGNORED_LINE_BYTES_MAX: usize = 200;
 
-/// A record that is no rule.
+/// A record other than a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// 1-based.
@@ -29,7 +29,7 @@ pub struct Record<'a> {
 pub struct IgnoredLine<'a> {
     /// 1-based.
     pub line: u32,
-    /// As written; a long one is cut.
+    /// As written; truncated if it is long.
     pub text: &'a [u8],
     /// Why it has none.
     pub because: IgnoredBecause,
@@ -40,11 +40,11 @@ pub struct IgnoredLine<'a> {
 pub enum IgnoredBecause {
     /// It is not a key, a colon and a value.
     NoRecord,
-    /// Its key is none that is known here.
+    /// Its key is unknown.
     UnknownKey,
-    /// It is a rule, but of no group.
+    /// It is a rule outside of any group.
     OutsideGroups,
-    /// It is a rule, but with a path pattern that no path can match.
+    /// It is a rule whose pattern can match no path.
     MatchesNothing,
 }
 
@@ -53,9 +53,9 @@ struct StoredRecord {
     line: u32,
     key: &'static str,
     value: Span,
-    /// The first of the user-agent lines it follows, if it follows any. RFC 9309 §2.2.4 gives other
-    /// records no group, but Crawl-delay had one wherever it was used: theirs. A group with rules may
-    /// span several such runs (D-OTHERREC).
+    /// The first of the user-agent lines it follows, if it follows any. RFC 9309 §2.2.4 assigns
+    /// other records to no group, but Crawl-delay has always applied to one: that of the preceding
+    /// user-agent lines. A group with rules may span several such runs (D-OTHERREC).
     agents_from: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Keeps a record if its key is a known one; says whether it is.
+    /// Keeps a record if its key is known. Returns whether it is.
     pub(super) fn record(
         &mut self,
         line: u32,
@@ -106,7 +106,7 @@ impl Notes {
         self.records.iter().map(|record| record.view(arena))
     }
 
-    /// The records for which one of these user-agent lines, sorted, is one that they follow.
+    /// The records that follow one of these user-agent lines, which are sorted.
     pub(super) fn records_after<'a>(
         &'a self,
         namings: &'a [Naming],

@@ -1,5 +1,5 @@
-//! Bytes to [`RobotsTxt`]. Whatever the bytes are, there is a result (RFC 9309 §2.3.1.5: "crawlers
-//! MUST … use the parseable rules"); what was not understood is noted beside it.
+//! Parses bytes to [`RobotsTxt`]. Every input has a result (RFC 9309 §2.3.1.5: "crawlers MUST … use
+//! the parseable rules"); lines that were not understood are noted.
 
 use super::arena::Arena;
 use super::dialect::{Dialect, Spellings};
@@ -31,9 +31,10 @@ pub(super) fn parse(body: &[u8], dialect: &Dialect) -> RobotsTxt {
 struct Parser<'d> {
     dialect: &'d Dialect,
     place: Place,
-    /// The first of the user-agent lines that stand together, last before here.
+    /// The first line of the last run of user-agent lines.
     agents_from: u32,
-    /// Whether the record before was a user-agent line, so that another one stands with it.
+    /// Whether the previous record was a user-agent line, so that another one belongs to the same
+    /// run.
     after_agent: bool,
     arena: Arena,
     namings: Namings,
@@ -86,7 +87,7 @@ impl Parser<'_> {
         }
         self.place = Place::Rules;
         self.after_agent = false;
-        // RFC 9309 §2.2: `empty-pattern`. It matches nothing, but it was a rule (D-EMPTY).
+        // RFC 9309 §2.2: `empty-pattern`. It matches nothing, but it is a rule (D-EMPTY).
         if value.is_empty() {
             return;
         }
@@ -102,7 +103,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `allow: …/index.htm*` also allows `…/`, and just that (D-INDEX).
+    /// `allow: …/index.htm*` also allows exactly `…/` (D-INDEX).
     fn allow_directory(&mut self, line: u32, value: &[u8]) {
         let Some(slash) = value.iter().rposition(|&byte| byte == b'/') else { return };
         if !value[slash..].starts_with(b"/index.htm") {

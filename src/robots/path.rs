@@ -1,4 +1,4 @@
-//! The URL's side of a comparison: its path and query in the form a dialect compares.
+//! The path and query of a URL in the form that a dialect compares.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -12,24 +12,24 @@ use super::head;
 use super::marks::is_ordinary;
 use super::normal::{self, Items};
 
-/// A URL's path and query in the form one dialect compares. An ordinary path is borrowed.
+/// A URL's path and query in the form that one dialect compares. An ordinary path is borrowed.
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
     normal: Cow<'a, [u8]>,
     head: u64,
     is_robots_txt: bool,
-    /// Whether it is in lower case, to be compared with rules that are.
+    /// Whether it is in lower case, to be compared with lower-case rules.
     is_folded: bool,
     /// Whether the query begins at the first `?`.
     has_query: bool,
-    /// Only patterns with two forms ask for it.
+    /// Computed when a pattern with two forms needs it.
     query: OnceCell<usize>,
-    /// Only patterns with wildcards ask for it.
+    /// Computed when a pattern with wildcards needs it.
     byte_set: OnceCell<ByteSet>,
 }
 
 impl<'a> Path<'a> {
-    /// `path_and_query` begins with `/`; if not, it is read as if it did.
+    /// `path_and_query` should begin with `/`; if not, one is assumed.
     #[inline(always)]
     pub fn new(path_and_query: &'a [u8], dialect: &Dialect) -> Path<'a> {
         let compared = match dialect.compared {
@@ -47,15 +47,15 @@ impl<'a> Path<'a> {
             head,
             is_robots_txt: path_and_query == b"/robots.txt",
             is_folded: false,
-            // The path of this dialect may have a decoded `?`, and its query is not compared.
+            // In this dialect the path may have a decoded `?`, and its query is not compared.
             has_query: dialect.percent != Percent::ByValueExceptSlash,
             query: OnceCell::new(),
             byte_set: OnceCell::new(),
         }
     }
 
-    /// Whether this is `/robots.txt` itself, which is implicitly allowed (RFC 9309 §2.2.2). A query
-    /// makes it a URL like others (D-SELF), and so does any other spelling.
+    /// Whether this is `/robots.txt` itself, which is implicitly allowed (RFC 9309 §2.2.2). With a
+    /// query (D-SELF) or in another spelling it is an ordinary URL.
     pub fn is_robots_txt(&self) -> bool {
         self.is_robots_txt
     }
@@ -85,7 +85,7 @@ impl<'a> Path<'a> {
         &self.normal
     }
 
-    /// Where the query begins, after its `?`; the end, when there is none.
+    /// The position after the `?` of the query; the end, if there is none.
     pub(super) fn query(&self) -> usize {
         *self.query.get_or_init(|| {
             let mark = if self.has_query { memchr(b'?', &self.normal) } else { None };
@@ -103,12 +103,12 @@ impl<'a> Path<'a> {
 }
 
 /// Path, parameters and query of a URL given as raw bytes, absolute or already without scheme and
-/// authority. The fragment is cut; `/` where there is no path.
+/// authority. The fragment is removed; `/` if there is no path.
 pub fn path_of_url(url: &[u8]) -> Cow<'_, [u8]> {
     let without_fragment = &url[..memchr(b'#', url).unwrap_or(url.len())];
     let after_slashes = without_fragment.strip_prefix(b"//").unwrap_or(without_fragment);
     let authority = match memmem::find(after_slashes, b"://") {
-        // A `://` after the path, parameters or query began is a part of them.
+        // A `://` after the beginning of path, parameters or query is a part of them.
         Some(scheme) if path_start(after_slashes) >= scheme => &after_slashes[scheme + 3..],
         _ => after_slashes,
     };
@@ -123,7 +123,7 @@ fn rooted(path: &[u8]) -> Cow<'_, [u8]> {
     if path.starts_with(b"/") { Cow::Borrowed(path) } else { Cow::Owned([b"/", path].concat()) }
 }
 
-/// The normal form of what is not sure to be one, and its head.
+/// The normal form of a path that may need normalising, and its head.
 #[cold]
 fn normalise<'a>(compared: &'a [u8], dialect: &Dialect) -> (Cow<'a, [u8]>, u64) {
     let given = rooted(compared);
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Spells a normal form in the plainest way that reads as the same: nearly everything encoded.
+    /// Spells a normal form in the plainest equivalent way: nearly everything encoded.
     fn spell(normal: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut bytes = normal.iter();

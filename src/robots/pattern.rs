@@ -1,8 +1,8 @@
-//! Path patterns (RFC 9309 §2.2.2 and §2.2.3), compiled, and how they match.
+//! Compiles path patterns (RFC 9309 §2.2.2 and §2.2.3), and matches them.
 //!
 //! Between wildcards a pattern is a run of literal bytes. Taking the leftmost occurrence of each in
-//! turn is exact, because whatever follows a wildcard matches at least as well after an earlier end.
-//! So one pass over the path decides: no backtracking, whatever the pattern.
+//! turn is exact, because whatever follows a wildcard matches at least as well after an earlier
+//! end. So one pass over the path decides: no backtracking, whatever the pattern.
 
 use std::ops::Range;
 
@@ -19,39 +19,39 @@ use super::steps::{Steps, StepsExceeded};
 
 const WILDCARD: Item = Item { byte: b'*', encoded: false };
 
-/// A compiled path pattern. Its bytes lie in an [`Arena`].
+/// A compiled path pattern. Its bytes are in an [`Arena`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern {
-    /// Bytes that a path must have somewhere.
+    /// Bytes that a path must contain somewhere.
     byte_set: ByteSet,
     /// The normal form, wildcards as [`STAR`].
     normal: Span,
-    /// The same for the query of a URL, where `%2F` and `%3F` have another normal form. Mostly
-    /// it is the very same span.
+    /// The same for the query of a URL, where `%2F` and `%3F` have another normal form. Usually the
+    /// same slice.
     in_query: Span,
-    /// Bytes before the first wildcard.
+    /// The number of bytes before the first wildcard.
     prefix: u32,
-    /// Bytes that are not wildcards: no shorter path can match.
+    /// The number of bytes that are not wildcards: no shorter path can match.
     literal: u32,
-    /// Whether it must reach the end of the path (a final `$`).
+    /// Whether it must match up to the end of the path (a final `$`).
     anchored: bool,
     /// RFC 9309 §2.2.2: "The most specific match is the match that has the most bytes."
     pub bytes: u32,
 }
 
 impl Pattern {
-    /// Compiles a pattern as written. `None`: it can match nothing, because it begins neither with `/`
-    /// nor with `*` (D-NONSLASH) or has a byte that no rule may have (D-BYTES).
+    /// Compiles a pattern as written. `None`: it can match nothing, because it begins neither with
+    /// `/` nor with `*` (D-NONSLASH) or has a byte that no rule may have (D-OCTETS).
     pub(super) fn compile(written: &[u8], dialect: &Dialect, arena: &mut Arena) -> Option<Pattern> {
         if !matches!(written.first(), Some(b'/' | b'*')) || has_forbidden_byte(written, dialect) {
             return None;
         }
-        // `$` is a sign only as the last character (D-DOLLAR).
+        // `$` is special only as the last character (D-DOLLAR).
         let anchor = written.strip_suffix(b"$").filter(|_| dialect.wildcards);
         let (mut normal, mut bytes) = normalise(anchor.unwrap_or(written), dialect);
         bytes += u32::from(anchor.is_some());
         let mut anchored = anchor.is_some();
-        // A wildcard at the end reaches every end there is; it counts only for the length (D-TRAILSTAR).
+        // A wildcard at the end matches every end; it only counts for the length (D-TRAILSTAR).
         if normal.last() == Some(&STAR) {
             normal.pop();
             anchored = false;
@@ -76,7 +76,8 @@ impl Pattern {
         };
         let stars = normal.iter().filter(|&&byte| byte == STAR).count();
         let prefix = memchr(STAR, normal).unwrap_or(normal.len());
-        // A pattern of two forms has bytes that a path need not have, if it takes the other form.
+        // If a path may take the other form of a pattern, it need not contain the bytes of this
+        // one.
         let certain = if two_forms { &[][..] } else { normal };
         Pattern {
             byte_set: ByteSet::of(certain.iter().filter(|&&byte| byte != STAR)),
@@ -95,9 +96,9 @@ impl Pattern {
         Pattern::store(&normal, self.anchored, self.bytes, arena, dialect)
     }
 
-    /// How all paths begin that it matches.
+    /// The common beginning of all paths that it matches.
     pub(super) fn head(&self, arena: &Arena) -> Head {
-        // Of two forms, a path may have either.
+        // With two forms, a path may begin with either.
         let prefix = if self.has_two_forms() { 0 } else { self.prefix as usize };
         Head::of_prefix(&arena.get(self.normal)[..prefix])
     }
@@ -107,7 +108,7 @@ impl Pattern {
         arena.get(self.normal)
     }
 
-    /// Whether it must reach the end of the path.
+    /// Whether it must match up to the end of the path.
     pub(super) const fn is_anchored(&self) -> bool {
         self.anchored
     }
@@ -118,15 +119,15 @@ impl Pattern {
         has_one.then(|| self.text(arena)[1])
     }
 
-    /// Whether the pattern may match, by cheap reasons: of thousands of rules, few get further.
+    /// Whether the pattern may match, by cheap tests: of thousands of rules, few pass them.
     #[inline]
     pub(super) fn may_match(&self, path: &Path<'_>) -> bool {
         path.bytes().len() >= self.literal as usize
             && (self.is_literal() || path.byte_set().includes(self.byte_set))
     }
 
-    /// Its longest literal behind a wildcard, which every path that it matches has. None, where there is no such,
-    /// or where each has two forms.
+    /// Its longest literal behind a wildcard, which every matching path contains. `None` if there
+    /// is none, or each has two forms.
     pub(super) fn needle<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
         let literals = |span| arena.get(span).split(|byte| *byte == STAR).skip(1);
         let of_one_form =
@@ -139,27 +140,27 @@ impl Pattern {
         self.normal != self.in_query
     }
 
-    /// Whether there is no wildcard in it.
+    /// Whether it has no wildcard.
     fn is_literal(&self) -> bool {
         self.prefix == self.normal.length()
     }
 
-    /// Whether it matches whatever begins with its bytes.
+    /// Whether it matches every path that begins with its bytes.
     pub(super) fn is_prefix(&self) -> bool {
         self.is_literal() && !self.anchored && !self.has_two_forms()
     }
 
-    /// Whether it matches every path there is: `/`, or nothing but wildcards around it.
+    /// Whether it matches every path: `/`, or nothing but wildcards around it.
     pub(super) fn matches_everything(&self) -> bool {
         !self.anchored && self.literal == self.prefix && self.literal <= 1
     }
 
     /// Whether it matches every path that begins with `begin` (`Some(true)`) or none of them
-    /// (`Some(false)`). `None`: that depends on what follows, or would take more to tell.
+    /// (`Some(false)`). `None`: it depends on the rest, or would take too many steps to find out.
     pub(super) fn foresees(&self, begin: &Path<'_>, arena: &Arena) -> Option<bool> {
-        // Without an anchor, more bytes take no match away.
+        // Without an anchor, further bytes cannot undo a match.
         let matches = || {
-            // Only replay asks, and keeps no other waiting.
+            // Unbounded steps: only replay calls this, and delays no other request.
             let steps = &mut Steps::without_bound();
             self.head(arena).admits(begin.head())
                 && self.may_match(begin)
@@ -175,7 +176,7 @@ impl Pattern {
         if fits { None } else { Some(false) }
     }
 
-    /// Whether the pattern matches a path that it may match, and that its head admits.
+    /// Whether the pattern matches a path that has passed the cheap tests.
     pub(super) fn matches_in_full(
         &self,
         path: &Path<'_>,

@@ -1,4 +1,4 @@
-//! The rules that are more than a prefix: with wildcards, with an anchor, or with two forms.
+//! Rules that are more than a prefix: with wildcards, with an anchor, or with two forms.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::needles::Needles;
 use super::ruleset::StoredRule;
 use super::steps::StepsExceeded;
 
-/// Each group's in the order in which they decide.
+/// Each group's rules in the order in which they decide.
 #[derive(Debug, Default)]
 pub(super) struct PatternRules {
     rules: Vec<StoredRule>,
-    /// The head of each rule, close together: of most rules nothing else is looked at.
+    /// The prefix key of each rule in one array: for most rules nothing else is read.
     heads: Box<[Head]>,
-    /// Where there are many rules.
+    /// Built only for many rules.
     needles: Option<Box<Needles>>,
 }
 
@@ -25,12 +25,12 @@ impl PatternRules {
         self.rules.push(rule);
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub(super) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// The rules of one group, the one that decides first.
+    /// Adds the rules of one group, the deciding one first.
     pub(super) fn of_group(&self, group: Range<usize>) -> &[StoredRule] {
         &self.rules[group]
     }
@@ -48,7 +48,7 @@ impl PatternRules {
         self.needles = Needles::of(&self.rules, arena).map(Box::new);
     }
 
-    /// The rule of one group that decides on `path`, if it comes before `other`.
+    /// The rule of one group that decides on `path`, if it takes precedence over `other`.
     #[inline]
     pub(super) fn deciding_before(
         &self,
@@ -77,7 +77,7 @@ impl PatternRules {
         Ok(None)
     }
 
-    /// Whether a rule is known not to match, because of a literal that the path does not have.
+    /// Whether a rule cannot match, because the path lacks a literal of it.
     fn refuses(&self, place: usize, lookup: &mut Lookup<'_>) -> Result<bool, StepsExceeded> {
         let Some(needles) = &self.needles else { return Ok(false) };
         let occurring = lookup.occurring(needles)?;

@@ -1,8 +1,8 @@
-//! The rules that match whatever begins with them: most rules are such.
+//! Rules that match every path that begins with them, as most rules do.
 //!
-//! Sorted, they are found by one binary search, however many they are. Of all that a path begins with, the
-//! longest stands last before it, or is what that one begins with; and which of these decides was
-//! settled when the file was parsed.
+//! They are sorted and found by one binary search, however many there are. Of all rules that a path
+//! begins with, the longest is the last one before the path in this order, or a prefix of that one;
+//! which of these decides is computed by the parser.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use super::head::{self, Head};
 use super::path::Path;
 use super::ruleset::StoredRule;
 
-/// Of so few rules whose first bytes are alike, each is tried, from the longest on.
+/// Up to this many rules with equal first bytes are tried one by one, from the longest.
 const ALIKE_TRIED_MAX: usize = 4;
 
 /// Rules without a wildcard, an anchor or a second form, those of each group sorted by their bytes.
 #[derive(Debug, Default)]
 pub(super) struct PrefixRules {
     rules: Vec<StoredRule>,
-    /// The first bytes of each, as one number: the search looks at little else.
+    /// The first bytes of each as one number: the search reads little else.
     heads: Box<[u64]>,
     links: Vec<Link>,
 }
 
-/// What a rule has to do with the others of its group that it begins with.
+/// The relation of a rule to the rules of its group that are prefixes of it.
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// How many bytes the rule has.
+    /// The length of the rule in bytes.
     length: u32,
-    /// Where the longest of those others is; the rule itself, where there is none.
+    /// The index of the longest of those prefixes; of the rule itself, if there is none.
     shorter: u32,
-    /// Where the one of all these is that decides on a path which begins with the rule.
+    /// The index of the one that decides on a path that begins with the rule.
     deciding: u32,
 }
 
@@ -40,17 +40,17 @@ impl PrefixRules {
         self.rules.push(rule);
     }
 
-    /// How many rules there are.
+    /// The number of rules.
     pub(super) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// The rules of one group, in no order that matters.
+    /// Adds the rules of one group, in any order.
     pub(super) fn of_group(&self, group: Range<usize>) -> &[StoredRule] {
         &self.rules[group]
     }
 
-    /// To be called after the last rule, with the groups as they come.
+    /// To be called after the last rule, with the groups in their order.
     pub(super) fn sort(
         &mut self,
         groups: impl Iterator<Item = Range<usize>>,
@@ -68,7 +68,7 @@ impl PrefixRules {
     }
 
     fn link(&mut self, group: Range<usize>, precedence: Precedence, arena: &Arena) {
-        // What the rule before begins with, and that rule itself: the shortest first.
+        // The prefixes of the previous rule, and that rule itself: the shortest first.
         let mut chain: Vec<usize> = Vec::new();
         for at in group {
             let rule = &self.rules[at];
@@ -109,7 +109,7 @@ impl PrefixRules {
         }
     }
 
-    /// Where the last rule is that comes before `path`, or equals it.
+    /// The index of the last rule that sorts before `path`, or equals it.
     #[inline]
     fn last_before(&self, group: Range<usize>, path: &Path<'_>, arena: &Arena) -> Option<usize> {
         let (from, heads) = (group.start, &self.heads[group]);
@@ -117,7 +117,7 @@ impl PrefixRules {
         if heads[last] < path.head() || Head::is_all_of(self.links[from + last].length as usize) {
             return Some(from + last);
         }
-        // Those that begin as the path does, and go on.
+        // Those that begin like the path, and are longer.
         let alike = heads[..last].partition_point(|head| *head < path.head());
         let rules = &self.rules[from + alike..=from + last];
         let before = if rules.len() <= ALIKE_TRIED_MAX {
@@ -148,7 +148,7 @@ impl PrefixRules {
     }
 }
 
-/// Whether a path begins with a longer text than a head, without a call for what is mostly a few bytes.
+/// Compares what follows the prefix key, without a call for usually few bytes.
 #[inline]
 fn begins_with(path: &[u8], text: &[u8]) -> bool {
     let Some(beginning) = path.get(..text.len()) else { return false };

@@ -1,7 +1,7 @@
-//! How servers that mend paths may read one, beside the way in which it is written. RFC 9309 §2.2.2 makes
-//! only percent-encoded and plain spellings equal; but a server may merge slashes, decode once more, leave
-//! parameters out, take a backslash for a slash or ignore the case of letters, and serve by another spelling
-//! what a rule disallows.
+//! The ways in which servers that normalise paths may read one, besides the written form. RFC 9309
+//! §2.2.2 only equates percent-encoded and plain spellings; but a server may merge slashes, decode
+//! once more, drop parameters, take a backslash for a slash or ignore case, and so serve under
+//! another spelling what a rule disallows.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use super::dialect::Dialect;
 use super::dots::{has_dot_segment, remove_dot_segments, split_query};
 use super::steps::{Steps, StepsExceeded};
 
-/// How often a path is decoded: a server and a proxy before it each once, and once more.
+/// How often a path is decoded at most: once each by a server and a proxy before it, and once more.
 const DECODED_MAX: u8 = 3;
 
-/// What one byte of a reading costs to make and to bring to its normal form, in steps.
+/// The cost of one byte of a reading, including its normalisation, in steps.
 const BYTE_STEPS: usize = 4;
 
-/// What was mended in a path before it was compared with the rules.
+/// The normalisations applied to a path before it was compared with the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reading {
     /// How often it was decoded.
@@ -27,22 +27,23 @@ pub struct Reading {
     case: bool,
 }
 
-/// A path and query as it may be read.
+/// One reading of a path and query.
 #[derive(Clone, Debug)]
 pub(super) struct Mended {
     pub reading: Reading,
     pub path_and_query: Vec<u8>,
 }
 
-/// Mends a path, or says that there is nothing to mend.
+/// Applies a normalisation; `None` if it changes nothing.
 type Mend = fn(&[u8]) -> Option<Vec<u8>>;
 
-/// Every way to read `path_and_query`, the written one first: with each mend alone, and with any of them
-/// together, in the order in which a server would make them. The query stays as it is.
+/// Every reading of `path_and_query`, the written one first: with each normalisation alone, and
+/// with any of them combined, in the order in which a server would apply them. The query stays
+/// unchanged.
 ///
 /// # Errors
 ///
-/// [`StepsExceeded`]: to make them takes more steps than there are.
+/// [`StepsExceeded`]: building them takes more steps than are left.
 pub(super) fn readings(
     path_and_query: &[u8],
     dialect: &Dialect,
@@ -62,7 +63,7 @@ pub(super) fn readings(
         Ok::<(), StepsExceeded>(())
     };
     for round in 0..DECODED_MAX {
-        // The one that was decoded last, if it was.
+        // The reading that was decoded last, if any was.
         let last = readings.len() - 1;
         if readings[last].reading.decoded == round {
             mend(decode, last, |reading| reading.decoded += 1, &mut readings)?;
@@ -80,7 +81,7 @@ pub(super) fn readings(
     Ok(readings)
 }
 
-/// Every byte that is percent-encoded, but for `?`: it would begin a query.
+/// Every percent-encoded byte except `?`, which would begin a query.
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -124,17 +125,17 @@ fn remove_dots(path: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Reading {
-    /// The same, the case of letters ignored as well.
+    /// The same, and ignores case.
     pub(super) const fn ignoring_case(self) -> Reading {
         Reading { case: true, ..self }
     }
 
-    /// Whether nothing was mended.
+    /// Whether no normalisation was applied.
     pub fn is_as_written(self) -> bool {
         self == Reading::default()
     }
 
-    /// What was mended, in the order in which it was; `decoded` as often as it was.
+    /// The normalisations in the order of their application; `decoded` once per decoding.
     pub fn words(self) -> impl Iterator<Item = &'static str> {
         let decoded = std::iter::repeat_n("decoded", self.decoded.into());
         let others = [
@@ -148,7 +149,7 @@ impl Reading {
     }
 }
 
-/// "decoded, slashes merged"; nothing, where it is as written.
+/// "decoded, slashes merged"; empty if it is as written.
 impl fmt::Display for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, word) in self.words().enumerate() {

@@ -1,4 +1,4 @@
-//! The rules of every group, compiled.
+//! The compiled rules of every group.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::prefix_rules::PrefixRules;
 use super::steps::StepsExceeded;
 use super::{Directive, Meant, Reading, Rule};
 
-/// A rule as it is kept.
+/// A rule as it is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoredRule {
     pub pattern: Pattern,
@@ -21,9 +21,9 @@ pub(super) struct StoredRule {
     pub directive: Directive,
 }
 
-/// All rules of a file. Groups stay as they are written; what merges groups of one name
-/// (RFC 9309 §2.2.1) is that the best of their best rules decides. So a file that lists many names
-/// over many rules costs no more memory than it has lines.
+/// All rules of a file. Groups stay as they are written; groups of one name are merged (RFC 9309
+/// §2.2.1) by letting the best of their best rules decide. So a file that lists many names over
+/// many rules takes no more memory than it has lines.
 #[derive(Debug, Default)]
 pub(super) struct Ruleset {
     prefixes: PrefixRules,
@@ -31,16 +31,17 @@ pub(super) struct Ruleset {
     groups: Vec<GroupRules>,
 }
 
-/// Where the rules of one group are.
+/// The ranges of one group's rules.
 #[derive(Clone, Copy, Debug)]
 struct GroupRules {
-    /// Second bytes of paths that a rule may match: a bit for all that are equal in their low six bits.
+    /// The second bytes of paths that a rule may match: one bit for all bytes that share their low
+    /// six bits.
     second_bytes: u64,
     prefixes: (u32, u32),
     patterns: (u32, u32),
 }
 
-/// Sorts the rule that decides first.
+/// Sorts the deciding rule first.
 pub(super) type Rank = (Reverse<u32>, Option<Directive>, u32);
 
 impl Ruleset {
@@ -81,7 +82,7 @@ impl Ruleset {
         self.patterns.sort(self.groups.iter().map(GroupRules::patterns), precedence, arena);
     }
 
-    /// The same rules in lower case, sorted; `None` where they are so.
+    /// The same rules in lower case, sorted; `None` if they are in lower case already.
     pub(super) fn folded(&self, dialect: &Dialect, arena: &mut Arena) -> Option<Ruleset> {
         let has_upper =
             |rule: &StoredRule| rule.pattern.text(arena).iter().any(u8::is_ascii_uppercase);
@@ -143,7 +144,7 @@ impl Ruleset {
 }
 
 impl GroupRules {
-    /// Whether some rule may match a path of these first bytes.
+    /// Whether a rule may match a path with these first bytes.
     #[inline]
     fn may_match(&self, head: u64) -> bool {
         let second_byte = head >> 48 & 63;
@@ -160,7 +161,8 @@ impl GroupRules {
 }
 
 impl StoredRule {
-    /// RFC 9309 §2.2.2: most bytes first; of equals allow, "the least restrictive". Then the first line.
+    /// RFC 9309 §2.2.2: most bytes first; on a tie allow, "the least restrictive". Then the first
+    /// line.
     pub(super) fn rank(&self, precedence: Precedence) -> Rank {
         match precedence {
             Precedence::MostBytes => (Reverse(self.pattern.bytes), Some(self.directive), self.line),
@@ -168,7 +170,7 @@ impl StoredRule {
         }
     }
 
-    /// What it means, wherever it stands and however it is written.
+    /// Its meaning, independent of its position and spelling.
     pub(super) fn meant<'a>(&self, arena: &'a Arena) -> Meant<'a> {
         let Pattern { bytes, .. } = self.pattern;
         let (pattern, anchored) = (self.pattern.text(arena), self.pattern.is_anchored());

@@ -1,4 +1,4 @@
-//! Which groups apply to a crawler (RFC 9309 §2.2.1).
+//! Selects the groups that apply to a crawler (RFC 9309 §2.2.1).
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -18,21 +18,21 @@ pub(super) struct Naming {
     pub group: u32,
 }
 
-/// Every naming of a file, sorted by name in any case, then by line: a crawler's groups are one
-/// slice, found without allocation, and there is no hash for a hostile file to aim at.
+/// All names of a file, sorted by name ignoring case, then by line: a crawler's groups are one
+/// slice, found without allocation, and there is no hash table for a hostile file to attack.
 #[derive(Debug, Default)]
 pub(super) struct Namings {
     all: Vec<Naming>,
     /// The names themselves, all of them ASCII.
     names: String,
-    /// The first bytes of each name, in the same order: the search looks at little else.
+    /// The prefix key of each name in the same order: the search reads little else.
     heads: Box<[u64]>,
-    /// Where those of the default group are.
+    /// The range of the default group.
     default: Range<u32>,
 }
 
 impl Namings {
-    /// Notes what the value of a user-agent line names, if anything.
+    /// Adds the name in the value of a user-agent line, if there is one.
     pub(super) fn add(&mut self, value: &[u8], line: u32, group: u32, dialect: &Dialect) {
         let names = Names::of(value, dialect.agent_name);
         let longer = str::from_utf8(names.longer).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Namings {
         }
     }
 
-    /// To be called once, after the last line. A group that names somebody twice is one group still.
+    /// To be called once, after the last line. A group that repeats a name is still one group.
     pub(super) fn sort(&mut self) {
         let Self { all, names, .. } = self;
         let name = |naming: &Naming| &names.as_bytes()[naming.name.range()];
@@ -66,23 +66,23 @@ impl Namings {
         self.names.shrink_to_fit();
     }
 
-    /// The name as it is written.
+    /// The name as written.
     #[inline]
     pub(super) fn name(&self, naming: &Naming) -> &str {
         &self.names[naming.name.range()]
     }
 
-    /// Each name once, whatever its letter case.
+    /// Each name once, ignoring case.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let alike = |a: &Naming, b: &Naming| self.name(a).eq_ignore_ascii_case(self.name(b));
         self.all.chunk_by(alike).map(|same| self.name(&same[0]))
     }
 
-    /// The namings whose groups apply to `token`, or to everybody where it has none.
+    /// The names whose groups apply to `token`, or to every crawler if it has none.
     #[inline]
     pub(super) fn applying(&self, token: Option<&[u8]>, dialect: &Dialect) -> &[Naming] {
         let own = match token {
-            // Most files name nobody.
+            // Most files name no crawler.
             Some(token) if self.default.len() < self.all.len() => self.own(token, dialect),
             _ => &[],
         };
@@ -112,7 +112,7 @@ impl Namings {
         &self.all[self.default.start as usize..self.default.end as usize]
     }
 
-    /// Where the namings of a token are.
+    /// The range of a token's names.
     fn range(&self, name: &[u8]) -> Range<usize> {
         let head = folded_number(name);
         let from = self.heads.partition_point(|other| *other < head);
@@ -132,8 +132,8 @@ impl Namings {
     }
 }
 
-/// What the value of a user-agent line names: `longer`, and its first `shorter` bytes where that
-/// is another name. Either may be empty.
+/// The name in the value of a user-agent line: `longer`, and its first `shorter` bytes if they are
+/// another name. Either may be empty.
 struct Names<'a> {
     longer: &'a [u8],
     shorter: usize,
@@ -142,12 +142,12 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn of(value: &'a [u8], rule: AgentName) -> Names<'a> {
         let longer = match (value, rule) {
-            // `*` alone or before a blank is the default group; `*x` is nobody (D-STAR).
+            // `*` alone or before a blank is the default group; `*x` names no crawler (D-STAR).
             ([b'*'] | [b'*', b' ' | b'\t'..=b'\r', ..], _) => DEFAULT,
             ([b'*', ..], _) => b"",
             (_, AgentName::Letters) => &value[..letters(value)],
-            // The longer name is for tokens with digits or dots. A token without them cannot equal it,
-            // nor can one with them equal the shorter: one table serves both (D-DIGITS).
+            // The longer name is for tokens with digits or dots. A token without them cannot equal
+            // it, nor can one with them equal the shorter: one table serves both (D-DIGITS).
             (_, AgentName::LettersOrAsTheToken) => {
                 &value[..leading(value, |byte| {
                     is_letter(byte) || byte.is_ascii_digit() || byte == b'.'
@@ -176,7 +176,7 @@ fn leading(value: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     value.iter().position(|&byte| !belongs(byte)).unwrap_or(value.len())
 }
 
-/// A name that is not ASCII can be no crawler's token.
+/// A name that is not ASCII matches no token.
 fn up_to_slash(value: &[u8]) -> &[u8] {
     let name = &value[..leading(value, |byte| byte != b'/')];
     if name.is_ascii() { name.trim_ascii_end() } else { b"" }

@@ -1,22 +1,22 @@
-//! How much work one decision may take. Most rules are refused by a few comparisons, which are not
-//! counted; what is counted are the bytes that a search passes over. The count depends on the file and
-//! the path alone, never on the machine, so that a decision made again comes out the same.
+//! Bounds the work of one decision. Most rules are refused by a few comparisons, which are not
+//! counted; the bytes that a search passes over are. The count depends only on the file and the
+//! path, never on the machine, so that replaying a decision has the same result.
 
-/// Steps of one decision: some milliseconds at the very worst. A file with fewer than twenty rules with
-/// wildcards cannot take as many, whatever the path; real files take some thousands.
+/// The steps of one decision: some milliseconds in the worst case. A file with fewer than twenty
+/// wildcard rules cannot take as many, whatever the path; real files take some thousands.
 pub const STEPS_MAX: u64 = 3 << 19;
 
-/// Steps that the search for one literal takes besides the bytes that it passes over.
+/// The steps of a search for one literal besides the bytes that it passes over.
 const SEARCH_STEPS: usize = 32;
 
-/// The steps of one decision, counted down.
+/// The remaining steps of one decision.
 #[derive(Clone, Debug)]
 pub struct Steps {
     left: u64,
     spent: u64,
 }
 
-/// A decision would take more steps than it may.
+/// A decision would exceed its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepsExceeded;
 
@@ -26,17 +26,17 @@ impl Steps {
         Steps::at_most(STEPS_MAX)
     }
 
-    /// At most so many.
+    /// At most `steps`.
     pub const fn at_most(steps: u64) -> Steps {
         Steps { left: steps, spent: 0 }
     }
 
-    /// However many it takes: for rules of the operator's own, and for questions that keep no other waiting.
+    /// Without a bound: for the operator's own rules, and for commands that delay no other request.
     pub const fn without_bound() -> Steps {
         Steps::at_most(u64::MAX)
     }
 
-    /// How many have been taken, the last of them perhaps beyond the bound.
+    /// How many have been taken; the last of them may exceed the bound.
     pub const fn spent(&self) -> u64 {
         self.spent
     }

@@ -1,10 +1,11 @@
-//! What a robots.txt means, by section of RFC 9309; then what is the project's own choice.
-//! The many cases are in `tests/conformance`; these are the ones to read.
+//! The meaning of a robots.txt by section of RFC 9309; then the project's own decisions. The many
+//! cases are in `tests/conformance`; these are the ones to read.
 
 use super::Directive::{Allow, Disallow};
 use super::{Dialect, Directive, IgnoredBecause, Path, RobotsTxt, WholeSite};
 
-/// The decision for the crawler `zebra`: the line of the rule and what it says; `None` where none does.
+/// The decision for the crawler `zebra`: the line of the rule and its effect; `None` if no rule
+/// decides.
 #[track_caller]
 fn decides(robots: &str, path: &str, expected: impl Into<Option<(u32, Directive)>>) {
     decides_as(&Dialect::RFC9309, robots, "zebra", path, expected);
@@ -172,7 +173,8 @@ mod our_choices {
         let expected =
             [(1, "sitemap", &b"/s.xml"[..]), (3, "crawl-delay", b"5"), (6, "crawl-delay", b"9")];
         assert_eq!(all, expected);
-        // For rules this is one run of user-agent lines; a delay belongs to those right before it.
+        // For rules this is one run of user-agent lines; a delay belongs to those immediately
+        // before it.
         let lines = |token| -> Vec<u32> {
             robots
                 .group(token)

@@ -1,4 +1,4 @@
-//! The only reader of the clock. Everything else is given the time.
+//! The only module that reads the clock; all other code is given the time.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,7 +12,7 @@ use rustls::time_provider::TimeProvider;
 
 use crate::types::timestamp::Timestamp;
 
-/// A seam, because tests must be able to move thirty days in one addition.
+/// A trait, so that tests can advance thirty days at once.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The date, for policy and records.
     fn wall(&self) -> Timestamp;
@@ -29,20 +29,22 @@ impl Clock for SystemClock {
     }
 }
 
-/// The date of the system as a moment: one before 1970 or after 9999 as the first or the last there is.
+/// The system's date as a timestamp; dates before 1970 or after 9999 become the first or the last
+/// one.
 fn moment(date: SystemTime) -> Timestamp {
     let since_epoch = date.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// TLS reads the date here, too: its own reading panics before 1970.
+/// rustls reads the date here, because its own implementation panics before 1970.
 impl TimeProvider for SystemClock {
     fn current_time(&self) -> Option<UnixTime> {
         Some(UnixTime::since_unix_epoch(Duration::from_millis(self.wall().millis())))
     }
 }
 
-/// The value of a `Date` field (RFC 9110 §6.6.1) for now. The HTTP engine's own panics before 1970 and after 9999.
+/// The current value of a `Date` header (RFC 9110 §6.6.1). hyper's own panics before 1970 and after
+/// 9999.
 pub fn http_date() -> HeaderValue {
     thread_local!(static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) });
     let now = SystemClock.wall();
@@ -58,7 +60,7 @@ fn date_of(moment: Timestamp) -> HeaderValue {
     HeaderValue::try_from(httpdate::fmt_http_date(date)).expect("a date is ASCII")
 }
 
-/// A clock that stands still until it is moved; for tests and for `courtesy demo`.
+/// A clock that only moves when it is advanced; for tests and for `courtesy demo`.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 
@@ -79,7 +81,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A reading of the monotonic clock, for measuring how long something took; never for policy.
+/// Reads the monotonic clock, to measure durations; never for policy.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that reads the monotonic clock"

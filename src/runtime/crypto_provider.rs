@@ -1,13 +1,13 @@
-//! The cryptography of TLS, one for both sides: what is offered to origins is what clients may choose
-//! of. The provider is named here and nowhere else, so that no stray feature of a dependency can
+//! The TLS cryptography, one provider for both sides: what is offered to origins is what clients
+//! may choose from. The provider is selected only here, so that no feature flag of a dependency can
 //! change it.
 
 use rustls::CipherSuite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
-/// Key exchanges as the library orders them: the hybrid with ML-KEM first, for whoever has it. Of the
-/// cipher suites that with SHA-256 goes first, as browsers have it: a handshake is for the most part
-/// derivation of keys, and processors have instructions for SHA-256 and none for SHA-384.
+/// The provider's key exchange groups in their default order: the hybrid with ML-KEM first. Of the
+/// cipher suites the one with SHA-256 goes first, as in browsers: a handshake is mostly key
+/// derivation, and processors have instructions for SHA-256, but none for SHA-384.
 pub fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider

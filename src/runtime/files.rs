@@ -1,5 +1,5 @@
-//! Files that an operator names: read whole, but no more of them than any that is meant has, and without
-//! waiting for what never comes. A path may be wrong, and then be that of a device, a pipe or a log.
+//! Reads files named by an operator: in full, but bounded in size and time. A path may be wrong and
+//! name a device, a pipe or a log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -12,23 +12,23 @@ use rustix::fs::{Access, AtFlags, CWD, FsWord, OFlags, PROC_SUPER_MAGIC, accessa
 
 use crate::runtime::clock;
 
-/// How long a pipe may take to bring all of it: its writer is another command of the same line.
+/// How long the writer of a pipe may take. It is usually another command of the same shell line.
 const PIPE_WAIT: Duration = Duration::from_secs(5);
 
-/// The kind of a file system that sysfs has, as statfs(2) names it.
+/// The magic number of sysfs in statfs(2).
 const SYSFS_MAGIC: FsWord = 0x6265_6572;
 
 /// Reads at most `max` bytes from a file.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::FileTooLarge`] where there is more; [`ErrorKind::TimedOut`] where a pipe does not bring its end in
-/// five seconds; whatever the system says otherwise.
+/// [`ErrorKind::FileTooLarge`] if it is longer; [`ErrorKind::TimedOut`] if a pipe does not end
+/// within five seconds; otherwise the system's error.
 pub fn read(path: &Path, max: usize) -> io::Result<Vec<u8>> {
     read_opened(open(path)?, max)
 }
 
-/// The same, of text in UTF-8.
+/// Reads UTF-8 text of at most `max` bytes.
 ///
 /// # Errors
 ///
@@ -37,17 +37,17 @@ pub fn read_text(path: &Path, max: usize) -> io::Result<String> {
     text(read(path, max)?)
 }
 
-/// Opens a file for [`read_opened`]. That waits for nothing, even where nobody has opened a pipe's other end.
+/// Opens a file for [`read_opened`] without blocking, even if a pipe has no writer yet.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
     OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// As [`read`], of a file that is [`open`] already.
+/// As [`read`], of an open file.
 ///
 /// # Errors
 ///
@@ -56,43 +56,43 @@ pub fn read_opened(file: File, max: usize) -> io::Result<Vec<u8>> {
     read_within(file, max, PIPE_WAIT)
 }
 
-/// What bytes say in UTF-8.
+/// Converts bytes to UTF-8 text.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidData`] where they are none.
+/// [`ErrorKind::InvalidData`] if they are not UTF-8.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Whether files could be made in a directory, or the directory itself and those above it where there is
-/// none. Nothing is made.
+/// Checks that files can be created in a directory or, if it does not exist, that it can be
+/// created. Creates nothing.
 ///
 /// # Errors
 ///
-/// What the system would say of the attempt, as far as it can be known before.
+/// The error that the system would return, if it can be known in advance.
 pub fn check_makeable(dir: &Path) -> io::Result<()> {
     let dir = std::path::absolute(dir)?;
     let is_missing = |error: &io::Error| error.kind() == ErrorKind::NotFound;
-    // A link that leads nowhere is in the way of a directory.
+    // A dangling link prevents the creation of a directory.
     let there =
         dir.ancestors().find(|at| !at.symlink_metadata().is_err_and(|error| is_missing(&error)));
     let there = there.unwrap_or(Path::new("/"));
     if !fs::metadata(there)?.is_dir() {
         return Err(ErrorKind::NotADirectory.into());
     }
-    // The kernel's own file systems say that they can be written, and make no directory.
+    // Kernel file systems report that they are writable, but create no directory.
     if [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&statfs(there)?.f_type) {
         return Err(io::Error::new(ErrorKind::Unsupported, "it is in a file system of the kernel"));
     }
     Ok(accessat(CWD, there, Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())?)
 }
 
-/// Whether a file could be opened for reading and writing, where there is one.
+/// Checks that a file, if it exists, can be opened for reading and writing.
 ///
 /// # Errors
 ///
-/// What the system would say of the attempt.
+/// The error that the system would return.
 pub fn check_writable(file: &Path) -> io::Result<()> {
     match fs::metadata(file) {
         Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -117,14 +117,14 @@ fn read_within(file: File, max: usize, wait: Duration) -> io::Result<Vec<u8>> {
                 return Err(io::Error::new(ErrorKind::FileTooLarge, problem));
             }
             Ok(_) => return Ok(content),
-            // What has come is in `content`.
+            // The bytes read so far are in `content`.
             Err(error) if error.kind() == ErrorKind::WouldBlock && is_pipe => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Until a pipe has something to read, or has ended.
+/// Waits until a pipe is readable or closed.
 fn wait_for(file: &File, wait: Duration) -> io::Result<()> {
     let wait =
         Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };

@@ -1,36 +1,36 @@
-//! How long something took, counted in fixed buckets. A note costs a comparison or few and two
-//! additions, without a lock: the everyday case is quick, and the buckets are looked through from the
-//! quickest on.
+//! Durations counted in fixed buckets, as a Prometheus histogram. Recording takes a few comparisons
+//! and two atomic additions, without a lock; buckets are searched from the shortest, the usual
+//! case.
 
 use std::time::Duration;
 
 use crate::runtime::sharded_counters::ShardedCounters;
 
-/// The buckets' upper ends, in milliseconds: from an answer of the same machine to the longest that
-/// anybody waits by default. What takes longer still is in a bucket without an end.
+/// The upper bounds of the buckets in milliseconds: from a response of the same machine to the
+/// longest default timeout. Longer durations go to a bucket without a bound.
 const ENDS_MS: [u64; 15] =
     [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000];
 
-/// The place behind the last bucket.
+/// The index behind the last bucket.
 const NANOS: usize = ENDS_MS.len() + 1;
 
-/// Shared by all who note.
+/// Shared by all threads that record.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// The buckets, and behind them the nanoseconds in all.
+    /// The buckets, followed by the total in nanoseconds.
     numbers: ShardedCounters<{ NANOS + 1 }>,
 }
 
-/// The numbers at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistogramCounts {
-    /// How many took longer than the bucket before ends at, and no longer than this one.
+    /// How many durations exceeded the previous bound, but not this one.
     buckets: [u64; ENDS_MS.len() + 1],
     nanos: u64,
 }
 
 impl Histogram {
-    /// Counts one more.
+    /// Records a duration.
     pub fn note(&self, length: Duration) {
         let nanos = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
         let bucket =
@@ -39,7 +39,7 @@ impl Histogram {
         self.numbers.add(NANOS, nanos);
     }
 
-    /// What has been counted so far.
+    /// The current counters.
     pub fn counts(&self) -> HistogramCounts {
         HistogramCounts {
             buckets: std::array::from_fn(|place| self.numbers.value(place)),
@@ -49,17 +49,17 @@ impl Histogram {
 }
 
 impl HistogramCounts {
-    /// How many there were.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Of all lengths, in seconds.
+    /// Their total in seconds.
     pub fn sum(&self) -> f64 {
         self.nanos as f64 / 1e9
     }
 
-    /// Each bucket's upper end in seconds, the last of which is infinite, and how many are in it.
+    /// The upper bound of each bucket in seconds, the last of which is infinite, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let ends = ENDS_MS.iter().map(|end| *end as f64 / 1e3).chain([f64::INFINITY]);
         ends.zip(self.buckets)

@@ -1,6 +1,6 @@
-//! An end of waiting that is put off with each message, and hardly ever comes. To begin a timer for each and
-//! stop it again costs more than the look whether the one that runs still serves: it does if it runs out
-//! too early, for it then goes on for the rest.
+//! A timer for timeouts that are renewed with each message and rarely expire. Renewing only stores
+//! the new deadline; the running timer stays, and if it fires early it is re-armed for the rest.
+//! That costs less than to start and stop a timer for each message.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -11,34 +11,34 @@ use tokio::time::{Sleep, sleep_until};
 
 use crate::runtime::clock;
 
-/// Waits on behalf of one task, for one thing after another.
+/// Measures one timeout after another on behalf of one task.
 #[derive(Debug, Default)]
 pub struct LazyTimer {
-    /// None while nothing is waited for.
+    /// `None` while no timeout runs.
     end: Option<Instant>,
-    /// Runs out then, or sooner.
+    /// Fires at that time or earlier.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Whom it wakes then.
+    /// The task that the timer wakes.
     waker: Option<Waker>,
 }
 
 impl LazyTimer {
-    /// One at which nobody waits.
+    /// A timer without a deadline.
     pub const fn new() -> Self {
         Self { end: None, timer: None, waker: None }
     }
 
-    /// What was waited for is there.
+    /// Ends the current timeout.
     pub const fn clear(&mut self) {
         self.end = None;
     }
 
-    /// It is waited for something else from now on, and for so long.
+    /// Starts a new timeout of this length.
     pub fn begin(&mut self, limit: Duration) {
         self.end = Some(clock::monotonic() + limit);
     }
 
-    /// Ready when it has been waited for `limit`, from the first time that this was asked on.
+    /// Ready once `limit` has passed since the first call of this timeout.
     pub fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
         let end = *self.end.get_or_insert_with(|| clock::monotonic() + limit);
         self.poll_at(end, cx)
@@ -51,8 +51,8 @@ impl LazyTimer {
         if timer.deadline() > end {
             timer.as_mut().reset(end);
         }
-        // Whoever is to be woken need not say so again each time that something else wakes him. Without a
-        // budget: where that is used up, the timer would not note whom it is to wake.
+        // A task that is woken for other reasons need not register again. Outside of tokio's
+        // cooperative budget: with that exhausted, the timer would not register the waker.
         if !timer.is_elapsed()
             && self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
         {
@@ -83,7 +83,7 @@ mod tests {
     const LATER: Duration = Duration::from_millis(300);
     const NEVER: Duration = Duration::from_secs(600);
 
-    /// How long `poll` lets one wait.
+    /// How long `poll` keeps a task waiting.
     async fn waited(poll: impl FnMut(&mut Context<'_>) -> Poll<()>) -> Duration {
         let since = clock::monotonic();
         poll_fn(poll).await;
@@ -97,11 +97,12 @@ mod tests {
             let mut cx = Context::from_waker(Waker::noop());
             deadline.poll(limit, &mut cx)
         };
-        // The first limit counts until something else is waited for.
+        // The first limit applies until the next timeout.
         assert!(ask(SOON).is_pending() && ask(NEVER).is_pending());
         assert!(waited(|cx| deadline.poll(NEVER, cx)).await <= NEVER / 2);
         assert!(waited(|cx| deadline.poll(NEVER, cx)).await <= NEVER / 2, "it stays over");
-        // Later than a timer that has run out, later than one that runs, and sooner than one that runs.
+        // Later than a timer that has fired, later than one that runs, and sooner than one that
+        // runs.
         for (before, limit) in [(SOON, LATER), (SOON, LATER), (NEVER, SOON)] {
             deadline.begin(before);
             let mut cx = Context::from_waker(Waker::noop());
@@ -137,7 +138,7 @@ mod tests {
         deadline.clear();
         assert!(deadline.poll(LATER, &mut cx).is_pending());
         assert_eq!(deadline.timer.as_ref().map(|timer| timer.deadline()), begun);
-        // The timer runs out too early, once; then it goes on for the rest.
+        // The timer fires early once, and is re-armed for the rest.
         let mut polls = 0;
         waited(|cx| {
             polls += 1;

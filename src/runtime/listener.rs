@@ -1,26 +1,26 @@
-//! A TCP socket that has its address before it takes connections. Between the two the system refuses
-//! clients, as if nothing were there.
+//! A TCP socket that is bound before it listens. In between the system refuses connections, as if
+//! no server were there.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-/// Connections that wait in the system's queue to be accepted, as the standard library has it.
+/// The length of the accept queue, as in the standard library.
 const BACKLOG: i32 = 128;
 
-/// A socket with this address, which takes no connections yet. Port 0 becomes a number. An error where
-/// another socket listens there.
+/// A bound socket that does not listen yet. Port 0 becomes an actual number. Fails if another
+/// socket listens at the address.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // As the standard library does: connections of a process before this one may still be closing.
+    // As in the standard library: connections of an earlier process may still be closing.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
 }
 
-/// From now on it takes connections.
+/// Starts to listen.
 pub fn listen(socket: &TcpListener) -> io::Result<()> {
     SockRef::from(socket).listen(BACKLOG)
 }

@@ -1,5 +1,5 @@
-//! Files that hold secrets: only their owner can read them, and nobody can have laid another in their
-//! place.
+//! Reads and writes files that hold secrets: accessible to their owner only, and created without
+//! following links.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -9,20 +9,20 @@ use std::path::Path;
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
-/// What a file of secrets was found to be.
+/// A file of secrets as found.
 #[derive(Debug)]
 pub enum Found<T> {
     Content(T),
-    /// Others than its owner can read or write it.
+    /// Accessible to others than its owner.
     Exposed,
 }
 
-/// Reads a file of secrets, bounded as [`files::read`] does it.
+/// Reads a file of secrets, bounded as by [`files::read`].
 pub fn read(file: &Path) -> io::Result<Found<Vec<u8>>> {
     read_unless(file, 0o077, NAMED_FILE_BYTES_MAX)
 }
 
-/// The mode is that of the opened file, not of a name that may be another file's a moment later.
+/// Checks the mode of the open file, because the name may be another file's a moment later.
 fn read_unless(file: &Path, exposed: u32, max: usize) -> io::Result<Found<Vec<u8>>> {
     let opened = files::open(file)?;
     if opened.metadata()?.permissions().mode() & exposed != 0 {
@@ -41,7 +41,7 @@ pub fn read_long_text(file: &Path, max: usize) -> io::Result<Found<String>> {
     text(read_unless(file, 0o077, max)?)
 }
 
-/// [`read_text`], of a file that its owner's group may read, too.
+/// [`read_text`], of a file that its group may read, too.
 pub fn read_text_of_group(file: &Path) -> io::Result<Found<String>> {
     text(read_unless(file, 0o027, NAMED_FILE_BYTES_MAX)?)
 }
@@ -53,15 +53,15 @@ fn text(found: Found<Vec<u8>>) -> io::Result<Found<String>> {
     })
 }
 
-/// Writes to a file that was not there before, down to the disk: nobody can have it open, or have laid
-/// a link in its place.
+/// Creates a file, writes it and syncs it to disk. Fails if it exists, so that no other process can
+/// have it open or have planted a link.
 pub fn write_new(file: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file)?;
     opened.write_all(content)?;
     opened.sync_all()
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

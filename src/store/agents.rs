@@ -1,5 +1,5 @@
-//! Answers about an origin's robots.txt that count for one agent alone: what another agent is told, it can
-//! only learn by asking for itself.
+//! Responses about an origin's robots.txt that hold for one agent only. Another agent may get
+//! another response, so it has to fetch the file itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,29 +10,30 @@ use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
 use crate::types::timestamp::Timestamp;
 
-/// Agents of which an origin's answers are kept at a time. Some origins refuse some agents; few refuse more
-/// than a handful that one operator runs.
+/// The number of agents per origin whose responses are kept. Some origins refuse some agents; few
+/// refuse more agents than one operator runs.
 pub(super) const AGENTS_PER_ORIGIN_MAX: usize = 8;
 
-/// A state for each profile.
+/// One state per profile.
 pub(super) type States = Vec<(Arc<RobotsState>, Arc<Profile>)>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct AgentAnswers {
-    /// The last to answer is the last. No more than [`AGENTS_PER_ORIGIN_MAX`].
+    /// In the order of their responses, at most [`AGENTS_PER_ORIGIN_MAX`].
     pub(super) answers: Vec<AgentAnswer>,
-    /// What the agents go by that have no place among `answers`, as soon as one has lost its place: it may be
-    /// any of them, and may have been told anything. It begins as unknown, so each of them asks for itself.
+    /// The states of agents that are not among `answers`, set once an agent has been evicted. Any
+    /// of them may be the evicted one, so all begin as unknown and fetch for themselves.
     pub(super) others: Option<States>,
 }
 
-/// What one agent was told.
+/// The last response to one agent.
 #[derive(Clone, Debug)]
 pub(super) struct AgentAnswer {
     pub(super) identity: FetchIdentity,
-    /// Its own last answer.
+    /// The fetch that the agent caused.
     pub(super) own: Arc<Fetched>,
-    /// Whether nothing was learnt since: else the last failure that counts for all came later.
+    /// Whether it is the last attempt that concerns this agent; otherwise the last failure shared
+    /// by all agents is newer.
     pub(super) is_last: bool,
     pub(super) states: States,
 }
@@ -47,8 +48,8 @@ impl AgentAnswers {
         Some(self.answers.remove(at))
     }
 
-    /// Where there is no place left, the one goes that has observed the shortest outage and, of these, that
-    /// was answered first: made-up tokens do not take away what has been observed for weeks.
+    /// Adds a response. At the limit it evicts the agent with the shortest observed outage and,
+    /// among those, the oldest response: invented agent tokens do not displace an outage of weeks.
     pub(super) fn put(&mut self, answer: AgentAnswer) {
         if self.answers.len() >= AGENTS_PER_ORIGIN_MAX {
             let first = self.answers.iter().enumerate().min_by_key(|(_, answer)| answer.worth());
@@ -60,12 +61,12 @@ impl AgentAnswers {
         self.answers.push(answer);
     }
 
-    /// All lists of states there are.
+    /// The lists of states.
     pub(super) fn states(&self) -> impl Iterator<Item = &States> {
         self.answers.iter().map(|answer| &answer.states).chain(&self.others)
     }
 
-    /// The same, to be changed.
+    /// The lists of states, mutable.
     pub(super) fn states_mut(&mut self) -> impl Iterator<Item = &mut States> {
         self.answers.iter_mut().map(|answer| &mut answer.states).chain(&mut self.others)
     }
@@ -79,7 +80,7 @@ impl AgentAnswer {
     }
 }
 
-/// Under the same profiles, nothing.
+/// Unknown states under the same profiles.
 fn unknown(states: &States) -> States {
     states
         .iter()

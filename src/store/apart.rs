@@ -1,25 +1,25 @@
-//! Work on large files, on threads that serve no client.
+//! Runs work on large files on the blocking pool, a few at a time.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// How many large files are parsed at a time: each takes some megabytes while it is.
+/// How many large files are parsed at a time; each takes some megabytes meanwhile.
 const PARSED_MAX: usize = 4;
 
-/// Where large files are parsed.
+/// Bounds the concurrent work.
 #[derive(Clone, Debug)]
 pub(super) struct Apart(Arc<Semaphore>);
 
 impl Apart {
-    /// Does `work` when it is its turn. `None`: the runtime is going down.
+    /// Runs `work` when a slot is free. `None` if the runtime shuts down.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
         let turn = Arc::clone(&self.0).acquire_owned().await.ok()?;
-        // The turn goes with the work, which goes on when its caller has left.
+        // The work continues after its caller has left, so the permit moves with it.
         let done = spawn_blocking(move || {
             let _turn = turn;
             work()

@@ -1,6 +1,6 @@
-//! Who is told when something else becomes known of an origin: what goes on for longer than a request, and is
-//! permitted by what was known when it began. One list for each origin that has such; a fetch that lands costs
-//! those of its origin one decision each, in their own tasks.
+//! Notifies long-lived work (such as tunnels) of changes to the origin's rules, under which it was
+//! permitted. There is one list of subscribers per origin; each landed fetch costs a subscriber one
+//! decision, in its own task.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::clients::Client;
 use crate::policy::profile::Profile;
 use crate::types::origin::Origin;
 
-/// All who want to be told, by origin, and each by the address of its news.
+/// The subscribers of each origin, keyed by the address of their mailbox.
 #[derive(Default)]
 pub(super) struct Subscribers(Mutex<HashMap<Origin, HashMap<usize, Arc<News>>>>);
 
-/// What one of them has not heard yet: the last of it, and no more.
+/// The newest entry that the subscriber has not seen yet. Older ones are overwritten.
 #[derive(Default)]
 struct News {
     entry: Mutex<Option<Arc<Entry>>>,
     came: Notify,
 }
 
-/// What becomes known of an origin; ends when dropped.
+/// A subscription to changes of an origin; ends when dropped.
 pub struct Changes {
     store: Arc<Store>,
     origin: Origin,
@@ -34,12 +34,12 @@ pub struct Changes {
 }
 
 impl Store {
-    /// What is known of `origin` now, and whatever becomes known of it afterwards.
+    /// Subscribes to what becomes known of `origin`. The first change is what is known now.
     pub fn changes(self: &Arc<Self>, origin: &Origin) -> Changes {
         let changes =
             Changes { store: Arc::clone(self), origin: origin.clone(), news: Arc::default() };
         self.subscribers.add(origin, &changes.news);
-        // Something may have become known since it was permitted.
+        // A fetch may have landed since the work was permitted.
         let entry = self.shelf().cache.peek(origin).cloned();
         if let Some(entry) = entry {
             changes.news.tell_first(entry);
@@ -49,8 +49,8 @@ impl Store {
 }
 
 impl Changes {
-    /// Waits for the next change, and returns what is known then under `profile`, for an agent with this
-    /// product token.
+    /// Waits for the next change and returns what is then known under `profile`, for an agent with
+    /// this product token.
     pub async fn next(
         &self,
         profile: &Arc<Profile>,
@@ -60,7 +60,7 @@ impl Changes {
         let question = Question::new(&self.origin, profile, agent, client);
         loop {
             let entry = self.news.next().await;
-            // What is due already says nothing.
+            // An entry that is already due decides nothing.
             if let Some(known) = self.store.derive(&entry, &question).await {
                 return known;
             }
@@ -75,7 +75,7 @@ impl Drop for Changes {
 }
 
 impl Subscribers {
-    /// Tells all who follow `origin` that this is known of it now.
+    /// Notifies the subscribers of `origin`.
     pub(super) fn tell(&self, origin: &Origin, entry: &Arc<Entry>) {
         let followed: Vec<_> = match self.lock().get(origin) {
             Some(followers) => followers.values().cloned().collect(),
@@ -103,7 +103,7 @@ impl Subscribers {
     }
 }
 
-/// It is there as long as its entry in the list.
+/// The address identifies the mailbox as long as it is in the list.
 fn key(news: &Arc<News>) -> usize {
     Arc::as_ptr(news).addr()
 }
@@ -114,7 +114,7 @@ impl News {
         self.came.notify_one();
     }
 
-    /// Unless something newer has been told.
+    /// Delivers `entry` unless a newer one has been delivered.
     fn tell_first(&self, entry: Arc<Entry>) {
         self.entry().get_or_insert(entry);
         self.came.notify_one();

@@ -1,4 +1,4 @@
-//! What the store counts.
+//! Counters of the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,24 +6,24 @@ use crate::policy::access::{AccessResult, Cause, Fetched};
 use crate::runtime::histogram::{Histogram, HistogramCounts};
 use crate::store::fetch::Refused;
 
-/// The numbers at one moment.
+/// A snapshot of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Origins in memory, and those of them that are packed.
+    /// Origins in memory, and how many of them are compressed only.
     pub entries: usize,
     pub packed: usize,
     pub bytes: usize,
-    /// Distinct files in memory, read in a dialect.
+    /// Distinct parsed files in memory, by content and dialect.
     pub parsed: usize,
-    /// Fetches under way or waiting for their turn.
+    /// Fetches in flight or queued.
     pub flights: usize,
     pub waiters: usize,
     pub hits: u64,
     pub misses: u64,
-    /// Origins that were packed when they were asked about.
+    /// Lookups that found the origin compressed.
     pub unpacked: u64,
     pub fetches: u64,
-    /// How long those waited that memory had no answer for.
+    /// How long lookups waited that missed the ready tier.
     pub waits: HistogramCounts,
 }
 
@@ -37,8 +37,8 @@ pub(super) struct Counters {
     results: [AtomicU64; RESULTS.len()],
 }
 
-/// How a fetch can end: the words of the audit record, a status by its class, and two that leave no
-/// finding: nobody was asked (`refused`), or the fetch broke off (`aborted`).
+/// How a fetch can end: the words of the audit record, status codes by class, and two without a
+/// finding: not sent (`refused`), and cancelled (`aborted`).
 const RESULTS: [&str; 20] = [
     "successful",
     "not_modified",
@@ -62,7 +62,7 @@ const RESULTS: [&str; 20] = [
     "aborted",
 ];
 
-/// A fetch that has begun; aborted, unless somebody says how it ended.
+/// A fetch in flight. Counted as aborted unless [`Self::ended`] is called.
 pub(super) struct Begun<'a> {
     counters: &'a Counters,
     result: &'static str,
@@ -74,7 +74,7 @@ impl Counters {
         Begun { counters: self, result: "aborted" }
     }
 
-    /// How many fetches ended in which way; those that are zero, too.
+    /// The number of fetches by result, including those at zero.
     pub(super) fn results(&self) -> [(&'static str, u64); RESULTS.len()] {
         std::array::from_fn(|place| (RESULTS[place], self.results[place].load(Ordering::Relaxed)))
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::policy::access::NetworkFailure;
 
-    /// A word that is missing in the table would be a panic.
+    /// A word that is missing in the table would panic.
     #[test]
     fn every_result_is_a_word_of_the_table() {
         let counters = Counters::default();

@@ -1,6 +1,6 @@
-//! All that is known of one origin: the last file, the last failure, what they mean under each profile
-//! that asked, and what single agents were told. Never changed, only followed by another: readers need no
-//! lock.
+//! What is known of one origin: the last file, the last failure, the resulting state under each
+//! profile, and responses to single agents. Immutable: each change makes a new entry, so readers
+//! need no lock.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -27,49 +27,51 @@ const STORE_PIECE_BYTES: usize = 48;
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The last answer with a file, as of its last confirmation, while any state holds a copy.
+    /// The last fetch that returned a file, updated by revalidations; kept while any state has a
+    /// copy.
     pub(super) good: Option<Fetched>,
-    /// The last answer without a file, if it came later. Like `good` and `states`, it counts for every agent.
+    /// The last fetch without a file, if it is newer. Holds for every agent, like `good` and
+    /// `states`.
     pub(super) failed: Option<Arc<Fetched>>,
     pub(super) states: States,
     pub(super) site_up: bool,
-    /// What counts for one agent alone, until something is learnt of the file itself.
+    /// Responses that hold for one agent only, until a fetch settles the file itself.
     pub(super) agents: Option<Arc<AgentAnswers>>,
 }
 
-/// What one agent goes by.
+/// The part of an entry that holds for one agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     states: &'a States,
-    /// The last attempt, where no file came of it.
+    /// The last fetch, if it returned no file.
     pub(super) failed: Option<&'a Arc<Fetched>>,
-    /// Whether every agent goes by it that was not told otherwise.
+    /// Whether this also holds for every agent without a response of its own.
     pub(super) is_shared: bool,
-    /// The agent, where the last attempt counts for it alone.
+    /// The agent, if the last fetch holds for it alone.
     pub(super) asked_as: Option<&'a FetchIdentity>,
 }
 
-/// A piece of memory that several entries may have.
+/// An allocation that several entries may share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
-    /// Its address, which is its name as long as an entry has it.
+    /// Its address, which identifies it as long as an entry holds it.
     pub(super) place: usize,
     pub(super) bytes: usize,
 }
 
 impl Shared {
-    /// With what finds it and counts its uses.
+    /// Includes the map entry that counts its uses.
     pub(super) const fn weight(&self) -> usize {
         self.bytes + STORE_SHARED_BYTES
     }
 }
 
-/// How a file is parsed.
+/// Parses a file in a dialect, or returns the parsed file from the cache.
 pub(super) type Read<'a> = &'a dyn Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt>;
 
 impl Entry {
-    /// What `fetched`, asked for by `identity`, makes of `previous`: one fetch, applied to the state of
-    /// every profile, and of every agent that it counts for.
+    /// The entry after `fetched`, which `identity` requested: one fetch, applied to the state of
+    /// every profile and of every agent that it concerns.
     pub(super) fn after(
         previous: Option<&Self>,
         asking: &Arc<Profile>,
@@ -117,7 +119,7 @@ impl Entry {
     fn bearing(&self, result: &AccessResult) -> Bearing {
         match result {
             AccessResult::Successful { .. } => Bearing::File,
-            // Without a copy there is nothing that it confirms (RFC 9110 §15.4.5).
+            // Without a copy, a 304 confirms nothing (RFC 9110 §15.4.5).
             AccessResult::NotModified { .. } if self.good.is_some() => Bearing::File,
             AccessResult::NotModified { .. } => Bearing::Agent,
             AccessResult::Without(cause) if cause.says_there_is_none() => Bearing::File,
@@ -126,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// The same origin under one more profile: its states are what they would be, had it been there.
+    /// The entry with one more profile, whose states are derived from the stored facts.
     pub(super) fn with_profile(&self, profile: &Arc<Profile>, jitter: f64, read: Read<'_>) -> Self {
         let mut entry = self.clone();
         let derive = |states: &States, failures: &[&Fetched]| {
@@ -156,7 +158,7 @@ impl Entry {
                 answer.states.push(state);
             }
             let others = agents.others.as_mut().filter(|states| find(states, profile).is_none());
-            // Stricter than what it would be: it is asked for.
+            // Stricter than derived states: these agents have to fetch.
             others
                 .into_iter()
                 .for_each(|it| it.push((Arc::new(RobotsState::Unknown), Arc::clone(profile))));
@@ -164,7 +166,7 @@ impl Entry {
         entry
     }
 
-    /// It goes from every list: what agents go by rests on no copy but the one that all go by.
+    /// Removes the profile from every list: an agent's states rest on no copy but the shared one.
     fn drop_first_profile(&mut self) {
         let (_, gone) = self.states.remove(0);
         if let Some(agents) = self.agents.as_mut().map(Arc::make_mut) {
@@ -172,19 +174,19 @@ impl Entry {
         }
     }
 
-    /// The attempts without a file that followed the last one with a file, as every agent goes by them.
+    /// The fetches without a file since the last one with a file, as they concern every agent.
     pub(super) fn failures(&self) -> Vec<&Fetched> {
         self.failed.iter().map(|failed| &**failed).collect()
     }
 
-    /// The same, as the agent of `answer` goes by them.
+    /// The same for the agent of `answer`.
     pub(super) fn failures_of<'a>(&'a self, answer: &'a AgentAnswer) -> Vec<&'a Fetched> {
         let later = self.failed.as_deref().filter(|_| !answer.is_last);
         std::iter::once(&*answer.own).chain(later).collect()
     }
 
-    /// What the facts are under `profile`: the last file, and the `failures` after it. An `outage` that a
-    /// profile of the same meanings has observed goes on with the last of them.
+    /// The state that the facts result in under `profile`: the last file, then the `failures`. An
+    /// `outage` observed under a profile of equal meanings continues with the last of them.
     pub(super) fn derive(
         &self,
         failures: &[&Fetched],
@@ -210,7 +212,8 @@ impl Entry {
         last.into_iter().fold(state, apply)
     }
 
-    /// What the agent goes by that asks as `identity` says, which is not needed where all go by the same.
+    /// What holds for the agent with this identity, which is computed only if agents were told
+    /// apart.
     pub(super) fn view(&self, identity: impl FnOnce() -> FetchIdentity) -> View<'_> {
         let shared = View {
             states: &self.states,
@@ -233,18 +236,18 @@ impl Entry {
         }
     }
 
-    /// Whether each agent has a state under `profile`.
+    /// Whether every agent has a state under `profile`.
     pub(super) fn is_under(&self, profile: &Arc<Profile>) -> bool {
         let agents = self.agents.iter().flat_map(|agents| agents.states());
         agents.chain([&self.states]).all(|states| find(states, profile).is_some())
     }
 
-    /// With other news of the site's pages; `None` where it is no news.
+    /// The entry with another site status; `None` if it is unchanged.
     pub(super) fn with_site(&self, is_up: bool) -> Option<Self> {
         (self.site_up != is_up).then(|| Self { site_up: is_up, ..self.clone() })
     }
 
-    /// What every agent goes by that was not told otherwise.
+    /// The state that holds for every agent without a response of its own.
     pub(super) fn state(
         &self,
         profile: &Arc<Profile>,
@@ -252,7 +255,8 @@ impl Entry {
         find(&self.states, profile)
     }
 
-    /// What a refresh may ask with: only if a 304 would be understood under every profile.
+    /// The validators for a conditional request; `None` unless a 304 could be applied under every
+    /// profile.
     pub(super) fn validators(&self, asking: &Arc<Profile>) -> Option<Validators> {
         let Some(Fetched { result: AccessResult::Successful { snapshot, .. }, .. }) = &self.good
         else {
@@ -263,7 +267,7 @@ impl Entry {
                 && state.copy().is_some_and(|copy| Arc::ptr_eq(&copy.snapshot, snapshot))
         };
         let has_any = snapshot.etag.is_some() || snapshot.last_modified.is_some();
-        // A cut file is asked for whole again: a raised limit must get to see the rest.
+        // A truncated file is fetched in full: a raised limit must see the rest.
         let may = has_any
             && !snapshot.cut
             && self.state(asking).is_some()
@@ -275,8 +279,8 @@ impl Entry {
         })
     }
 
-    /// Bytes in memory of what no other entry has, roughly: what is counted here and what its pieces take
-    /// beside themselves.
+    /// Bytes of memory that no other entry shares, approximately: the counted allocations and their
+    /// overhead.
     pub(super) fn own_weight(&self) -> usize {
         let fetched = |fetched: &Fetched| {
             size_of::<Fetched>() + piece(fetched.url.len()) + piece(fetched.capture.json.len())
@@ -292,14 +296,14 @@ impl Entry {
             piece(size_of::<Snapshot>()) + piece(snapshot.url.len()) + fields.sum::<usize>()
         });
         let state = size_of::<(Arc<RobotsState>, Arc<Profile>)>() + piece(size_of::<RobotsState>());
-        // With the name, which is short, and the answer each in a piece of its own.
+        // Includes the short identity and the response, each in an allocation of its own.
         let of_agents = answers.len() * (size_of::<AgentAnswer>() + 3 * STORE_PIECE_BYTES);
         let lists = agents.iter().flat_map(|agents| agents.states()).chain([&self.states]);
         let states: usize = lists.map(|states| piece(states.len() * state)).sum();
         STORE_KEY_BYTES + piece(size_of::<Self>()) + facts + file + states + of_agents
     }
 
-    /// What other entries may have too: the file as it was received, and as each dialect reads it.
+    /// What other entries may share: the file as received, and as parsed in each dialect.
     pub(super) fn shared(&self) -> impl Iterator<Item = Shared> {
         let body = self.snapshot().map(|snapshot| Shared {
             place: snapshot.body.as_ptr().addr(),
@@ -312,12 +316,12 @@ impl Entry {
         body.into_iter().chain(rules)
     }
 
-    /// All of it, as if it were shared with nobody.
+    /// Bytes of everything, as if nothing were shared.
     pub(super) fn weight(&self) -> usize {
         self.own_weight() + self.shared().map(|shared| shared.bytes).sum::<usize>()
     }
 
-    /// The most that it adds to those that are ready.
+    /// The most bytes that it adds to the ready tier.
     pub(super) fn weight_when_ready(&self) -> usize {
         self.own_weight() + self.shared().map(|shared| shared.weight()).sum::<usize>()
     }
@@ -335,32 +339,32 @@ impl Entry {
                 (self.good, self.failed) = (Some(fetched), None)
             }
             (AccessResult::NotModified { freshness }, Some(snapshot)) => {
-                // The file's evidence stays the attempt that brought it.
+                // The evidence of the file remains the fetch that returned it.
                 let capture = snapshot.capture.clone();
                 let result = AccessResult::Successful { snapshot, freshness: *freshness };
                 (self.good, self.failed) = (Some(Fetched { result, capture, ..fetched }), None);
             }
             _ => self.failed = Some(Arc::new(fetched)),
         }
-        // The site took the file away: nobody may find it here again.
+        // The site has removed the file, so no copy of it may remain.
         if self.states.iter().all(|(state, _)| state.copy().is_none()) {
             self.good = None;
         }
     }
 }
 
-/// Whom what was learnt counts for.
+/// Which agents a fetch concerns.
 enum Bearing {
-    /// It is about the file: for every agent, whatever each was told before.
+    /// It settles the file: for every agent, and replaces responses to single agents.
     File,
-    /// About the site: for every agent, as another failure.
+    /// It concerns the site: for every agent, as another failure.
     Site,
-    /// For the agent that asked, and no other.
+    /// It concerns only the agent that requested it.
     Agent,
 }
 
 impl<'a> View<'a> {
-    /// One for each profile.
+    /// One state per profile.
     pub(super) const fn states(&self) -> &'a States {
         self.states
     }
@@ -377,13 +381,13 @@ fn find<'a>(
     states: &'a States,
     profile: &Arc<Profile>,
 ) -> Option<&'a (Arc<RobotsState>, Arc<Profile>)> {
-    // Profiles are made once and shared, so the same one is nearly always the same pointer.
+    // Profiles are created once and shared, so pointers are nearly always equal.
     let same = |(_, known): &&(_, Arc<Profile>)| Arc::ptr_eq(known, profile);
     let equal = |(_, known): &&(_, Arc<Profile>)| known == profile;
     states.iter().find(same).or_else(|| states.iter().find(equal))
 }
 
-/// An allocation of that many bytes, with what it takes beside them.
+/// An allocation of this size, with its overhead.
 const fn piece(bytes: usize) -> usize {
     bytes + STORE_PIECE_BYTES
 }

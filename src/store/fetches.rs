@@ -1,10 +1,10 @@
-//! Which fetches may be under way: clients take turns at the places for them, and a fetch belongs to
-//! each client that waits for it.
+//! Schedules fetches: clients take turns at a bounded number of slots, and a fetch counts for each
+//! client that waits for it.
 //!
-//! Where clients wait for a place, fetches are given up for them: first those that are no longer waited
-//! for, background refreshes among them; then, of fetches that have had some time, one of a client that
-//! has more places than the one that waits; then the client's own that no site has answered yet. What is given
-//! up says nothing about its site.
+//! When clients wait for a slot, running fetches are cancelled for them: first those that no
+//! request waits for, such as background refreshes; then, after a minimum time, one of a client
+//! with more slots than the waiting one; then the client's own that no site has responded to yet. A
+//! cancelled fetch says nothing about its site.
 
 mod table;
 
@@ -20,34 +20,33 @@ use crate::store::fetch::Progress;
 pub(super) use table::Id;
 use table::{Entered, Table};
 
-/// How long fetches to give up are left alone at least, and how often they are looked for at least while
-/// others wait.
+/// The minimum and the maximum time between two searches for fetches to cancel, while others wait.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(250);
 
-/// So many fetches, and for how long each has its place at least.
+/// The bounds of concurrent fetches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Fetches under way.
+    /// Running fetches.
     pub max: usize,
-    /// Fetches that wait for a place.
+    /// Fetches waiting for a slot.
     pub queue_max: usize,
-    /// How long a fetch that is waited for is left alone while others wait.
+    /// How long a fetch that requests wait for runs undisturbed while others wait.
     pub patience: Duration,
 }
 
-/// All fetches of a store.
+/// The fetches of a store.
 #[derive(Debug)]
 pub(super) struct Fetches(Mutex<Table>);
 
-/// One fetch, from its beginning to its end. Dropped, it gives back its place.
+/// A fetch from start to end. Releases its slot when dropped.
 #[derive(Debug)]
 pub(super) struct Ticket {
     id: Id,
     fetches: Arc<Fetches>,
 }
 
-/// A client's request that waits for a fetch.
+/// A client's request that waits for a fetch, until dropped.
 #[derive(Debug)]
 pub(super) struct Interest {
     id: Id,
@@ -55,7 +54,7 @@ pub(super) struct Interest {
     fetches: Arc<Fetches>,
 }
 
-/// Told to a fetch that is to give up, and why.
+/// Signals a fetch to stop, with the reason.
 pub(super) type GiveUp = oneshot::Receiver<Undecided>;
 
 impl Fetches {
@@ -63,28 +62,28 @@ impl Fetches {
         Arc::new(Self(Mutex::new(Table::new(bounds))))
     }
 
-    /// Other bounds, from now on.
+    /// Applies new bounds.
     pub(super) fn change(&self, bounds: Bounds) {
         self.table().change(bounds);
     }
 
-    /// A fetch that `client` causes.
+    /// Registers a fetch that `client` causes.
     pub(super) fn begin(self: &Arc<Self>, client: &Key) -> Ticket {
         Ticket { id: self.table().begin(client), fetches: Arc::clone(self) }
     }
 
-    /// Whether a fetch for `client` could begin at once, without anybody waiting longer for it.
+    /// Whether a fetch for `client` could start at once without delaying others.
     pub(super) fn has_place(&self, client: &Key) -> bool {
         self.table().has_place(client)
     }
 
-    /// A request of `client` waits for a fetch, until what is returned is dropped.
+    /// Registers a request of `client` as waiting for a fetch.
     pub(super) fn join(self: &Arc<Self>, id: Id, client: &Key) -> Interest {
         self.table().join(id, client);
         Interest { id, client: client.clone(), fetches: Arc::clone(self) }
     }
 
-    /// Has fetches given up for those that wait: now, and as long as any does.
+    /// Cancels fetches for those that wait, now and as long as any does.
     fn look(self: &Arc<Self>) {
         let mut table = self.table();
         if std::mem::replace(&mut table.is_looked_at, true) {
@@ -96,19 +95,19 @@ impl Fetches {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // Also taken while dropping, where a panic would be a second one.
+        // Also locked while dropping, where a panic would be a second one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Ticket {
-    /// By which others may wait for this fetch.
+    /// The number by which requests join this fetch.
     pub(super) const fn id(&self) -> Id {
         self.id
     }
 
-    /// Waits for a place. [`Undecided::Busy`] where too many wait, [`Undecided::Left`] where this one is no
-    /// longer waited for.
+    /// Waits for a slot. Fails with [`Undecided::Busy`] if too many wait, and with
+    /// [`Undecided::Left`] if no request waits for this fetch any more.
     pub(super) async fn place(&self, progress: &Arc<Progress>) -> Result<GiveUp, Undecided> {
         let entered = self.fetches.table().enter(self.id, progress);
         match entered {
@@ -122,7 +121,7 @@ impl Ticket {
     }
 }
 
-/// Looks for fetches to give up, as long as others wait for a place: one for all of them.
+/// The task that cancels fetches while others wait for a slot; one for all of them.
 struct Looking {
     fetches: Arc<Fetches>,
     has_ended: bool,
@@ -142,7 +141,7 @@ impl Looking {
 }
 
 impl Drop for Looking {
-    /// With its runtime, which goes down: the next fetch that waits goes on with it.
+    /// Dropped with a runtime that shuts down: the next fetch that waits starts another task.
     fn drop(&mut self) {
         if !self.has_ended {
             self.fetches.table().is_looked_at = false;

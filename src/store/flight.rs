@@ -1,5 +1,5 @@
-//! One fetch under way, and those who wait for it, on whichever runtime they run. It lands once,
-//! whatever happens: with what was learnt, with a refusal, or aborted.
+//! A fetch in flight and the requests that wait for it, on any runtime. It always lands, exactly
+//! once: with an entry, a refusal, or as aborted.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -18,21 +18,21 @@ use crate::store::fetch::{Ask, FetchIdentity};
 use crate::store::limits::PARSED_INLINE_BYTES_MAX;
 use crate::types::origin::Origin;
 
-/// How a fetch ended for those who waited.
+/// The outcome of a fetch for those that wait.
 pub(super) type Landing = Result<Arc<Entry>, Undecided>;
 
-/// The fetch's side. Dropped without a landing (a panic, a runtime that goes down) it frees the
-/// origin for another fetch and tells the waiters.
+/// The fetch's side. Dropped without landing (by a panic or a runtime that shuts down), it
+/// unregisters itself and wakes the waiters.
 pub(super) struct Flight {
     store: Arc<Store>,
     key: FlightKey,
     landed: watch::Sender<Option<Landing>>,
     ticket: Ticket,
-    /// Among all flights.
+    /// Counts against the limit of all flights.
     _room: Permit,
 }
 
-/// By which requests wait for a flight.
+/// Lets requests join a flight.
 pub(super) struct Landed {
     landed: watch::Receiver<Option<Landing>>,
     ticket: Id,
@@ -45,10 +45,10 @@ pub(super) struct Waiting {
     _interest: Interest,
 }
 
-/// What came of a fetch. A large file is read where it delays nobody else.
+/// The result of a fetch. Large files are parsed on the blocking pool.
 struct Lesson {
     store: Arc<Store>,
-    /// What it was learnt on top of.
+    /// The entry that it builds on.
     known: Option<Arc<Entry>>,
     profile: Arc<Profile>,
     identity: FetchIdentity,
@@ -65,8 +65,9 @@ impl Flight {
         (Self { store: Arc::clone(store), key, landed: sender, ticket, _room: room }, landed)
     }
 
-    /// Looks among the packs and on the disk for what is not ready; where that does not do, fetches; works
-    /// out what follows, and lands. A task of its own: nobody's leaving ends it.
+    /// Looks in the compressed tier and on disk for what is not ready; fetches if that does not
+    /// answer; derives the new entry, and lands. Runs as its own task, so no client that leaves
+    /// ends it.
     pub(super) async fn fly(self, ask: Ask, profile: Arc<Profile>, previous: Option<Arc<Entry>>) {
         let store = Arc::clone(&self.store);
         let previous = match previous {
@@ -78,7 +79,8 @@ impl Flight {
                 recalled => recalled,
             },
         };
-        // Until it lands: what has been fetched and waits for its room is in no other bound.
+        // Keeps the slot until it lands: a fetched file that waits for room counts against no other
+        // bound.
         let client = ask.client.clone();
         let lesson = match self.ticket.place(&ask.progress).await {
             Ok(give_up) => self.fetch(ask, profile, previous, give_up).await,
@@ -89,7 +91,7 @@ impl Flight {
             Err(undecided) => return self.land(Err(undecided)),
         };
         let room = store.make_room(&lesson.entry).await;
-        // As long as the room is held, no other flight lands.
+        // While the room is held, no other flight lands.
         let (origin, newest) = (self.key.origin.clone(), store.newest(&self.key.origin));
         let before = lesson.before(newest.as_ref(), client);
         let entry = lesson.on_top_of(newest);
@@ -112,7 +114,7 @@ impl Flight {
         let fetcher = Arc::clone(&store.terms.load().fetcher);
         let fetched = tokio::select! {
             fetched = fetcher.fetch(Ask { validators, ..ask }) => fetched,
-            // The proxy's own shortage: nothing is learnt of the site.
+            // Cancelled for the proxy's own shortage: nothing is learnt of the site.
             Ok(undecided) = give_up => return Err(undecided),
         };
         begun.ended(&fetched);
@@ -120,8 +122,8 @@ impl Flight {
             Err(refused) => return Err(Undecided::Refused(refused.0)),
             Ok(fetched) => fetched,
         };
-        // Under other profiles something may have been derived meanwhile, and packed; and another agent may
-        // have been answered.
+        // Meanwhile other profiles may have been derived and compressed, and another agent may have
+        // had a response.
         let known = match store.newest(&self.key.origin) {
             Some(entry) => Some(entry),
             None => store.unpack(&self.key.origin, &profile).await.or(previous),
@@ -135,7 +137,7 @@ impl Flight {
         Ok(learn())
     }
 
-    /// Without a fetch, and ready already; near its end it is fetched for those who come later.
+    /// Lands without a fetch. Near its end the entry is refreshed for later requests.
     fn land_recalled(self, ask: Ask, profile: &Arc<Profile>, entry: Arc<Entry>) {
         let store = Arc::clone(&self.store);
         let now = store.clock.wall();
@@ -163,7 +165,7 @@ impl Drop for Flight {
 }
 
 impl Lesson {
-    /// What `fetched` makes of what was `known`.
+    /// Applies `fetched` to `known`.
     fn new(
         store: Arc<Store>,
         known: Option<Arc<Entry>>,
@@ -177,7 +179,7 @@ impl Lesson {
         Self { store, known, profile, identity, fetched, entry }
     }
 
-    /// What it follows, where `newest` is known by now.
+    /// The state before this fetch, where `newest` is the current entry.
     fn before(&self, newest: Option<&Arc<Entry>>, client: Key) -> Before {
         Before {
             identity: self.identity.clone(),
@@ -188,7 +190,7 @@ impl Lesson {
         }
     }
 
-    /// The same, should something else be known of the origin by now: its file has been read already.
+    /// Applies the fetch to `newest` instead, if that has changed. Its file is already parsed.
     fn on_top_of(self, newest: Option<Arc<Entry>>) -> Arc<Entry> {
         let is_known =
             |newest: &&Arc<Entry>| !self.known.as_ref().is_some_and(|it| Arc::ptr_eq(it, newest));
@@ -214,7 +216,7 @@ impl Lesson {
 }
 
 impl Landed {
-    /// A request of `client` waits for it, too.
+    /// Makes a request of `client` wait for it.
     pub(super) fn join(&self, client: &Key) -> Waiting {
         Waiting { landed: self.landed.clone(), _interest: self.fetches.join(self.ticket, client) }
     }
@@ -230,8 +232,8 @@ impl Waiting {
 }
 
 impl Store {
-    /// Starts a flight, if there may be one more; other agents' questions wait for it where it `is_shared`. Its
-    /// client waits for it, as long as it keeps what is returned.
+    /// Starts a flight, within the limit. Other agents' requests wait for it if it `is_shared`. The
+    /// client waits for it as long as it holds the returned value.
     pub(super) fn begin(
         self: &Arc<Self>,
         mut shelf: MutexGuard<'_, Shelf>,
@@ -252,8 +254,8 @@ impl Store {
         self.launch(shelf, key, ask, question.profile, previous)
     }
 
-    /// It is a task of its own: it goes on when all who wait for it have left, unless others want its
-    /// place.
+    /// Spawns the flight as its own task: it continues when all waiters have left, unless others
+    /// need its slot.
     pub(super) fn launch(
         self: &Arc<Self>,
         mut shelf: MutexGuard<'_, Shelf>,
@@ -266,13 +268,13 @@ impl Store {
         let (flight, landed) = Flight::new(self, key.clone(), &ask.client, room);
         let waiting = landed.join(&ask.client);
         shelf.flights.insert(&key, landed);
-        // A runtime that is going down drops the task at once, and the flight takes the lock then.
+        // A runtime that shuts down drops the task at once, and the flight's `drop` takes the lock.
         drop(shelf);
         tokio::spawn(flight.fly(ask, Arc::clone(profile), previous));
         Ok(waiting)
     }
 
-    /// Asks again for what an origin's flight has just brought from a pack or the disk, for it ends soon.
+    /// Fetches what a flight has just found in memory or on disk, because it expires soon.
     fn refresh(
         self: &Arc<Self>,
         key: &FlightKey,
@@ -285,19 +287,19 @@ impl Store {
         let is_under_way = shelf.flights.find(&key.origin, &key.identity, is_shared).is_some();
         if !is_under_way && self.fetches.has_place(&ask.client) {
             let key = FlightKey { is_shared, ..key.clone() };
-            // Whether it can begin or not, the copy still serves.
+            // Not starting is fine: the copy is still current.
             let _ = self.launch(shelf, key, ask, profile, Some(entry));
         }
     }
 
-    /// What is ready of `origin`, or was learnt of it last while fetches are under way.
+    /// The ready entry of `origin`, or the one that landed last while other fetches are in flight.
     fn newest(&self, origin: &Origin) -> Option<Arc<Entry>> {
         let mut shelf = self.shelf();
         let ready = shelf.cache.get(origin).cloned();
         ready.or_else(|| shelf.flights.learnt(origin).cloned())
     }
 
-    /// What was learnt and the end of the flight become visible in the same instant.
+    /// The new entry and the end of the flight become visible together.
     fn landed(&self, key: &FlightKey, learnt: Option<&Arc<Entry>>) {
         let mut shelf = self.shelf();
         shelf.flights.remove(key, learnt);

@@ -1,7 +1,7 @@
-//! The fetches under way, and which of them a question waits for.
+//! The flights by origin, and the one that a request waits for.
 //!
-//! The first question about an origin begins a fetch that all others wait for, of whichever agent: mostly it
-//! answers them all. Where it does not, each agent has a fetch of its own, and waits for no other agent's.
+//! The first request for an origin starts a fetch that the requests of all agents wait for, since
+//! its result usually holds for all of them. Where it does not, each agent has a fetch of its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::flight::Landed;
 use crate::store::fetch::FetchIdentity;
 use crate::types::origin::Origin;
 
-/// A fetch under way.
+/// Identifies a fetch in flight.
 #[derive(Clone, Debug)]
 pub(super) struct FlightKey {
     pub(super) origin: Origin,
     pub(super) identity: FetchIdentity,
-    /// Whether questions of other agents wait for it.
+    /// Whether requests of other agents wait for it.
     pub(super) is_shared: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Flights {
 struct OfOrigin {
     shared: Option<(FetchIdentity, Landed)>,
     own: HashMap<FetchIdentity, Landed>,
-    /// What the last of them to end has made known: those that are still under way build on it.
+    /// The result of the last flight that landed; those still in flight build on it.
     learnt: Option<Arc<Entry>>,
 }
 
@@ -39,7 +39,7 @@ impl Flights {
         self.count
     }
 
-    /// The one that a question waits for. `may_share`: also another agent's.
+    /// The flight that a request waits for. With `may_share`, also another agent's.
     pub(super) fn find(
         &self,
         origin: &Origin,
@@ -61,7 +61,7 @@ impl Flights {
         self.count += 1;
     }
 
-    /// What has been learnt of `origin` by a fetch that began while others were under way.
+    /// The result of a flight for `origin` that landed while others were in flight.
     pub(super) fn learnt(&self, origin: &Origin) -> Option<&Arc<Entry>> {
         self.origins.get(origin)?.learnt.as_ref()
     }
@@ -81,7 +81,7 @@ impl Flights {
         }
     }
 
-    /// Nothing builds on what was known of `origin`.
+    /// Makes flights for `origin` build on nothing.
     pub(super) fn forget(&mut self, origin: &Origin) {
         if let Some(flights) = self.origins.get_mut(origin) {
             flights.learnt = None;

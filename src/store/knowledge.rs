@@ -1,5 +1,5 @@
-//! What is kept of an origin beyond the process: facts, and what a profile made of them, in plain
-//! values. It is the JSON in the database, and what `courtesy store` prints. All times are dates.
+//! What is stored of an origin beyond the process: facts, and the states they result in, as plain
+//! values. It is the JSON of the database, and the output of `courtesy store`. All times are dates.
 
 use std::collections::BTreeMap;
 
@@ -14,42 +14,43 @@ use crate::store::fetch::FetchIdentity;
 use crate::types::sanitize::{digest, hex};
 use crate::types::timestamp::Timestamp;
 
-/// One origin. The last two attempts tell all that its states are made of but how outages began. `good`,
-/// `failed` and `states` hold for every agent that `agents` and `others` say nothing else of.
+/// One origin. Its last two fetches determine all states, except when an outage began. `good`,
+/// `failed` and `states` hold for every agent that is not in `agents` or `others`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knowledge {
-    /// The last answer with a file, as of its last confirmation.
+    /// The last fetch that returned a file, updated by revalidations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<Good>,
-    /// The last answer without one, if it came later. Earlier versions kept answers here that count for one
-    /// agent: they say not for which, so nothing follows from them any more.
+    /// The last fetch without a file, if it is newer. Earlier versions also stored failures here
+    /// that hold for one agent; they do not name the agent, so they are ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Failed>,
-    /// Whether the site's pages answered when that was last of interest.
+    /// Whether the site's pages responded when that was last checked.
     pub site_up: bool,
-    /// One for each profile.
+    /// One per profile.
     pub states: Vec<Kept>,
-    /// What counts for one agent alone.
+    /// Responses that hold for one agent only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<OfAgent>,
-    /// What the agents go by that are not among `agents`, where one was and has lost its place.
+    /// The states of agents that are not in `agents`, set once an agent has been evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Vec<Kept>>,
 }
 
-/// What one agent was told.
+/// The response to one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OfAgent {
-    /// As whom was asked: the User-Agent without our version and without the contact.
+    /// The User-Agent of the fetch, without version and contact.
     pub asked_as: FetchIdentity,
     pub answer: Failed,
-    /// Whether it is the last attempt that counts for the agent: else that is [`Knowledge::failed`].
+    /// Whether it is the last fetch that concerns the agent; otherwise that is
+    /// [`Knowledge::failed`].
     pub is_last: bool,
-    /// One for each profile.
+    /// One per profile.
     pub states: Vec<Kept>,
 }
 
-/// An attempt that brought or confirmed a file.
+/// A fetch that returned or confirmed a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Good {
     pub at: Timestamp,
@@ -61,7 +62,7 @@ pub struct Good {
     pub file: File,
 }
 
-/// A [`Snapshot`] without its bytes.
+/// A [`Snapshot`] without its body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct File {
     pub sha256: Digest,
@@ -82,7 +83,7 @@ pub struct File {
     pub capture: Option<Digest>,
 }
 
-/// An attempt of which no file came.
+/// A fetch that returned no file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     pub at: Timestamp,
@@ -93,25 +94,25 @@ pub struct Failed {
     pub cause: Cause,
 }
 
-/// What the facts are under one profile.
+/// A state under one profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     pub profile: Fingerprint,
-    /// [`profile::Meanings::word`]: profiles with the same one observe the same outages.
+    /// [`profile::Meanings::word`]: profiles with equal meanings observe the same outages.
     pub meanings: String,
     /// [`RobotsState::word`].
     pub state: String,
     pub since: Timestamp,
     pub next_try: Timestamp,
     pub has_copy: bool,
-    /// Failed tries of the outage; zero where there is none.
+    /// Failed attempts in the outage; zero if there is none.
     pub failures: u32,
-    /// Whether the site's pages answered at the last failed try.
+    /// Whether the site's pages responded at the last failed attempt.
     pub site_up: bool,
 }
 
-/// All by which a profile changes findings: its row, the version of the table, and what settings
-/// have changed of it.
+/// Identifies a profile by all that changes its decisions: its row, the version of the table, and
+/// the settings that differ from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     pub name: String,
@@ -124,12 +125,12 @@ pub struct Fingerprint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
-/// A field's value, each byte as the character of that number (ISO 8859-1).
+/// A header value, each byte as the character of that number (ISO 8859-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValue(pub HeaderValue);
 
 impl Knowledge {
-    /// Those of the captures that it names.
+    /// The digests of the captures that it refers to.
     pub(super) fn captures_mut(&mut self) -> impl Iterator<Item = &mut Digest> {
         let good =
             self.good.iter_mut().flat_map(|good| [&mut good.file.capture, &mut good.capture]);
@@ -138,7 +139,7 @@ impl Knowledge {
             .flatten()
     }
 
-    /// What it needs beside itself: files and captures.
+    /// The digests of all blobs that it refers to: files and captures.
     pub fn digests(&self) -> Vec<Digest> {
         let of_good = |good: &Good| [Some(good.file.sha256), good.file.capture, good.capture];
         let good = self.good.as_ref().map(of_good).into_iter().flatten();
@@ -158,7 +159,7 @@ impl Fingerprint {
 }
 
 impl Kept {
-    /// Nothing for a state that nobody has asked about.
+    /// `None` for a state without a fetch.
     pub(super) fn of(state: &RobotsState, profile: &Profile) -> Option<Self> {
         Some(Self {
             profile: Fingerprint::of(profile),
@@ -210,7 +211,7 @@ impl File {
 }
 
 impl Digest {
-    /// Nothing for an attempt that nobody wrote down.
+    /// `None` for a fetch without a capture.
     pub(super) fn of_capture(capture: &Capture) -> Option<Self> {
         (*capture != Capture::none()).then_some(Self(capture.sha256))
     }

@@ -1,4 +1,4 @@
-//! The answers of the store: what is known of an origin, or why nothing is.
+//! The results of a lookup: what is known of an origin, or why it is undecided.
 
 use std::sync::{Arc, Weak};
 
@@ -21,36 +21,36 @@ pub struct Known {
     at: Timestamp,
 }
 
-/// By what something [`Known`] is known again, without keeping it.
+/// Recognises a [`Known`] again without keeping it alive.
 #[derive(Clone, Debug)]
 pub struct Mark {
     state: Weak<RobotsState>,
     failed: Option<Weak<Fetched>>,
 }
 
-/// Why nothing is known. Undecided is denied.
+/// Why a lookup has no result. Undecided is denied.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Undecided {
-    /// The origin may not be contacted, or not now: see the failure.
+    /// The origin may not be contacted, or not at present: see the failure.
     #[error(transparent)]
     Refused(egress::Error),
     #[error("the origin's robots.txt did not come in time")]
     TimedOut,
-    /// A bound on fetches or waiters is reached.
+    /// The limit of fetches or waiters is reached.
     #[error("too many robots.txt files are being fetched")]
     Busy,
-    /// The fetch was given up as no request waited for it. Who came to wait for it since begins another, so
-    /// this is told to none.
+    /// The fetch was cancelled because no request waited for it. A request that has joined since
+    /// starts another, so no request gets this.
     #[error("the fetch of the origin's robots.txt was not waited for")]
     Left,
-    /// The fetch ended without a result: our fault, or the proxy is going down.
+    /// The fetch ended without a result: an internal error, or the proxy shuts down.
     #[error("the fetch of the origin's robots.txt was aborted")]
     Aborted,
 }
 
 impl Undecided {
-    /// Whether a request that joined a fetch is to look again, as that ended so for the sake of others: where
-    /// it was no longer waited for, always, and otherwise once.
+    /// Whether a request that joined a fetch looks again, because that fetch ended for reasons of
+    /// other clients: always if nobody waited for it, otherwise once.
     pub(super) const fn is_of_others(&self, is_first: bool) -> bool {
         match self {
             Self::Left => true,
@@ -78,8 +78,8 @@ impl Known {
         }
     }
 
-    /// What follows at `now`; where the state has come due since the store answered, what followed
-    /// then. Whoever waits between the two asks the store again.
+    /// The policy at `now`. If the state has come due since the lookup, the policy at the lookup:
+    /// callers that wait in between look up again.
     pub fn policy(&self, now: Timestamp) -> Policy<'_> {
         let standing = match self.state.standing(&self.profile, now) {
             Standing::Due => self.state.standing(&self.profile, self.at),
@@ -93,12 +93,12 @@ impl Known {
         }
     }
 
-    /// When it was found to be current: when the store answered.
+    /// The time of the lookup, at which the state was current.
     pub const fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// By what it is known again.
+    /// A mark that recognises it again.
     pub fn mark(&self) -> Mark {
         Mark {
             state: Arc::downgrade(&self.state),
@@ -110,12 +110,12 @@ impl Known {
         &self.state
     }
 
-    /// The last attempt to fetch the file, where none came of it.
+    /// The last fetch, if it returned no file.
     pub fn failed(&self) -> Option<&Fetched> {
         self.failed.as_deref()
     }
 
-    /// The agent that the last attempt counts for, where it counts for no other.
+    /// The agent, if the last fetch holds for it alone.
     pub const fn asked_as(&self) -> Option<&FetchIdentity> {
         self.asked_as.as_ref()
     }
@@ -126,7 +126,7 @@ impl Known {
 }
 
 impl Mark {
-    /// Whether `known` is the same state of the same origin, and the last attempt the same.
+    /// Whether `known` has the same state of the same origin, and the same last fetch.
     pub fn is_of(&self, known: &Known) -> bool {
         let failed = match (&self.failed, &known.failed) {
             (Some(own), Some(other)) => own.as_ptr() == Arc::as_ptr(other),

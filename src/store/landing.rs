@@ -1,4 +1,4 @@
-//! What a fetch has made known, for who follows how files change.
+//! Reports each landed fetch to a follower, which watches how files change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,41 +14,41 @@ use crate::store::fetch::FetchIdentity;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
-/// One fetch that has ended with a finding.
+/// A fetch that ended with a finding.
 #[derive(Clone, Debug)]
 pub struct Landing {
     pub origin: Origin,
-    /// As whom the file was asked for. The states are those that this agent goes by.
+    /// The identity of the fetch. The states are those of this agent.
     pub identity: FetchIdentity,
-    /// Whose request caused it.
+    /// The client whose request caused it.
     pub client: Key,
-    /// Under which that request was judged.
+    /// The profile of that request.
     pub profile: Arc<Profile>,
     /// When it ended.
     pub at: Timestamp,
     pub steps: Vec<Step>,
-    /// The last attempt without a file before it.
+    /// The last fetch before it, if that returned no file.
     pub failed_before: Option<Arc<Fetched>>,
-    /// This attempt, where it brought no file.
+    /// This fetch, if it returned no file.
     pub failed: Option<Arc<Fetched>>,
 }
 
-/// What it did to the state under one profile.
+/// How it changed the state under one profile.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub profile: Arc<Profile>,
-    /// Nothing where the origin was not known.
+    /// `None` if the origin was unknown.
     pub before: Option<Arc<RobotsState>>,
     pub after: Arc<RobotsState>,
 }
 
-/// Follows what fetches make known.
+/// Receives landed fetches.
 pub trait Follower: Send + Sync + fmt::Debug {
-    /// Called by the fetch's task once its finding is in effect: it must not wait for anything.
+    /// Called by the fetch's task once its result is in effect. Must not block.
     fn landed(&self, landing: Landing);
 }
 
-/// What a landing is made of, but for what was learnt.
+/// A landing without the new entry.
 pub(super) struct Before {
     pub identity: FetchIdentity,
     pub client: Key,
@@ -58,7 +58,8 @@ pub(super) struct Before {
 }
 
 impl Store {
-    /// From now on `follower` is told of each fetch that ends with a finding. The first that asks for it is.
+    /// Reports every later fetch that ends with a finding to `follower`. Only the first call has an
+    /// effect.
     pub fn follow(&self, follower: Arc<dyn Follower>) {
         let _ = self.follower.set(follower);
     }

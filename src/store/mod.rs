@@ -1,11 +1,12 @@
-//! What is known of each origin's robots.txt, and the one fetch that makes it known.
+//! Stores what is known of each origin's robots.txt, and fetches it once for all that wait.
 //!
-//! Promises: at most one fetch per origin and agent is under way, and one per origin as long as it has not
-//! told agents apart; it outlives the client that caused it (unless others wait for its place); what one
-//! agent was told decides for no other; what is returned is current; entries, bytes, fetches, waiters
-//! and waits are bounded. What was not asked about for long, memory has packed (`pack`); what it has no
-//! room for, and what the process leaves, is on the disk (`disk`): an origin is asked again when its file is
-//! due, not because somebody has forgotten it. It judges nothing: that is the part of `policy`.
+//! Promises: at most one fetch per origin and agent is in flight, and one per origin until the
+//! origin has told agents apart; it outlives the client that caused it, unless others wait for its
+//! slot; what one agent was told decides for no other; a returned result is current; entries,
+//! bytes, fetches, waiters and waits are bounded. Entries that were not used for long are
+//! compressed in memory (`pack`); what memory has no room for, and what the process leaves behind,
+//! is on disk (`disk`), so an origin is fetched again when its file is due, not because it was
+//! evicted. The store makes no decisions: those are up to `policy`.
 
 mod agents;
 mod apart;
@@ -64,21 +65,21 @@ use parsed::Parsed;
 use question::{Look, Question};
 pub use upkeep::Report;
 
-/// The bounds.
+/// The bounds of the store.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub entries_max: NonZeroUsize,
     pub bytes_max: usize,
-    /// Fetches under way at a time.
+    /// Concurrent fetches.
     pub fetches_max: usize,
-    /// Fetches that wait for their turn.
+    /// Fetches waiting for a slot.
     pub queue_max: usize,
-    /// Requests that wait for a fetch.
+    /// Requests waiting for a fetch.
     pub waiters_max: usize,
-    /// How long a fetch goes on at the least, where others wait for its place.
+    /// How long a fetch runs undisturbed while others wait for its slot.
     pub busy_wait: Duration,
-    /// How long anybody waits for a fetch, waiting for its turn included. A little more than the
-    /// fetch's own deadline, so that its verdict is heard.
+    /// How long a request waits for a fetch, including the queue. A little more than the fetch's
+    /// own timeout, so that the request gets its result.
     pub wait: Duration,
 }
 
@@ -105,48 +106,48 @@ impl Config {
         }
     }
 
-    /// Flights at one time: of those that wait for a place to fetch, and of those that have one, look
-    /// on the disk or have what is packed unpacked for a request that waits.
+    /// Concurrent flights: those queued for a slot, and those that fetch, read the disk or
+    /// decompress for a waiting request.
     const fn flights_max(&self) -> usize {
         self.queue_max.saturating_add(self.waiters_max)
     }
 }
 
-/// One for the whole process, shared by all workers.
+/// The store of the process, shared by all workers.
 pub struct Store {
     terms: ArcSwap<Terms>,
     clock: Arc<dyn Clock>,
     shelf: Mutex<Shelf>,
     parsed: Parsed,
     apart: Apart,
-    /// Whoever has it makes room in memory, and takes it.
+    /// Held to make room in memory, until the new entry is stored.
     packer: Arc<tokio::sync::Mutex<Packer>>,
-    /// None: nothing outlives the process.
+    /// `None` without persistence.
     disk: Option<Disk>,
-    /// Those in use, as far as they were introduced.
+    /// The profiles in use, as set by [`Store::introduce`].
     profiles: Mutex<Vec<Arc<Profile>>>,
     fetches: Arc<Fetches>,
-    /// For flights, and for requests that wait for them.
+    /// Limits flights, and requests that wait for them.
     flights: Arc<FairSemaphore>,
     waiters: Arc<FairSemaphore>,
     counters: Counters,
-    /// Of what becomes known.
+    /// Subscribers to changes.
     subscribers: Subscribers,
     follower: OnceLock<Arc<dyn Follower>>,
 }
 
-/// What other settings change.
+/// What a reload replaces.
 struct Terms {
     config: Config,
     fetcher: Arc<dyn FetchRobots>,
 }
 
-/// What the one short lock guards. Flights are not part of the cache: evicting an entry must not
-/// let a second fetch start.
+/// What the lock guards. Flights are not part of the cache: evicting an entry must not start a
+/// second fetch.
 struct Shelf {
     cache: Cache,
     flights: Flights,
-    /// How often something was forgotten because somebody wanted it.
+    /// How often an operator had something forgotten.
     forgets: u64,
 }
 
@@ -180,8 +181,7 @@ impl Store {
         })
     }
 
-    /// Goes on with other bounds, which hold at once, and another way to fetch, which the next fetch
-    /// takes.
+    /// Applies new bounds at once, and another fetcher from the next fetch on.
     pub fn change(&self, config: Config, fetcher: Arc<dyn FetchRobots>) {
         self.fetches.change(config.fetches());
         self.flights.resize(config.flights_max());
@@ -190,8 +190,9 @@ impl Store {
         self.terms.store(Arc::new(Terms { config, fetcher }));
     }
 
-    /// What is known of `origin` under `profile`; current at the time of return. `agent` is the product
-    /// token that is judged, which a fetch is made for, should it take one, and `client` in whose turn.
+    /// What is known of `origin` under `profile`, current at the time of return. `agent` is the
+    /// product token that is judged and for which a fetch is made; `client` is the client in whose
+    /// turn it waits.
     pub async fn known(
         self: &Arc<Self>,
         origin: &Origin,
@@ -215,7 +216,7 @@ impl Store {
         known
     }
 
-    /// Tells whether the site's pages answer, for profiles that ask it in a long outage.
+    /// Records whether the site's pages respond, for profiles that consider it in a long outage.
     pub fn note_site(&self, origin: &Origin, is_up: bool) {
         let mut shelf = self.shelf();
         if let Some(entry) = shelf.cache.update(origin, |entry| entry.with_site(is_up)) {
@@ -245,7 +246,7 @@ impl Store {
         }
     }
 
-    /// How many fetches have ended in which way, by its word.
+    /// The number of fetches by result.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counters.results().into_iter()
     }
@@ -255,7 +256,7 @@ impl Store {
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // Nothing under the lock leaves the shelf half changed.
+        // No code path leaves the state inconsistent.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
-//! Between the two tiers of memory: what must make room is packed, what is asked about is unpacked.
+//! Moves entries between the tiers of memory: compresses to make room, decompresses on a lookup.
 //!
-//! Nobody holds the shelf meanwhile, and nothing leaves its tier before it can be in the other: an origin
-//! that memory has room for is never forgotten in between.
+//! The lock is not held meanwhile, and an entry leaves its tier only when it is in the other: an
+//! origin that fits in memory is never missing in between.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,12 +25,11 @@ const PACKED_INLINE_BYTES_MAX: usize = 16 * 1024;
 /// How many origins are packed in one go, before others of the worker's clients have their turn.
 const PACKED_AT_ONCE: usize = 4;
 
-/// Held until what the room was made for has taken it: others wait for theirs.
+/// Held until the entry that the room was made for is stored; others wait for it.
 pub(super) type Turn = OwnedMutexGuard<Packer>;
 
 impl Store {
-    /// Packs those that were not used for the longest time until `entry` has room among those that are
-    /// ready.
+    /// Compresses the least recently used entries until `entry` fits in the ready tier.
     pub(super) async fn make_room(&self, entry: &Entry) -> Turn {
         let bytes = entry.weight_when_ready();
         let mut turn = Arc::clone(&self.packer).lock_owned().await;
@@ -44,11 +43,11 @@ impl Store {
             };
             match pack {
                 Some(pack) => self.shelf().cache.pack(&candidate, pack),
-                // It goes where there is no room, as it is.
+                // Without a compressed form, the entry is evicted as it is.
                 None => break,
             }
             if number % PACKED_AT_ONCE == 0 {
-                // Others need not wait until this worker comes back to it.
+                // Lets others proceed before this worker continues.
                 drop(turn);
                 tokio::task::yield_now().await;
                 turn = Arc::clone(&self.packer).lock_owned().await;
@@ -57,7 +56,7 @@ impl Store {
         turn
     }
 
-    /// What is packed of `origin`, also under `asking`. It is ready then.
+    /// Decompresses `origin`, derives its state under `asking`, and makes it ready.
     pub(super) async fn unpack(
         self: &Arc<Self>,
         origin: &Origin,
@@ -85,14 +84,14 @@ impl Store {
             return Some(entry);
         };
         if is_new {
-            // It says less than there is to know by now.
+            // The compressed form lacks the new profile.
             self.shelf().cache.drop_pack(origin, &pack);
             self.keep(origin, &ready);
         }
         Some(ready)
     }
 
-    /// Writes to the disk, some time, what is packed of `origin`.
+    /// Queues the compressed form of `origin` for writing to disk.
     pub(super) fn keep_packed(&self, origin: &Origin, pack: &Pack) {
         let profiles = self.profiles().clone();
         let restore = |(knowledge, blobs)| self.restore(knowledge, blobs, &profiles);
@@ -101,19 +100,19 @@ impl Store {
         else {
             return;
         };
-        // What has been learnt meanwhile is kept by whoever learnt it.
+        // A newer entry is written by the task that stored it.
         if self.shelf().cache.is_packed(origin, pack) {
             self.keep(origin, &entry);
         }
     }
 
-    /// What was packed, the bytes of its file shared with whoever has them.
+    /// Decompresses, and shares the file's bytes with other entries.
     pub(super) fn open(&self, origin: &Origin, pack: &Pack) -> Option<(Knowledge, Blobs)> {
         pack.unpack(origin, |sha256| self.parsed.body(sha256))
     }
 }
 
-/// A large file is packed where it delays nobody else. The turn is lost where that thread is.
+/// Compresses a large file on the blocking pool. The guard is lost if that thread panics.
 async fn pack(mut turn: Turn, candidate: &Arc<Candidate>) -> (Option<Pack>, Option<Turn>) {
     let candidate = Arc::clone(candidate);
     let bytes = candidate.entry.snapshot().map_or(0, |snapshot| snapshot.body.len());

@@ -1,5 +1,5 @@
-//! One copy of a content, and one parsed robots.txt per content and dialect, shared by all origins that
-//! serve it: contents repeat (the hundred most frequent make up almost half of all fetches).
+//! One copy of each file, and one parsed robots.txt per file and dialect, shared by all origins
+//! that serve it: files repeat (the hundred most frequent make up almost half of all fetches).
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::policy::access::{AccessResult, Fetched, Snapshot};
 use crate::robots::{Dialect, RobotsTxt};
 
-/// SHA-256 of the content, and a hash of the dialect. It is no promise: who finds a file compares.
+/// SHA-256 of the file, and a hash of the dialect. Hashes may collide, so a hit is compared.
 type Key = ([u8; 32], u64);
 
 #[derive(Debug, Default)]
@@ -20,17 +20,17 @@ pub(super) struct Parsed {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Held by the entries alone, so that what no entry uses goes with the last of them.
+    /// Weak: only entries keep a parsed file alive.
     files: HashMap<Key, Weak<RobotsTxt>>,
     bodies: HashMap<[u8; 32], Weak<Body>>,
     sweep_at: usize,
 }
 
-/// The bytes of a file, whose name is their SHA-256.
+/// The bytes of a file, keyed by their SHA-256.
 #[derive(Debug)]
 struct Body(Box<[u8]>);
 
-/// A body as a snapshot holds it.
+/// The bytes as a snapshot holds them.
 struct Held(Arc<Body>);
 
 impl AsRef<[u8]> for Held {
@@ -46,12 +46,13 @@ impl Parsed {
         if let Some(known) = self.table().find(&key, &dialect) {
             return known;
         }
-        // Without the lock: a large file takes milliseconds. Two may do it at once; one is kept.
+        // Parses without the lock: a large file takes milliseconds. Two threads may do it at once;
+        // one result is kept.
         let read = Arc::new(RobotsTxt::parse(&snapshot.body, &dialect));
         self.table().keep(key, read)
     }
 
-    /// The same attempt, the bytes of its file shared with whoever has them already.
+    /// The fetch, with the file's bytes shared with other entries.
     pub(super) fn shared(&self, mut fetched: Fetched) -> Fetched {
         if let AccessResult::Successful { snapshot, .. } = &mut fetched.result {
             let snapshot = Arc::make_mut(snapshot);
@@ -60,12 +61,12 @@ impl Parsed {
         fetched
     }
 
-    /// The same bytes, shared with whoever has them already.
+    /// The bytes, shared with other entries.
     pub(super) fn share(&self, sha256: [u8; 32], body: &Bytes) -> Bytes {
         let mut table = self.table();
         let known = table.body(&sha256);
         Bytes::from_owner(Held(known.unwrap_or_else(|| {
-            // Of its own length: what it was read into may be longer.
+            // Copied to their exact length: the read buffer may be longer.
             let body = Arc::new(Body(body.as_ref().into()));
             table.sweep();
             table.bodies.insert(sha256, Arc::downgrade(&body));
@@ -73,13 +74,13 @@ impl Parsed {
         })))
     }
 
-    /// The bytes of that name, where an entry that is ready has them.
+    /// The bytes with this SHA-256, if a ready entry has them.
     pub(super) fn body(&self, sha256: &[u8; 32]) -> Option<Bytes> {
         let known = self.table().body(sha256);
         known.map(|body| Bytes::from_owner(Held(body)))
     }
 
-    /// How many files are in use.
+    /// The number of parsed files in use.
     pub(super) fn len(&self) -> usize {
         self.table().files.values().filter(|file| file.strong_count() > 0).count()
     }
@@ -107,7 +108,7 @@ impl Table {
         self.bodies.get(sha256).and_then(Weak::upgrade)
     }
 
-    /// What nobody holds still takes its place here; that is never more than an eighth.
+    /// Removes dead entries. At most an eighth of the table is dead.
     fn sweep(&mut self) {
         if self.files.len() + self.bodies.len() >= self.sweep_at {
             self.files.retain(|_, file| file.strong_count() > 0);

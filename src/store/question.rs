@@ -1,4 +1,4 @@
-//! A question to the store, from the first look to an answer that is current.
+//! A lookup, from the first attempt to a current result.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
@@ -11,14 +11,14 @@ use crate::policy::profile::Profile;
 use crate::store::fetch::FetchIdentity;
 use crate::types::origin::Origin;
 
-/// Whoever asks what is known.
+/// The parameters of a lookup.
 pub(super) struct Question<'a> {
     pub origin: &'a Origin,
     pub profile: &'a Arc<Profile>,
     /// The product token of the agent that is judged.
     pub agent: Option<&'a str>,
     pub client: &'a Client,
-    /// As whom a fetch is made for it, once that is of interest.
+    /// The identity of a fetch for this lookup, computed when it is needed.
     identity: OnceLock<FetchIdentity>,
 }
 
@@ -33,20 +33,20 @@ impl<'a> Question<'a> {
     }
 }
 
-/// How a question stands.
+/// The outcome of one attempt.
 pub(super) enum Look {
     Current(Known),
     /// The origin is known, but not yet under this profile.
     Underived(Arc<Entry>),
-    /// A fetch that this question has begun.
+    /// A fetch that this lookup has started.
     Wait(Waiting),
-    /// One that was under way.
+    /// A fetch that was in flight.
     Join(Waiting),
 }
 
 impl Store {
-    /// One look under the lock: an answer, or a fetch to wait for, begun if there is none. Who `has_waited`
-    /// for another agent's fetch waits for no second one.
+    /// One attempt under the lock: a result, or a fetch to wait for, which is started if there is
+    /// none. A lookup that `has_waited` for another agent's fetch does not wait for a second one.
     pub(super) fn look(
         self: &Arc<Self>,
         question: &Question<'_>,
@@ -54,7 +54,7 @@ impl Store {
     ) -> Result<Look, Undecided> {
         let now = self.clock.wall();
         let mut shelf = self.shelf();
-        // Where the origin has told agents apart, each asks for itself.
+        // If the origin has told agents apart, each agent fetches for itself.
         let mut may_share = !has_waited;
         if let Some(entry) = shelf.cache.get(question.origin) {
             if !entry.is_under(question.profile) {
@@ -71,7 +71,7 @@ impl Store {
                         .is_none()
                     && self.fetches.has_place(&question.client.key())
                 {
-                    // Whether it can begin or not, the copy still serves.
+                    // Not starting is fine: the copy is still current.
                     let _ = self.begin(shelf, question, may_share);
                 }
                 return Ok(Look::Current(known));
@@ -84,7 +84,7 @@ impl Store {
         }
     }
 
-    /// As whom a fetch for the question is made.
+    /// The identity of a fetch for the lookup.
     pub(super) fn identity<'a>(&self, question: &'a Question<'_>) -> &'a FetchIdentity {
         question.identity.get_or_init(|| self.terms.load().fetcher.identity(question.agent))
     }
@@ -103,8 +103,8 @@ impl Store {
                 Look::Join(waiting) => {
                     let is_first = !std::mem::replace(&mut has_waited, true);
                     match waiting.entry().await {
-                        // It was given up: before this request came to wait for it, or for want of what
-                        // another client had used up.
+                        // Cancelled before this request joined, or for a limit that another client
+                        // exhausted.
                         Err(why) if why.is_of_others(is_first) => {
                             look = self.look(question, has_waited)?;
                             continue;
@@ -117,7 +117,7 @@ impl Store {
                     waiting.entry().await
                 }
             };
-            // From the very entry that landed: a small cache may have evicted it by now.
+            // Derived from the entry that landed: a small cache may have evicted it already.
             if let Some(known) = self.derive(&landing?, question).await {
                 return Ok(known);
             }
@@ -125,7 +125,7 @@ impl Store {
         }
     }
 
-    /// What `entry` says under the profile, which may have to be worked out first.
+    /// What `entry` results in under the profile; derives the state if it is missing.
     pub(super) async fn derive(
         self: &Arc<Self>,
         entry: &Arc<Entry>,
@@ -147,7 +147,7 @@ impl Store {
     }
 }
 
-/// From 0 to 1; it need only differ, so the hasher's random keys are enough.
+/// From 0 to 1. It only has to differ between calls, so the hasher's random keys suffice.
 pub(super) fn jitter() -> f64 {
     f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0))
         / f64::from(u16::MAX)

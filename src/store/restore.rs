@@ -1,5 +1,5 @@
-//! Between an entry in memory and what is kept of it. What comes back is checked: a state that
-//! cannot be is left out, and is made from the facts again, as for a profile that was never there.
+//! Converts between an entry in memory and its persisted form. Input is checked: an impossible
+//! state is left out and derived from the facts again, as for a new profile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Copy, RobotsState, Unreachable};
 
-/// Files and captures, by their digest.
+/// Files and captures by digest.
 pub(super) type Blobs = HashMap<Digest, Bytes>;
 
-/// What states are made with.
+/// The parameters of restored states.
 struct Making<'a> {
     profiles: &'a [Arc<Profile>],
     jitter: f64,
@@ -24,7 +24,7 @@ struct Making<'a> {
 }
 
 impl Entry {
-    /// What is to be kept, and the bytes that go with it.
+    /// The persisted form, and the blobs that it refers to.
     pub(super) fn keep(&self) -> (Knowledge, Blobs) {
         let mut blobs = Blobs::new();
         let mut keep_capture = |capture: &Capture| {
@@ -73,9 +73,9 @@ impl Entry {
         )
     }
 
-    /// The entry that `knowledge` was made of, under those of `profiles` that it was known by, and
-    /// under those that go on with an outage which a profile of other settings has observed.
-    /// Nothing where bytes are missing.
+    /// The entry that `knowledge` was made of, under those of `profiles` for which it has a state
+    /// or whose meanings match an outage observed under other settings. `None` if a blob is
+    /// missing.
     pub(super) fn restore(
         knowledge: Knowledge,
         blobs: &Blobs,
@@ -86,7 +86,7 @@ impl Entry {
         let Knowledge { good, failed, site_up, states, agents, others } = knowledge;
         let good =
             good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
-        // Earlier versions kept what one agent was told for all: the origin is asked again.
+        // Earlier versions stored the response to one agent for all: fetch again.
         let failed = failed.filter(|failed| failed.cause.counts_for_all());
         let failed = failed
             .map(|failed| fetched_without(failed, blobs))
@@ -102,7 +102,7 @@ impl Entry {
             answer.states = entry.states_as_kept(&states, &entry.failures_of(&answer), &making);
             restored.put(answer);
         }
-        // What they may have been told before is not known: they have no copy to go by.
+        // Earlier responses to these agents are unknown, so they have no copy.
         restored.others =
             others.map(|kept| entry.states_as_kept(&kept, &entry.failures(), &making));
         let has_any = restored.others.is_some() || !restored.answers.is_empty();
@@ -110,7 +110,7 @@ impl Entry {
         Some(entry)
     }
 
-    /// The states of one list, which followed from `failures`.
+    /// The states of one list, which resulted from `failures`.
     fn states_as_kept(&self, kept: &[Kept], failures: &[&Fetched], making: &Making<'_>) -> States {
         let Making { profiles, jitter, read } = making;
         let last = failures.last().copied();
@@ -126,7 +126,7 @@ impl Entry {
                 states.push((Arc::new(state), Arc::clone(profile)));
             }
         }
-        // Kept under settings that are no more.
+        // Stored under settings that are no longer in use.
         for (_, heirless) in kept.iter().enumerate().filter(|(at, _)| !found.contains(&Some(*at))) {
             let Some(outage) = outage_as_kept(heirless, last) else { continue };
             for (profile, _) in profiles.iter().zip(&found).filter(|(_, at)| at.is_none()) {
@@ -140,7 +140,7 @@ impl Entry {
         states
     }
 
-    /// The state that was kept, where `last` was the last attempt without a file.
+    /// The stored state, where `last` is the last fetch without a file.
     fn state_as_kept(
         &self,
         kept: &Kept,
@@ -180,7 +180,7 @@ impl Entry {
     }
 }
 
-/// The outage alone, which other profiles may go on with.
+/// The outage alone, which other profiles may continue.
 fn outage_as_kept(kept: &Kept, last: Option<&Fetched>) -> Option<Unreachable> {
     let failed = last.filter(|_| kept.state == "unreachable")?;
     Some(Unreachable {
@@ -194,12 +194,12 @@ fn outage_as_kept(kept: &Kept, last: Option<&Fetched>) -> Option<Unreachable> {
     })
 }
 
-/// Nothing of what nobody has asked about.
+/// Leaves out states without a fetch.
 fn kept(states: &States) -> Vec<Kept> {
     states.iter().filter_map(|(state, profile)| Kept::of(state, profile)).collect()
 }
 
-/// A 304 that nobody asked for is a status like others.
+/// An unsolicited 304 is a status like others.
 fn cause(result: &AccessResult) -> Cause {
     match result {
         AccessResult::Without(cause) => cause.clone(),

@@ -1,4 +1,4 @@
-//! Beneath the memory of the process: what comes back from the disk, and what goes there.
+//! Persistence: loads entries from disk, and queues them for writing.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::robots::{self, Dialect};
 use crate::store::fetch::FetchIdentity;
 use crate::types::origin::Origin;
 
-/// What is known of one origin, for whoever asks about it.
+/// What is known of one origin, as shown to operators.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub origin: String,
     #[serde(flatten)]
     pub knowledge: Knowledge,
-    /// Of the file, where it was at hand.
+    /// The number of lines of the file, if it was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
 }
@@ -35,16 +35,15 @@ impl Report {
     }
 }
 
-/// The last line end begins no further line.
+/// A final line end starts no further line.
 fn line_count(file: &[u8]) -> usize {
     let is_open = file.last().is_some_and(|byte| !b"\r\n".contains(byte));
     robots::lines(file, &Dialect::RFC9309).count().saturating_sub(usize::from(!is_open))
 }
 
 impl Store {
-    /// Names the profiles in use, before the first question under them: what is kept of an origin
-    /// comes back under all of them, whichever is asked about first. Those named before are not in use
-    /// any more.
+    /// Sets the profiles in use, before the first lookup under them: a restored entry gets states
+    /// under all of them, whichever is looked up first. Replaces the earlier ones.
     pub fn introduce<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
         let mut known = self.profiles();
         known.clear();
@@ -55,7 +54,7 @@ impl Store {
         }
     }
 
-    /// What there is of `origin` beneath what is ready, also under `asking`. It is ready then.
+    /// Finds `origin` in the compressed tier or on disk, also under `asking`, and makes it ready.
     pub(super) async fn recall(
         self: &Arc<Self>,
         origin: &Origin,
@@ -68,7 +67,7 @@ impl Store {
         }
     }
 
-    /// What the disk has of `origin`, also under `asking`.
+    /// Loads `origin` from disk, also under `asking`.
     async fn load(
         self: &Arc<Self>,
         origin: &Origin,
@@ -87,14 +86,14 @@ impl Store {
         }
         let _turn = self.make_room(&entry).await;
         let mut shelf = self.shelf();
-        // Something has been forgotten meanwhile, and it may have been this.
+        // An operator may have had this origin forgotten meanwhile.
         if shelf.forgets == forgets {
             shelf.cache.put(origin, Arc::clone(&entry));
         }
         Some(entry)
     }
 
-    /// The entry that was kept, also under `asking`, and whether it had not been there.
+    /// The restored entry, also under `asking`, and whether that profile was new.
     pub(super) fn revive(
         &self,
         knowledge: Knowledge,
@@ -109,7 +108,7 @@ impl Store {
         Some(self.also_under(asking, entry))
     }
 
-    /// The entry that was kept, under those of `profiles` that it was known by.
+    /// The restored entry, under those of `profiles` that it has states for.
     pub(super) fn restore(
         &self,
         knowledge: Knowledge,
@@ -132,7 +131,7 @@ impl Store {
         (Arc::new(entry.with_profile(asking, jitter(), &read)), true)
     }
 
-    /// Whether `entry` answers the question of an agent without a fetch.
+    /// Whether `entry` has a current result for the agent, so that no fetch is needed.
     pub(super) fn answers(
         &self,
         entry: &Entry,
@@ -144,14 +143,14 @@ impl Store {
         held.is_some_and(|held| Known::if_current(held, &view, self.clock.wall()).is_some())
     }
 
-    /// Writes what is known of `origin` to the disk, some time.
+    /// Queues the entry of `origin` for writing to disk.
     pub(super) fn keep(&self, origin: &Origin, entry: &Arc<Entry>) {
         if let Some(disk) = &self.disk {
             disk.put(origin, entry);
         }
     }
 
-    /// What is known of `origin`, in memory or on the disk.
+    /// What is known of `origin`, in memory or on disk.
     pub async fn get(&self, origin: &Origin) -> Option<Report> {
         let report = |(knowledge, blobs)| Report::new(origin.to_string(), knowledge, &blobs);
         let (ready, packed) = {
@@ -171,8 +170,8 @@ impl Store {
         self.disk.as_ref()?.find(origin, &Key::Proxy, read).await.map(report)
     }
 
-    /// Forgets `origin`, in memory and on the disk: whether anything was known. A fetch under way
-    /// will make it known again.
+    /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight will
+    /// store it again.
     pub async fn forget(&self, origin: &Origin) -> bool {
         let was_known = self.get(origin).await.is_some();
         if let Some(disk) = &self.disk {
@@ -185,17 +184,17 @@ impl Store {
         was_known
     }
 
-    /// What is kept on the disk, if anything is.
+    /// The disk, if there is one.
     pub fn disk(&self) -> Option<&disk::Disk> {
         self.disk.as_ref()
     }
 
-    /// How the store on the disk does.
+    /// The health of the disk.
     pub fn health(&self) -> disk::Health {
         self.disk.as_ref().map(disk::Disk::health).unwrap_or_default()
     }
 
-    /// Writes to the disk what waits for it, and lets go of the file: another process may have it.
+    /// Flushes the write queue, and closes the file so that another process may open it.
     pub fn close(&self) {
         if let Some(disk) = &self.disk {
             disk.close();

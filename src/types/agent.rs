@@ -1,18 +1,18 @@
-//! The product token of a crawler, from its User-Agent header (RFC 9309 §2.2.1, D-HEADER).
+//! Extracts the product token of a crawler from its User-Agent header (RFC 9309 §2.2.1, D-HEADER).
 //!
-//! A header is read by its structure (RFC 9110 §10.1.5), never searched for names: a browser that
-//! mentions a crawler in passing is not that crawler.
+//! The header is parsed by its structure (RFC 9110 §10.1.5), never searched for names: a browser
+//! that mentions a crawler is not that crawler.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What browsers and those who imitate them begin with; it says nothing of who it is.
+/// The first product of browsers and their imitators; it identifies no agent.
 const MOZILLA: &str = "Mozilla";
-/// Says in a comment that a name follows; it is none itself.
+/// Announces a name in a comment; it is none itself.
 const COMPATIBLE: &[u8] = b"compatible";
 
-/// The token that robots.txt files may name this client by. `None`: the header has none, so only the
-/// default group can apply.
+/// The token by which robots.txt files can name this client. `None`: the header has none, so only
+/// the default group applies.
 ///
 /// It is the first product, unless that is Mozilla; then the item after `compatible;` in a comment;
 /// else the item before a URL in a comment; else Mozilla.
@@ -42,7 +42,7 @@ fn before_url(user_agent: &[u8]) -> Option<&str> {
     })
 }
 
-/// The outermost comments. One that is not closed reaches to the end.
+/// The outermost comments. An unclosed one extends to the end.
 fn comments(user_agent: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = user_agent;
     std::iter::from_fn(move || {
@@ -54,7 +54,7 @@ fn comments(user_agent: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the comment that `bytes` begin with ends; comments may be nested.
+/// The end of the comment that `bytes` begin in; comments may be nested.
 fn closing(bytes: &[u8]) -> usize {
     let mut depth = 1usize;
     for (at, byte) in bytes.iter().enumerate() {
@@ -70,7 +70,7 @@ fn closing(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The items of a comment; a comment within it belongs to its item.
+/// The items of a comment; a nested comment belongs to its item.
 fn items(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut depth = 0;
     let between_items = move |byte: &u8| {
@@ -87,26 +87,26 @@ fn is_url(item: &[u8]) -> bool {
     })
 }
 
-/// The bytes an item begins with that a robots.txt can name: letters, digits, `-`, `_`, `.`. A URL
-/// is nobody's name.
+/// The prefix of an item that a robots.txt can name: letters, digits, `-`, `_`, `.`. A URL is no
+/// name.
 fn name(item: &[u8]) -> Option<&str> {
     let length = item.iter().position(|byte| !is_of_token(byte)).unwrap_or(item.len());
     let name = str::from_utf8(&item[..length]).ok()?;
     (!name.is_empty() && !is_url(item)).then_some(name)
 }
 
-/// Digits and dots are let through beyond the grammar of RFC 9309 because real tokens have them.
+/// Digits and dots go beyond the grammar of RFC 9309, because real tokens contain them.
 fn is_of_token(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.".contains(byte)
 }
 
-/// Whether `text` is a product token as [`product_token`] finds them.
+/// Whether `text` is a product token as [`product_token`] returns it.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.as_bytes().iter().all(is_of_token)
 }
 
-/// A product token that somebody wrote down: the part of a User-Agent by which a robots.txt group is
-/// found (RFC 9309 §2.2.1).
+/// A product token as configured: the part of a User-Agent by which a robots.txt group is selected
+/// (RFC 9309 §2.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token(String);
 

@@ -1,9 +1,9 @@
-//! A pattern over a whole text, in any case: `*` stands for any bytes, also none; everything else
-//! for itself. For the configuration's matches on User-Agents, never for robots.txt.
+//! A case-insensitive pattern over a whole text: `*` matches any bytes, also none; everything else
+//! matches itself. For User-Agent patterns of the configuration, never for robots.txt.
 
 use std::fmt;
 
-/// Takes time in proportion to pattern times text at worst, and never more.
+/// Worst case: time in proportion to pattern times text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Box<str>);
 
@@ -16,8 +16,8 @@ impl Glob {
     pub fn matches(&self, text: &[u8]) -> bool {
         let pattern = self.0.as_bytes();
         let (mut at, mut seen) = (0, 0);
-        // Where to go on when what follows the last star does not fit: only the last star need ever
-        // take more, so nothing is tried twice.
+        // Where to resume if what follows the last star does not match: only the last star ever
+        // needs to match more, so nothing is tried twice.
         let mut retry: Option<(usize, usize)> = None;
         while seen < text.len() {
             match pattern.get(at) {

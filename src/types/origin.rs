@@ -1,6 +1,6 @@
-//! The origin of a URL: scheme, host and port, normalised. It is the key of everything that is
-//! known and the address of everything that is sent, so two spellings of one origin are equal and
-//! no spelling is ambiguous: what a resolver or another parser might read differently is refused.
+//! The origin of a URL: scheme, host and port, normalised. It is the key of all stored data and the
+//! address of every request, so two spellings of one origin compare equal, and an ambiguous
+//! spelling, which a resolver or another parser might read differently, is refused.
 
 mod host_pattern;
 mod percent;
@@ -19,8 +19,8 @@ pub use recent::Recent;
 
 use crate::types::limits::HOST_BYTES_MAX;
 
-/// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP is a
-/// scheme for the words' sake, so that scope can be told; the proxy serves `http` and `https`.
+/// A scheme with an authority and a robots.txt (RFC 9309 §2.3 names FTP beside HTTP). FTP only
+/// serves to report what is out of scope; the proxy supports `http` and `https`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     Http,
@@ -45,7 +45,7 @@ impl Scheme {
         }
     }
 
-    /// Schemes are compared in any case (RFC 3986 §3.1).
+    /// Schemes are case-insensitive (RFC 3986 §3.1).
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         [Self::Http, Self::Https, Self::Ftp]
             .into_iter()
@@ -118,10 +118,10 @@ impl Origin {
         authority
     }
 
-    /// Whether `text` is [`Self::authority`], which is most often so, and then none has to be made.
+    /// Whether `text` equals [`Self::authority`], without allocating it. It usually does.
     pub fn has_authority(&self, text: &[u8]) -> bool {
         let Host::Name(name) = &self.host else { return text == self.authority().as_bytes() };
-        // Every request has one: the formatting machinery is for the rare ones.
+        // Every request has one, so the common case avoids the formatting machinery.
         text.strip_prefix(name.as_bytes()).is_some_and(|rest| match rest.strip_prefix(b":") {
             Some(digits) => self.port != self.scheme.default_port() && is_number(digits, self.port),
             None => rest.is_empty() && self.port == self.scheme.default_port(),
@@ -136,7 +136,7 @@ impl Origin {
         if self.port == self.scheme.default_port() { Ok(()) } else { write!(to, ":{}", self.port) }
     }
 
-    /// Where the rules for this origin are (RFC 9309 §2.3).
+    /// The URL of this origin's robots.txt (RFC 9309 §2.3).
     pub fn robots_url(&self) -> String {
         format!("{self}/robots.txt")
     }
@@ -151,7 +151,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Whether `digits` are those of `number`, as it would be written.
+/// Whether `digits` are the decimal digits of `number`.
 fn is_number(digits: &[u8], number: u16) -> bool {
     let mut value = 0;
     for digit in digits {
@@ -166,7 +166,7 @@ fn is_number(digits: &[u8], number: u16) -> bool {
     value == u32::from(number)
 }
 
-/// Why a text is not a URL that can be asked for. The words say what to change.
+/// Why a text is not a URL of a supported origin. The message says what to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("the URL is not absolute: it must begin with http:// or https://")]
@@ -225,7 +225,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<&str>), UrlError> {
     }
 }
 
-/// Digits only: a sign, a blank or a number that wraps is refused, and so is port 0.
+/// Digits only: a sign, a blank, an overflow and port 0 are refused.
 fn parse_port(digits: &str) -> Result<u16, UrlError> {
     let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match digits.parse::<u16>() {
@@ -250,14 +250,14 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
     } else {
         to_a_labels(name)?
     };
-    // The URL parser lets signs such as "!" stand beside letters of other alphabets.
+    // The URL parser accepts signs such as "!" beside non-ASCII letters.
     let is_name = is_plain(&name) && name.len() <= HOST_BYTES_MAX;
     if !is_name || labels(&name).any(|label| label.is_empty() || label.len() > 63) {
         return Err(UrlError::HostName(name));
     }
     if ends_in_a_number(&name) {
-        // Four decimal parts or nothing: "127.1", "0x7f.1", "2130706433" and "0177.0.0.1" are read
-        // differently by different parsers, so none of them is ever handed on.
+        // Exactly four decimal parts: parsers disagree on "127.1", "0x7f.1", "2130706433" and
+        // "0177.0.0.1", so none of them is forwarded.
         return name.parse().map(Host::V4).map_err(|_| UrlError::OddAddress(name));
     }
     Ok(Host::Name(name.into()))
@@ -272,21 +272,21 @@ fn labels(name: &str) -> impl Iterator<Item = &[u8]> {
     name.as_bytes().split(|byte| *byte == b'.')
 }
 
-/// An internationalised name equals its Punycode form; names that are neither are refused. Percent
-/// signs are refused first: the URL parser would decode them.
+/// An internationalised name equals its Punycode form; invalid names are refused. Percent signs are
+/// refused first: the URL parser would decode them.
 fn to_a_labels(name: &str) -> Result<String, UrlError> {
     if name.is_ascii() && !has_a_label(name) || name.contains('%') {
         return Err(UrlError::HostName(name.into()));
     }
     match url::Host::parse(name) {
         Ok(url::Host::Domain(domain)) => Ok(domain),
-        // Full-width digits and the like became an address: that is a disguise, not a name.
+        // Full-width digits and the like became an address: a disguise, not a name.
         Ok(url::Host::Ipv4(_) | url::Host::Ipv6(_)) => Err(UrlError::OddAddress(name.into())),
         Err(_) => Err(UrlError::HostName(name.into())),
     }
 }
 
-/// A last label that some parser takes for a number makes the whole name an address.
+/// A numeric last label makes some parsers read the whole name as an address.
 fn ends_in_a_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let hex = last

@@ -1,12 +1,12 @@
-//! What a stranger wrote, made fit for one line of a record: bounded, without control characters,
-//! and such that the bytes can be told from the text again.
+//! Makes untrusted text safe for one line of a record: bounded, without control characters, and
+//! such that the bytes can be recovered.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter, Write as _};
 
 use sha2::{Digest, Sha256};
 
-/// A URL: what is not printable ASCII is percent-encoded, which by RFC 9309 §2.2.2 is the same URL.
+/// A URL: percent-encodes what is not printable ASCII, which by RFC 9309 §2.2.2 is the same URL.
 pub fn url(bytes: &[u8], bytes_max: usize) -> String {
     let mut text = String::with_capacity(bytes.len().min(bytes_max));
     for byte in bytes.iter().take(bytes_max) {
@@ -18,8 +18,8 @@ pub fn url(bytes: &[u8], bytes_max: usize) -> String {
     bounded(text, bytes, bytes_max)
 }
 
-/// Any other text: `\xHH` for a byte that is no UTF-8 or belongs to a character that could move a
-/// cursor or turn the writing direction on a reader's screen; `\\` for a backslash.
+/// Any other text: `\xHH` for a byte that is not UTF-8, or belongs to a character that could move a
+/// cursor or change the writing direction on a terminal; `\\` for a backslash.
 pub fn text(bytes: &[u8], bytes_max: usize) -> String {
     let mut text = String::with_capacity(bytes.len().min(bytes_max));
     for chunk in bytes[..bytes.len().min(bytes_max)].utf8_chunks() {
@@ -40,8 +40,8 @@ pub fn text(bytes: &[u8], bytes_max: usize) -> String {
     bounded(text, bytes, bytes_max)
 }
 
-/// A text that should be fit to show already, as from a record, whoever has changed it since: what
-/// could move a cursor is escaped by `escape`, everything else is left.
+/// A text that should be safe already, as from a record, which may have been edited since: `escape`
+/// replaces what could move a cursor; everything else stays.
 pub fn shown(text: &str, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
     if !text.contains(misleads) {
         return Cow::Borrowed(text);
@@ -57,15 +57,15 @@ pub fn shown(text: &str, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// As JSON and its readers know it: `\u009b`.
+/// In JSON syntax: `\u009b`.
 pub fn escape_json(text: &mut String, character: char) {
     character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
         let _ = write!(text, "\\u{unit:04x}");
     });
 }
 
-/// What somebody else wrote, in HTML, as text or in a quoted attribute. What could move a
-/// cursor is escaped as in JSON: records have it so already, other texts need not.
+/// Untrusted text in HTML, as text or in a quoted attribute. Escapes what could move a cursor as in
+/// JSON: records have it so already, other texts may not.
 #[derive(Clone, Copy, Debug)]
 pub struct Html<'a>(pub &'a str);
 
@@ -82,7 +82,8 @@ impl Display for Html<'_> {
     }
 }
 
-/// Cuts at the bound and says so: `…[9000 octets, sha256 3b1f…]`, over the bytes as received.
+/// Truncates at the bound and says so: `…[9000 bytes, sha256 3b1f…]`, computed from the bytes as
+/// received.
 fn bounded(mut text: String, bytes: &[u8], bytes_max: usize) -> String {
     if bytes.len() <= bytes_max && text.len() <= bytes_max {
         return text;
@@ -92,20 +93,20 @@ fn bounded(mut text: String, bytes: &[u8], bytes_max: usize) -> String {
     text
 }
 
-/// The digest of `bytes` as 64 lower-case hexadecimal digits.
+/// The SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Two lower-case hexadecimal digits for each byte.
+/// Two lower-case hexadecimal digits per byte.
 pub fn hex(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(bytes.len() * 2);
     bytes.iter().for_each(|byte| push_lower_hex(&mut hex, *byte));
     hex
 }
 
-/// The 32 bytes of a digest in lower-case hexadecimal; `None` if the text is none. Each record names several,
-/// so the digits are looked up, and judged together at the end.
+/// Parses a digest of 32 bytes in lower-case hexadecimal. Each record has several, so digits are
+/// looked up in a table, and checked together at the end.
 pub fn digest(hex: &str) -> Option<[u8; 32]> {
     let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
     let mut bytes = [0; 32];
@@ -121,7 +122,7 @@ pub fn digest(hex: &str) -> Option<[u8; 32]> {
     (seen < 0x10).then_some(bytes)
 }
 
-/// What each byte is worth as a digit of lower-case hexadecimal; 0x10 if it is none.
+/// The value of each byte as a lower-case hexadecimal digit; 0x10 if it is none.
 const DIGITS: [u8; 256] = {
     let mut digits = [0x10; 256];
     let mut value = 0;

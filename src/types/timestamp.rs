@@ -1,4 +1,4 @@
-//! A point on the calendar, as a number the pure floors can be given.
+//! A date as a number, for code that does no I/O.
 //!
 //! Policy times outlive the process (a restart must not forget since when an origin's robots.txt
 //! has been unreachable), so they are dates, never readings of a monotonic clock.
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970-01-01T00:00:00Z, up to the end of the year 9999: the dates that HTTP (RFC 9110 §5.6.7) and
-/// RFC 3339 can write. What is made of a date beyond is its end: a hostile or broken clock can make a moment wrong,
-/// never make the program panic, or what it depends on.
+/// Milliseconds since 1970-01-01T00:00:00Z, up to the end of the year 9999: the dates that HTTP
+/// (RFC 9110 §5.6.7) and RFC 3339 can express. Later dates saturate: a wrong clock can make a
+/// timestamp wrong, but cannot make the program or its dependencies panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 pub struct Timestamp(u64);
@@ -30,7 +30,7 @@ impl Timestamp {
     /// 9999-12-31T23:59:59.999Z.
     pub const LAST: Self = Self(253_402_300_799_999);
 
-    /// So many milliseconds after the beginning of 1970, or the last moment there is.
+    /// From milliseconds since 1970; saturates.
     pub const fn from_millis(millis: u64) -> Self {
         if millis < Self::LAST.0 { Self(millis) } else { Self::LAST }
     }
@@ -39,17 +39,17 @@ impl Timestamp {
         self.0
     }
 
-    /// This moment moved `by` into the future.
+    /// This time plus `by`; saturates.
     pub fn plus(self, by: Duration) -> Self {
         Self::from_millis(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// How long ago `earlier` was; zero when it is not earlier.
+    /// The time since `earlier`; zero if it is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// How long until `later`; zero when it has come.
+    /// The time until `later`; zero if it has passed.
     pub fn until(self, later: Self) -> Duration {
         later.since(self)
     }

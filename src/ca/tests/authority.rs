@@ -1,11 +1,11 @@
-//! What a CA is, and which ones are refused.
+//! The attributes of a CA, and which ones are refused.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use x509_parser::extensions::ParsedExtension;
 
 use super::*;
 
-/// An operator's CA in files, as `params` say.
+/// An operator's CA in files, generated from `params`.
 fn files(place: &Place, params: &CertificateParams, key: &KeyPair) -> Source {
     written(place, &params.self_signed(key).unwrap().pem(), key)
 }
@@ -117,7 +117,7 @@ fn a_key_that_others_can_open_is_refused() {
     assert!(place.open().is_ok());
 }
 
-/// systemd gives a file to a service by an access list; its mask shows in the group's bits.
+/// systemd grants a service access by an ACL; its mask shows in the group bits.
 #[test]
 fn a_credential_is_guarded_by_its_directory() {
     let place = Place::new();
@@ -154,7 +154,7 @@ fn an_operators_ca_is_never_changed() {
     assert_eq!(Authority::open(&source, place.now()).unwrap().bundle(), before);
 }
 
-/// The way up is sent with the leaf, and the root is not.
+/// The chain is sent with the leaf; the root is not.
 #[tokio::test]
 async fn an_operators_ca_may_stand_below_a_root() {
     let place = Place::new();
@@ -178,7 +178,7 @@ async fn an_operators_ca_may_stand_below_a_root() {
 
 #[test]
 fn a_name_that_cannot_be_repeated_is_refused() {
-    // DC=example, DC=com: one kind of part twice, which is what the library would lose.
+    // DC=example, DC=com: the same attribute type twice, which rcgen would lose.
     let place = Place::new();
     let key = KeyPair::generate().unwrap();
     let mut params = ca_params();
@@ -190,7 +190,7 @@ fn a_name_that_cannot_be_repeated_is_refused() {
     params
         .distinguished_name
         .push(DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 26]), component("bb"));
-    // The bytes of the second kind's number become those of the first; the signature is not looked at.
+    // Turns the OID of the second type into that of the first; the signature is not checked.
     let mut der = params.self_signed(&key).unwrap().der().to_vec();
     let second = [0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x1a];
     while let Some(at) = der.windows(second.len()).position(|bytes| bytes == second) {

@@ -1,4 +1,5 @@
-//! The files of our CA: made once, kept by restarts, replaced by rotations only, never half there.
+//! The files of the proxy's own CA: generated once, kept by restarts, replaced by rotations only,
+//! never half-written.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -56,7 +57,7 @@ fn half_a_ca_is_never_replaced() {
     }
 }
 
-/// The states that a crash can leave behind, in the order of the steps.
+/// The states that a crash can leave, in the order of the steps.
 #[test]
 fn what_a_crash_left_half_done_is_taken_away_or_finished() {
     let place = Place::new();
@@ -66,18 +67,18 @@ fn what_a_crash_left_half_done_is_taken_away_or_finished() {
     let lay =
         |name: &str, as_name: &str| std::fs::copy(other.file(name), place.file(as_name)).unwrap();
 
-    // The new key is being written.
+    // While the new key is written.
     std::fs::write(place.file("ca.key.new"), "-----BEGIN").unwrap();
     assert_eq!(*place.open().unwrap().certificate(), old);
-    // The new certificate is being written.
+    // While the new certificate is written.
     lay("ca.key", "ca.key.new");
     std::fs::write(place.file("ca.pem.new"), "-----BEGIN").unwrap();
     assert_eq!(*place.open().unwrap().certificate(), old);
-    // Both were written, and neither has its name yet.
+    // Both are written, neither is renamed.
     lay("ca.key", "ca.key.new");
     lay("ca.pem", "ca.pem.new");
     assert_eq!(*place.open().unwrap().certificate(), old);
-    // The key has its name: the rest follows.
+    // The key is renamed; the rest follows.
     lay("ca.key", "ca.key");
     lay("ca.pem", "ca.pem.new");
     assert_eq!(*place.open().unwrap().certificate(), new);

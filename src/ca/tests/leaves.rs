@@ -1,4 +1,4 @@
-//! Leaves: what they say, how often they are made, and that they are never another host's.
+//! Leaves: their content, how often they are issued, and that no host gets another's.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ fn parsed(der: &CertificateDer<'static>) -> Certificate {
     Certificate::parse(der.clone()).unwrap()
 }
 
-/// RFC 5280 §4.2.1 and RFC 6125 §6.4: a server, by exactly one name, that can sign nothing.
+/// RFC 5280 §4.2.1 and RFC 6125 §6.4: a server certificate with exactly one name that can sign
+/// nothing.
 #[tokio::test]
 async fn a_leaf_is_a_server_by_one_name_and_nothing_else() {
     let place = Place::new();
@@ -83,7 +84,8 @@ async fn an_address_stands_in_the_leaf_as_an_address() {
     }
 }
 
-/// One serial number twice from one issuer is refused by Firefox, although the key is the same.
+/// Firefox refuses a second certificate of one issuer with the same serial number, even with the
+/// same key.
 #[tokio::test]
 async fn leaves_have_one_key_and_a_serial_number_each() {
     let place = Place::new();
@@ -154,7 +156,7 @@ async fn futures<T>(tasks: Vec<tokio::task::JoinHandle<T>>) -> Vec<T> {
     results
 }
 
-/// Who leaves does not take the leaf along.
+/// A request that is cancelled does not cancel the leaf.
 #[tokio::test]
 async fn a_client_that_gives_up_leaves_the_place_to_the_next() {
     let place = Place::new();
@@ -247,14 +249,14 @@ async fn a_session_is_resumed_with_its_own_host_only() {
     assert!(!resumed(&one, &one).await);
     assert!(resumed(&one, &one).await);
     assert!(!resumed(&one, &other).await, "a ticket of another host");
-    // The key is the process's: a leaf that is made anew resumes what its forerunner began.
+    // The ticket key belongs to the process: a new leaf resumes sessions of the former one.
     assert!(!resumed(&other, &other).await);
     place.clock.advance(6 * DAY);
     assert!(resumed(&other, &other).await);
     assert_eq!(leaves.stats().minted, 3);
 }
 
-/// While the proxy runs, too: the moment is that of the question.
+/// Also while the proxy runs: validity is checked at each request.
 #[tokio::test]
 async fn a_ca_that_expires_while_it_is_in_use_says_so_until_it_is_rotated() {
     let place = Place::new();

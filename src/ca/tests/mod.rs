@@ -1,4 +1,4 @@
-//! The CA and its leaves, as a client sees them: through a handshake in memory.
+//! The CA and its leaves as a client sees them, through a handshake in memory.
 
 mod authority;
 mod files;
@@ -22,7 +22,7 @@ use crate::types::timestamp::Timestamp;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A directory for a CA, and a clock that begins at 2026-11-20.
+/// A directory for a CA, and a clock that starts at 2026-11-20.
 struct Place {
     dir: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -97,7 +97,7 @@ fn roots(bundle: &str) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// A client that looks at nothing, so that the certificates can be looked at; it keeps its sessions.
+/// A client that verifies nothing, so that tests can inspect certificates; it keeps its sessions.
 fn client() -> Arc<ClientConfig> {
     #[derive(Debug)]
     struct Anything;
@@ -155,7 +155,7 @@ fn handshake(
 ) -> (ClientConnection, ServerConnection) {
     let mut client = ClientConnection::new(Arc::clone(client), server_name(name)).unwrap();
     let mut server = ServerConnection::new(server).unwrap();
-    // Beyond the handshake itself, so that the tickets arrive, too.
+    // Continues after the handshake, so that the tickets arrive.
     for _ in 0..6 {
         let mut bytes = Vec::new();
         while client.wants_write() {
@@ -174,7 +174,7 @@ fn handshake(
     (client, server)
 }
 
-/// What a client of `host` is shown.
+/// The certificates that a client of `host` receives.
 async fn certificates(leaves: &Leaves, host: &Host) -> Vec<CertificateDer<'static>> {
     let config = leaves.server_config(host).await.unwrap();
     let (client, _) = handshake(&client(), config, host);

@@ -1,4 +1,4 @@
-//! `courtesy ca install-help`: how each client is made to trust the CA.
+//! `courtesy ca install-help`: instructions to make clients trust the CA.
 
 use std::path::PathBuf;
 

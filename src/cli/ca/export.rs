@@ -1,4 +1,4 @@
-//! `courtesy ca export`: the certificate, in the forms that trust stores take. The key stays.
+//! `courtesy ca export`: the certificate in the formats of trust stores; never the key.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ enum Format {
     #[default]
     Pem,
     Der,
-    /// The commands that make a PKCS #12 trust store
+    /// The commands that create a PKCS #12 trust store
     P12Instructions,
 }
 
@@ -50,7 +50,7 @@ pub fn run(args: &ExportArgs) -> Result<(), Failure> {
     }
 }
 
-/// There is room for one certificate only.
+/// The format has room for one certificate only.
 fn der(ca: &Authority) -> Vec<u8> {
     for former in ca.previous() {
         eprintln!(
@@ -61,7 +61,8 @@ fn der(ca: &Authority) -> Vec<u8> {
     ca.certificate().der().to_vec()
 }
 
-/// A script, because a PKCS #12 trust store that Java accepts is best made by Java's own tool.
+/// A script, because Java's own tool is the most reliable way to create a PKCS #12 trust store that
+/// Java accepts.
 fn p12_instructions(ca: &Authority) -> String {
     let all = std::iter::once(ca.certificate()).chain(ca.previous());
     let imports: String =

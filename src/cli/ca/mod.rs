@@ -1,4 +1,4 @@
-//! `courtesy ca`: the certificate authority that clients of intercepted connections trust.
+//! `courtesy ca`: manages the certificate authority that clients of intercepted connections trust.
 
 mod clients;
 mod export;
@@ -87,7 +87,7 @@ fn finish(args: &RotateArgs) -> Result<(), Failure> {
     print(format!("{} is the only CA that is handed out now.\n{warning}", name(&ca)))
 }
 
-/// The CA that the settings name.
+/// The CA of the settings.
 fn source(config: &ConfigFlags) -> Result<Source, Failure> {
     let settings = config.load(None)?.settings;
     Ok(settings.ca(environment::credentials_directory().as_deref()))

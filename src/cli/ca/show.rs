@@ -1,4 +1,4 @@
-//! `courtesy ca show`: by what the CA is known, and how long it holds.
+//! `courtesy ca show`: subject, fingerprint and validity of the CA.
 
 use clap::Args;
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct ShowArgs {
     config: ConfigFlags,
 }
 
-/// A CA as it is printed.
+/// A CA as printed.
 #[derive(Serialize)]
 struct Shown {
     subject: String,
@@ -35,7 +35,7 @@ struct Shown {
     days_left: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    /// Former CAs that clients should go on trusting.
+    /// Earlier CAs that clients should continue to trust.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     previous: Vec<Shown>,
 }

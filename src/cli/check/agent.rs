@@ -1,4 +1,4 @@
-//! For whom a question is asked: a product token, or a whole User-Agent that it is derived from.
+//! The agent of a query: a product token, or a User-Agent from which it is derived.
 
 use http::HeaderValue;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub struct Agent {
     kind: AgentKind,
 }
 
-/// What a text says about an agent.
+/// An agent as given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentKind {
@@ -22,14 +22,14 @@ pub enum AgentKind {
 }
 
 impl Agent {
-    /// What has a version or a comment is a User-Agent, unless the asker says otherwise.
+    /// Text with a version or a comment is a User-Agent, unless the caller specifies otherwise.
     pub fn new(text: &str, kind: Option<AgentKind>) -> Self {
         let guess =
             if text.contains(['/', ' ', '\t']) { AgentKind::Header } else { AgentKind::Token };
         Self { text: text.to_owned(), kind: kind.unwrap_or(guess) }
     }
 
-    /// Ourselves: whoever asks without saying for whom must not look like somebody else.
+    /// Courtesy itself: a query without an agent must not look like another crawler.
     pub fn ours() -> Self {
         Self::new(concat!("courtesy/", env!("CARGO_PKG_VERSION")), None)
     }
@@ -42,7 +42,7 @@ impl Agent {
         self.kind
     }
 
-    /// What groups are found by; `None`: only the group for `*` can apply.
+    /// The token that selects a group; `None`: only the group for `*` can apply.
     pub fn token(&self) -> Option<&str> {
         match self.kind {
             AgentKind::Token => Some(&self.text),

@@ -1,5 +1,5 @@
-//! An answer as data: one value that the terminal explains and JSON Lines print. The names in JSON
-//! are a public interface.
+//! The result of a query as data, which the terminal output explains and JSON Lines print. The
+//! names in JSON are a public interface.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::store::Undecided;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
-/// Bytes of a line of a robots.txt that are shown.
+/// The most bytes of a robots.txt line that are shown.
 const SHOWN_BYTES_MAX: usize = 160;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,21 +22,22 @@ const SHOWN_BYTES_MAX: usize = 160;
 pub enum Outcome {
     Allow,
     Disallow,
-    /// robots.txt cannot be had, or its rules take too many steps for the URL; the proxy denies.
+    /// The robots.txt is unreachable, or its rules take too many steps for the URL; the proxy
+    /// denies.
     Undecided,
 }
 
-/// The part of an answer that depends on rules, agent and path alone.
+/// The part of a result that depends on rules, agent and path alone.
 #[derive(Debug, Serialize)]
 pub struct Ruling {
     pub decision: Outcome,
-    /// Of the rule that decided.
+    /// Of the deciding rule.
     pub line: Option<u32>,
     pub basis: Basis,
 }
 
-/// What an outcome rests on. `reason` is a word of [`decision::Basis`], or `origin_refused` or
-/// `undecided` where nothing could be asked.
+/// The basis of a verdict. `reason` is a word of [`decision::Basis`], or `origin_refused` or
+/// `undecided` if nothing could be fetched.
 #[derive(Debug, Serialize)]
 pub struct Basis {
     pub reason: &'static str,
@@ -46,10 +47,10 @@ pub struct Basis {
     pub directive: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// What was mended in the path, as a record has it.
+    /// The normalisations of the path, as in a record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_as: Vec<String>,
-    /// In words, where it is no rule.
+    /// In words, if it is no rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
@@ -63,23 +64,23 @@ pub struct Answer {
     pub agent: Option<String>,
     pub profile: &'static str,
     pub robots: Robots,
-    /// The setting by which the proxy forwards what is not allowed here.
+    /// The setting by which the proxy forwards what is disallowed here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub let_through: Option<String>,
 }
 
-/// The robots.txt that an answer rests on, and how current it is.
+/// The robots.txt of a result, and its freshness.
 #[derive(Debug, Default, Serialize)]
 pub struct Robots {
     pub url: String,
     pub url_reached: Option<String>,
     pub sha256: Option<String>,
     pub fetched_at: Option<String>,
-    /// The answer holds until then; the file is asked for again after it.
+    /// The result holds until then; after that the file is fetched again.
     pub current_until: Option<String>,
-    /// Whether the file is longer than what is read of it.
+    /// Whether the file exceeds the size limit.
     pub cut: bool,
-    /// Where the whole file was not understood, what it seems to be instead.
+    /// If nothing in the file was understood, what it seems to be instead.
     #[serde(skip)]
     pub oddity: Option<String>,
     #[serde(skip)]
@@ -128,7 +129,7 @@ impl Ruling {
         }
     }
 
-    /// Nothing could be found out.
+    /// No result.
     pub fn undecided(why: &Undecided) -> Self {
         let reason = match why {
             Undecided::Refused(error) if error.failure.is_prohibition() => "origin_refused",
@@ -148,7 +149,7 @@ impl Ruling {
 }
 
 impl Robots {
-    /// Of what the store knows.
+    /// From a lookup in the store.
     pub fn of(url: String, state: &RobotsState, line: Option<u32>, now: Timestamp) -> Self {
         let until = state.next_try();
         let timing = Self {
@@ -186,7 +187,7 @@ impl Robots {
         }
     }
 
-    /// Of a file that was given.
+    /// From a given file.
     pub fn given(name: &str, body: &[u8], rules: &robots::RobotsTxt, line: Option<u32>) -> Self {
         Self {
             url: printable(name),
@@ -207,7 +208,7 @@ fn excerpt(body: &[u8], dialect: &robots::Dialect, line: u32) -> Vec<(u32, Strin
         .collect()
 }
 
-/// A file in which nothing was understood is most often a page of the site.
+/// A file in which nothing was understood is usually a page of the site.
 fn oddity(rules: &robots::RobotsTxt, content_type: Option<&http::HeaderValue>) -> Option<String> {
     let ignored = rules.ignored_count();
     let odd = rules.rule_count() == 0 && ignored > 0;

@@ -1,5 +1,5 @@
-//! `check --batch`: JSON Lines in, JSON Lines out, in order, for other programs and for test suites.
-//! A line that cannot be read is answered as such and costs nothing else.
+//! `check --batch`: JSON Lines in, JSON Lines out, in order, for other programs and for test
+//! suites. A line that cannot be parsed gets an error as its result and affects no other.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -20,8 +20,7 @@ use crate::config::ProfileName;
 /// Bytes of a line of `check --batch`: the above in base64, with room for the other members.
 const BATCH_LINE_BYTES_MAX: usize = 96 << 20;
 
-/// One line of input. Members that are not ours are left alone, so that test cases can be fed as
-/// they are.
+/// One line of input. Unknown members are ignored, so that test cases can be passed unchanged.
 #[derive(Deserialize)]
 struct Question<'a> {
     #[serde(default)]
@@ -40,7 +39,7 @@ struct Question<'a> {
     profile: Option<ProfileName>,
 }
 
-/// What can be told of a line whose other members are wrong.
+/// What can be read of a line whose other members are wrong.
 #[derive(Default, Deserialize)]
 struct OnlyId {
     #[serde(default)]
@@ -52,7 +51,7 @@ struct Reply<'a> {
     id: &'a Value,
     #[serde(flatten)]
     ruling: &'a Ruling,
-    /// Where it was fetched.
+    /// The URL that it was fetched from.
     #[serde(skip_serializing_if = "Option::is_none")]
     robots: Option<&'a Robots>,
 }
@@ -63,13 +62,13 @@ struct Complaint<'a> {
     error: &'a str,
 }
 
-/// Why a line has no answer: because of what is in it, or because nothing can be fetched at all.
+/// Why a line has no result: because of its content, or because nothing can be fetched at all.
 enum Trouble {
     Line(String),
     Setup(Failure),
 }
 
-/// Answers every line of `input` on `output`.
+/// Writes the result of every line of `input` to `output`.
 pub fn run(
     input: impl Read,
     output: impl Write,

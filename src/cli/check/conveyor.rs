@@ -1,14 +1,14 @@
-//! Answers in the order of the questions, worked out beside each other: a bounded number is under
-//! way, and the first of them is waited for when there is no more room.
+//! Runs queries concurrently and prints their results in order: a bounded number is in flight, and
+//! with none free it waits for the first of them.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-/// Answers under way at one time. Most wait for robots.txt files of different origins.
+/// Results in flight. Most wait for robots.txt files of different origins.
 const UNDER_WAY_MAX: usize = 64;
 
-/// What is to be printed, and what is to be remembered of it.
+/// The text to print, and a note for the caller.
 pub struct Told<T> {
     pub text: String,
     pub note: T,
@@ -30,12 +30,12 @@ impl<W: Write, T: PartialEq> Conveyor<W, T> {
         Self { slots: VecDeque::new(), out, notes: Vec::new() }
     }
 
-    /// Text before all answers.
+    /// Text before all results.
     pub fn head(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Takes the next one, and prints what is ready.
+    /// Adds the next one, and prints those that are ready.
     pub fn push(&mut self, slot: Slot<T>) -> io::Result<()> {
         self.slots.push_back(slot);
         while let Some(slot) = self.slots.pop_front() {
@@ -54,7 +54,7 @@ impl<W: Write, T: PartialEq> Conveyor<W, T> {
         Ok(())
     }
 
-    /// Prints all that is under way, and sees to it that it is read.
+    /// Prints all in flight, and flushes the output.
     pub fn settle(&mut self) -> io::Result<()> {
         while let Some(slot) = self.slots.pop_front() {
             match slot {
@@ -65,13 +65,14 @@ impl<W: Write, T: PartialEq> Conveyor<W, T> {
         self.out.flush()
     }
 
-    /// Every note that was given, once.
+    /// Every note, once.
     pub fn notes(&self) -> &[T] {
         &self.notes
     }
 
     fn wait(&mut self, receiver: &Receiver<Told<T>>) -> io::Result<()> {
-        // Who sends nothing has panicked: the answers after it would stand in the wrong place.
+        // A sender dropped without a result has panicked: later results would be printed out of
+        // order.
         let told = receiver.recv().map_err(|_| io::Error::other("an answer was lost"))?;
         self.print(told)
     }

@@ -1,18 +1,18 @@
-//! An answer on the terminal: the verdict, the line that decided, and how current that is.
+//! A result on the terminal: the verdict, the deciding line, and its freshness.
 
 use super::answer::{Answer, Outcome, Robots};
 use crate::audit::mended;
 use crate::cli::paint::Paint;
 use crate::cli::span::span;
 
-/// The whole explanation, its line ends included.
+/// The whole explanation with line ends.
 pub fn explain(answer: &Answer, paint: Paint) -> String {
     let mut lines = vec![headline(answer.ruling.decision, &answer.url, paint)];
     lines.extend(why(answer, paint).into_iter().map(|line| format!("  {line}")));
     lines.join("\n") + "\n"
 }
 
-/// What could not be asked at all.
+/// A query that could not be made.
 pub fn refused(url: &str, why: &str, paint: Paint) -> String {
     format!("{}  {url}\n  {why}\n", paint.doubtful("refused"))
 }
@@ -82,7 +82,7 @@ fn unreachable(answer: &Answer, cause: &str) -> Vec<String> {
     lines
 }
 
-/// Which version of the file, how old, how long it counts.
+/// The version of the file, its age, and when it expires.
 fn evidence(robots: &Robots) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(robots.sha256.as_ref().map(|digest| format!("sha256 {}…", &digest[..12])));

@@ -1,9 +1,9 @@
-//! Lines from a stream, each bounded, with a way to tell whether the next one would have to be
-//! waited for: that is when answers must be on their way.
+//! Reads lines from a stream, each bounded, and reports whether the next one would block: then
+//! pending results must be printed first.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Bytes read at once.
+/// The bytes read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 pub struct Feed<R> {
@@ -12,7 +12,7 @@ pub struct Feed<R> {
     line_max: usize,
 }
 
-/// What comes next.
+/// The next item.
 pub enum Next<'a> {
     Line(&'a [u8]),
     /// A line beyond the bound; it has been skipped.
@@ -25,7 +25,7 @@ impl<R: Read> Feed<R> {
         Self { reader: BufReader::with_capacity(BUFFER_BYTES, stream), line: Vec::new(), line_max }
     }
 
-    /// Whether the next line has come already, so that asking for it waits for nobody.
+    /// Whether the next line can be read without blocking.
     pub fn has_line(&self) -> bool {
         memchr::memchr(b'\n', self.reader.buffer()).is_some()
     }

@@ -21,7 +21,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// Reads `file`, or standard input where it is `-`.
+    /// Reads `file`, or standard input for `-`.
     pub fn read(file: &Path, defaults: &Defaults) -> Result<Self, Failure> {
         let (name, body) = if file.as_os_str() == "-" {
             ("standard input".to_owned(), read_bounded(io::stdin().lock()))

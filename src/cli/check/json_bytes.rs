@@ -1,4 +1,4 @@
-//! Bytes in JSON: as text, as base64 where they are no text, or as parts with repetitions.
+//! Bytes in JSON: as text, as base64 if they are not text, or as parts with repetitions.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::cli::limits::BATCH_BYTES_MAX;
 
 /// One of three ways to write the same bytes.
 pub struct JsonBytes<'a> {
-    /// Of the member, for complaints.
+    /// The name of the member, for errors.
     pub name: &'static str,
     pub text: Option<&'a str>,
     pub base64: Option<&'a str>,
@@ -17,7 +17,7 @@ pub struct JsonBytes<'a> {
 }
 
 impl<'a> JsonBytes<'a> {
-    /// `None`: not given in any way.
+    /// `None`: none of them is given.
     pub fn read(&self) -> Result<Option<Cow<'a, [u8]>>, String> {
         let name = self.name;
         match (self.text, self.base64, self.parts) {
@@ -32,7 +32,7 @@ impl<'a> JsonBytes<'a> {
         }
     }
 
-    /// Counted before it is written out: a short line can ask for any length.
+    /// Checks the length before expanding: a short line can specify any length.
     fn expand(&self, parts: &[(Cow<'_, str>, u64)]) -> Result<Vec<u8>, String> {
         let length = parts.iter().fold(0u64, |sum, (text, times)| {
             sum.saturating_add((text.len() as u64).saturating_mul(*times))

@@ -1,5 +1,5 @@
-//! `check` about URLs, from the command line or one a line from standard input: answers in their
-//! order, for people or as JSON Lines, and one exit code over all of them.
+//! `check` for URLs from the command line, or one per line from standard input: results in their
+//! order, for people or as JSON Lines, and one exit code for all of them.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ use crate::cli::paint::Paint;
 /// Bytes of a line in a list of URLs.
 const LISTED_URL_BYTES_MAX: usize = 1 << 20;
 
-/// What a URL came to. `None`: it is no URL.
+/// The result of a URL. `None`: it is invalid.
 type Note = Option<Outcome>;
 
 pub fn run(
@@ -54,7 +54,7 @@ pub fn run(
     Ok(exit_code(conveyor.notes()))
 }
 
-/// The worst of them, in the order of what the caller has to do about it.
+/// The most severe of them, in the order of what the caller has to do about it.
 fn exit_code(notes: &[Note]) -> Exit {
     let has = |note: Note| notes.contains(&note);
     if has(None) {
@@ -82,7 +82,7 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// As whom, where that is not what was typed.
+    /// The agent, if it is not what was typed.
     fn introduction(&self, paint: Paint) -> String {
         let agent = &self.defaults.agent;
         if agent.kind() == AgentKind::Token {

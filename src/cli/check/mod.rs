@@ -1,5 +1,5 @@
-//! `courtesy check`: what robots.txt says to an agent about a URL, and by which line of which file.
-//! For people on the terminal, for scripts by exit code, for programs as JSON Lines.
+//! `courtesy check`: whether robots.txt allows an agent to fetch a URL, and by which line of which
+//! file. For people on the terminal, for scripts by exit code, for programs as JSON Lines.
 
 mod agent;
 mod answer;
@@ -66,15 +66,16 @@ pub struct CheckArgs {
     config: ConfigFlags,
 }
 
-/// What holds where a question does not say otherwise.
+/// The defaults of a query.
 struct Defaults {
     agent: Agent,
-    /// As given by --profile: it goes before whatever is set for an agent or an origin.
+    /// As given by --profile: takes precedence over settings for an agent or an origin.
     profile: Option<ProfileName>,
     configured_profile: ProfileName,
 }
 
-/// Made when the first file has to be fetched: offline questions need neither network nor trust.
+/// Created when the first file has to be fetched: offline queries need neither network nor CA
+/// certificates.
 struct LazyOnline {
     settings: Settings,
     online: OnceCell<Online>,
@@ -122,13 +123,13 @@ impl CheckArgs {
         }
     }
 
-    /// Whether the robots.txt does.
+    /// Whether the robots.txt comes from standard input.
     fn reads_robots(&self) -> bool {
         self.robots.as_ref().is_some_and(|file| file.as_os_str() == "-")
     }
 }
 
-/// In clap's own form, with its own exit code.
+/// In clap's own format, with its exit code.
 fn usage(complaint: &str) -> ! {
     let mut command = super::Cli::command();
     let check = command.find_subcommand_mut("check").expect("it is this one");
@@ -139,7 +140,7 @@ fn usage(complaint: &str) -> ! {
         .exit()
 }
 
-/// Whoever reads our output has seen enough.
+/// The reader of the output has closed it.
 fn is_broken_pipe(failure: &Failure) -> bool {
     let error = failure.error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! Questions about a robots.txt that is given: no network, and what the file says by its dialect's
+//! Queries about a given robots.txt: no network, and the decision of the file by its dialect's
 //! matcher, without what a proxy adds to it.
 
 use std::num::NonZeroUsize;
@@ -13,10 +13,10 @@ use crate::policy::decision::by_rules;
 use crate::policy::profile::Profile;
 use crate::robots::{Dialect, RobotsTxt, path_of_url};
 
-/// Files that are kept parsed. Questions about one file mostly follow each other.
+/// The number of parsed files that are kept. Queries about one file usually follow each other.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
 
-/// Bytes that the parsed files may take; the one in use counts too, but is never dropped.
+/// The bytes that the parsed files may take; the one in use counts too, but is never dropped.
 const BYTES_MAX: usize = 64 << 20;
 
 /// Parsed files by content and dialect.
@@ -50,13 +50,13 @@ impl Library {
     }
 }
 
-/// Without the limit on what is fetched: a file that is given is judged as it is.
+/// Without the size limit, which is for fetching: a given file is judged as it is.
 fn dialect(profile: ProfileName) -> Dialect {
     let profile = Profile::named(profile.as_str()).expect("the names are those of the table");
     profile.dialect.of_matcher()
 }
 
-/// What the file says of a URL, or of a path and query.
+/// The decision of the file for a URL, or for a path and query.
 pub fn ruling(rules: &RobotsTxt, token: Option<&str>, url: &[u8]) -> Ruling {
     Ruling::of(&by_rules(rules, token, &path_of_url(url)))
 }

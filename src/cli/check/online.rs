@@ -1,5 +1,5 @@
-//! Questions whose robots.txt is fetched: through the proxy's own store, way out and settings, so
-//! that the answer is the one the proxy would give.
+//! Queries whose robots.txt is fetched through the proxy's own store, egress and settings, so that
+//! the result is the proxy's.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -29,19 +29,19 @@ pub struct Online {
     settings: Settings,
     rules: Arc<Rules>,
     store: Arc<Store>,
-    /// Made once each: the store knows a profile by its identity.
+    /// Created once each: the store identifies a profile by its pointer.
     profiles: RefCell<HashMap<&'static str, Arc<Profile>>>,
-    /// Last, so that the tasks it runs end before what they use.
+    /// Last, so that its tasks end before what they use is dropped.
     runtime: Runtime,
 }
 
-/// A question that can be asked: everything in it has been understood.
+/// A valid query.
 struct Question {
     url: Vec<u8>,
     origin: Origin,
     path: Vec<u8>,
     agent: Agent,
-    /// Instead of the one that the settings give.
+    /// In place of the configured one.
     profile: Option<Arc<Profile>>,
 }
 
@@ -49,7 +49,7 @@ impl Online {
     pub fn new(settings: &Settings) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let egress = server::way_out(settings, Vec::new())?;
-        // A thread of its own: fetches go on while we wait for the next question.
+        // A thread of its own, so that fetches continue while the next line is read.
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         Ok(Self {
@@ -61,8 +61,8 @@ impl Online {
         })
     }
 
-    /// Begins to answer; what `tell` makes of the answer is to be received. Or says at once why the
-    /// question cannot be asked.
+    /// Starts a query; the result of `tell` arrives at the receiver. Fails at once if the query is
+    /// invalid.
     pub fn ask<T: Send + 'static>(
         &self,
         url: &[u8],
@@ -82,7 +82,7 @@ impl Online {
         let (sender, receiver) = channel();
         let (store, rules) = (Arc::clone(&self.store), Arc::clone(&self.rules));
         self.runtime.spawn(async move {
-            // The receiver is gone when nobody reads the output any more.
+            // The receiver is gone if the output was closed.
             let _ = sender.send(tell(question.answer(&store, &rules).await));
         });
         Ok(receiver)
@@ -96,7 +96,8 @@ impl Online {
     }
 }
 
-/// As the proxy has it: an origin can have a scheme that it does not serve, and a path is judged as it is sent.
+/// As in the proxy: a URL may have a scheme that the proxy does not serve, and the path is judged
+/// as it is sent.
 fn split(url: &[u8], strict_target: bool) -> Result<(Origin, Vec<u8>), String> {
     let (origin, path) = split_url(url).map_err(|error| error.to_string())?;
     if origin.scheme() == Scheme::Ftp {
@@ -123,7 +124,7 @@ impl Question {
         let agent = rules.agent(identification.as_ref(), None);
         let token = match self.agent.kind() {
             AgentKind::Token => self.agent.token(),
-            // A configured rule may know better than the User-Agent says.
+            // A configured rule may override what the User-Agent yields.
             AgentKind::Header => agent.token,
         };
         let profile = self.profile.as_ref().unwrap_or_else(|| rules.profile(&agent, &self.origin));
@@ -135,7 +136,7 @@ impl Question {
             Err(undecided) => (Ruling::undecided(undecided), self.robots_unknown()),
         };
         let let_through = match ruling.decision {
-            // Where nothing is known, nothing is let through either.
+            // Without a result, nothing is allowed.
             Outcome::Allow => None,
             _ if known.is_err() => None,
             _ => self.let_through(rules, rules.mode(&agent, &self.origin), token, now),
@@ -156,7 +157,7 @@ impl Question {
         (ruling, robots)
     }
 
-    /// What the operator has set over the robots.txt.
+    /// The operator's overrides of the robots.txt.
     fn let_through(
         &self,
         rules: &Rules,

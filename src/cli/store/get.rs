@@ -114,13 +114,13 @@ fn of_agent(agent: &OfAgent, now: Timestamp, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// A name, and beside it what there is to say.
+/// A label and its value.
 fn block(name: &str, told: Vec<String>) -> Vec<String> {
     let names = std::iter::once(name).chain(std::iter::repeat(""));
     names.zip(told).map(|(name, line)| format!("  {name:<12} {line}")).collect()
 }
 
-/// To the second, and how far away it is.
+/// To the second, with the distance from now.
 fn when(time: &str, now: Timestamp) -> String {
     let date = time.split('.').next().unwrap_or(time);
     match parse_time(time) {

@@ -1,4 +1,4 @@
-//! Whoever has the store: the running proxy, or nobody, and then the file is opened here.
+//! The owner of the store: the running proxy or, without one, the file opened by this process.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ impl Holder {
         Ok(Self { state_dir: config.load()?.settings.state_dir })
     }
 
-    /// Hands over each item of the answer.
+    /// Passes on each item of the response.
     pub fn ask(&self, question: &Question, tell: Tell<'_>) -> Result<End, ControlError> {
         match ask(&self.state_dir, question, tell)? {
             Some(end) => Ok(end),
@@ -30,7 +30,7 @@ impl Holder {
         }
     }
 
-    /// The only item of the answer, if there is one.
+    /// The only item of the response, if there is one.
     pub fn one<T: DeserializeOwned>(&self, question: &Question) -> Result<Option<T>, ControlError> {
         let mut items = Vec::new();
         self.ask(question, &mut |item| {

@@ -1,5 +1,5 @@
-//! `courtesy store`: what is known of origins, asked of the proxy that runs with this state directory
-//! or, when none does, of the file that it leaves.
+//! `courtesy store`: what is known of origins, from the proxy that runs with this state directory
+//! or, if none does, from its file.
 
 mod get;
 mod holder;
@@ -114,7 +114,7 @@ fn export(args: &PlainArgs) -> Result<Exit, Failure> {
             say_broken(end.broken);
             Ok(Exit::Done)
         }
-        // Whoever reads has seen enough.
+        // The reader of the output has closed it.
         Err(ControlError::Tell(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Done),
         Err(error) => Err(error.into()),
     }
@@ -126,7 +126,7 @@ fn compact(args: &PlainArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// On standard error: it is no part of the answer.
+/// On standard error, because it is not part of the result.
 fn say_broken(count: u64) {
     if count > 0 {
         eprintln!(
@@ -135,7 +135,7 @@ fn say_broken(count: u64) {
     }
 }
 
-/// An origin as it is written everywhere else.
+/// An origin in its usual notation.
 fn origin(text: &str) -> Result<Origin, String> {
     match split_url(text.as_bytes()) {
         Ok((origin, rest)) if *rest == *b"/" => Ok(origin),

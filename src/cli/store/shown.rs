@@ -1,5 +1,5 @@
-//! What is known of an origin, as it is printed: dates instead of numbers, and words for causes. The
-//! names of its members are a public interface.
+//! The printed form of what is known of an origin: dates instead of numbers, and words for causes.
+//! The names of its members are a public interface.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +14,40 @@ use crate::types::sanitize::{self, hex};
 #[derive(Serialize)]
 pub struct Shown {
     pub origin: String,
-    /// One for each profile that it is known under.
+    /// One per profile.
     pub states: Vec<State>,
     /// The last file.
     pub file: Option<File>,
-    /// The last attempt, where no file came of it.
+    /// The last fetch, if it returned no file.
     pub failed: Option<Attempt>,
-    /// Whether the site's pages answered when that was last of interest.
+    /// Whether the site's pages responded when that was last checked.
     pub site_up: bool,
-    /// What holds for one agent alone, in place of `states` and `failed`.
+    /// What holds for one agent alone, instead of `states` and `failed`.
     pub agents: Vec<OfAgent>,
-    /// Whether any agent that is not among `agents` is asked for before it goes by `states`.
+    /// Whether an agent that is not among `agents` fetches for itself before `states` apply to it.
     pub others_ask: bool,
 }
 
-/// What one agent was told.
+/// The response to one agent.
 #[derive(Serialize)]
 pub struct OfAgent {
-    /// As whom its robots.txt was asked for: the User-Agent without the version and the contact.
+    /// The User-Agent of its fetch, without version and contact.
     pub asked_as: String,
     pub states: Vec<State>,
-    /// Its own last attempt.
+    /// Its own last fetch.
     pub answer: Attempt,
 }
 
 #[derive(Serialize)]
 pub struct State {
     pub profile: String,
-    /// What settings have changed of the profile.
+    /// The settings of the profile that differ from the built-in ones.
     pub settings: BTreeMap<String, String>,
     pub state: String,
     pub since: String,
     pub next_try: String,
     pub failures: u32,
-    /// Whether there are rules that a fetch once brought.
+    /// Whether a copy of an earlier file is in use.
     pub copy: bool,
 }
 
@@ -56,16 +56,16 @@ pub struct File {
     pub sha256: String,
     #[serde(rename = "octets")]
     pub bytes: u64,
-    /// Where they were counted, which an export does not.
+    /// If they were counted, which an export does not do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
-    /// The file is longer than what is read of it.
+    /// The file exceeds the size limit.
     pub cut: bool,
     pub status: u16,
     pub url: String,
     pub redirects: u8,
     pub fetched_at: String,
-    /// When the origin last said that it still holds.
+    /// When the origin last confirmed it.
     pub confirmed_at: String,
 }
 
@@ -146,7 +146,7 @@ impl Attempt {
     }
 }
 
-/// As records have it.
+/// As in records.
 fn printable_url(url: &str) -> String {
     sanitize::url(url.as_bytes(), RECORD_URL_BYTES_MAX)
 }

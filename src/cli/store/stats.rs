@@ -1,4 +1,4 @@
-//! `courtesy store stats`: how much there is.
+//! `courtesy store stats`: the size of the store.
 
 use clap::Args;
 

@@ -45,7 +45,7 @@ pub fn run(args: &AddArgs, file: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What is not given stays as it was.
+/// Options that are not given keep their value.
 fn user(args: &AddArgs, password: Hash, before: Option<User>) -> User {
     let before = before.as_ref();
     User {

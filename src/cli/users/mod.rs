@@ -1,5 +1,5 @@
-//! `courtesy users`: who may use the proxy by name and password. It works on the file alone; a proxy
-//! that is running takes it up within seconds.
+//! `courtesy users`: manages the names and passwords of users. It works on the file alone; a
+//! running proxy reloads that within seconds.
 
 mod add;
 pub mod password;
@@ -82,7 +82,7 @@ fn file(args: &UsersArgs) -> Result<PathBuf, Failure> {
         .or_exit(Exit::Configuration)
 }
 
-/// The name, and what is different, as it stands in the file.
+/// The name, and the settings that differ, as in the file.
 fn line(user: &User) -> String {
     let agent = user.agent.as_ref().map(|agent| format!("agent={agent}"));
     let mode = user.mode.map(|mode| format!("mode={}", crate::config::Mode::from(mode)));

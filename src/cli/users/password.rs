@@ -1,5 +1,5 @@
-//! A password from whoever runs the command: on the terminal, where it is not shown, or as one line of
-//! standard input. Never an argument, which everybody on the machine could see.
+//! Reads a password on the terminal without echo, or as one line of standard input. Never an
+//! argument, which every process on the machine could see.
 
 use std::io::{self, BufRead, IsTerminal, Stdin, Write};
 
@@ -10,7 +10,7 @@ use super::super::exit::{Exit, Failure, OrExit};
 use crate::clients::Password;
 use crate::clients::limits::PASSWORD_BYTES_MAX;
 
-/// One that is new: on a terminal it is asked for twice.
+/// A new one: on a terminal it is asked for twice.
 pub fn new(name: &str) -> Result<Password, Failure> {
     let password = ask(&format!("Password of {name}: "))?;
     if io::stdin().is_terminal() && ask("Once more: ")? != password {
@@ -19,7 +19,7 @@ pub fn new(name: &str) -> Result<Password, Failure> {
     Ok(password)
 }
 
-/// One that is known already.
+/// An existing one.
 pub fn ask(prompt: &str) -> Result<Password, Failure> {
     let stdin = io::stdin();
     let line = if stdin.is_terminal() { unseen(&stdin, prompt)? } else { line(stdin.lock())? };
@@ -33,7 +33,7 @@ fn unseen(terminal: &Stdin, prompt: &str) -> io::Result<String> {
     line(terminal.lock())
 }
 
-/// The first line, without its end; a longer one than any password is cut off where it is too long.
+/// The first line, without its end; truncated beyond the length of any password.
 fn line(input: impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     input.take(PASSWORD_BYTES_MAX as u64 + 2).read_line(&mut line)?;
@@ -41,7 +41,7 @@ fn line(input: impl BufRead) -> io::Result<String> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-/// What is typed is not shown until this is dropped; the end of the line is.
+/// Disables echo until it is dropped; line ends are still echoed.
 struct Unseen<'a> {
     terminal: &'a Stdin,
     before: Termios,
@@ -60,7 +60,7 @@ impl<'a> Unseen<'a> {
 
 impl Drop for Unseen<'_> {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing any more.
+        // If the terminal is gone, there is nothing to restore.
         let _ = tcsetattr(self.terminal, OptionalActions::Flush, &self.before);
     }
 }

@@ -143,7 +143,7 @@ async fn right_credentials_are_verified_once_and_known_then() {
     let door = door(with_users([user("ada", "secret")]));
     let ada = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     assert_eq!(ada.name(), Some("ada"));
-    // No turn is left: whatever needs a verification would wait.
+    // No turn is left: anything that needs a verification would wait.
     let _turns = door.verifier.turns(crate::clients::verifier::VERIFICATIONS_MAX);
     let again = door.authenticate(LOOPBACK, &basic("ada", "secret")).await.unwrap();
     assert!(Arc::ptr_eq(again.user.as_ref().unwrap(), ada.user.as_ref().unwrap()));
@@ -171,7 +171,7 @@ async fn who_guesses_has_to_wait_and_who_is_known_at_the_same_address_has_not() 
     };
     ask(LOOPBACK, "ada", "secret".into()).await.unwrap();
     for guess in 0..=ATTEMPTS_FREE {
-        // A user that is not there is told the same.
+        // An unknown user gets the same response.
         let name = if guess % 2 == 0 { "bob" } else { "eve" };
         assert_eq!(ask(LOOPBACK, name, guess.to_string()).await, Err(TurnedAway::WrongCredentials));
     }
@@ -199,7 +199,8 @@ async fn many_guesses_at_once_cost_no_more_than_one_after_the_other() {
     for guess in guesses {
         verified += usize::from(guess.await.unwrap() == TurnedAway::WrongCredentials);
     }
-    // Two may be under way when the last free one fails, and a slow machine has seconds to wait out.
+    // Two may be in flight when the last free one fails, and a slow machine has seconds to wait
+    // out.
     assert!((1..=2 * ATTEMPTS_FREE as usize).contains(&verified), "{verified}");
 }
 
@@ -216,7 +217,7 @@ async fn another_version_of_the_users_forgets_what_was_verified() {
     door.change(with_users([user("ada", "new"), User { max_requests: Some(7), ..same }]));
     let said = door.authenticate(LOOPBACK, &ada).await.unwrap_err();
     assert_eq!(said, TurnedAway::WrongCredentials);
-    // What runs inside a CONNECT of before ends, unless its user is the same.
+    // Requests inside an older CONNECT end, unless its user is unchanged.
     assert_eq!(door.renew(&inside).unwrap_err(), TurnedAway::NoLongerUser);
     assert_eq!(door.renew(&other).unwrap().user.unwrap().max_requests, Some(7));
     assert_eq!(door.renew(&Client::at(LOOPBACK)).unwrap_err(), TurnedAway::NoLongerUser);

@@ -1,11 +1,11 @@
-//! How many lines of a text are new, and how many are gone.
+//! Counts added and removed lines between two texts.
 
 use std::collections::HashMap;
 
 use crate::robots::{Dialect, lines};
 
-/// Lines of `after` that `before` has not, and lines of `before` that `after` has not, each as often as it is there;
-/// lines that only moved are neither. Blanks around a line do not count.
+/// Lines of `after` that are not in `before`, and the reverse, with multiplicity; moved lines count
+/// as neither. Blanks around a line are ignored.
 pub fn line_counts(before: &[u8], after: &[u8]) -> (u64, u64) {
     let mut balance: HashMap<&[u8], i64> = HashMap::new();
     let mut count = |text, step| {

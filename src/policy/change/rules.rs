@@ -1,23 +1,23 @@
-//! Two files, agent by agent.
+//! Compares two files, agent by agent.
 
 use super::{Change, Kind, TOUCHED_MAX};
 use crate::robots::{Directive, Group, Meant, Record, RobotsTxt};
 
-/// Rules that are compared at most, those of each agent counted for themselves. One agent's in two files of the size
-/// limit are about a tenth of that.
+/// The most rules compared, counted per agent. Those of one agent in two files of the size limit
+/// are about a tenth of that.
 const RULES_MAX: usize = 1 << 21;
 
-/// Names of a file that are looked at. Real files have some hundreds at most.
+/// The most names of a file considered. Real files have some hundreds.
 const NAMES_MAX: usize = 512;
 
-/// The name of everybody who is not named.
+/// The name of every agent that is not named.
 const DEFAULT: &str = "*";
 
-/// Two files that are compared.
+/// Two files to compare.
 pub(super) struct Comparison<'a> {
     before: Option<&'a RobotsTxt>,
     after: Option<&'a RobotsTxt>,
-    /// Rules that may still be compared.
+    /// The remaining budget of rules.
     left: usize,
 }
 
@@ -26,8 +26,8 @@ impl<'a> Comparison<'a> {
         Self { before, after, left: RULES_MAX }
     }
 
-    /// For the agents that are `seen` and everybody else; where nothing changed for them, for those that only the
-    /// files name.
+    /// For the `seen` agents and every other one; if nothing changed for them, for those that only
+    /// the files name.
     pub fn of_agents(mut self, seen: &[Option<&str>]) -> Change {
         let mut change = Change { kind: Kind::Cosmetic, agents: Vec::new() };
         for token in [None].iter().chain(seen) {
@@ -36,7 +36,7 @@ impl<'a> Comparison<'a> {
         }
         let is_settled = change.kind != Kind::Cosmetic;
         for name in self.names() {
-            // What would take too long is left out: it is about nobody who was here.
+            // What exceeds the budget is left out: it concerns no agent that was seen.
             let Some(kind) = self.of_agent(Some(name)) else { break };
             let of_seen = change.kind;
             change.add(kind, name);
@@ -50,7 +50,7 @@ impl<'a> Comparison<'a> {
         change
     }
 
-    /// Nothing where that would take too long.
+    /// `None` if it exceeds the budget.
     fn of_agent(&mut self, token: Option<&str>) -> Option<Kind> {
         let group = |file: Option<&'a RobotsTxt>| file.and_then(|file| file.group(token));
         let (before, after) = (group(self.before), group(self.after));
@@ -66,7 +66,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// The names in either file, as far as they are looked at.
+    /// The names in either file, up to the limit.
     fn names(&self) -> Vec<&'a str> {
         let names = |file: Option<&'a RobotsTxt>| {
             file.into_iter().flat_map(RobotsTxt::agents).take(NAMES_MAX)
@@ -89,7 +89,7 @@ impl Change {
     }
 }
 
-/// Wider or narrower only where the rules of one are those of the other and further ones of one kind.
+/// Wider or narrower only if the rules of one are those of the other plus rules of one kind.
 fn of_rules(before: &[Meant<'_>], after: &[Meant<'_>]) -> Kind {
     if before == after {
         return Kind::Cosmetic;
@@ -103,8 +103,8 @@ fn of_rules(before: &[Meant<'_>], after: &[Meant<'_>]) -> Kind {
     }
 }
 
-/// What `longer` has beyond `shorter`, which it must have whole and in the same order. Sets are sorted, and where the
-/// first rule that matches decides, the order is a part of what is meant.
+/// The rules that `longer` has beyond `shorter`, which it must contain entirely and in the same
+/// order. Sets are sorted; where the first matching rule decides, the order is part of the meaning.
 fn beyond<'a, 'm>(shorter: &[Meant<'_>], longer: &'m [Meant<'a>]) -> Option<Vec<&'m Meant<'a>>> {
     let mut rest = shorter.iter().peekable();
     let further: Vec<_> =
@@ -112,7 +112,7 @@ fn beyond<'a, 'm>(shorter: &[Meant<'_>], longer: &'m [Meant<'a>]) -> Option<Vec<
     rest.peek().is_none().then_some(further)
 }
 
-/// The directive that all of them have.
+/// The directive that all of them have in common.
 fn only(rules: Vec<&Meant<'_>>) -> Option<Directive> {
     let first = rules.first()?.directive;
     rules.iter().all(|rule| rule.directive == first).then_some(first)

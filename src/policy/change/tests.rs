@@ -1,4 +1,4 @@
-//! The kinds of changes, one by one, and what each promises of every path.
+//! The kinds of changes, one by one, and what each guarantees for every path.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::types::timestamp::Timestamp;
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 const BOT: &[Option<&str>] = &[Some("ExampleBot")];
 
-/// What an origin answers.
+/// A response of the origin.
 #[derive(Clone, Copy)]
 enum Answer {
     File(&'static str),
-    /// Of a longer file, so much.
+    /// The first bytes of a longer file.
     Cut(&'static str),
     Status(u16),
     Timeout,
@@ -53,7 +53,7 @@ fn result(answer: Answer) -> AccessResult {
     AccessResult::Successful { snapshot: Arc::new(snapshot), freshness: Freshness::default() }
 }
 
-/// The states after each of `answers`, from that of an origin that was never asked.
+/// The states after each of `answers`, starting from an unknown origin.
 fn states(profile: &Profile, answers: &[Answer]) -> Vec<RobotsState> {
     let circumstances = Circumstances { now: NOW, jitter: 0.0, site_up: true };
     let read = |snapshot: &Snapshot| Arc::new(RobotsTxt::parse(&snapshot.body, &profile.dialect));
@@ -65,7 +65,7 @@ fn states(profile: &Profile, answers: &[Answer]) -> Vec<RobotsState> {
     states
 }
 
-/// The kind of each step, and whom it touches.
+/// The kind of each step, and its agents.
 fn steps(profile: &str, answers: &[Answer]) -> Vec<Option<Change>> {
     let profile = Profile::named(profile).unwrap();
     let states = states(&profile, answers);
@@ -100,7 +100,7 @@ fn the_kind_is_what_the_rules_of_before_and_after_differ_in() {
         ("user-agent: *\ndisallow: /a\n", Kind::Wider),
         ("user-agent: *\ndisallow: /a\ndisallow: /c\n", Kind::Mixed),
         ("user-agent: *\ndisallow: /a\ndisallow: /b\nallow: /a/open\n", Kind::Wider),
-        // One of each kind, in whichever direction both go.
+        // One of each kind, in both directions.
         ("user-agent: *\ndisallow: /a\nallow: /c\n", Kind::Mixed),
         ("user-agent: *\ndisallow: /a\ndisallow: /b\ndisallow: /c\nallow: /c/d\n", Kind::Mixed),
         ("", Kind::Wider),
@@ -130,10 +130,10 @@ fn whom_it_touches_is_named_and_who_was_not_here_is_no_reason_to_say_otherwise()
     becomes(base, other, Kind::Mixed, &["other"]);
     let longer = "user-agent: *\ndisallow: /a\n\nuser-agent: other\ndisallow: /a\ndisallow: /b\n";
     becomes(base, longer, Kind::Narrower, &["other"]);
-    // A group of its own takes the place of the default group.
+    // A group of its own replaces the default group.
     let own = "user-agent: *\ndisallow: /a\n\nuser-agent: other\ndisallow: /a\n\nuser-agent: examplebot\nallow: /\n";
     becomes(base, own, Kind::Mixed, &["ExampleBot"]);
-    // Wider for everybody who was here, narrower for another.
+    // Wider for every seen agent, narrower for another.
     let both = "user-agent: *\nallow: /a/b\ndisallow: /a\n\nuser-agent: other\ndisallow: /a\ndisallow: /b\n";
     becomes(base, both, Kind::Wider, &["*", "ExampleBot", "other"]);
 }
@@ -155,14 +155,14 @@ fn other_records_alone_are_signals() {
         let narrower: &'static str = Box::leak([after, "disallow: /b\n"].concat().into_boxed_str());
         becomes(base, narrower, Kind::Narrower, &agents);
     }
-    // Before any group: nobody's in particular.
+    // Before any group: concerns no agent in particular.
     becomes(
         base,
         "sitemap: https://a.example/\n\nuser-agent: *\ndisallow: /a\n",
         Kind::Signals,
         &[],
     );
-    // A key that is not understood.
+    // An unknown key.
     becomes(base, "user-agent: *\ndisallow: /a\nhost: example.com\n", Kind::Cosmetic, &[]);
 }
 
@@ -181,7 +181,7 @@ fn states_have_kinds_of_their_own() {
         &[Status(404), Status(410), Timeout, Status(404)],
         &[None, None, Some(Unreadable), Some(Back)],
     );
-    // A door that is closed to us is one where the profile takes it for that.
+    // Access counts as denied only where the profile says so.
     kinds("rfc9309", &[a, Status(403)], &[None, Some(Gone)]);
     kinds("conservative", &[a, Status(403), a], &[None, Some(Unreadable), Some(Back)]);
     kinds("conservative", &[Status(403), Status(503)], &[None, None]);
@@ -202,7 +202,7 @@ fn another_size_limit_is_no_other_file() {
     let shorter = Cut("user-agent: *\ndisa");
     kinds("rfc9309", &[cut, whole, cut, shorter], &[None, None, None, None]);
     kinds("rfc9309", &[cut, File("user-agent: *\ndisallow: /c\n")], &[None, Some(Kind::Mixed)]);
-    // A file that became longer and had not been cut is another.
+    // A file that grew, and had not been truncated, is another file.
     kinds(
         "rfc9309",
         &[File("user-agent: *\ndisallow: /a\n"), whole],
@@ -236,7 +236,7 @@ fn lines_are_counted_as_often_as_they_are_there() {
     assert_eq!(line_counts(before, before), (0, 0));
 }
 
-/// Files that meet often enough: few agents, few patterns.
+/// Files that often coincide: few agents, few patterns.
 fn file() -> impl Strategy<Value = String> {
     let pattern =
         prop_oneof![Just("/"), Just("/a"), Just("/a/b"), Just("/*b"), Just("/a$"), Just("/%61")];

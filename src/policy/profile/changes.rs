@@ -1,4 +1,4 @@
-//! What a profile in use has of its own, beyond its row in the table.
+//! The settings of a profile that differ from its row in the table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::robots::Spellings;
 /// The name of a setting, and its value in a profile.
 type Setting = (&'static str, fn(&Profile) -> String);
 
-/// The settings that change a profile, and their values as one would write them.
+/// The settings of a profile, with values as in the configuration.
 const SETTINGS: [Setting; 12] = [
     ("outage.after", |it| access(it.outage.after)),
     ("outage.after_time", |it| length(it.outage.after_time)),
@@ -26,13 +26,13 @@ const SETTINGS: [Setting; 12] = [
 ];
 
 impl Profile {
-    /// The settings by which the profile differs from the row of its name, as one would write them.
-    /// A record repeats them: with them it can be decided again without the configuration.
+    /// The settings by which the profile differs from the row of its name, as in the configuration.
+    /// Records repeat them, so that a decision can be replayed without the configuration.
     pub fn changes(&self) -> BTreeMap<String, String> {
         Self::named(self.name).map(|row| self.changes_of(&row)).unwrap_or_default()
     }
 
-    /// The settings by which it differs from `row`, which another version of the table may have had.
+    /// The settings by which it differs from `row`, which may be of another version of the table.
     pub fn changes_of(&self, row: &Self) -> BTreeMap<String, String> {
         if self == row {
             return BTreeMap::new();
@@ -46,8 +46,8 @@ impl Profile {
 }
 
 impl Meanings {
-    /// The row in one word, a letter for each meaning in the order of the table. Profiles with the
-    /// same word find the same outages.
+    /// The meanings of the row as one word, a letter each in the order of the table. Profiles with
+    /// the same word observe the same outages.
     pub fn word(&self) -> String {
         let Self {
             unauthorized,

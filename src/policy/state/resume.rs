@@ -1,12 +1,12 @@
-//! What a state needs to be taken up again: after a restart, or under another profile.
+//! Restores a state after a restart, or derives it under another profile.
 
 use super::super::profile::{Meaning, Profile};
 use super::{Copy, RobotsState, Unreachable};
 use crate::policy::limits::RETRY_AFTER_MAX;
 
 impl RobotsState {
-    /// Whether the transitions of `profile` can have led here. A kept state that fails is no
-    /// memory: whatever wrote it, nothing may be opened or closed by it.
+    /// Whether transitions under `profile` can have led to this state. A stored state that fails is
+    /// ignored: whatever wrote it, it must neither allow nor deny anything.
     pub fn is_possible(&self, profile: &Profile) -> bool {
         let lifetimes = &profile.lifetimes;
         match self {
@@ -23,7 +23,7 @@ impl RobotsState {
         }
     }
 
-    /// The outage, where there is one.
+    /// The outage, if there is one.
     pub const fn outage(&self) -> Option<&Unreachable> {
         match self {
             Self::Unreachable(outage) => Some(outage),
@@ -33,9 +33,9 @@ impl RobotsState {
 }
 
 impl Unreachable {
-    /// The outage as it was before its last failure, with the copy of another profile. Where two
-    /// profiles give every status the same meaning, they have observed the same outage: that failure
-    /// once more goes on with it, and a change of an unrelated knob does not begin it anew.
+    /// The outage before its last failure, with the copy of another profile. Where two profiles
+    /// give every status the same meaning, they have observed the same outage: applying that
+    /// failure again continues it, and changing an unrelated knob does not restart it.
     pub fn before_last_failure(&self, copy: Option<Copy>) -> Self {
         Self { failures: self.failures.saturating_sub(1), copy, ..self.clone() }
     }

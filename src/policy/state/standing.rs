@@ -1,5 +1,5 @@
-//! What follows from a state at a moment: rules, everything allowed, nothing allowed, or a question
-//! that must be asked first.
+//! What follows from a state at a time: rules, everything allowed, everything disallowed, or a
+//! fetch that is due first.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::types::timestamp::Timestamp;
 /// Failed tries without which no outage has been observed, however long ago it began.
 const OUTAGE_TRIES_MIN: u32 = 3;
 
-/// What is known of an origin, asked at a moment.
+/// What is known of an origin at a given time.
 #[derive(Clone, Copy, Debug)]
 pub enum Standing<'a> {
     Current(Policy<'a>),
-    /// The robots.txt must be asked for before anything follows.
+    /// The robots.txt must be fetched before anything follows.
     Due,
 }
 
@@ -26,14 +26,14 @@ pub enum Policy<'a> {
     DisallowAll(Absence<'a>),
 }
 
-/// Why there are no rules to go by.
+/// Why there are no rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absence<'a> {
     pub kind: AbsenceKind,
     pub cause: &'a Cause,
     pub since: Timestamp,
     pub lasting: Duration,
-    /// When the file will be asked for again, if anybody wants something of this origin then.
+    /// When the file will be fetched again, if the origin is requested then.
     pub next_try: Timestamp,
 }
 
@@ -41,12 +41,12 @@ pub struct Absence<'a> {
 pub enum AbsenceKind {
     Unavailable,
     Unreachable,
-    /// Unreachable for longer than the profile holds the origin closed.
+    /// Unreachable for longer than the profile disallows everything.
     LongUnreachable,
 }
 
 impl Absence<'_> {
-    /// Whether a denial is only for the time being: the client may come back at `next_try`.
+    /// Whether a denial is temporary: the client may retry at `next_try`.
     pub const fn defers(&self) -> bool {
         !matches!(self.kind, AbsenceKind::Unavailable)
     }
@@ -79,7 +79,7 @@ impl RobotsState {
 
 impl Unreachable {
     fn policy(&self, rule: &Outage, now: Timestamp) -> Policy<'_> {
-        // Judged by the last try, not by now: the time was observed only that far.
+        // Compared with the last attempt, not with now: the outage was observed only that far.
         let observed = self.tried.since(self.since);
         let is_long = self.failures >= OUTAGE_TRIES_MIN && observed >= rule.after_time;
         let copy = self.copy.as_ref().filter(|_| rule.copy == OutageCopy::Use);

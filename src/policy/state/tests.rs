@@ -53,7 +53,7 @@ fn profile(name: &str) -> Profile {
     Profile::named(name).expect("the profile exists")
 }
 
-/// One origin under one profile, with a clock that stands until it is moved.
+/// One origin under one profile, with a manual clock.
 struct Site {
     profile: Profile,
     now: Timestamp,

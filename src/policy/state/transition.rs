@@ -1,4 +1,4 @@
-//! What a state becomes when an attempt to fetch the file has ended: one table row per result.
+//! The state after a fetch: one table row per result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::types::timestamp::Timestamp;
 /// look for longer does not know that the file was unreachable all the time (RFC 9309 §2.3.1.4).
 const OUTAGE_GAP_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
 
-/// What a transition is given besides the result.
+/// The inputs of a transition besides the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     pub now: Timestamp,
-    /// From 0 to 1; spreads the next tries of many proxies.
+    /// From 0 to 1; spreads the retries of many proxies.
     pub jitter: f64,
-    /// Whether the site's pages have been answering.
+    /// Whether the site's pages have been responding.
     pub site_up: bool,
 }
 
 impl RobotsState {
-    /// The state after an attempt ended with `result`. `read` parses a file in the profile's
-    /// dialect; it is an argument so that equal files can be parsed once.
+    /// The state after a fetch ended with `result`. `read` parses a file in the profile's dialect;
+    /// it is an argument so that equal files can be parsed once.
     pub fn after(
         &self,
         profile: &Profile,
@@ -48,7 +48,7 @@ impl RobotsState {
                 let copy = Copy { confirmed_at: now, ..copy.clone() };
                 Self::successful(copy, profile, freshness, now)
             }
-            // A 304 that nobody asked for says nothing about any file.
+            // An unsolicited 304 says nothing about any file.
             (AccessResult::NotModified { .. }, None) => self.without(
                 profile,
                 &Cause::Status { code: 304, retry_after: None },
@@ -74,7 +74,7 @@ impl RobotsState {
         }
     }
 
-    /// The site took the file away, so the copy goes too, unless the profile lets it serve out.
+    /// The site has removed the file, so the copy is dropped, unless the profile lets it expire.
     fn unavailable(&self, profile: &Profile, cause: &Cause, now: Timestamp) -> Self {
         let serves_until =
             |copy: &Copy| copy.confirmed_at.plus(profile.lifetimes.copy_after_unavailable);
@@ -113,14 +113,14 @@ impl RobotsState {
     }
 }
 
-/// Failure is remembered briefly and growing, or for as long as the origin asked.
+/// Failures are cached briefly, with growing intervals, or for as long as the origin requested.
 fn retry_wait(rule: &Outage, failures: u32, asked: Option<Duration>, jitter: f64) -> Duration {
     if let Some(asked) = asked {
         return asked.min(RETRY_AFTER_MAX).max(rule.retry_min);
     }
     let doublings = failures.saturating_sub(1).min(31);
     let wait = rule.retry_min.saturating_mul(1 << doublings).min(rule.retry_max);
-    // Up to a quarter earlier, never later than the bound. A moment counts milliseconds.
+    // Up to a quarter earlier, never later than the bound. Timestamps count milliseconds.
     let early = if jitter > 0.0 { (wait / 4).mul_f64(jitter.min(1.0)) } else { Duration::ZERO };
     wait.saturating_sub(early).max(Duration::from_millis(1))
 }

@@ -1,6 +1,7 @@
-//! What memory has of origins, in two tiers: few that are ready to answer with, and many that were used
-//! longer ago and are packed ([`Pack`]). Bounded by number and by bytes, both tiers together; the least
-//! recently used is packed first, and goes first.
+//! The origins in memory, in two tiers: recently used entries that are ready to use, and older ones
+//! that are compressed ([`Pack`]). Both tiers together are bounded by number and by bytes. The
+//! least recently used ready entry is compressed first; the least recently used compressed one is
+//! evicted first.
 
 mod packed;
 mod ready;
@@ -28,8 +29,8 @@ pub(crate) const STORE_READY_SHARE_MOST: usize = 3;
 /// gone.
 const STORE_BETWEEN_PIECES: usize = 32;
 
-/// An origin that was packed and is ready again stays packed beside that, as long as nothing else is known
-/// of it: it has to be packed no second time.
+/// An origin that has been decompressed keeps its compressed form until something new is learnt, so
+/// that it need not be compressed again.
 pub(super) struct Cache {
     ready: Ready,
     packed: Packed,
@@ -37,11 +38,11 @@ pub(super) struct Cache {
     bytes_max: usize,
 }
 
-/// An entry that is to be packed.
+/// An entry to compress.
 pub(super) struct Candidate {
     pub(super) origin: Origin,
     pub(super) entry: Arc<Entry>,
-    /// Its file, where that is packed already.
+    /// Its file in compressed form, if another origin has the same one.
     pub(super) file: Option<Arc<PackedFile>>,
 }
 
@@ -55,22 +56,22 @@ impl Cache {
         }
     }
 
-    /// What is ready.
+    /// The ready entry of `origin`; counts as a use.
     pub(super) fn get(&mut self, origin: &Origin) -> Option<&Arc<Entry>> {
         self.ready.get(origin)
     }
 
-    /// Without counting as a use.
+    /// The ready entry of `origin`; does not count as a use.
     pub(super) fn peek(&self, origin: &Origin) -> Option<&Arc<Entry>> {
         self.ready.peek(origin)
     }
 
-    /// Without counting as a use.
+    /// The compressed form of `origin`; does not count as a use.
     pub(super) fn packed(&self, origin: &Origin) -> Option<&Pack> {
         self.packed.peek(origin)
     }
 
-    /// What is to be unpacked: the others go before it.
+    /// The compressed form of `origin`, to decompress it; counts as a use.
     pub(super) fn use_packed(&mut self, origin: &Origin) -> Option<Pack> {
         self.packed.get(origin).cloned()
     }
@@ -80,10 +81,10 @@ impl Cache {
         self.packed.remove(origin);
     }
 
-    /// Other bounds, which hold at once.
+    /// Applies new bounds at once.
     pub(super) fn resize(&mut self, entries_max: NonZeroUsize, bytes_max: usize) {
         (self.entries_max, self.bytes_max) = (entries_max.get(), bytes_max);
-        // Else those that are ready would leave none of the others.
+        // Otherwise the ready tier would leave no room for compressed entries.
         while self.bytes() > bytes_max
             && held(self.ready.bytes()) > bytes_max / STORE_READY_SHARE_MOST
         {
@@ -95,7 +96,7 @@ impl Cache {
         self.shrink();
     }
 
-    /// An entry larger than the whole cache is not kept at all.
+    /// Stores an entry, unless it is larger than the whole cache.
     pub(super) fn put(&mut self, origin: &Origin, entry: Arc<Entry>) {
         self.packed.remove(origin);
         if self.is_too_large(&entry) {
@@ -106,7 +107,7 @@ impl Cache {
         }
     }
 
-    /// Puts `new` in the place of `old`, if that is still what is there: whether it was.
+    /// Replaces `old` by `new`, if `old` is still the ready entry. Returns whether it was.
     pub(super) fn replace(&mut self, origin: &Origin, old: &Arc<Entry>, new: Arc<Entry>) -> bool {
         let is_there = self.is_ready(origin, old);
         if is_there {
@@ -115,7 +116,7 @@ impl Cache {
         is_there
     }
 
-    /// What `change` made of the entry, if it is ready and anything is to change.
+    /// Replaces the ready entry by what `change` returns. `None` if there is no entry or no change.
     pub(super) fn update(
         &mut self,
         origin: &Origin,
@@ -126,13 +127,13 @@ impl Cache {
         Some(changed)
     }
 
-    /// Tells the pack of `origin` whether the site's pages answer: the pack, if that is news.
+    /// Records in the compressed form whether the site's pages respond. Returns it if that changed.
     pub(super) fn note_site_of_packed(&mut self, origin: &Origin, is_up: bool) -> Option<Pack> {
         self.packed.note_site(origin, is_up)
     }
 
-    /// What is to be packed before so many `bytes` more are ready, if anything is. Those that are ready have
-    /// a share of the room, and a larger one as long as nothing else needs it.
+    /// The next entry to compress before `bytes` more are ready, if any. The ready tier has a fixed
+    /// share of the bytes, and a larger one while nothing else needs them.
     pub(super) fn next_to_pack(&mut self, bytes: usize) -> Option<Candidate> {
         while !self.has_room(bytes) {
             let (origin, entry) = self.ready.oldest()?;
@@ -146,7 +147,7 @@ impl Cache {
         None
     }
 
-    /// Puts `pack` in the place of what it was made of, if that is still there.
+    /// Replaces the entry that `pack` was made of, if it is still ready.
     pub(super) fn pack(&mut self, made_of: &Candidate, pack: Pack) {
         if self.is_ready(&made_of.origin, &made_of.entry) {
             self.ready.remove(&made_of.origin);
@@ -155,8 +156,8 @@ impl Cache {
         }
     }
 
-    /// Makes ready what was made of `pack`, with the news of the site that there has been since; if the pack
-    /// is still there.
+    /// Makes `entry`, decompressed from `pack`, ready, with the newest site status. `None` if
+    /// `pack` is no longer stored.
     pub(super) fn unpack(
         &mut self,
         origin: &Origin,
@@ -173,7 +174,7 @@ impl Cache {
         Some(entry)
     }
 
-    /// `pack` goes, if it is still there.
+    /// Removes `pack`, if it is still stored.
     pub(super) fn drop_pack(&mut self, origin: &Origin, pack: &Pack) {
         if self.is_packed(origin, pack) {
             self.packed.remove(origin);
@@ -184,7 +185,7 @@ impl Cache {
         self.ready.len() + self.packed_len()
     }
 
-    /// Those that are not ready.
+    /// Origins that are compressed only.
     pub(super) fn packed_len(&self) -> usize {
         self.packed.len() - self.packed.open_len()
     }
@@ -213,7 +214,7 @@ impl Cache {
             || bytes > max
     }
 
-    /// Who is packed alone has not been asked about for longer than anybody who is ready.
+    /// An origin that is compressed only was used longer ago than any ready one, so those go first.
     fn shrink(&mut self) {
         let is_full =
             |cache: &Self| cache.bytes() > cache.bytes_max || cache.len() > cache.entries_max;
@@ -221,7 +222,7 @@ impl Cache {
     }
 }
 
-/// With what the allocator leaves free between pieces of all sizes that come and go.
+/// Adds the fragmentation that the allocator causes with allocations of mixed sizes.
 const fn held(bytes: usize) -> usize {
     bytes + bytes / STORE_BETWEEN_PIECES
 }

@@ -1,4 +1,4 @@
-//! The packs, and what they take. A file is packed once, however many origins have it.
+//! The compressed tier and its size. A file is stored once for all origins that serve it.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -20,14 +20,14 @@ const STORE_ROW_BYTES: usize = 32;
 
 pub(super) struct Packed {
     packs: LruCache<Origin, Pack>,
-    /// How many packs have each file.
+    /// The number of origins that have each file.
     files: HashMap<Named, u32>,
     bytes: usize,
-    /// How many of them belong to origins that are ready.
+    /// The number of those whose origin is ready as well.
     open: usize,
 }
 
-/// A file, whose name is its SHA-256.
+/// A file, keyed by its SHA-256.
 struct Named(Arc<PackedFile>);
 
 impl Packed {
@@ -39,24 +39,25 @@ impl Packed {
         self.packs.get(origin)
     }
 
-    /// Without counting as a use.
+    /// The compressed form of `origin`; does not count as a use.
     pub(super) fn peek(&self, origin: &Origin) -> Option<&Pack> {
         self.packs.peek(origin)
     }
 
-    /// The file of that name, if it is packed.
+    /// The compressed file with this SHA-256, if there is one.
     pub(super) fn file(&self, sha256: &[u8; 32]) -> Option<&Arc<PackedFile>> {
         self.files.get_key_value(sha256).map(|(Named(file), _)| file)
     }
 
-    /// What it says is ready, too, from now on.
+    /// Marks the origin as ready, too.
     pub(super) fn open(&mut self, origin: &Origin) {
         let Some(pack) = self.packs.peek_mut(origin) else { return };
         self.open += usize::from(!pack.is_open);
         pack.is_open = true;
     }
 
-    /// What it says is not ready any more: whether there is such a pack. It is the most recently used one.
+    /// Marks the origin as not ready, and as most recently used. Returns whether there is a
+    /// compressed form.
     pub(super) fn close(&mut self, origin: &Origin) -> bool {
         let Some(pack) = self.packs.get_mut(origin) else { return false };
         self.open -= usize::from(pack.is_open);
@@ -64,7 +65,7 @@ impl Packed {
         true
     }
 
-    /// The most recently used of all that are packed.
+    /// Stores it as most recently used.
     pub(super) fn put(&mut self, origin: Origin, mut pack: Pack) {
         pack.file = pack.file.map(|file| self.acquire(file));
         pack.is_open = false;
@@ -80,7 +81,7 @@ impl Packed {
         }
     }
 
-    /// The least recently used goes: whether there was one.
+    /// Evicts the least recently used. Returns whether there was one.
     pub(super) fn pop(&mut self) -> bool {
         let gone = self.packs.pop_lru();
         if let Some((origin, gone)) = &gone {
@@ -89,7 +90,7 @@ impl Packed {
         gone.is_some()
     }
 
-    /// Tells the pack of `origin` whether the site's pages answer: the pack, if that is news.
+    /// Records whether the site's pages respond. Returns the compressed form if that changed.
     pub(super) fn note_site(&mut self, origin: &Origin, is_up: bool) -> Option<Pack> {
         let pack = self.packs.peek_mut(origin).filter(|pack| pack.site_up != is_up)?;
         pack.site_up = is_up;
@@ -151,7 +152,7 @@ impl PartialEq for Named {
 
 impl Eq for Named {}
 
-/// Bytes that a pack takes, without its file.
+/// Bytes of a compressed origin without its file.
 fn weight(origin: &Origin, pack: &Pack) -> usize {
     let name = match origin.host() {
         Host::Name(name) => block(STORE_ARC_BYTES + name.len()),
@@ -161,14 +162,14 @@ fn weight(origin: &Origin, pack: &Pack) -> usize {
     node + STORE_ROW_BYTES + name + block(STORE_ARC_BYTES + pack.bytes_packed())
 }
 
-/// Bytes that a packed file takes.
+/// Bytes of a compressed file.
 fn file_weight(file: &PackedFile) -> usize {
     let place = block(STORE_ARC_BYTES + size_of::<PackedFile>());
     place + STORE_ROW_BYTES + block(file.bytes_packed())
 }
 
-/// What the allocator makes of so many bytes: it has four sizes between two powers of two, and those that
-/// are divisible by sixteen.
+/// The size that jemalloc allocates for a request: it has four size classes between powers of two,
+/// in multiples of 16.
 const fn block(bytes: usize) -> usize {
     let step = bytes.next_power_of_two() / 8;
     bytes.next_multiple_of(if step > 16 { step } else { 16 })

@@ -1,4 +1,4 @@
-//! The entries that answer at once, and what they take. What several have is counted once.
+//! The ready tier and its size. What several entries share is counted once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::types::origin::Origin;
 
 pub(super) struct Ready {
     entries: LruCache<Origin, Arc<Entry>>,
-    /// How many times the entries have each piece that they may share.
+    /// The number of entries that hold each shared allocation.
     shared: HashMap<usize, u32>,
     bytes: usize,
 }
@@ -24,12 +24,12 @@ impl Ready {
         self.entries.get(origin)
     }
 
-    /// Without counting as a use.
+    /// The entry of `origin`; does not count as a use.
     pub(super) fn peek(&self, origin: &Origin) -> Option<&Arc<Entry>> {
         self.entries.peek(origin)
     }
 
-    /// The least recently used.
+    /// The least recently used entry.
     pub(super) fn oldest(&self) -> Option<(&Origin, &Arc<Entry>)> {
         self.entries.peek_lru()
     }
@@ -47,7 +47,7 @@ impl Ready {
         Some(gone)
     }
 
-    /// The least recently used goes: whether there was one.
+    /// Evicts the least recently used. Returns whether there was one.
     pub(super) fn pop(&mut self) -> bool {
         let gone = self.entries.pop_lru();
         if let Some((_, gone)) = &gone {

@@ -1,4 +1,4 @@
-//! A file or a capture on the disk: compressed where that pays, and checked when it comes back.
+//! Encodes a file or a capture for the disk: compressed if that pays, and verified when read.
 
 use std::io::{Read, Write};
 
@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 use super::super::knowledge::Digest;
 use crate::audit::limits::EVIDENCE_BYTES_MAX;
 
-/// The first byte tells how the others are to be read.
+/// The first byte is the encoding of the rest.
 const PLAIN: u8 = 0;
 const GZIP: u8 = 1;
 
-/// Bytes that are stored as they are: a compressor clears half a megabyte before it begins, and most files
-/// and captures are no longer.
+/// Content up to this size is stored uncompressed: a compressor clears half a megabyte before it
+/// begins, and most files and captures are shorter.
 const PLAIN_BYTES_MAX: usize = 1024;
 
 pub(super) fn encode(content: &[u8]) -> Vec<u8> {
@@ -34,7 +34,7 @@ fn plain(content: &[u8]) -> Vec<u8> {
     [&[PLAIN], content].concat()
 }
 
-/// The content, if it is what its digest says.
+/// The content, if it matches its digest.
 pub(super) fn decode(stored: &[u8], digest: &Digest) -> Option<Bytes> {
     let content = match stored.split_first()? {
         (&PLAIN, content) => content.to_vec(),

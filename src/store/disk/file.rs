@@ -1,4 +1,4 @@
-//! The database file: opened for this process alone, checked, brought to this version, and read.
+//! The database file: opened exclusively, checked, migrated, and read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -28,16 +28,16 @@ pub(super) struct DatabaseFile {
     path: PathBuf,
 }
 
-/// What a row turned out to be.
+/// A row as read.
 pub(super) enum Row {
     Kept(Box<Knowledge>, Blobs),
-    /// It is not what was written: it is to go.
+    /// Its checksum does not match: remove it.
     Broken,
 }
 
 impl DatabaseFile {
-    /// Opens what is there; where there is nothing, `may_begin` a new one. Every page is checked
-    /// first: a file that something else has changed is found here, not by a request.
+    /// Opens the file, or creates it if `may_begin`. Checks every page first, so that damage is
+    /// found here and not by a request.
     pub(super) fn open(path: &Path, may_begin: bool) -> Result<Self, Trouble> {
         let io = |error: io::Error| Trouble::from(redb::Error::Io(error));
         if let Some(dir) = path.parent().filter(|_| may_begin) {
@@ -69,7 +69,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Nothing where no schema was ever written.
+    /// `None` if no schema was ever written.
     fn schema(&self) -> Result<Option<u64>, Trouble> {
         let transaction = self.database.begin_read()?;
         match transaction.open_table(META) {
@@ -83,7 +83,7 @@ impl DatabaseFile {
         }
     }
 
-    /// One transaction, on the disk when this returns.
+    /// Runs `work` in one transaction; it is on the disk when this returns.
     pub(super) fn write<T>(
         &self,
         work: impl FnOnce(&mut Tables<'_>, &redb::WriteTransaction) -> Result<T, Trouble>,
@@ -114,7 +114,7 @@ impl DatabaseFile {
         Ok(Some(Row::Kept(Box::new(knowledge), blobs)))
     }
 
-    /// Every origin, in order; those that are not what was written are counted and left out.
+    /// Calls `each` for every origin in order. Returns how many rows were broken and left out.
     pub(super) fn for_each(
         &self,
         mut each: impl FnMut(&str, Knowledge) -> io::Result<()>,
@@ -141,7 +141,7 @@ impl DatabaseFile {
         Ok(Totals { entries: transaction.open_table(ORIGINS)?.len()?, bytes })
     }
 
-    /// How many files and captures there are.
+    /// The number of files and captures.
     pub(super) fn blobs(&self) -> Result<u64, Trouble> {
         Ok(self.database.begin_read()?.open_table(BLOBS)?.len()?)
     }
@@ -150,18 +150,18 @@ impl DatabaseFile {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Bytes of content for which the file need not grow beyond `size_max`. It grows by doubling,
-    /// and half of it serves for what pages leave free and for the transaction that replaces them.
-    /// A hundredth is overlooked: the file is always a little larger than a power of two, and would
-    /// stop at half of a bound that is one.
+    /// How many bytes of content fit without growing the file beyond `size_max`. The file grows by
+    /// doubling, and half of it is needed for free space in pages and for the transaction that
+    /// replaces them. One percent is ignored: the file is always a little larger than a power of
+    /// two, and would stop at half of a limit that is one.
     pub(super) fn room(&self, size_max: u64) -> u64 {
         let bytes = self.bytes();
         let may_grow = bytes.saturating_mul(2) <= size_max.saturating_add(size_max / 100);
         if may_grow { u64::MAX } else { bytes.min(size_max) / 2 }
     }
 
-    /// Gives back to the system what is not needed, if that is most of the file: the work is in
-    /// proportion to the content, so it is only done where there is little.
+    /// Compacts the file if most of it is unused. The work is in proportion to the content, so it
+    /// is done only where there is little.
     pub(super) fn compact_if_worth_it(&mut self) -> Result<bool, Trouble> {
         let (file, content) = (self.bytes(), self.totals()?.bytes);
         if file < STORE_COMPACT_BYTES_MIN || content > file / 8 {

@@ -1,4 +1,4 @@
-//! Files as former versions, or somebody with another program, left them; for tests.
+//! Database files of earlier versions, and files edited by other programs; for tests.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::migrate::{FILES_0, ORIGINS_0};
 use super::tables::{BLOBS, META, ORIGINS, SCHEMA};
 use crate::store::knowledge::Digest;
 
-/// Writes what the file at `path` holds as version 0 had it, in its place; how many origins.
+/// Rewrites the file at `path` in the schema of version 0. Returns the number of origins.
 pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {
     let old = path.with_extension("0");
     let mut count = 0;
@@ -34,7 +34,7 @@ pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {
     Ok(count)
 }
 
-/// Changes the JSON of an origin, and nothing else: whether it did.
+/// Edits the JSON of an origin without its checksum. Returns whether that changed it.
 pub(in crate::store) fn edit(
     path: &Path,
     origin: &str,

@@ -1,32 +1,32 @@
-//! How the store on the disk does.
+//! The state of the store on disk, for metrics and the control socket.
 
 use serde::Serialize;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// Whether there is to be one.
+    /// Whether a disk store is configured.
     pub enabled: bool,
-    /// Why it cannot be used now.
+    /// Why it cannot be used at present.
     pub failing: Option<String>,
     /// Origins in the file.
     pub entries: u64,
-    /// Bytes of what is kept, without what the database needs around it.
+    /// Bytes of content, without the database's overhead.
     pub bytes: u64,
     pub file_bytes: u64,
     /// Origins written or removed by this process.
     pub writes: u64,
-    /// Origins that wait to be.
+    /// Origins waiting to be written.
     pub pending: u64,
-    /// Origins that could not wait longer: there was no room.
+    /// Origins dropped from the full write queue.
     pub dropped: u64,
-    /// Origins that went because the file would have become too large.
+    /// Origins evicted to keep the file within its limit.
     pub evicted: u64,
-    /// Origins of which something was kept that did not hold.
+    /// Origins whose stored data was invalid.
     pub broken: u64,
-    /// Times that the file failed.
+    /// How often the file failed.
     pub errors: u64,
-    /// Origins looked for.
+    /// Lookups.
     pub loads: u64,
-    /// Origins found.
+    /// Lookups that found the origin.
     pub load_hits: u64,
 }

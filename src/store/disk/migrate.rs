@@ -1,5 +1,5 @@
-//! From older schemas to this one, a step for each version, all in one transaction: a process that
-//! is killed half way has changed nothing.
+//! Migrates older schemas, one step per version, all in one transaction: a process that is killed
+//! meanwhile has changed nothing.
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
@@ -8,12 +8,12 @@ use super::super::restore::Blobs;
 use super::tables::Tables;
 use super::trouble::Trouble;
 
-/// What [`super::tables`] describes. Raise it with a step below whenever an older courtesy would
-/// read the tables wrongly; members that are added to the JSON need none.
+/// The schema of [`super::tables`]. Raise it, and add a step below, whenever an older version would
+/// read the tables wrongly. New members of the JSON need none.
 pub(super) const SCHEMA_VERSION: u64 = 1;
 
-/// Version 0, before releases: origin → JSON alone, in the order of nothing, files beside it as
-/// they were received.
+/// Version 0, before any release: origin → JSON without a checksum or an order of writes, and files
+/// as received.
 pub(super) const ORIGINS_0: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("knowledge");
 pub(super) const FILES_0: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("files");
 
@@ -28,7 +28,7 @@ pub(super) fn from(
     tables.set_schema(SCHEMA_VERSION)
 }
 
-/// What cannot be read is left behind: it is asked for again.
+/// Leaves out what cannot be read: the origin is fetched again.
 fn to_1(tables: &mut Tables<'_>, transaction: &WriteTransaction) -> Result<(), Trouble> {
     {
         let origins = transaction.open_table(ORIGINS_0)?;

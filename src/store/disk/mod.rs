@@ -1,10 +1,11 @@
-//! What is known of origins beyond memory and restarts: one database file, for one process.
+//! The store on disk: what is known of origins beyond memory and restarts, in one database file
+//! that belongs to one process.
 //!
-//! Promises: no request waits for a write, and none for a read longer than it would for an origin;
-//! a disk that does not answer is not asked again until it does; a file that cannot be used is said, counted, and done without; what comes back is what was
-//! written, or nothing. A killed process, and a power cut, lose what changed in the last moment
-//! (`STORE_BATCH_WAIT`, and one transaction): those origins are
-//! asked again, which is all.
+//! Promises: no request waits for a write, and none waits longer for a read than for a fetch; a
+//! disk that does not respond gets no further reads until it does; an unusable file is logged,
+//! counted, and done without; a read returns what was written, or nothing. A killed process or a
+//! power failure loses the changes of the last `STORE_BATCH_WAIT` and one transaction: those
+//! origins are fetched again.
 
 mod blob;
 mod file;
@@ -47,43 +48,43 @@ const STORE_LOAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a store that failed is left alone before it is opened again.
 const STORE_RETRY: Duration = Duration::from_secs(60);
 
-/// The file's name in the state directory.
+/// The name of the file in the state directory.
 pub const FILE_NAME: &str = "store.redb";
 
 #[derive(Clone, Debug)]
 pub struct Config {
     pub path: PathBuf,
-    /// Bytes of the file. Who was not written for the longest time goes first.
+    /// Bytes of the file. The least recently written origins are evicted first.
     pub size_max: u64,
-    /// Bytes of memory for what waits to be written.
+    /// Bytes of memory for the write queue.
     pub pending_max: usize,
-    /// How long a file that failed is left alone.
+    /// How long to wait before reopening a file that failed.
     pub retry: Duration,
 }
 
 impl Config {
-    /// The defaults, at `path`.
+    /// The defaults, with the file at `path`.
     pub fn new(path: PathBuf) -> Self {
         Self { path, size_max: 1 << 30, pending_max: STORE_PENDING_BYTES_MAX, retry: STORE_RETRY }
     }
 }
 
-/// The database and its writer. Dropping it writes what waits, within a deadline.
+/// The database and its writer thread. Dropping it flushes the queue, within a time limit.
 pub struct Disk {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the disk knows of an origin.
+/// An origin found by [`Disk::find`].
 pub(super) enum Found {
-    /// Not written yet.
+    /// Still in the write queue.
     Waiting(Arc<Entry>),
     Kept(Box<Knowledge>, Blobs),
 }
 
 impl Disk {
-    /// Opens the file, or begins one. Only a file that another process uses is refused: without a
-    /// file that can be used there is no memory beyond the process, and that is said.
+    /// Opens the file, or creates it. Fails only if another process uses it; with any other problem
+    /// the store continues in memory only, and logs that.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared::new(config, clock));
         match shared.open_or_begin() {
@@ -101,13 +102,13 @@ impl Disk {
         Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Other bounds: for the file, and for what waits to be written to it, in bytes. What is beyond
-    /// them goes soon.
+    /// Applies new bounds in bytes, for the file and for the write queue. What exceeds them is
+    /// evicted soon.
     pub fn resize(&self, size_max: u64, pending_max: usize) {
         self.shared.resize(size_max, pending_max);
     }
 
-    /// Keeps what is known of `origin`, soon.
+    /// Queues the entry of `origin` for writing.
     pub(super) fn put(&self, origin: &Origin, entry: &Arc<Entry>) {
         self.shared.change(origin, Change::Put(Arc::clone(entry)));
     }
@@ -116,8 +117,8 @@ impl Disk {
         self.shared.change(origin, Change::Forget);
     }
 
-    /// Looks for `origin` in `client`'s turn, on a thread that serves nobody, and lets `make` something of
-    /// what is found there. Nothing where it cannot be had in time.
+    /// Looks up `origin` on the blocking pool, in `client`'s turn, and converts the result by
+    /// `make` there. `None` if it is not found, or not in time.
     pub(super) async fn find<T: Send + 'static>(
         &self,
         origin: &Origin,
@@ -125,7 +126,7 @@ impl Disk {
         make: impl FnOnce(Found) -> Option<T> + Send + 'static,
     ) -> Option<T> {
         if self.shared.hangs() {
-            // What is not written yet is in memory.
+            // The write queue is in memory, so it can be read.
             return self.shared.waiting(origin).and_then(make);
         }
         let (shared, origin) = (Arc::clone(&self.shared), origin.clone());
@@ -134,10 +135,11 @@ impl Disk {
             let look = move || {
                 let made = shared.look(&origin).map(make);
                 shared.answers();
-                // Not before the end: who left does not make room for more threads.
+                // Released at the end of the read, so that clients that leave do not cause more
+                // threads.
                 drop(turn);
                 match made {
-                    // It cannot be what it was made of, so it is not kept either.
+                    // The data is valid JSON but no possible entry: remove it, too.
                     Some(None) => {
                         shared.drop_broken(&origin);
                         None
@@ -153,7 +155,8 @@ impl Disk {
         })
     }
 
-    /// Waits until all is written, or cannot be, or the time is over: whether all is.
+    /// Waits until the queue is written, or cannot be, or the time is over. Returns whether it is
+    /// written.
     pub fn flush(&self, wait: Duration) -> bool {
         let mut desk = self.shared.desk();
         desk.is_hurried = true;
@@ -176,7 +179,7 @@ impl Disk {
         }
     }
 
-    /// Writes what waits, within the deadline, and lets go of the file. Nothing is kept after it.
+    /// Flushes the queue within a time limit, and closes the file. Later changes are ignored.
     pub fn close(&self) {
         if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return;
@@ -192,7 +195,7 @@ impl Disk {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         match writer {
             Some(writer) if has_ended => {
-                // It has nothing left to do but to return.
+                // The thread has nothing left to do but to return.
                 let _ = writer.join();
             }
             Some(_) => {
@@ -203,7 +206,7 @@ impl Disk {
     }
 }
 
-/// What is said of a disk that does not answer.
+/// The error while the disk does not respond.
 fn no_answer() -> String {
     format!("the disk has not answered for {STORE_LOAD_TIMEOUT:?}")
 }

@@ -1,5 +1,5 @@
-//! The file without a proxy: for `courtesy store`, while none runs. It makes nothing and mends
-//! nothing on its own account.
+//! The database file without a running proxy, for `courtesy store`. Never creates or repairs a
+//! file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::survey::{self, Stats};
 use super::trouble::{OpenError, Trouble, guarded};
 use crate::types::origin::Origin;
 
-/// A store that no proxy uses, and none can use meanwhile.
+/// An exclusively opened store.
 #[derive(Debug)]
 pub struct Offline {
     file: DatabaseFile,
@@ -31,7 +31,7 @@ impl Offline {
         self.say(|| Stats::of(&self.file))
     }
 
-    /// Nothing also for what does not hold.
+    /// `None` also for a broken row.
     pub fn get(&self, origin: &Origin) -> Result<Option<Report>, OpenError> {
         let name = origin.to_string();
         Ok(match self.say(|| self.file.read(&name))? {
@@ -40,14 +40,14 @@ impl Offline {
         })
     }
 
-    /// Whether anything was known.
+    /// Returns whether the origin was known.
     pub fn forget(&self, origin: &Origin) -> Result<bool, OpenError> {
         let name = origin.to_string();
         self.say(|| self.file.write(|tables, _| tables.remove(&name)))
     }
 
-    /// Hands over every origin, one at a time; says how many did not hold. The inner error is the
-    /// one that `each` ended with.
+    /// Calls `each` for every origin; returns how many rows were broken. The inner error is the one
+    /// of `each`.
     pub fn export(
         &self,
         mut each: impl FnMut(Report) -> io::Result<()>,
@@ -55,10 +55,10 @@ impl Offline {
         self.say(|| survey::export(&self.file, &mut each))
     }
 
-    /// Gives back to the system what is not needed: bytes of the file before and after.
+    /// Shrinks the file. Returns its size in bytes before and after.
     pub fn compact(&mut self) -> Result<(u64, u64), OpenError> {
         let before = self.file.bytes();
-        // One pass may only make room for the next.
+        // A pass may only make room for the next one.
         while guarded(|| self.file.compact()).map_err(|it| it.at(self.path.clone()))? {}
         Ok((before, self.file.bytes()))
     }

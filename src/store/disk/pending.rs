@@ -1,5 +1,5 @@
-//! What waits to be written, an origin once. Bounded: where there is no room the oldest is let go,
-//! for nobody may wait for a disk.
+//! The write queue, one change per origin. Bounded: when it is full the oldest change is dropped,
+//! because no request may wait for a disk.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::types::origin::Origin;
 /// is asked for again after a restart.
 pub(crate) const STORE_PENDING_MAX: usize = 32_768;
 
-/// What becomes of an origin's row.
+/// A change of an origin's row.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Put(Arc<Entry>),
     Forget,
 }
 
-/// The changes, in the order in which they came; the last one of an origin counts.
+/// Changes in the order of their arrival; a newer change of an origin replaces the older one.
 pub(super) struct Pending {
     waiting: LruCache<Origin, Change>,
-    /// What all of them take, those that are being written included.
+    /// The bytes of all changes, including those being written.
     bytes: usize,
     bytes_max: usize,
-    /// Taken by the writer, and not on the disk yet.
+    /// Taken by the writer, and not yet on disk.
     writing: Arc<HashMap<Origin, Change>>,
     pub dropped: u64,
 }
@@ -65,12 +65,12 @@ impl Pending {
         self.bound();
     }
 
-    /// What is newer than the disk.
+    /// The change of `origin` that is newer than the disk.
     pub(super) fn get(&self, origin: &Origin) -> Option<&Change> {
         self.waiting.peek(origin).or_else(|| self.writing.get(origin))
     }
 
-    /// The oldest, for one transaction: until they weigh `bytes_max`. They stay visible until
+    /// Takes the oldest changes for one transaction, up to `bytes_max`. They remain visible until
     /// [`Self::written`].
     pub(super) fn take(&mut self, bytes_max: usize) -> Arc<HashMap<Origin, Change>> {
         let (mut batch, mut bytes) = (HashMap::new(), 0);
@@ -83,13 +83,13 @@ impl Pending {
         Arc::clone(&self.writing)
     }
 
-    /// The batch is on the disk.
+    /// Marks the batch as written.
     pub(super) fn written(&mut self) {
         let batch = std::mem::take(&mut self.writing);
         self.bytes -= batch.values().map(Change::weight).sum::<usize>();
     }
 
-    /// The batch is not: what nothing newer replaces waits again, as the oldest.
+    /// Returns a failed batch to the queue as its oldest changes, unless newer ones replace them.
     pub(super) fn put_back(&mut self) {
         let batch = std::mem::take(&mut self.writing);
         for (origin, change) in batch.iter() {

@@ -1,4 +1,5 @@
-//! Between requests and the writer: what waits, what the file is, and how it does.
+//! The state that requests share with the writer thread: the write queue, the open file, its
+//! health.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,31 +17,31 @@ use crate::types::origin::Origin;
 /// Origins read from the store at once: each occupies a thread of the blocking pool.
 const STORE_LOADS_MAX: usize = 8;
 
-/// What requests and the writer share.
+/// Shared by requests and the writer thread.
 pub(super) struct Shared {
     pub(super) config: Config,
-    /// What `config` said at first.
+    /// Initially as in `config`.
     pub(super) size_max: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) desk: Mutex<Desk>,
-    /// Told of what somebody waits for on the desk.
+    /// Signalled on every change of the state that a thread waits for.
     pub(super) changed: Condvar,
     pub(super) loads: Arc<FairSemaphore>,
-    /// A look has taken too long, and none has come back since.
+    /// A read has timed out, and none has returned since.
     hangs: AtomicBool,
 }
 
-/// What the lock guards. It is held for moments, never while the disk works.
+/// The state under the lock. The lock is never held during I/O.
 pub(super) struct Desk {
-    /// None while the file cannot be used.
+    /// `None` while the file cannot be used.
     pub(super) file: Option<Arc<DatabaseFile>>,
     pub(super) pending: Pending,
     pub(super) health: Health,
-    /// Whether trying again can help.
+    /// Whether reopening the file cannot help.
     pub(super) is_hopeless: bool,
-    /// Somebody waits until nothing is pending.
+    /// A caller waits until the queue is empty.
     pub(super) is_hurried: bool,
-    /// The file may be too large for a new bound.
+    /// The file may exceed a new limit.
     pub(super) is_resized: bool,
     pub(super) is_closing: bool,
     pub(super) has_ended: bool,
@@ -70,7 +71,7 @@ impl Shared {
     }
 
     pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
-        // Nothing under the lock leaves the desk half changed.
+        // No code path leaves the state inconsistent.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +80,7 @@ impl Shared {
         self.size_max.load(Ordering::Relaxed)
     }
 
-    /// Other bounds, for the file and for what waits. What is beyond them goes soon.
+    /// Applies new bounds, for the file and for the queue.
     pub(super) fn resize(&self, size_max: u64, pending_max: usize) {
         self.desk().pending.resize(pending_max);
         if self.size_max.swap(size_max, Ordering::Relaxed) != size_max {
@@ -95,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// The writer waits for the first change, and then for a full batch: those between do not wake it.
+    /// Wakes the writer for the first change and for a full batch only.
     fn put(&self, mut desk: MutexGuard<'_, Desk>, origin: &Origin, change: Change) {
         let is_first = desk.pending.len() == 0;
         desk.pending.put(origin, change);
@@ -106,12 +107,12 @@ impl Shared {
         }
     }
 
-    /// Whether the disk does not answer. Never while no look is under way, for none would come back.
+    /// Whether the disk does not respond. False without reads in flight, since none could return.
     pub(super) fn hangs(&self) -> bool {
         self.hangs.load(Ordering::Relaxed) && self.loads.in_use() > 0
     }
 
-    /// A look has taken too long: there are no more until one of those under way comes back.
+    /// A read has timed out: start no more until one of those in flight returns.
     pub(super) fn does_not_answer(&self) {
         if !self.hangs.swap(true, Ordering::Relaxed) {
             tracing::error!(
@@ -120,14 +121,14 @@ impl Shared {
         }
     }
 
-    /// A look has come back.
+    /// A read has returned.
     pub(super) fn answers(&self) {
         if self.hangs.swap(false, Ordering::Relaxed) {
             tracing::info!("the disk of the store answers again");
         }
     }
 
-    /// What is to be written of `origin`.
+    /// The queued entry of `origin`.
     pub(super) fn waiting(&self, origin: &Origin) -> Option<Found> {
         match self.desk().pending.get(origin) {
             Some(Change::Put(entry)) => Some(Found::Waiting(Arc::clone(entry))),
@@ -166,7 +167,7 @@ impl Shared {
         }
     }
 
-    /// Unless something newer is about to replace it.
+    /// Queues the removal of a broken row, unless a newer change is queued.
     pub(super) fn drop_broken(&self, origin: &Origin) {
         let mut desk = self.desk();
         desk.health.broken += 1;
@@ -178,7 +179,7 @@ impl Shared {
         tracing::warn!(%origin, "what the store kept of it does not hold, and is dropped");
     }
 
-    /// From now on the file is used.
+    /// Starts using `file`.
     pub(super) fn take_up(&self, file: DatabaseFile) {
         let totals = guarded(|| file.totals()).unwrap_or_default();
         let mut desk = self.desk();
@@ -189,7 +190,7 @@ impl Shared {
         }
     }
 
-    /// From now on it is not, if it still is `file`.
+    /// Stops using the file, unless it has been replaced since.
     pub(super) fn give_up(&self, file: Option<&Arc<DatabaseFile>>, trouble: Trouble) {
         let mut desk = self.desk();
         if let (Some(failed), Some(used)) = (file, &desk.file)
@@ -206,7 +207,7 @@ impl Shared {
         }
         drop(desk);
         self.changed.notify_all();
-        // What is wrong with the file may also show when it is closed.
+        // Closing a broken file may fail, too.
         let _ = guarded(|| {
             drop(used);
             Ok(())

@@ -1,4 +1,4 @@
-//! Looking through all that is kept, with a proxy at work on it or without one.
+//! Statistics and export of everything on disk, with or without a running proxy.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,25 +14,25 @@ use super::migrate::SCHEMA_VERSION;
 use super::trouble::{OpenError, Trouble, guarded};
 use crate::store::limits::STORE_CLOSE_TIMEOUT;
 
-/// Takes what is known of one origin.
+/// Receives what is known of one origin.
 pub type Each<'a> = &'a mut dyn FnMut(Report) -> io::Result<()>;
 
-/// How much there is.
+/// The amount of data in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Origins.
     pub entries: u64,
     /// Files and captures, each counted once.
     pub blobs: u64,
-    /// Bytes of what is kept, without what the database needs around it.
+    /// Bytes of content, without the database's overhead.
     pub bytes: u64,
     pub file_bytes: u64,
-    /// The version of how it is kept.
+    /// The version of the schema.
     pub schema: u64,
-    /// How many states there are of each kind; an origin has one for each profile, and more where agents were
+    /// The number of states of each kind. An origin has one per profile, and more if agents were
     /// told apart.
     pub states: BTreeMap<String, u64>,
-    /// Origins of which what is kept does not hold.
+    /// Origins whose row is broken.
     pub broken: u64,
 }
 
@@ -52,7 +52,7 @@ impl Stats {
             blobs: file.blobs()?,
             bytes: totals.bytes,
             file_bytes: file.bytes(),
-            // An older file has been brought up to it, and a newer one cannot be opened.
+            // Opening the file has migrated older schemas and refused newer ones.
             schema: SCHEMA_VERSION,
             states,
             broken: counted.unwrap_or_default(),
@@ -60,22 +60,22 @@ impl Stats {
     }
 }
 
-/// Hands over every origin, without the number of its file's lines.
+/// Calls `each` for every origin, without the line count of its file.
 pub(super) fn export(file: &DatabaseFile, each: Each<'_>) -> Result<io::Result<u64>, Trouble> {
     file.for_each(|origin, knowledge| {
         each(Report::new(origin.to_owned(), knowledge, &Blobs::new()))
     })
 }
 
-/// What waits to be written is written first.
+/// Both flush the write queue first.
 impl Disk {
-    /// How much there is.
+    /// The amount of data.
     pub fn stats(&self) -> Result<Stats, OpenError> {
         self.survey(Stats::of)
     }
 
-    /// Hands over every origin, one at a time; says how many did not hold. The inner error is the
-    /// one that `each` ended with.
+    /// Calls `each` for every origin; returns how many rows were broken. The inner error is the one
+    /// of `each`.
     pub fn export(
         &self,
         mut each: impl FnMut(Report) -> io::Result<()>,

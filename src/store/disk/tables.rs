@@ -1,5 +1,5 @@
-//! The tables, and what one transaction does with them. Files and captures are kept once, however
-//! many origins have them, and go with the last one that does.
+//! The tables, and the operations of one transaction. Files and captures are stored once, with a
+//! count of the origins that use them, and removed with the last one.
 
 use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 use sha2::{Digest as _, Sha256};
@@ -9,23 +9,23 @@ use super::super::restore::Blobs;
 use super::blob;
 use super::trouble::Trouble;
 
-/// Origin → when it was written, SHA-256 of origin and JSON, [`Knowledge`] as JSON.
+/// Origin → number of its last write, SHA-256 of origin and JSON, [`Knowledge`] as JSON.
 pub(super) const ORIGINS: TableDefinition<'_, &str, (u64, &[u8; 32], &[u8])> =
     TableDefinition::new("origins");
-/// When an origin was written → which. Writes are numbered, so that no clock can mix them up.
+/// Number of a write → its origin. Writes are numbered, so that a wrong clock cannot reorder them.
 const TURNS: TableDefinition<'_, u64, &str> = TableDefinition::new("turns");
-/// SHA-256 → a file or a capture, as [`blob`] has it.
+/// SHA-256 → a file or a capture, encoded by [`blob`].
 pub(super) const BLOBS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("blobs");
-/// SHA-256 → how many origins have it.
+/// SHA-256 → the number of origins that use it.
 const USES: TableDefinition<'_, &[u8; 32], u64> = TableDefinition::new("uses");
-/// Numbers about the whole.
+/// Totals and counters.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 pub(super) const SCHEMA: &str = "schema";
 pub(super) const BYTES: &str = "octets";
 const TURN: &str = "turn";
 
-/// All tables, open in one transaction.
+/// The open tables of one transaction.
 pub(super) struct Tables<'a> {
     origins: Table<'a, &'static str, (u64, &'static [u8; 32], &'static [u8])>,
     turns: Table<'a, u64, &'static str>,
@@ -36,7 +36,7 @@ pub(super) struct Tables<'a> {
     turn: u64,
 }
 
-/// How much there is.
+/// The size of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub entries: u64,
@@ -44,7 +44,7 @@ pub(super) struct Totals {
 }
 
 impl<'a> Tables<'a> {
-    /// Opens the tables, and makes what is not there.
+    /// Opens the tables, and creates missing ones.
     pub(super) fn open(transaction: &'a WriteTransaction) -> Result<Self, Trouble> {
         let meta = transaction.open_table(META)?;
         let number = |name| meta.get(name).map(|found| found.map_or(0, |found| found.value()));
@@ -67,7 +67,8 @@ impl<'a> Tables<'a> {
         blobs: &Blobs,
     ) -> Result<(), Trouble> {
         let json = serde_json::to_vec(knowledge).map_err(|error| Trouble::Io(error.to_string()))?;
-        // First what is new: what both have in common is not written again.
+        // Acquires new blobs before it releases old ones, so that those in common are not
+        // rewritten.
         for digest in knowledge.digests() {
             let Some(content) = blobs.get(&digest) else { continue };
             self.acquire(&digest, content)?;
@@ -80,7 +81,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Whether there was such an origin.
+    /// Returns whether the origin was there.
     pub(super) fn remove(&mut self, origin: &str) -> Result<bool, Trouble> {
         let Some((turn, bytes, digests)) = self.origins.remove(origin)?.map(|row| {
             let (turn, _, json) = row.value();
@@ -95,7 +96,7 @@ impl<'a> Tables<'a> {
         Ok(true)
     }
 
-    /// Lets those go that were not written for the longest time.
+    /// Removes the least recently written origins until the content fits. Returns how many.
     pub(super) fn evict(&mut self, bytes_max: u64) -> Result<u64, Trouble> {
         let mut evicted = 0;
         while self.bytes > bytes_max {
@@ -104,7 +105,7 @@ impl<'a> Tables<'a> {
                 break;
             };
             if !self.remove(&oldest)? {
-                // It cannot stay the oldest for ever.
+                // A number without its row must not stay the oldest.
                 self.turns.pop_first()?;
             }
             evicted += 1;
@@ -152,17 +153,17 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Also over the origin: a row under another's name is noticed.
+/// Includes the origin, so that a row under another key does not pass.
 pub(super) fn checksum(origin: &str, json: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(origin).chain_update(b"\n").chain_update(json).finalize().into()
 }
 
-/// With its keys, its digest and its turn.
+/// Includes keys, checksum and number.
 const fn row_bytes(origin: &str, json: &[u8]) -> u64 {
     2 * origin.len() as u64 + 48 + json.len() as u64
 }
 
-/// With its keys and its uses.
+/// Includes keys and use count.
 const fn blob_bytes(stored: &[u8]) -> u64 {
     72 + stored.len() as u64
 }

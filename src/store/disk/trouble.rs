@@ -1,19 +1,19 @@
-//! What can be wrong with the file, as far as it makes a difference.
+//! Errors of the database file.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-/// Why the file cannot be used now.
+/// Why the file cannot be used at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// Another process uses it.
     Locked,
-    /// A later version has written it. It is left as it is.
+    /// A later version has written it. The file is not touched.
     Newer(String),
-    /// It is not what was written.
+    /// The content is not what was written.
     Damaged(String),
-    /// The disk is full, read-only, broken: it may be over later.
+    /// The disk is full, read-only or broken, which may pass.
     Io(String),
 }
 
@@ -30,7 +30,7 @@ pub enum OpenError {
     Damaged { path: PathBuf, why: String },
     #[error("cannot use {}: {why}", path.display())]
     Io { path: PathBuf, why: String },
-    /// What the proxy that has it said when it failed.
+    /// The reason that a running proxy has logged.
     #[error("{0}; the proxy goes on without it, and tries it again from time to time")]
     Failing(String),
 }
@@ -68,9 +68,9 @@ impl<E: Into<redb::Error>> From<E> for Trouble {
     }
 }
 
-/// Pages that were changed behind its back can make the database panic. That is one more way to
-/// find a damaged file: neither a request nor the writer may end by it, and whatever was under way
-/// is discarded with the handle, so nothing half done is seen.
+/// Converts a panic of the database into an error: damaged pages can cause one, and neither a
+/// request nor the writer thread may end with it. The caller discards the handle, so no half-done
+/// change is seen.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Trouble::Io("the database panicked; the file may be damaged".into()))

@@ -1,5 +1,5 @@
-//! The thread that writes: changes in batches, a transaction each; and, when the file has failed,
-//! another attempt from time to time.
+//! The writer thread: writes changes in batches, one transaction each, and reopens the file from
+//! time to time after a failure.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const STORE_BATCH_WAIT: Duration = Duration::from_millis(200);
 
 type Batch = Arc<HashMap<Origin, Change>>;
 
-/// What the writer is to do next.
+/// The writer's next task.
 enum Task {
     Write(Arc<DatabaseFile>, Batch),
     Reopen,
@@ -31,7 +31,7 @@ enum Task {
 }
 
 impl Shared {
-    /// Until it is told to end.
+    /// Runs until the store is closed.
     pub(super) fn write_all(&self) {
         loop {
             match self.next_task() {
@@ -44,7 +44,7 @@ impl Shared {
             }
         }
         let file = self.desk().file.take();
-        // The last who holds it closes it, which may fail as all else.
+        // The last owner closes the file, which may fail, too.
         let _ = guarded(|| {
             drop(file);
             Ok(())
@@ -71,13 +71,14 @@ impl Shared {
             let (desk, _) = rested.unwrap_or_else(PoisonError::into_inner);
             return if desk.is_closing { Task::End } else { Task::Reopen };
         };
-        // More may come that can share the transaction.
+        // More changes may arrive that can share the transaction.
         let gathering = |desk: &mut Desk| {
             desk.pending.len() < STORE_BATCH_MAX && !desk.is_hurried && !desk.is_closing
         };
         let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
         let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-        // What a transaction replaces is free only after it: a small file takes small ones.
+        // A transaction frees the pages that it replaces only at its end, so a small file takes
+        // small batches.
         let bytes_max = usize::try_from(self.size_max() / 32).unwrap_or(usize::MAX);
         let batch = desk.pending.take(bytes_max);
         desk.is_resized = false;
@@ -123,7 +124,7 @@ impl Shared {
         })
     }
 
-    /// Opens the file; a damaged one is moved aside, and another is begun in its place.
+    /// Opens the file. Renames a damaged one, and creates another.
     pub(super) fn open_or_begin(&self) -> Result<DatabaseFile, Trouble> {
         let open = || {
             guarded(|| {
@@ -149,7 +150,7 @@ impl Shared {
     }
 }
 
-/// One damaged file is kept, the last: for whoever wants to know, but not for ever more room.
+/// Keeps the last damaged file only, so that they do not accumulate.
 fn set_aside(path: &Path, now: Timestamp) -> std::io::Result<PathBuf> {
     let prefix = format!("{}.damaged-", path.file_name().unwrap_or_default().to_string_lossy());
     for entry in std::fs::read_dir(path.parent().unwrap_or(Path::new(".")))? {

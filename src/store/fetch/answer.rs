@@ -1,4 +1,4 @@
-//! A final answer, read to a finding: which answers carry a robots.txt, and whether it came whole.
+//! Reads a final response: which ones carry a robots.txt, and whether it is complete.
 
 use std::error::Error;
 use std::io;
@@ -29,8 +29,9 @@ where
 {
     let (head, body) = response.into_parts();
     match head.status {
-        // RFC 9309 §2.3.1.1 speaks of 2xx in general; 204 is a file without rules. RFC 9110 §15.3.7: a 206 has
-        // a part of it, which nothing here asks for: taken for the whole it would widen access.
+        // RFC 9309 §2.3.1.1 names 2xx in general; 204 is a file without rules. RFC 9110 §15.3.7: a
+        // 206 is a partial response, which was not requested; to use it as the whole file would
+        // widen access.
         status if status.is_success() && status != StatusCode::PARTIAL_CONTENT => {
             match read_body(&head, body, max_size).await {
                 Ok(decoded) => successful(&head, decoded, chain, now),
@@ -47,7 +48,7 @@ where
 fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Timestamp) -> AccessResult {
     let snapshot = Snapshot {
         sha256: Sha256::digest(&decoded.body).into(),
-        // Without the room it grew into.
+        // Without the spare capacity.
         body: decoded.body.into_boxed_slice().into(),
         cut: decoded.cut,
         status: head.status.as_u16(),
@@ -57,7 +58,7 @@ fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Timestamp) -> 
         content_type: own(head, &CONTENT_TYPE),
         etag: own(head, &ETAG),
         last_modified: own(head, &LAST_MODIFIED),
-        // Filled in when the whole attempt has ended.
+        // Set when the whole fetch has ended.
         capture: Capture::none(),
     };
     AccessResult::Successful {
@@ -66,19 +67,19 @@ fn successful(head: &Parts, decoded: Decoded, chain: &Chain, now: Timestamp) -> 
     }
 }
 
-/// A field's value in bytes of its own. As it came it is a part of the buffer that the head was read
-/// into, many times larger, and would keep that in memory for as long as the file is remembered.
+/// A copy of a header value. The original is a slice of the buffer that the head was read into,
+/// which is many times larger and would stay in memory as long as the file.
 fn own(head: &Parts, name: &HeaderName) -> Option<HeaderValue> {
     let value = head.headers.get(name)?;
     Some(HeaderValue::from_bytes(value.as_bytes()).expect("a field value"))
 }
 
-/// Frame by frame, as far as the limit: what lies beyond it is not downloaded.
+/// Reads frames up to the limit; does not download what exceeds it.
 async fn read_body<B>(head: &Parts, mut body: B, max_size: usize) -> Result<Decoded, Cause>
 where
     B: Body<Data = Bytes, Error: Error + 'static> + Unpin,
 {
-    // One byte more than counts: it tells whether the last line that counts is whole.
+    // One byte more than the limit shows whether the last line within it is complete.
     let kept_max = max_size.saturating_add(1);
     let mut decoder = Decoder::new(&head.headers, kept_max).map_err(undecodable)?;
     while let Some(frame) = body.frame().await {
@@ -95,7 +96,7 @@ fn undecodable(error: Undecodable) -> Cause {
     Cause::Failed { failure: NetworkFailure::Undecodable, detail: error.to_string().into() }
 }
 
-/// A body that breaks off (RFC 9112 §8: it is incomplete), stalls, or has no valid framing.
+/// A body that ends early (RFC 9112 §8: incomplete), stalls, or has invalid framing.
 fn broken(error: &(dyn Error + 'static)) -> Cause {
     let causes = || std::iter::successors(Some(error), |&error| error.source());
     let kinds = causes().filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind);

@@ -1,8 +1,8 @@
-//! A body, decoded as it comes, no longer than the limit.
+//! Decodes a body while it arrives, up to the size limit.
 //!
-//! The limit is counted on the decoded side, so a small file that unfolds without end costs no
-//! more than an honest large one, and on the encoded side too, for codings that can swallow bytes
-//! and give none. Nothing is kept of a body that does not decode to its end.
+//! The limit applies to decoded bytes, so that a compression bomb costs no more than an honest
+//! large file, and to encoded bytes too, for codings that consume input without output. A body that
+//! does not decode to its end is discarded.
 
 use std::io::{self, Write};
 
@@ -25,11 +25,11 @@ enum Coding {
     Gzip(Box<MultiGzDecoder<Bounded>>),
 }
 
-/// Whether more of the body is wanted.
+/// Whether more of the body is needed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     More,
-    /// The limit is reached and the file is longer: the rest need not be downloaded.
+    /// The file exceeds the limit; the rest need not be downloaded.
     Nothing,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Undecodable {
     TooLong(usize),
 }
 
-/// A file as far as it was wanted.
+/// A file, possibly truncated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
     pub body: Vec<u8>,
@@ -51,7 +51,7 @@ pub(super) struct Decoded {
 }
 
 impl Decoder {
-    /// For the codings that `headers` name (RFC 9110 §8.4); `limit` is in decoded bytes.
+    /// For the codings in `headers` (RFC 9110 §8.4); `limit` is in decoded bytes.
     pub(super) fn new(headers: &HeaderMap, limit: usize) -> Result<Self, Undecodable> {
         let bounded = Bounded { body: Vec::new(), limit, cut: false };
         let coding = match content_coding(headers).as_str() {
@@ -78,10 +78,10 @@ impl Decoder {
         }
     }
 
-    /// The end of the body, or of our interest in it.
+    /// Ends the body, or the interest in it.
     pub(super) fn finish(mut self) -> Result<Decoded, Undecodable> {
         if let Coding::Gzip(gzip) = &mut self.coding {
-            // No bytes at all are an empty file, whatever coding was announced.
+            // An empty body is an empty file, whatever its coding.
             let is_over = self.encoded == 0 || gzip.get_ref().cut;
             let finished = if is_over { Ok(()) } else { gzip.try_finish() };
             match finished {
@@ -116,7 +116,7 @@ fn content_coding(headers: &HeaderMap) -> String {
     lines.join(", ")
 }
 
-/// Keeps the first bytes and refuses the first one too many.
+/// Keeps bytes up to the limit, and fails at the first one beyond.
 struct Bounded {
     body: Vec<u8>,
     limit: usize,

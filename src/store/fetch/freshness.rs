@@ -1,5 +1,5 @@
-//! How long an answer says it may be kept (RFC 9111 §4.2, §5.2, §5.3), and when to come back
-//! (RFC 9110 §10.2.3). Facts only: what they count for is the profile's part.
+//! The freshness of a response (RFC 9111 §4.2, §5.2, §5.3) and its `Retry-After` (RFC 9110
+//! §10.2.3), as facts. The profile decides what they mean.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) fn freshness(headers: &HeaderMap, now: Timestamp) -> Freshness {
         let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
         match name.trim().to_ascii_lowercase().as_str() {
             "no-cache" | "no-store" => found.no_cache = true,
-            // RFC 9111 §4.2.1: of several the shortest; what is no number is stale.
+            // RFC 9111 §4.2.1: the shortest of several; an invalid number means stale.
             "max-age" => {
                 let age = seconds(value.trim().trim_matches('"')).unwrap_or_default();
                 found.max_age = Some(found.max_age.map_or(age, |known| known.min(age)));
@@ -23,19 +23,19 @@ pub(super) fn freshness(headers: &HeaderMap, now: Timestamp) -> Freshness {
             _ => {}
         }
     }
-    // RFC 9111 §4.2.3: the time an answer spent in caches counts.
+    // RFC 9111 §4.2.3: time spent in caches counts.
     let age = text(headers, &AGE).and_then(seconds).unwrap_or_default();
     found.max_age = found.max_age.map(|max_age| max_age.saturating_sub(age));
     found
 }
 
-/// Seconds, or a date as a distance from the answer's own `Date`.
+/// In seconds, or as a date relative to the response's own `Date`.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let value = text(headers, &RETRY_AFTER)?;
     seconds(value).or_else(|| Some(date_of(headers, now).until(date(value)?)))
 }
 
-/// RFC 9111 §5.3: an `Expires` that is no date, "0" above all, means already expired.
+/// RFC 9111 §5.3: an invalid `Expires`, in particular "0", means already expired.
 fn expires_in(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     headers.contains_key(EXPIRES).then(|| {
         let expires = text(headers, &EXPIRES).and_then(date);
@@ -56,7 +56,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// RFC 9111 §1.2.2 delta-seconds: too large a number is "very long", not an error.
+/// RFC 9111 §1.2.2 delta-seconds: an overflow means a very long time, not an error.
 fn seconds(text: &str) -> Option<Duration> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))))
@@ -122,7 +122,7 @@ mod tests {
         check(&[DATE, ("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(3600), false);
         check(&[DATE, ("expires", "Sun, 06 Nov 1994 07:49:37 GMT")], None, Some(0), false);
         check(&[DATE, ("expires", "0")], None, Some(0), false);
-        // Without a Date, from now.
+        // Relative to now without a `Date`.
         check(&[("expires", "Sun, 06 Nov 1994 09:49:37 GMT")], None, Some(0), false);
     }
 

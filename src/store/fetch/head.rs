@@ -1,4 +1,4 @@
-//! The head of an answer, written down for whoever doubts what came of it.
+//! Records the heads of requests and responses in captures.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,8 @@ use crate::audit::evidence::Answer;
 /// Bytes of the head of an answer to a fetch of a robots.txt that are kept as evidence.
 const CAPTURED_HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// What `peer` answered at `url`. The names of fields are in lower case, as they are compared
-/// (RFC 9110 §5.1), and several lines of one name stand together; the values are as received.
+/// The response of `peer` at `url`. Header names are in lower case, as they are compared (RFC 9110
+/// §5.1), and lines of the same name stand together; values are as received.
 pub(super) fn answer<B>(
     response: &Response<B>,
     url: &str,
@@ -33,7 +33,8 @@ pub(super) fn answer<B>(
     }
 }
 
-/// Line and fields of `request` (RFC 9112 §3); none where there are more than are kept of one head.
+/// The request line and headers of `request` (RFC 9112 §3); `None` if they exceed the limit of a
+/// captured head.
 pub(super) fn request<B>(request: &Request<B>) -> Option<String> {
     let mut head = Head::default();
     let target = request.uri().path_and_query()?.as_str();
@@ -52,13 +53,13 @@ fn status_line<B>(response: &Response<B>) -> Vec<u8> {
         Version::HTTP_10 => "HTTP/1.0",
         _ => "HTTP/1.1",
     };
-    // The library tells the phrase only where it is not the usual one.
+    // hyper reports the phrase only if it is not the standard one.
     let usual = status.canonical_reason().unwrap_or_default().as_bytes();
     let reason = response.extensions().get::<ReasonPhrase>().map_or(usual, ReasonPhrase::as_bytes);
     [version.as_bytes(), b" ", status.as_str().as_bytes(), b" ", reason].concat()
 }
 
-/// Whole lines, as many as there is room for.
+/// Complete lines up to the limit.
 #[derive(Default)]
 struct Head {
     text: String,
@@ -74,7 +75,7 @@ impl Head {
             return;
         }
         self.bytes += bytes;
-        // ISO 8859-1, which any byte has a character in.
+        // ISO 8859-1 has a character for every byte.
         self.text.extend(line.iter().copied().flatten().copied().map(char::from));
         self.text.push_str("\r\n");
     }

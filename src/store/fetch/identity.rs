@@ -1,6 +1,6 @@
-//! As whom a robots.txt is fetched: the `User-Agent` (RFC 9110 §10.1.5) of the fetch, which depends on
-//! the judged product token and the settings alone. No byte of a client's own field goes out with it,
-//! so that a client can only ask what each other client with the same token would ask.
+//! The identity of a fetch: its `User-Agent` (RFC 9110 §10.1.5), which depends only on the judged
+//! product token and the settings. No byte of a client's own header is sent, so all clients with
+//! the same token cause the same request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,22 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::agent::is_token;
 
-/// This program's own product.
+/// This program's own product token.
 const PRODUCT: &str = "courtesy";
 
-/// Bytes. A token beyond it is fetched for as this program alone: servers have bounds on fields, and an
-/// answer to a long field is about the field. The longest token in common use has 30.
+/// In bytes. A fetch for a longer token uses this program's identity alone: servers limit header
+/// sizes, and a response to a long header says nothing about the file. The longest token in common
+/// use has 30.
 const TOKEN_BYTES_MAX: usize = 64;
 
-/// The key by which answers that count for one agent are kept. It has neither our version nor the contact:
-/// an upgrade does not make another agent of an agent. Tokens of other letter case are other identities,
-/// for a server may tell them apart. Cheap to clone.
+/// The key of responses that hold for one agent. It excludes version and contact, so that an
+/// upgrade does not change an agent's identity. Tokens are case-sensitive, since a server may
+/// distinguish them. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct FetchIdentity(Arc<str>);
 
 impl FetchIdentity {
-    /// That of the agent with this product token, or of this program alone where there is none.
+    /// The identity for the agent with this product token, or of this program alone without one.
     pub fn of_agent(token: Option<&str>) -> Self {
         let fits =
             |token: &&str| token.len() <= TOKEN_BYTES_MAX && is_token(token) && *token != PRODUCT;
@@ -35,12 +36,12 @@ impl FetchIdentity {
         })
     }
 
-    /// That of every agent, where the operator has set a text.
+    /// The identity for all agents, where the operator has set a fixed User-Agent.
     pub fn fixed(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The product token of the agent that it is of, as far as it tells.
+    /// The product token of the agent, if the identity contains it.
     pub fn agent(&self) -> Option<&str> {
         self.0.strip_suffix(PRODUCT)?.strip_suffix(' ')
     }
@@ -49,7 +50,7 @@ impl FetchIdentity {
         &self.0
     }
 
-    /// The value of the field, with our version and, where there is one, the operator's `contact`.
+    /// The header value, with version and, if set, the operator's `contact`.
     pub(super) fn user_agent(&self, fixed: Option<&Self>, contact: Option<&str>) -> HeaderValue {
         let text = match self.0.strip_suffix(PRODUCT) {
             Some(agent) if fixed != Some(self) => {

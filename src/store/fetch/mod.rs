@@ -1,8 +1,8 @@
-//! One robots.txt, fetched: redirects, deadline, size limit, decoding.
+//! Fetches one robots.txt: redirects, timeout, size limit, decoding.
 //!
-//! Whatever the origin does, the result is a finding ([`Fetched`]) that came in bounded time and
-//! takes bounded memory. A file that does not arrive whole is a failure, never a shorter file. The
-//! request carries no cookies and no credentials, and each hop passes the egress address policy.
+//! Whatever the origin does, the result is a finding ([`Fetched`]) in bounded time and memory. An
+//! incomplete file is a failure, never a shorter file. The request carries no cookies and no
+//! credentials, and each hop passes the egress address policy.
 
 mod answer;
 mod decode;
@@ -35,39 +35,39 @@ use crate::types::origin::{Origin, Scheme};
 pub use identity::FetchIdentity;
 use redirect::{Chain, Hop};
 
-/// The seam that tests replace.
+/// The interface that tests replace.
 pub trait FetchRobots: Send + Sync + 'static {
     fn fetch(&self, ask: Ask) -> Pin<Box<dyn Future<Output = Result<Fetched, Refused>> + Send>>;
 
-    /// As whom it is fetched for the agent with this product token.
+    /// The identity of a fetch for the agent with this product token.
     fn identity(&self, agent: Option<&str>) -> FetchIdentity {
         FetchIdentity::of_agent(agent)
     }
 }
 
-/// What to ask for, and as whom.
+/// The parameters of a fetch.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub origin: Origin,
-    /// The agent that is judged: a site must see who comes, and its answer must be the one that each
-    /// client which goes by that name would get.
+    /// The agent that is judged. The site must see it, and its response must be the one that every
+    /// client of that name would get.
     pub identity: FetchIdentity,
-    /// Of the copy that is already here, where the question may be conditional.
+    /// Of the stored copy, for a conditional request.
     pub validators: Option<Validators>,
     pub redirects_max: u8,
-    /// The client that caused it, in whose turn names are looked up.
+    /// The client that caused the fetch, in whose turn names are resolved.
     pub client: Key,
     pub progress: Arc<Progress>,
 }
 
-/// How far a fetch has come, for who decides whether it may go on.
+/// The progress of a fetch, which decides whether it may be cancelled.
 #[derive(Debug, Default)]
 pub struct Progress {
     answered: AtomicBool,
     queued: Queued,
 }
 
-/// RFC 9110 §8.8: what names the representation that `url` gave.
+/// RFC 9110 §8.8: identifies the representation that `url` returned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validators {
     pub url: String,
@@ -75,18 +75,19 @@ pub struct Validators {
     pub last_modified: Option<HeaderValue>,
 }
 
-/// We did not ask: the origin's addresses are prohibited, or the proxy or its machine lacked what it takes
-/// ([`Failure::is_ours`]). Not a finding about the robots.txt, so nothing of it is remembered.
+/// The request was not sent: the origin's addresses are prohibited, or the proxy or its machine
+/// lacked resources ([`Failure::is_ours`]). Not a finding about the robots.txt, so it is not
+/// stored.
 #[derive(Clone, Debug)]
 pub struct Refused(pub egress::Error);
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// A text that is sent as User-Agent whichever agent is judged.
+    /// A fixed User-Agent for all agents.
     pub fetch_as: Option<FetchIdentity>,
-    /// A URL by which the site finds the operator; printable ASCII.
+    /// A URL through which the site can reach the operator; printable ASCII.
     pub contact: Option<String>,
-    /// For the whole chain of redirects, bodies included.
+    /// For the whole redirect chain, bodies included.
     pub timeout: Duration,
     /// Bytes of the decoded file (RFC 9309 §2.5: at least 500 KiB).
     pub max_size: usize,
@@ -104,13 +105,14 @@ impl Default for Config {
 }
 
 impl Progress {
-    /// Whether a site has answered, at least with a redirect.
+    /// Whether a site has responded, at least with a redirect.
     pub fn has_answer(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 }
 
-/// Fetches over an [`Egress`] of its own, and from https origins over that of the worker that it runs on.
+/// Fetches over an [`Egress`] of its own; https origins over the worker's egress, to share its
+/// connections.
 #[derive(Debug)]
 pub struct RobotsFetcher {
     egress: Arc<Egress>,
@@ -131,7 +133,8 @@ impl FetchRobots for RobotsFetcher {
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
                 Scheme::Https => Egress::of_this_worker().unwrap_or_else(|| Arc::clone(&egress)),
-                // There is no handshake to be saved, and the page finds a connection that is fresh.
+                // Plain HTTP saves no handshake by sharing, and the page then finds an unused
+                // connection.
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
             };
             let (client, progress) = (client.clone(), Arc::clone(&progress));
@@ -150,7 +153,8 @@ impl FetchRobots for RobotsFetcher {
     }
 }
 
-/// The whole fetch, over any way to send one request and to be told who answered.
+/// The whole fetch, over any function that sends one request and returns the response with its
+/// peer.
 async fn fetch<S, R, B>(
     ask: Ask,
     config: Arc<Config>,
@@ -234,7 +238,7 @@ fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
     headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.1"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, identity"));
     headers.insert(USER_AGENT, user_agent(ask, config));
-    // Validators are of one URL: elsewhere the same tag may name another file.
+    // Validators belong to one URL: elsewhere the same tag may name another file.
     if let Some(validators) = ask.validators.as_ref().filter(|validators| validators.url == hop.url)
     {
         headers.extend(validators.etag.clone().map(|etag| (IF_NONE_MATCH, etag)));
@@ -251,7 +255,7 @@ fn is_conditional(request: &Request<Outgoing>) -> bool {
     [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|field| request.headers().contains_key(field))
 }
 
-/// What it means that a request was not answered.
+/// Classifies a failed request.
 fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
     let failure = match error.failure {
         Failure::ConnectionLimit | Failure::NoRoute | Failure::Exhausted => {
@@ -264,12 +268,12 @@ fn unsent(error: egress::Error, hops: u8) -> Result<Cause, Refused> {
             NetworkFailure::RedirectRefused
         }
         Failure::NameNotFound if hops == 0 => NetworkFailure::NameNotFound,
-        // Where a redirect leads is another host.
+        // A redirect may lead to another host.
         Failure::NameNotFound | Failure::Dns => NetworkFailure::Dns,
         Failure::DnsTimeout => NetworkFailure::DnsTimeout,
         Failure::Unroutable | Failure::ConnectionRefused => NetworkFailure::Connection,
         Failure::ConnectionTimeout | Failure::ResponseTimeout => NetworkFailure::Timeout,
-        // Its request has no body that could be incomplete.
+        // The request has no body that could be incomplete.
         Failure::ConnectionTerminated
         | Failure::RequestIncomplete
         | Failure::RequestTimeout

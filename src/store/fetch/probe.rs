@@ -1,6 +1,5 @@
-//! What the fetcher's own readers make of an origin's answers, for the properties in
-//! `tests/properties`, which are held against any bytes and so need no connection. No part of the
-//! interface.
+//! Exposes the fetcher's parsers to the property tests in `tests/properties`, without a connection.
+//! Not part of the interface.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::policy::access::Freshness;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
-/// Where a redirect leads: what is asked next, of whom, with which `Host`.
+/// The next request after a redirect: its URL, origin, target and `Host`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {
     pub url: String,
@@ -23,7 +22,7 @@ pub struct Next {
     pub host: HeaderValue,
 }
 
-/// Where `location` leads from the robots.txt of `origin`; `None` where it is refused.
+/// Where `location` leads from the robots.txt of `origin`; `None` if the redirect is refused.
 pub fn redirect(origin: &Origin, location: HeaderValue) -> Option<Next> {
     let mut chain = Chain::new(origin, 1);
     chain.follow(StatusCode::FOUND, &HeaderMap::from_iter([(LOCATION, location)])).ok()?;
@@ -32,13 +31,13 @@ pub fn redirect(origin: &Origin, location: HeaderValue) -> Option<Next> {
     Some(Next { url: hop.url.clone(), origin, target, host: hop.host.clone() })
 }
 
-/// How long an answer says it may be kept, and when to come back.
+/// The freshness of a response, and its `Retry-After`.
 pub fn times(fields: &HeaderMap, now: Timestamp) -> (Freshness, Option<Duration>) {
     (freshness::freshness(fields, now), freshness::retry_after(fields, now))
 }
 
-/// A body that comes in these pieces, decoded up to `limit` bytes, and whether it was cut there;
-/// `None` where it does not decode.
+/// Decodes a body that arrives in these chunks, up to `limit` bytes. Returns whether it was
+/// truncated; `None` if it does not decode.
 pub fn decode(fields: &HeaderMap, limit: usize, pieces: &[&[u8]]) -> Option<(Vec<u8>, bool)> {
     let mut decoder = Decoder::new(fields, limit).ok()?;
     for piece in pieces {

@@ -1,7 +1,7 @@
-//! Where a redirect leads (RFC 9309 §2.3.1.2, RFC 9110 §15.4). Pure.
+//! Resolves redirects (RFC 9309 §2.3.1.2, RFC 9110 §15.4). Pure.
 //!
-//! Followed across authorities and between http and https, a bounded number of times, never in a
-//! circle, and never to a host that two parsers could read differently.
+//! Follows them across authorities and between http and https, a bounded number of times, never in
+//! a loop, and never to a host that parsers could read differently.
 
 use std::net::IpAddr;
 
@@ -27,11 +27,11 @@ pub(super) struct Hop {
     pub url: String,
 }
 
-/// The way from the origin's own robots.txt to the current hop.
+/// The hops from the origin's own robots.txt to the current one.
 #[derive(Debug)]
 pub(super) struct Chain {
     hops: Vec<Hop>,
-    /// Of the hops that were answered: all, or all but the last.
+    /// One per hop with a response: all, or all but the last.
     answers: Vec<Answer>,
     limit: u8,
 }
@@ -59,7 +59,7 @@ impl Chain {
         self.here().url.clone()
     }
 
-    /// Writes down what came from the current hop, and to which request.
+    /// Records the response of the current hop, and its request.
     pub(super) fn answered<B>(
         &mut self,
         response: &Response<B>,
@@ -69,7 +69,7 @@ impl Chain {
         self.answers.push(head::answer(response, &self.here().url, peer, request));
     }
 
-    /// The attempt, written down.
+    /// The capture of the fetch.
     pub(super) fn capture(
         &self,
         at: Timestamp,
@@ -99,7 +99,7 @@ impl Chain {
         CaptureRecord { answers, asked, body, failure, fetched_at: at.millis(), user_agent }.seal()
     }
 
-    /// Goes where `headers` say, or says why not.
+    /// Follows the redirect in `headers`, or returns why it is refused.
     pub(super) fn follow(&mut self, status: StatusCode, headers: &HeaderMap) -> Result<(), Cause> {
         let Some(location) = headers.get(LOCATION).filter(|location| !location.is_empty()) else {
             return Err(Cause::RedirectWithoutLocation { code: status.as_u16() });
@@ -127,8 +127,8 @@ impl Hop {
         Self { origin, target: Uri::from(target), host, url }
     }
 
-    /// RFC 3986 §5: a reference as seen from here. The URL parser normalises the path, but the
-    /// origin is read by our own: the parser would make an address of `0x7f.1`.
+    /// RFC 3986 §5: resolves a reference relative to this hop. The URL parser normalises the path,
+    /// but the origin is parsed by our own parser: the other one would read `0x7f.1` as an address.
     fn resolve(&self, location: &[u8]) -> Result<Self, UrlError> {
         let location = String::from_utf8_lossy(location);
         let origin = if has_scheme(&location) {
@@ -142,7 +142,8 @@ impl Hop {
         let joined = url::Url::parse(&self.url)
             .and_then(|base| base.join(&location))
             .map_err(|_| malformed())?;
-        // A backslash, for one, is a slash to the URL parser: then the two do not agree.
+        // The URL parser reads, for instance, a backslash as a slash: then the two parsers
+        // disagree.
         if split_url(joined.as_str().as_bytes())?.0 != origin {
             return Err(malformed());
         }

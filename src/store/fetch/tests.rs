@@ -1,4 +1,4 @@
-//! Whole fetches over scripted answers; the same over sockets are integration tests.
+//! Whole fetches over scripted responses; integration tests do the same over sockets.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use crate::runtime::clock::ManualClock;
 use crate::types::origin::split_url;
 use crate::types::timestamp::Timestamp;
 
-/// Chunks, and how it goes on after them.
+/// Chunks, and how the body continues after them.
 struct Script(VecDeque<Bytes>, End);
 
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ fn ask() -> Ask {
     }
 }
 
-/// Fetches, giving one answer after the other; what was asked for is returned too.
+/// Fetches with one scripted response after the other; also returns the requests.
 async fn run(
     ask: Ask,
     answers: Vec<Answer>,
@@ -109,7 +109,7 @@ async fn snapshot(answers: Vec<Answer>) -> Arc<crate::policy::access::Snapshot> 
     }
 }
 
-/// Bodies and field values come as parts of what was read from the connection.
+/// Body and header values are slices of the connection's read buffer.
 #[tokio::test]
 async fn what_is_remembered_of_a_file_does_not_keep_the_buffer_it_was_read_into() {
     let buffer = Bytes::from(vec![b'a'; 8192]);
@@ -183,7 +183,7 @@ async fn section_2_3_1_1_any_2xx_is_a_file_if_an_empty_one() {
     }
 }
 
-/// RFC 9110 §15.3.7: no `Range` was sent, and what came is a part.
+/// RFC 9110 §15.3.7: no `Range` was sent, so this is a partial file.
 #[tokio::test]
 async fn a_part_of_a_file_is_not_the_file() {
     for range in ["bytes 0-13/40", "bytes */40", "bytes 0-39/40"] {
@@ -247,7 +247,7 @@ async fn a_file_that_does_not_arrive_whole_is_a_failure() {
 
 #[tokio::test]
 async fn section_2_5_what_is_beyond_the_limit_is_not_downloaded() {
-    // It would never end, and it does not have to. One byte more is kept, to see where lines end.
+    // The body never ends, and need not. One byte more is kept, to see where lines end.
     let snapshot = snapshot(vec![answer(200, &[], &[&[b'x'; 80], &[b'y'; 80]], End::Never)]).await;
     assert_eq!((snapshot.cut, snapshot.body.len()), (true, 101));
 }
@@ -286,7 +286,7 @@ async fn an_origin_that_may_not_be_contacted_is_no_finding_about_its_file() {
         let (fetched, _) = run(ask(), vec![refused(failure)]).await;
         assert_eq!(fetched.expect_err("it is refused").0.failure, failure);
     }
-    // A hop that may not be contacted is: the site chose it.
+    // A hop that may not be contacted is a finding: the site chose it.
     assert_eq!(
         word(vec![to("http://10.0.0.1/"), refused(Failure::AddressProhibited)]).await,
         "redirect_refused"
@@ -295,7 +295,7 @@ async fn an_origin_that_may_not_be_contacted_is_no_finding_about_its_file() {
     assert_eq!(word(vec![refused(Failure::TlsCertificate)]).await, "tls_error");
 }
 
-/// The attempt as it was written down: for each answer its URL and status; then what came of it.
+/// The captured fetch: URL and status of each response, then the outcome.
 async fn captured(
     ask: Ask,
     answers: Vec<Answer>,

@@ -1,4 +1,5 @@
-//! The table of fetches, behind its lock: who waits for which, who has a place, who is to give up.
+//! The table of fetches under the lock: which requests wait, which fetches run, which ones to
+//! cancel.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::clients::{Key, Turns};
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
 
-/// A fetch, by its number.
+/// The number of a fetch.
 pub type Id = u64;
 
 #[derive(Debug)]
@@ -21,21 +22,21 @@ pub struct Table {
     bounds: Bounds,
     turns: Turns<Turn>,
     fetches: HashMap<Id, Fetch>,
-    /// Those that have a place, in the order in which they got it.
+    /// The running fetches in the order of their start.
     running: VecDeque<Id>,
-    /// How many wait for a place, and how many give theirs up.
+    /// How many fetches wait for a slot, and how many have been cancelled and still run.
     queued: usize,
     stopping: usize,
     last: Id,
-    /// When fetches to give up were last looked for, and whether that is done again and again.
+    /// The time of the last search for fetches to cancel, and whether a task repeats it.
     looked: Option<Instant>,
     pub(super) is_looked_at: bool,
 }
 
-/// Of so many clients that wait, the first ones, it is looked which fetch they should have the place of.
+/// A search considers this many waiting clients, in the order of their turns.
 const CLIENTS_LOOKED_AT: usize = 64;
 
-/// A client's turn at a place, for a fetch that it waits for.
+/// A client's turn at a slot, for a fetch that it waits for.
 #[derive(Debug)]
 struct Turn {
     id: Id,
@@ -44,9 +45,9 @@ struct Turn {
 
 #[derive(Debug)]
 struct Fetch {
-    /// Who caused it.
+    /// The client that caused it.
     client: Key,
-    /// The clients that wait for it, with how many requests each.
+    /// The waiting clients, each with its number of requests.
     waiting: Vec<(Key, usize)>,
     stage: Stage,
     progress: Arc<Progress>,
@@ -54,37 +55,37 @@ struct Fetch {
 
 #[derive(Debug)]
 enum Stage {
-    /// It has not asked for a place yet, or waits for none any more.
+    /// Has not requested a slot yet, or waits for none any more.
     Idle,
     Queued(oneshot::Sender<Granted>),
     Running {
-        /// On whose account.
+        /// The client whose share it counts against.
         client: Key,
         since: Instant,
-        /// None: it has been told.
+        /// `None` once it has been cancelled.
         give_up: Option<oneshot::Sender<Undecided>>,
     },
 }
 
-/// What became of asking for a place.
+/// The outcome of requesting a slot.
 pub enum Entered {
     Granted(GiveUp),
     Queued(oneshot::Receiver<Granted>),
     Refused,
 }
 
-/// A place, or why there is none.
+/// A slot, or why there is none.
 pub type Granted = Result<GiveUp, Undecided>;
 
-/// A fetch that may be given up.
+/// A fetch that may be cancelled.
 struct Candidate {
     id: Id,
-    /// The client with the fewest places of those that wait for it; none: no client waits.
+    /// The waiting client with the fewest slots; `None` if none waits.
     owner: Option<Key>,
     is_answered: bool,
 }
 
-/// How many places clients have, those left out that are being given up.
+/// The number of slots of each client, cancelled fetches excluded.
 struct Holdings(HashMap<Key, isize>);
 
 impl Table {
@@ -148,8 +149,8 @@ impl Table {
         }
     }
 
-    /// A place for a fetch, at once or in the turn of a client that waits for it. One that no client
-    /// waits for never waits itself.
+    /// Requests a slot: at once, or in the turn of a waiting client. A fetch without a waiting
+    /// client is never queued.
     pub(super) fn enter(&mut self, id: Id, progress: &Arc<Progress>) -> Entered {
         let max = self.bounds.max;
         let Some(fetch) = self.fetches.get_mut(&id) else { return Entered::Refused };
@@ -187,15 +188,15 @@ impl Table {
         }
     }
 
-    /// As [`Self::look`], unless that was done a moment ago: with many clients it takes some time.
+    /// As [`Self::look`], unless that ran a moment ago: with many clients it takes some time.
     pub(super) fn look_soon(&mut self, now: Instant) {
         if self.looked.is_none_or(|last| now.saturating_duration_since(last) >= LOOK_INTERVAL_MIN) {
             self.look(now);
         }
     }
 
-    /// Gives up fetches for those that wait. Returns after how long it is worth while to look again; none
-    /// where no fetch waits, so that it is not looked any more.
+    /// Cancels fetches for those that wait. Returns when to search again; `None` if no fetch waits,
+    /// which ends the repetition.
     pub(super) fn look(&mut self, now: Instant) -> Option<Duration> {
         if self.queued == 0 {
             self.is_looked_at = false;
@@ -229,7 +230,7 @@ impl Table {
         Some(next)
     }
 
-    /// Those that may be given up, the oldest first; and when the next one may be.
+    /// The fetches that may be cancelled, the oldest first, and the time until the next one may be.
     fn candidates(&self, now: Instant, holdings: &Holdings) -> (VecDeque<Candidate>, Duration) {
         let mut next = self.bounds.patience;
         let mut candidates = VecDeque::new();
@@ -259,7 +260,7 @@ impl Table {
         holdings
     }
 
-    /// The client that holds the place of a fetch which is not being given up.
+    /// The client that holds the slot of a fetch, unless it has been cancelled.
     fn holder(&self, id: Id) -> Option<Key> {
         match &self.fetches.get(&id)?.stage {
             Stage::Running { client, give_up: Some(_), .. } => Some(client.clone()),
@@ -267,7 +268,7 @@ impl Table {
         }
     }
 
-    /// Has a fetch give up its place. Who joins one that was not waited for begins another.
+    /// Cancels a running fetch. A request that joins one nobody waited for starts another.
     fn stop(&mut self, id: Id) {
         if let Some(Fetch { stage: Stage::Running { give_up, .. }, waiting, .. }) =
             self.fetches.get_mut(&id)
@@ -279,13 +280,13 @@ impl Table {
         }
     }
 
-    /// Puts a fetch into the queue of one client.
+    /// Adds a fetch to the queue of one client.
     fn queue(&mut self, id: Id, client: &Key) {
         let Self { turns, fetches, .. } = self;
         turns.enter(client, Turn { id, client: client.clone() }, |turn| !turn.is_good(fetches));
     }
 
-    /// Gives out what places are free.
+    /// Grants free slots.
     fn grant(&mut self) {
         let max = self.bounds.max;
         loop {
@@ -299,12 +300,12 @@ impl Table {
             };
             self.queued -= 1;
             let give_up = self.run(turn.id, client);
-            // Where its task has been dropped, its ticket is about to be.
+            // If the task has been dropped, its ticket is about to be.
             let _ = sender.send(Ok(give_up));
         }
     }
 
-    /// The fetch has a place from now on, which `client` holds.
+    /// Grants a slot to the fetch, in `client`'s share.
     fn run(&mut self, id: Id, client: Key) -> GiveUp {
         let (sender, give_up) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
@@ -315,7 +316,7 @@ impl Table {
         give_up
     }
 
-    /// It waits for a place no longer, and is told why.
+    /// Removes the fetch from the queue, with the reason.
     fn dismiss(&mut self, id: Id, why: Undecided) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         if !matches!(fetch.stage, Stage::Queued(_)) {
@@ -330,8 +331,8 @@ impl Table {
         }
     }
 
-    /// The client with most turns in the queue loses its newest one, and the fetch its place in the
-    /// queue where no other client waits for it.
+    /// Removes the newest turn of the client with the most, and the fetch from the queue if no
+    /// other client waits for it.
     fn drop_one(&mut self) -> bool {
         let Some((client, turn)) = self.turns.drop_newest_of_most() else { return false };
         let Some(fetch) = self.fetches.get(&turn.id) else { return true };
@@ -343,7 +344,7 @@ impl Table {
 }
 
 impl Turn {
-    /// Whether the fetch still waits for a place, and the client for the fetch.
+    /// Whether the fetch still waits for a slot, and the client for the fetch.
     fn is_good(&self, fetches: &HashMap<Id, Fetch>) -> bool {
         fetches.get(&self.id).is_some_and(|fetch| {
             matches!(fetch.stage, Stage::Queued(_))
@@ -357,7 +358,7 @@ impl Holdings {
         self.0.get(client).copied().unwrap_or(0)
     }
 
-    /// How far behind others a fetch is given up for `client`; none: it is not.
+    /// The order in which fetches are cancelled for `client`; `None`: not at all.
     fn rank(&self, candidate: &Candidate, client: &Key) -> Option<(u8, bool, isize)> {
         let Some(owner) = &candidate.owner else { return Some((0, false, 0)) };
         let (theirs, own) = (self.of(owner), self.of(client));

@@ -1,14 +1,13 @@
-//! DEFLATE (RFC 1951) against a dictionary, which both sides know: what is short and has often been said
-//! takes hardly any bytes.
+//! DEFLATE (RFC 1951) with a preset dictionary, so that short and common text compresses well.
 
 use std::fmt;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// A compressor that is used again and again: it is some hundred kilobytes.
+/// A reusable compressor, which takes some hundred kilobytes.
 pub(super) struct Deflater(Compress);
 
-/// As small as by the usual 6, within a hundredth, in four fifths of the time.
+/// Within one percent of the size of the default level 6, in four fifths of the time.
 const LEVEL: Compression = Compression::new(5);
 
 impl Default for Deflater {
@@ -18,7 +17,7 @@ impl Default for Deflater {
 }
 
 impl Deflater {
-    /// Nothing where the compressor fails, which it has no reason to.
+    /// `None` if the compressor fails, which is not expected.
     pub(super) fn deflate(&mut self, text: &[u8], dictionary: &[u8]) -> Option<Vec<u8>> {
         let Self(compress) = self;
         compress.reset();
@@ -41,11 +40,11 @@ impl fmt::Debug for Deflater {
     }
 }
 
-/// The text of that many bytes which was compressed against `dictionary`, or nothing.
+/// The text of this length that was compressed with `dictionary`, or `None`.
 pub(super) fn inflate(deflated: &[u8], dictionary: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut inflater = Decompress::new(false);
     inflater.set_dictionary(dictionary).ok()?;
-    // With room for one more, or the end of an empty text would not be looked for.
+    // With one byte to spare; otherwise the end of an empty text would not be read.
     let mut text = Vec::with_capacity(bytes + 1);
     let status = inflater.decompress_vec(deflated, &mut text, FlushDecompress::Finish).ok()?;
     (status == Status::StreamEnd && text.len() == bytes).then_some(text)

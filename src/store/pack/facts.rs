@@ -1,6 +1,5 @@
-//! All that is known of an origin but the bytes of its file, as one text: [`Knowledge`] as the disk has
-//! it, and after it the captures that it names. Digests are noise, which nothing makes shorter, so they
-//! are left out: each follows from what it names.
+//! Everything known of an origin except the file's bytes, as one text: [`Knowledge`] as on disk,
+//! followed by its captures. Digests do not compress, so they are left out and recomputed.
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -8,10 +7,10 @@ use sha2::{Digest as _, Sha256};
 use super::super::knowledge::{Digest, Knowledge};
 use super::super::restore::Blobs;
 
-/// Bytes before each piece, which tell how many there are in it.
+/// The length prefix of each block in bytes.
 const LENGTH_BYTES: usize = size_of::<u32>();
 
-/// Nothing where a piece is missing, or longer than it can be.
+/// `None` if a block is missing or too long.
 pub(super) fn write(mut knowledge: Knowledge, blobs: &Blobs) -> Option<Vec<u8>> {
     let mut captures: Vec<Digest> = Vec::new();
     for digest in knowledge.captures_mut() {
@@ -31,7 +30,7 @@ pub(super) fn write(mut knowledge: Knowledge, blobs: &Blobs) -> Option<Vec<u8>> 
     Some(text)
 }
 
-/// What [`write`] was given, but for the bytes of `file`, the origin's robots.txt if it has one.
+/// The inverse of [`write`]. `file` is the digest of the origin's robots.txt, if it has one.
 pub(super) fn read(text: &[u8], file: Option<Digest>) -> Option<(Knowledge, Blobs)> {
     let (json, mut rest) = piece(text)?;
     let mut knowledge: Knowledge = serde_json::from_slice(json).ok()?;
@@ -56,7 +55,7 @@ fn append(text: &mut Vec<u8>, piece: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The first piece, and what follows it.
+/// The first block, and the rest.
 fn piece(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = text.split_first_chunk::<LENGTH_BYTES>()?;
     rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)

@@ -1,15 +1,15 @@
-//! The bytes of a robots.txt, packed; one for all origins that serve them.
+//! A compressed robots.txt, shared by all origins that serve it.
 
 use bytes::Bytes;
 
 use super::deflate::{Deflater, inflate};
 
-/// What robots.txt files say, the most frequent last: the nearer, the shorter it is referred to.
+/// Common lines of robots.txt files, the most frequent last, where references to them are shortest.
 pub(super) const DICTIONARY: &[u8] = include_bytes!("common_file.txt");
 
 #[derive(Debug)]
 pub(in crate::store) struct PackedFile {
-    /// Of the bytes, unpacked.
+    /// Of the uncompressed bytes.
     pub(in crate::store) sha256: [u8; 32],
     deflated: Box<[u8]>,
     bytes: usize,
@@ -25,7 +25,7 @@ impl PackedFile {
         inflate(&self.deflated, DICTIONARY, self.bytes).map(Bytes::from)
     }
 
-    /// How long it is unpacked.
+    /// The uncompressed length.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

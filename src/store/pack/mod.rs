@@ -1,5 +1,5 @@
-//! What is known of an origin, packed: a tenth of what it takes where it is ready to answer with. It is
-//! what the disk would have of it, compressed against what such things have in common.
+//! What is known of an origin in compressed form, at a tenth of the size of a ready entry: what the
+//! disk stores of it, compressed with a dictionary of common values.
 
 mod deflate;
 mod facts;
@@ -19,30 +19,30 @@ use crate::types::sanitize::hex;
 use deflate::{Deflater, inflate};
 pub(super) use file::PackedFile;
 
-/// What knowledge and captures say, the most frequent last.
+/// Common values of stored entries and captures, the most frequent last.
 const DICTIONARY: &[u8] = include_bytes!("common_facts.txt");
 
 /// Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Pack {
-    /// As [`facts`] has them, deflated.
+    /// Encoded by [`facts`], then deflated.
     facts: Arc<[u8]>,
-    /// How long they are unpacked.
+    /// The uncompressed length.
     bytes: u32,
-    /// As it is now: there may be news of the site while it is packed.
+    /// Kept up to date, because the site status may change meanwhile.
     pub(super) site_up: bool,
-    /// Whether the entry that it was made of, or that was made of it, is ready as well.
+    /// Whether the same entry is in the ready tier as well.
     pub(super) is_open: bool,
     pub(super) file: Option<Arc<PackedFile>>,
 }
 
-/// Makes packs, one at a time.
+/// Compresses entries, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Packer(Deflater);
 
 impl Packer {
-    /// Nothing where it cannot be packed, for which there is no reason. `file` is that of the entry, where
-    /// it has been packed for another origin.
+    /// `None` if it cannot be compressed, which is not expected. `file` is the entry's file, if it
+    /// has been compressed for another origin.
     pub(super) fn pack(
         &mut self,
         origin: &Origin,
@@ -65,7 +65,8 @@ impl Packer {
 }
 
 impl Pack {
-    /// What was packed, if it is whole. `ready` may have the bytes of the file, by their SHA-256.
+    /// The entry's parts, if the data is intact. `ready` returns the file's bytes by their SHA-256,
+    /// if they are in memory.
     pub(super) fn unpack(
         &self,
         origin: &Origin,
@@ -83,24 +84,24 @@ impl Pack {
         Some((knowledge, blobs))
     }
 
-    /// Whether both were made in one go: a later one of the same origin is another.
+    /// Whether both are the same object, not merely of the same origin.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.facts, &other.facts)
     }
 
-    /// How long it is unpacked.
+    /// The uncompressed length.
     pub(super) fn bytes(&self) -> usize {
         let file = self.file.as_ref().map_or(0, |file| file.bytes());
         file.saturating_add(usize::try_from(self.bytes).unwrap_or(usize::MAX))
     }
 
-    /// How long it is, without the file.
+    /// The compressed length without the file.
     pub(super) fn bytes_packed(&self) -> usize {
         self.facts.len()
     }
 }
 
-/// Whoever unpacks knows the origin and the file, so nothing needs to be said of them again.
+/// Extends the dictionary by the origin and the file's digest, which the reader knows, too.
 fn dictionary(origin: &Origin, file: Option<&PackedFile>) -> Vec<u8> {
     let sha256 = file.map_or_else(String::new, |file| hex(&file.sha256));
     [DICTIONARY, sha256.as_bytes(), origin.to_string().as_bytes()].concat()

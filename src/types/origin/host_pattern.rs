@@ -1,10 +1,10 @@
-//! A host of the configuration, or all hosts below a name.
+//! A host in the configuration, or all hosts below a name.
 
 use std::fmt;
 
 use super::{Host, parse_host};
 
-/// A host, or `*.example.com` for those below it, not itself. It is compared label by label in normal
+/// A host, or `*.example.com` for those below it, but not itself. Compared label by label in normal
 /// form: lower case, A-labels, no trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
@@ -13,7 +13,7 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// `None` where the host is none, or a star stands for anything but whole labels before a name.
+    /// `None` if the host is invalid, or a star stands for anything but whole labels before a name.
     pub fn new(text: &str) -> Option<Self> {
         let (host, below) = match text.strip_prefix("*.") {
             Some(parent) => (parse_host(parent).ok()?, true),
@@ -23,7 +23,7 @@ impl HostPattern {
         (is_name || !below).then_some(Self { host, below })
     }
 
-    /// Whether `host` is one of these.
+    /// Whether `host` matches.
     pub fn matches(&self, host: &Host) -> bool {
         match (&self.host, host, self.below) {
             (Host::Name(parent), Host::Name(name), true) => {

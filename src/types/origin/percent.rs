@@ -1,24 +1,26 @@
-//! Bytes that clients put into a path or a query as they are, although no URL has them as themselves.
+//! Percent-encodes bytes that clients send raw in a path or a query, although no URL may contain
+//! them.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, percent_encode};
 
-/// What is encoded of ASCII in a query.
+/// The ASCII characters to encode in a query.
 const QUERY: &AsciiSet = &AsciiSet::EMPTY.add(b'"').add(b'<').add(b'>');
 
-/// And in a path. Requests with a backtick in the query pass as they are.
+/// The same for a path. A backtick in a query is left as it is.
 const PATH: &AsciiSet = &QUERY.add(b'`');
 
-/// `path_and_query` with bytes from 0x80, `"`, `<` and `>`, and in the path `` ` ``, percent-encoded
-/// (RFC 3986 §2.1): by RFC 9309 §2.2.2 it is the same path. Everything else stays: no triplet is encoded again, `%`
-/// without two digits stays as it is, and so do blanks and controls, which no request can have.
+/// `path_and_query` with bytes from 0x80, `"`, `<` and `>`, and in the path `` ` ``,
+/// percent-encoded (RFC 3986 §2.1): by RFC 9309 §2.2.2 it is the same path. Everything else stays:
+/// existing triplets, `%` without two digits, and blanks and controls, which no request can
+/// contain.
 pub fn percent_encoded(path_and_query: &[u8]) -> Cow<'_, [u8]> {
     let mark = memchr::memchr(b'?', path_and_query).unwrap_or(path_and_query.len());
     let (path, query) = path_and_query.split_at(mark);
     let path: Cow<'_, str> = percent_encode(path, PATH).into();
     let query: Cow<'_, str> = percent_encode(query, QUERY).into();
-    // To encode is to lengthen.
+    // Encoding always lengthens.
     if path.len() + query.len() == path_and_query.len() {
         Cow::Borrowed(path_and_query)
     } else {
@@ -52,7 +54,7 @@ mod tests {
     }
 
     proptest! {
-        /// A server that decodes it has the bytes that were given, and no sign more.
+        /// A server that decodes the result has exactly the given bytes.
         #[test]
         fn encoding_is_undone_by_decoding_and_done_once(given in prop::collection::vec(any::<u8>(), 0..40)) {
             let given: Vec<u8> = given.into_iter().filter(|byte| *byte != b'%').collect();

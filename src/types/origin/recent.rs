@@ -1,4 +1,4 @@
-//! The origins of late: most requests are for one that was asked for before, in the same words.
+//! A small cache of parsed authorities: most requests repeat a recent one literally.
 
 use std::hash::BuildHasher;
 
@@ -13,7 +13,7 @@ const RECENT_ORIGINS: usize = 1024;
 /// Bytes of those words: a host with a dot at its end, a colon and a port.
 const RECENT_AUTHORITY_BYTES_MAX: usize = HOST_BYTES_MAX + 7;
 
-/// Reads authorities, and knows the last ones again. Two that share a place take turns in it.
+/// Parses authorities, with a direct-mapped cache of recent ones.
 #[derive(Debug)]
 pub struct Recent {
     places: Box<[Option<Read>]>,
@@ -36,7 +36,7 @@ impl Default for Recent {
 impl Recent {
     /// [`Origin::from_authority`].
     pub fn origin(&mut self, scheme: Scheme, authority: &str) -> Result<Origin, UrlError> {
-        // A hash has more than enough bits for a place.
+        // A hash has more than enough bits for an index.
         let place = self.hasher.hash_one(authority) as usize % self.places.len();
         let place = &mut self.places[place];
         if let Some(read) = place
@@ -46,7 +46,7 @@ impl Recent {
             return Ok(read.origin.clone());
         }
         let origin = Origin::from_authority(scheme, authority)?;
-        // A port may have any number of zeros before it.
+        // A port may have any number of leading zeros.
         if authority.len() <= RECENT_AUTHORITY_BYTES_MAX {
             *place = Some(Read { scheme, authority: authority.into(), origin: origin.clone() });
         }

@@ -114,7 +114,7 @@ fn a12_only_the_schemes_of_robots_txt_are_any() {
 
 #[test]
 fn a_name_is_made_of_letters_digits_and_hyphens_in_any_alphabet() {
-    // Punycode for "ü!": the URL parser lets the sign through.
+    // Punycode for "ü!": the URL parser accepts the sign.
     for url in ["http://xn--!-xka.example/", "http://ü!.example/", "http://ü$(x).example/"] {
         assert!(matches!(origin(url), Err(UrlError::HostName(_))), "{url}");
     }

@@ -1,4 +1,4 @@
-//! A clock that is set while an origin is known, and states that no transition can have made.
+//! A clock that is changed while an origin is known, and states that no transition can have made.
 
 use super::*;
 use crate::policy::state::Unreachable;
@@ -34,10 +34,11 @@ fn an_outage_from_the_future_begins_now() {
 
 #[test]
 fn f16_a_jump_ahead_counts_as_no_more_than_the_longest_gap() {
-    // Twenty-five days were observed, and the clock says thirty-six: too long not to have looked.
+    // Twenty-five days were observed, and the clock says thirty-six: too long a gap without an
+    // attempt.
     let site = Site::new("rfc9309").failing_for(25).later(11 * DAY).after(&status(503));
     assert_eq!(site.says(), "disallow: unreachable");
-    // Nine days more may be true. When the clock is set right again, so is the outage.
+    // Nine more days are plausible. When the clock is corrected, so is the outage.
     let site = Site::new("rfc9309").failing_for(25).later(9 * DAY).after(&status(503));
     assert_eq!(site.says(), "allow: long unreachable");
     let site = site.earlier(9 * DAY);

@@ -1,4 +1,4 @@
-//! What the other texts say otherwise.
+//! Where the other published texts differ.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What holds whatever happens in whatever order.
+//! Properties that hold for any sequence of results.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,8 @@ fn any_result() -> impl Strategy<Value = AccessResult> {
     ]
 }
 
-/// What happened, after how long (also a clock that jumps to any date), with what jitter.
+/// The result, the time since the previous one (also a clock that jumps to any date), and the
+/// jitter.
 fn any_history() -> impl Strategy<Value = Vec<(AccessResult, Duration, f64)>> {
     let gap = prop_oneof![0..86_400_u64 * 40, 0..600_u64].prop_map(Duration::from_secs);
     prop::collection::vec((any_result(), gap, 0.0..=1.0), 1..30)
@@ -41,7 +42,7 @@ proptest! {
     ) {
         let mut site = Site { profile, ..Site::new("rfc9309") };
         for (result, millis, jitter) in history {
-            // Any date at all, short of the end of time, which nothing can come after.
+            // Any date short of the last, which nothing can follow.
             let now = Timestamp::from_millis(millis);
             let circumstances = Circumstances { now, jitter, site_up: true };
             site.state = site.state.after(&site.profile, &result, &circumstances, |snapshot| {

@@ -1,4 +1,4 @@
-//! RFC 9309 §2.3.1 and §2.4, and where its MAY leaves the choice to us.
+//! RFC 9309 §2.3.1 and §2.4, and our choices where it says MAY.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn section_2_4_cache_control_shortens_but_never_lengthens() {
     assert_eq!(lives(max_age(3600), HOUR - MINUTE), "rules");
     assert_eq!(lives(max_age(3600), HOUR), "due");
     assert_eq!(lives(max_age(604_800), DAY), "due");
-    // A fetch for every request would be the site's own loss: five minutes at the least.
+    // A fetch for every request would harm the site: at least five minutes.
     assert_eq!(lives(max_age(0), 4 * MINUTE), "rules");
     assert_eq!(lives(max_age(0), 5 * MINUTE), "due");
     let no_cache = Freshness { no_cache: true, ..max_age(3600) };
@@ -113,14 +113,14 @@ fn an_outage_by_setting_ignores_the_copy_or_never_opens() {
 
 #[test]
 fn thirty_days_count_only_as_far_as_they_were_observed() {
-    // Failed once, and nobody looked again for a month: the clock starts anew.
+    // Failed once, and no attempt for a month: the period starts anew.
     let site = Site::new("rfc9309").after(&status(503)).later(31 * DAY).after(&status(503));
     assert_eq!(site.state.since(), Some(START.plus(31 * DAY)));
     assert_eq!(site.says(), "disallow: unreachable");
-    // A gap of more than ten days, however many tries before it.
+    // A gap of more than ten days, however many attempts before it.
     let site = Site::new("rfc9309").failing_for(29).later(11 * DAY).after(&status(503));
     assert_eq!(site.says(), "disallow: unreachable");
-    // Tries every ten days are an observation.
+    // Attempts every ten days count as an observation.
     let mut site = Site::new("rfc9309").after(&status(503));
     for expected in ["disallow: unreachable", "disallow: unreachable", "allow: long unreachable"] {
         site = site.later(10 * DAY).after(&status(503));
