@@ -1,11 +1,11 @@
 //! Every requirement of the safety checklist has a test that carries its number, and
-//! `docs/safety-rows.md` names just those: `COURTESY_UPDATE_DOCS=1` rewrites its last column.
+//! `docs/develop/safety-rows.md` names just those: `COURTESY_UPDATE_DOCS=1` rewrites its last column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TABLE: &str = include_str!("../docs/safety-rows.md");
+const TABLE: &str = include_str!("../docs/develop/safety-rows.md");
 
 /// How many rows each part of the checklist has.
 const PARTS: [(char, usize); 6] =
@@ -101,12 +101,12 @@ fn every_row_has_a_test_and_the_table_names_it() {
         if shown.is_empty() && !cell.starts_with(REASON) {
             faults.push(format!("{row}: no test begins with its number, and no reason is given"));
         } else if !shown.is_empty() && cell != shown.join("<br>") {
-            faults.push(format!("{row}: docs/safety-rows.md is to name {}", shown.join("<br>")));
+            faults.push(format!("{row}: docs/develop/safety-rows.md is to name {}", shown.join("<br>")));
             cells.insert(row, shown.join("<br>"));
         }
     }
     if std::env::var_os("COURTESY_UPDATE_DOCS").is_some() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/safety-rows.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/develop/safety-rows.md");
         fs::write(page, rewritten(&cells)).expect("the page is writable");
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-/// What every client tried takes from `NO_PROXY` (see `docs/clients.md`): names with and without the
+/// What every client tried takes from `NO_PROXY` (see `docs/guide/clients.md`): names with and without the
 /// dot, the address itself for those without blocks. `::1` is not there on purpose: Ruby parts entries
 /// at colons and would leave out every IPv4 address that ends in `.1`; in brackets, httpx refuses to
 /// start. Ruby, Go, Java and Chromium leave it out by themselves.

@@ -1,4 +1,4 @@
-//! A log that was tampered with, as the commands that read it say so. docs/tampering.md names these tests.
+//! A log that was tampered with, as the commands that read it say so. docs/reference/tampering.md names these tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

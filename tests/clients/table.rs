@@ -1,11 +1,11 @@
-//! The table of clients in `docs/clients.md` says what these tests show, and no more; the README's lists
+//! The table of clients in `docs/guide/clients.md` says what these tests show, and no more; the README's lists
 //! are those of the table.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const PAGE: &str = include_str!("../../docs/clients.md");
+const PAGE: &str = include_str!("../../docs/guide/clients.md");
 const README: &str = include_str!("../../README.md");
 
 /// How many clients the page has at least.

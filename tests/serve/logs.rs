@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::{Served, Site, exchange, state_dir, status};
 
-const PAGE: &str = include_str!("../../docs/logs.md");
+const PAGE: &str = include_str!("../../docs/reference/logs.md");
 
 /// The names in the first column of the table under `heading`.
 fn fields(heading: &str) -> BTreeSet<String> {
@@ -208,9 +208,9 @@ fn the_page_has_every_message_of_the_source_and_no_other() {
     let is_row = |line: &&str| levels.iter().any(|level| line.starts_with(level));
     let page: BTreeSet<_> = PAGE.lines().filter(is_row).map(str::to_owned).collect();
     let missing: Vec<_> = source.difference(&page).collect();
-    assert!(missing.is_empty(), "docs/logs.md lacks {missing:#?}");
+    assert!(missing.is_empty(), "docs/reference/logs.md lacks {missing:#?}");
     let stale: Vec<_> = page.difference(&source).collect();
-    assert!(stale.is_empty(), "docs/logs.md has what is nowhere logged: {stale:#?}");
+    assert!(stale.is_empty(), "docs/reference/logs.md has what is nowhere logged: {stale:#?}");
 }
 
 #[test]

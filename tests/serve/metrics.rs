@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Served, state_dir};
 
-const PAGE: &str = include_str!("../../docs/metrics.md");
+const PAGE: &str = include_str!("../../docs/reference/metrics.md");
 
 /// The text that Prometheus reads.
 fn text(served: &Served) -> String {
@@ -67,9 +67,9 @@ fn the_page_has_every_metric_with_its_type_its_labels_and_its_meaning_and_no_oth
         .map(Into::into)
         .collect();
     let missing: Vec<_> = told.difference(&page).collect();
-    assert!(missing.is_empty(), "docs/metrics.md lacks {missing:#?}");
+    assert!(missing.is_empty(), "docs/reference/metrics.md lacks {missing:#?}");
     let stale: Vec<_> = page.difference(&told).collect();
-    assert!(stale.is_empty(), "docs/metrics.md has what is not told: {stale:#?}");
+    assert!(stale.is_empty(), "docs/reference/metrics.md has what is not told: {stale:#?}");
     served.terminate();
 }
 

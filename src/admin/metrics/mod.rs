@@ -1,6 +1,6 @@
 //! The numbers, in the text format of Prometheus or of OpenMetrics, named as Prometheus asks: base
 //! units, `_total` on what only grows. No label names an origin, an agent or a path: there is no end
-//! of them. `docs/metrics.md` has them all.
+//! of them. `docs/reference/metrics.md` has them all.
 
 mod process;
 mod sheet;

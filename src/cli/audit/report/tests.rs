@@ -180,7 +180,7 @@ fn names(prefix: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// A name as docs/report.md writes it: lists are all made alike, and words of records stand for each other.
+/// A name as docs/reference/report.md writes it: lists are all made alike, and words of records stand for each other.
 fn documented(name: &str) -> String {
     let is_list = |part: &str| {
         part.starts_with("by_") && !part.starts_with("by_event") || part == "exemptions"
@@ -217,7 +217,7 @@ fn documented(name: &str) -> String {
 
 #[test]
 fn every_member_of_the_json_is_documented_and_no_other() {
-    let page = include_str!("../../../../docs/report.md");
+    let page = include_str!("../../../../docs/reference/report.md");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.map(|row| row[1..].split('|').next().expect("a cell"));
     let told: BTreeSet<_> =
