@@ -43,8 +43,10 @@ ARG REVISION=unknown
 ARG SOURCE_DATE_EPOCH
 LABEL org.opencontainers.image.title="courtesy" \
     org.opencontainers.image.description="A forward proxy that makes any crawler obey robots.txt" \
+    org.opencontainers.image.licenses="MIT OR Apache-2.0" \
     org.opencontainers.image.version="${VERSION}" \
     org.opencontainers.image.revision="${REVISION}"
+COPY LICENSE-MIT LICENSE-APACHE /usr/share/doc/courtesy/
 COPY --from=build /build/licences.txt /usr/share/doc/courtesy/licences.txt
 COPY --from=build /build/target/profiled/courtesy /usr/bin/courtesy
 # What clients are to trust is in a directory of its own, so that it can be shared without the key.

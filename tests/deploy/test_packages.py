@@ -19,6 +19,17 @@ class Packages(Case):
         self.assertIn("ExecStart=/usr/bin/courtesy serve\n", read("systemd/courtesy.service"))
         self.assertIn("/usr/bin/courtesy", rpm.values())
 
+    def test_all_that_is_shipped_names_the_same_licence(self):
+        package = cargo()["package"]
+        licence = package["license"]
+        self.assertEqual(licence, "MIT OR Apache-2.0")
+        self.assertEqual(package["metadata"]["generate-rpm"]["license"], licence)
+        self.assertIn(f'org.opencontainers.image.licenses="{licence}"', read("Dockerfile"))
+        for name in ["LICENSE-MIT", "LICENSE-APACHE"]:
+            self.assertTrue((ROOT / name).exists())
+            for script in ["packaging/build", "Dockerfile", "README.md"]:
+                self.assertIn(name, read(script))
+
     def test_their_scripts_are_sound(self):
         shells = ("build compile licences named-by record debian/postinst debian/prerm debian/postrm "
                   "try/machine try/image try/inside/units")
