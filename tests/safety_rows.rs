@@ -101,7 +101,10 @@ fn every_row_has_a_test_and_the_table_names_it() {
         if shown.is_empty() && !cell.starts_with(REASON) {
             faults.push(format!("{row}: no test begins with its number, and no reason is given"));
         } else if !shown.is_empty() && cell != shown.join("<br>") {
-            faults.push(format!("{row}: docs/develop/safety-rows.md is to name {}", shown.join("<br>")));
+            faults.push(format!(
+                "{row}: docs/develop/safety-rows.md is to name {}",
+                shown.join("<br>")
+            ));
             cells.insert(row, shown.join("<br>"));
         }
     }

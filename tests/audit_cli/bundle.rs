@@ -398,7 +398,8 @@ fn a_bundle_that_is_too_large_cut_off_or_goes_on_is_refused() {
 
 /// The commands of docs/guide/bundles.md, as a shell runs them.
 fn documented(name: &str) -> String {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/bundles.md")).unwrap();
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/bundles.md")).unwrap();
     let (_, block) = page.split_once("```bash\n").expect("the page has commands");
     block.split_once("```").unwrap().0.replace("november.tar", name)
 }
