@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use rustls::AlertDescription;
 
+use super::connect::intercept::Speech;
 use super::distrust::Distrust;
-use super::intercept::Speech;
 
 /// Shared by all workers.
 #[derive(Debug, Default)]

@@ -5,41 +5,28 @@
 
 mod account;
 mod asker;
-mod body;
-mod channel;
 mod char_class;
-mod chunks;
 mod connect;
 mod connection;
-mod control;
 mod decision_log;
 mod decisions;
 mod denial;
 mod distrust;
 mod document;
 mod draft;
-mod end;
-mod engine;
 mod excerpt;
+mod exchange;
 mod fields;
-mod footprint;
 mod foreign;
 mod form;
 mod forward;
 mod framing;
 mod gate;
-mod gather;
-mod head;
 mod inside;
-mod intercept;
-mod interim;
 mod lasting;
 pub mod limits;
-mod multiplexed;
 mod names;
-mod opening;
 mod page;
-mod pipes;
 #[doc(hidden)]
 pub mod probe;
 mod problem;
@@ -48,20 +35,13 @@ mod refusal;
 #[cfg(test)]
 mod replayed;
 mod respond;
-mod rewind;
 mod rules;
-mod sni;
 mod statements;
 mod stop;
 mod tally;
 mod target;
-mod tunnel;
-mod unsent;
-mod upgrade;
 mod upgrades;
 mod via;
-mod watch;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,6 +81,14 @@ use tunnel::Silence;
 pub use upgrades::Protocol;
 pub use via::Via;
 pub use wire::Deadlines;
+
+use connect::tunnel::splice as pipes;
+use connect::{intercept, tunnel, upgrade};
+use connection::client_io as wire;
+use exchange::{
+    body, connection_context as channel, connection_state as control, footprint, interim,
+};
+use framing::head;
 
 use crate::ca::Leaves;
 use crate::clients::{self, Door, Held, TurnedAway};

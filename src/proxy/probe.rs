@@ -7,11 +7,11 @@ use http::request;
 use http::uri::PathAndQuery;
 
 use super::channel::Scope;
+use super::connect::intercept::Speech;
 use super::connect::{Connect, Https, HttpsMode, Mixed};
 use super::form;
 pub use super::form::Form;
 use super::framing::{Admit, Framing};
-use super::intercept::Speech;
 use super::target::{Destination, Target, destination};
 use crate::types::origin::Origin;
 

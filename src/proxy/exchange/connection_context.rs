@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
-use super::Proxy;
-use super::control::Control;
 use crate::clients::{Client, Place};
+use crate::proxy::Proxy;
+use crate::proxy::exchange::connection_state::Control;
 use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Origin;
 

@@ -8,15 +8,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::channel::Channel;
-use super::control::Control;
-use super::engine::{self, Outcome};
-use super::framing::Framing;
-use super::refusal::Refusal;
-use super::respond::raw_refusal;
-use super::unsent::Unsent;
-use super::wire::{Deadlines, LargeHeads, Wire};
+use crate::proxy::connection::client_io::{Deadlines, LargeHeads, Wire};
+use crate::proxy::connection::http1::{self, Outcome};
+use crate::proxy::connection::send_backlog::Unsent;
+use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::framing::Framing;
 use crate::proxy::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER};
+use crate::proxy::refusal::Refusal;
+use crate::proxy::respond::raw_refusal;
 use crate::runtime::box_future::box_future;
 
 /// Bytes read, and thrown away, from a connection that is being closed.
@@ -53,7 +53,7 @@ where
         if !matches!(came, Ok(true)) {
             return box_future(|| end(wire, came.map(drop), &channel)).await;
         }
-        match box_future(|| engine::run(wire, &channel, turned_away.clone())).await {
+        match box_future(|| http1::run(wire, &channel, turned_away.clone())).await {
             Outcome::Rests(resting) => wire = resting,
             Outcome::Ended(wire, ended) => return box_future(|| end(wire, ended, &channel)).await,
             Outcome::Left(sequel) => {
@@ -79,7 +79,7 @@ where
 
 /// Returns when the proxy stops, and the request under way is to be the last. Who has only just come
 /// has a first one on its way: it is waited for a little, for nobody may take it from us any more.
-pub(super) async fn stopped(channel: &Channel) {
+pub async fn stopped(channel: &Channel) {
     channel.stop.wait().await;
     Box::pin(timeout(FIRST_REQUEST_GRACE, first_request(&channel.control)))
         .await

@@ -2,10 +2,17 @@
 //! CONNECT target decides, never `Host`; a refused CONNECT closes the connection, so that bytes
 //! sent in hope of a tunnel are never run as requests.
 
+pub mod intercept;
+mod opening;
+mod rewind;
+pub mod sni;
+pub mod tunnel;
+pub mod upgrade;
+
 use http::{Method, request};
 
-use super::channel::Scope;
-use super::refusal::Refusal;
+use crate::proxy::exchange::connection_context::Scope;
+use crate::proxy::refusal::Refusal;
 use crate::types::origin::{HostPattern, Origin, Scheme};
 
 /// What a CONNECT comes to.

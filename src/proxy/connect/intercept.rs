@@ -16,20 +16,19 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
-use super::asker::Asker;
-use super::channel::{Channel, Scope};
-use super::connection;
-use super::distrust::remedy;
-use super::footprint;
-use super::inside::alert;
-use super::multiplexed;
-use super::rewind::Rewind;
-use super::sni::{UNRECOGNIZED_NAME, check_intercepted};
-use super::unsent::Unsent;
-use super::upgrade::own_stream;
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::Plaintext;
+use crate::proxy::asker::Asker;
+use crate::proxy::connect::rewind::Rewind;
+use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
+use crate::proxy::connect::upgrade::own_stream;
+use crate::proxy::connection::send_backlog::Unsent;
+use crate::proxy::connection::{http2, serve};
+use crate::proxy::distrust::remedy;
+use crate::proxy::exchange::connection_context::{Channel, Scope};
+use crate::proxy::exchange::footprint;
+use crate::proxy::inside::alert;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
@@ -62,7 +61,7 @@ const FIRST_BYTES_MAX: usize = 4096;
 
 /// What a client speaks after its CONNECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Speech {
+pub enum Speech {
     Tls,
     Http,
     Other,
@@ -72,7 +71,7 @@ impl Speech {
     /// By the first byte: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
     /// method with a letter. Other protocols do too (`EHLO`, `SSH-2.0`), but their first line does
     /// not end as a request line does (RFC 9112 §3).
-    pub(super) fn by(first: &[u8]) -> Self {
+    pub fn by(first: &[u8]) -> Self {
         match first {
             [0x16, ..] => Self::Tls,
             [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|byte| *byte == b'\n') {
@@ -112,13 +111,13 @@ async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker,
         held.shrink_to(footprint::INTERCEPTED_BYTES);
     }
     match inside {
-        Some(Inside::Plain(stream, within)) => connection::serve(stream, within, None).await,
+        Some(Inside::Plain(stream, within)) => serve(stream, within, None).await,
         Some(Inside::Http1(stream, within)) => {
-            connection::serve(stream, Arc::clone(&within), None).await;
+            serve(stream, Arc::clone(&within), None).await;
             note_end(&within);
         }
         Some(Inside::Http2(stream, within)) => {
-            box_future(|| multiplexed::serve(stream, Arc::clone(&within))).await;
+            box_future(|| http2::serve(stream, Arc::clone(&within))).await;
             note_end(&within);
         }
         None => {}

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::end::End;
-use super::sni::{ClientHello, Mismatch, Named, check_tunnelled};
+use crate::proxy::connect::sni::{ClientHello, Mismatch, Named, check_tunnelled};
+use crate::proxy::connect::tunnel::end::End;
 use crate::types::origin::Host;
 
 /// Bytes read at a time.

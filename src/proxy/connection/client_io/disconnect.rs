@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::sleep;
 
-use super::super::unsent::Unsent;
 use super::{SCRATCH_BYTES, Wire};
+use crate::proxy::connection::send_backlog::Unsent;
 
 /// How long a request may be under way, after its client has ended its side of the connection, before
 /// it is probed whether the client is still there. Doubled after each probe.

@@ -13,15 +13,15 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::body::Body;
-use super::channel::Channel;
-use super::connection::stopped;
-use super::control::Sequel;
-use super::refusal::Refusal;
-use super::unsent::Unsent;
-use super::wire::Wire;
-use super::{Received, closing, turn_away};
 use crate::egress::limits::ENGINES_FIELDS_MAX;
+use crate::proxy::connection::client_io::Wire;
+use crate::proxy::connection::send_backlog::Unsent;
+use crate::proxy::connection::stopped;
+use crate::proxy::exchange::body::Body;
+use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_state::Sequel;
+use crate::proxy::refusal::Refusal;
+use crate::proxy::{Received, closing, turn_away};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 

@@ -12,14 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::channel::Channel;
-use super::connection::{Limits, stopped};
-use super::control::Control;
-use super::engine::answer;
-use super::footprint;
-use super::watch::Watch;
 use crate::clients::Held;
 use crate::egress::limits::HTTP2_SEND_BUFFER_BYTES;
+use crate::proxy::connection::http1::answer;
+use crate::proxy::connection::http2_stall::Watch;
+use crate::proxy::connection::{Limits, stopped};
+use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::footprint;
 use crate::proxy::limits::{
     H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS_FEW, H2_STREAMS_MAX,
 };

@@ -1,6 +1,10 @@
 //! Bytes both ways, until both sides have ended or neither says anything for too long: for much less
 //! long, once the proxy stops.
 
+pub mod batching;
+pub mod end;
+pub mod splice;
+
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::sleep;
 use tracing::debug;
 
-use super::end::End;
-use super::opening::Opening;
-use super::pipes::{self, Pipes};
+use crate::proxy::connect::opening::Opening;
+use crate::proxy::connect::tunnel::end::End;
+use crate::proxy::connect::tunnel::splice::{Pipes, write_all};
 use crate::proxy::limits::TUNNEL_BUFFER_BYTES;
 use crate::runtime::clock;
 use crate::runtime::shutdown::Shutdown;
@@ -83,7 +87,7 @@ impl Silence {
 
 /// Between two sockets, by way of the system alone but for the client's first bytes: of those, `first` have
 /// been read already, and `opening` says whether they may go to the origin.
-pub async fn splice(
+pub async fn relay(
     client: &End,
     first: Vec<u8>,
     origin: &End,
@@ -94,7 +98,7 @@ pub async fn splice(
     let out = async {
         // It is given back before the rest.
         let first = Box::pin(opening.read(client, first)).await?;
-        pipes::write_all(origin, &first, silence).await?;
+        write_all(origin, &first, silence).await?;
         drop(first);
         pipes.pump(Side::Client, client, origin, silence).await
     };

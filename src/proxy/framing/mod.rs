@@ -1,11 +1,14 @@
 //! Where each request of a connection begins and ends, decided before the HTTP engine sees its
 //! bytes (RFC 9112 §6). The engine gets one request at a time, and only when its head holds.
 
-use super::char_class::{TOKEN, is};
-use super::chunks::Chunks;
-use super::head::encoded::{self, Encoded};
-use super::head::{self, Content, Fields, RequestLine};
-use super::refusal::Refusal;
+mod chunks;
+pub mod head;
+
+use crate::proxy::char_class::{TOKEN, is};
+use crate::proxy::framing::chunks::Chunks;
+use crate::proxy::framing::head::encoded::{self, Encoded};
+use crate::proxy::framing::head::{Content, Fields, RequestLine};
+use crate::proxy::refusal::Refusal;
 
 /// The bytes of one client in their order.
 #[derive(Debug)]

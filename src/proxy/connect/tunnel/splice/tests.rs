@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::task::coop::has_budget_remaining;
 use tokio::task::yield_now;
 
-use super::super::opening::Opening;
-use super::super::tunnel;
 use super::*;
+use crate::proxy::connect::opening::Opening;
+use crate::proxy::connect::tunnel;
 use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Host;
 
@@ -38,7 +38,7 @@ async fn tunnel(near: TcpStream, first: &[u8], far: TcpStream, silence: &Silence
     let (near, far) = (End::from(near), End::from(far));
     let host = Host::Name("a.example".into());
     let opening = Opening { host: &host, handshake_timeout: Duration::from_secs(60) };
-    let _ = tunnel::splice(&near, first.to_vec(), &far, &opening, silence, pipes).await;
+    let _ = tunnel::relay(&near, first.to_vec(), &far, &opening, silence, pipes).await;
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 //! engine lacks: deadlines for idling, for a request head and for a client that does not read;
 //! interim (1xx) responses; and an eye on a client that leaves before it is answered.
 
-mod heads;
-mod leaving;
-mod reading;
+mod disconnect;
+mod large_heads;
+mod read;
 #[cfg(test)]
 mod tests;
 
@@ -19,11 +19,11 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
-pub use heads::LargeHeads;
+pub use large_heads::LargeHeads;
 
-use super::control::Control;
-use super::framing::Framing;
-use super::unsent::{Taking, Unsent};
+use crate::proxy::connection::send_backlog::{Taking, Unsent};
+use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::framing::Framing;
 use crate::runtime::lazy_timer::LazyTimer;
 
 /// How long a client may take.

@@ -11,13 +11,13 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::super::framing::{Admit, Fault};
-use super::super::head;
-use super::super::head::encoded::Encoded;
-use super::super::refusal::Refusal;
-use super::super::unsent::Unsent;
 use super::{Phase, SCRATCH_BYTES, Wire};
+use crate::proxy::connection::send_backlog::Unsent;
+use crate::proxy::framing::head;
+use crate::proxy::framing::head::encoded::Encoded;
+use crate::proxy::framing::{Admit, Fault};
 use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
+use crate::proxy::refusal::Refusal;
 
 /// Bytes of a request's content that are read at once from a client until then. One less than the engine's room for
 /// them, which would double each time that it was filled.

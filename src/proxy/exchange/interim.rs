@@ -8,9 +8,9 @@ use http::header::HeaderMap;
 use http::{StatusCode, Version};
 use tokio::sync::oneshot;
 
-use super::control::Control;
-use super::fields;
 use crate::egress::Listener;
+use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::fields;
 
 /// Interim responses passed on to one request.
 const INTERIM_RESPONSES_MAX: usize = 16;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::super::char_class::{HOST, PATH, TOKEN, is};
-use super::super::foreign::Foreign;
-use super::super::refusal::Refusal;
 use super::{encoded, quoted, target_too_long};
+use crate::proxy::char_class::{HOST, PATH, TOKEN, is};
+use crate::proxy::foreign::Foreign;
 use crate::proxy::limits::TARGET_BYTES_MAX;
+use crate::proxy::refusal::Refusal;
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 

@@ -9,11 +9,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::control::Control;
-use super::fields::remove_forgeries;
-use super::names::Names;
 use crate::clients::Held;
 use crate::egress::Arriving;
+use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::fields::remove_forgeries;
+use crate::proxy::names::Names;
 
 /// Bytes of a body that an engine takes, and the system for it, though the client reads nothing.
 const READ_AHEAD_BYTES: usize = 128 << 10;

@@ -12,22 +12,22 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::body::Body;
-use super::end::End;
-use super::fields;
-use super::forward::Client;
-use super::gate::HostPermit;
-use super::lasting::Lasting;
-use super::opening::{self, Opening};
-use super::pipes::{self, Pipes};
-use super::sni::UNRECOGNIZED_NAME;
-use super::tunnel::{self, Silence};
-use super::via::Via;
-use super::wire::Wire;
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::Arriving;
+use crate::proxy::connect::opening::{self, Opening};
+use crate::proxy::connect::sni::UNRECOGNIZED_NAME;
+use crate::proxy::connect::tunnel::end::End;
+use crate::proxy::connect::tunnel::splice::{Pipes, write_all};
+use crate::proxy::connect::tunnel::{self, Silence};
+use crate::proxy::connection::client_io::Wire;
+use crate::proxy::exchange::body::Body;
+use crate::proxy::fields;
+use crate::proxy::forward::Client;
+use crate::proxy::gate::HostPermit;
+use crate::proxy::lasting::Lasting;
 use crate::proxy::limits::LINGER;
+use crate::proxy::via::Via;
 
 /// Passes the 101 on, and then the bytes.
 pub fn switch(
@@ -79,8 +79,7 @@ impl Tunnel {
         let (client, server) = (End::from(client), End::from(origin));
         let origin = self.permit.origin();
         let opening = Opening { host: origin.host(), handshake_timeout: self.handshake_timeout };
-        let splicing =
-            tunnel::splice(&client, first, &server, &opening, &self.silence, &self.pipes);
+        let splicing = tunnel::relay(&client, first, &server, &opening, &self.silence, &self.pipes);
         let Some(ended) = self.lasting.during(splicing).await else { return };
         match ended.map_err(opening::mismatch) {
             Ok(()) => {}
@@ -88,7 +87,7 @@ impl Tunnel {
                 drop(server);
                 let (gate, asker) = (self.lasting.gate(), self.lasting.asker());
                 gate.record_inside(origin, asker, Reason::SniMismatch, mismatch.name()).await;
-                let alert = pipes::write_all(&client, &UNRECOGNIZED_NAME, &self.silence);
+                let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.silence);
                 let _ = timeout(LINGER, alert).await;
             }
             Err(Err(error)) => debug!(%origin, "a tunnel ended: {error}"),

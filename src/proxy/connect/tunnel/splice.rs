@@ -15,9 +15,9 @@ use socket2::SockRef;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::coop::consume_budget;
 
-use super::end::End;
-use super::gather::Gathering;
-use super::tunnel::{Side, Silence};
+use crate::proxy::connect::tunnel::batching::Gathering;
+use crate::proxy::connect::tunnel::end::End;
+use crate::proxy::connect::tunnel::{Side, Silence};
 use crate::proxy::limits::TUNNEL_BUFFER_BYTES;
 
 /// Pipes between sockets, each two descriptors. Where more tunnels have something under way at once, the

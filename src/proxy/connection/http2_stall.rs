@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::sleep;
 
-use super::body::Body;
+use crate::proxy::exchange::body::Body;
 use crate::proxy::limits::H2_STREAMS_MAX;
 use crate::runtime::clock;
 

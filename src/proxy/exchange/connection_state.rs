@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::BytesMut;
 
-use super::refusal::Refusal;
 use crate::egress::ContentReads;
+use crate::proxy::refusal::Refusal;
 
 /// What the request handler tells its connection.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Where a chunked body ends (RFC 9112 §7.1), by the grammar and nothing beside it: hexadecimal digits,
 //! CRLF and no other line end, extensions bounded and ignored, trailers as strict as fields.
 
-use super::head;
+use crate::proxy::framing::head;
 
 /// Bytes of chunk extensions in one request (RFC 9112 §7.1.1: to be limited).
 const CHUNK_EXTENSION_BYTES_MAX: usize = 16 << 10;
