@@ -6,7 +6,7 @@
 //! # The floors
 //!
 //! A module names only modules on floors below its own, or to its left on its own floor.
-//! `tests/architecture.rs` checks the source.
+//! `tests/architecture` checks the source.
 //!
 //! ```text
 //! 4  program   config  admin  server  cli  main          builds the parts; reads files, environment, signals

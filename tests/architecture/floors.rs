@@ -1,9 +1,10 @@
-//! The map in `src/lib.rs`, held against the source: what must never be there is not there.
+//! The floors in `src/lib.rs`, held against the source.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-/// The modules in the order of the map, lowest first. Each may name only itself and those before.
+use crate::source::{files, root};
+
+/// The folders of `src` in the order of the floors, lowest first. Each may name only itself and those before.
 const ORDER: [&str; 15] = [
     "types", "robots", "policy", // what things are called, what a robots.txt means
     "runtime", "clients", "ca", "audit", "egress", "store", "watch", // one thing each
@@ -25,28 +26,16 @@ const IMPURE: &[&str] = &[
     "SystemTime",
 ];
 
-fn sources(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("the source is readable") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
-
 /// Each line of code with the module it stands in and where, comments left out.
 fn lines() -> Vec<(String, String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = root().join("src");
     let mut lines = Vec::new();
-    for file in sources(&root) {
+    let sources = files(&root);
+    for file in sources.iter().filter(|file| file.extension().is_some_and(|it| it == "rs")) {
         let within = file.strip_prefix(&root).expect("below src");
         let first = within.components().next().expect("a name").as_os_str().to_string_lossy();
         let module = first.trim_end_matches(".rs").to_owned();
-        for (number, line) in fs::read_to_string(&file).expect("text").lines().enumerate() {
+        for (number, line) in fs::read_to_string(file).expect("text").lines().enumerate() {
             if !line.trim_start().starts_with("//") {
                 lines.push((
                     module.clone(),
