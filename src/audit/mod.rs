@@ -53,5 +53,7 @@ pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended
 pub use segment::FILE_NAME;
 pub use start::check;
 pub use time::{parse as parse_time, print as print_time};
-pub use words::{AgentSource, Event, Reason, RobotsStatus};
+pub use words::{AgentSource, Event, RobotsStatus};
+
+pub use crate::policy::reason::Reason;
 pub use writer::{CloseError, Desk, ForgetError, OpenError, WriteError, Writer, Written};

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::grounds::Grounds;
 use super::node::Node;
-use super::words::{AgentSource, Event, Reason, RobotsStatus};
+use super::words::{AgentSource, Event, RobotsStatus};
 use crate::audit::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::Named;
 use crate::policy::profile;
+use crate::policy::reason::Reason;
 use crate::robots;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;

@@ -4,7 +4,7 @@
 //! [`access`] describes how a fetch ended, [`state`] what is known of an origin after it, and
 //! [`profile`] holds, as one table of knobs, everything on which the published texts differ.
 //! [`change`] classifies what a new file changes. [`exemption`] holds the operator's exemptions
-//! from all of them.
+//! from all of them. [`reason`] is the table of the reasons for denials.
 
 pub mod access;
 pub mod change;
@@ -13,4 +13,5 @@ pub mod exemption;
 pub mod limits;
 pub mod mode;
 pub mod profile;
+pub mod reason;
 pub mod state;

@@ -52,7 +52,7 @@ struct Line {
 #[derive(Clone, Debug, Default)]
 struct Decided {
     decision: Option<&'static str>,
-    reason: Option<String>,
+    reason: Option<&'static str>,
     rule_line: Option<u32>,
     rule_text: Option<String>,
     group: Option<String>,
@@ -82,7 +82,7 @@ impl Account {
         let copy = known.state().copy();
         line.decided(Decided {
             decision: Some("allow"),
-            reason: Some(decision.basis.word().to_owned()),
+            reason: Some(decision.basis.word()),
             rule_line: rule.map(|rule| rule.line),
             rule_text: rule.map(audit::Rule::of).map(rule_text),
             group: group.map(|group| audit::Group::of(group).token),

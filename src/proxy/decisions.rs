@@ -14,40 +14,15 @@ use crate::runtime::sharded_counters::ShardedCounters;
 #[derive(Debug, Default)]
 pub struct Decisions {
     /// By outcome, basis and sight, in one row: an everyday decision is one addition.
-    table: ShardedCounters<{ OUTCOMES.len() * BASES.len() * SIGHTS }>,
+    table: ShardedCounters<{ (ALLOWING.len() + RECORDED.len() * Reason::ALL.len()) * SIGHTS }>,
     failures: ShardedCounters<{ Failure::PROXY_ERRORS.len() }>,
     closed_ports: AtomicU64,
     /// What of them the log of the process says.
     pub log: DecisionLog,
 }
 
-/// What became of a request, in a word, and the bases on which that can be.
-const OUTCOMES: [(&str, &[&str]); 5] = [
-    ("allow", BASES.split_at(DECIDED).0),
-    (
-        "deny",
-        &[
-            "rule",
-            "unavailable",
-            "unreachable",
-            "path_not_seen",
-            "origin_refused",
-            "undecided",
-            "tunnel_not_http",
-            "agent_required",
-            "sni_mismatch",
-        ],
-    ),
-    ("would_deny", &["rule", "unavailable", "unreachable", "path_not_seen", "undecided"]),
-    ("exempted", &["rule", "unavailable", "unreachable", "path_not_seen", "undecided"]),
-    ("tunnelled", &["path_not_seen"]),
-];
-
-/// So many of them are what a decision can rest on; the others are reasons of records alone.
-const DECIDED: usize = 7;
-
-/// What a decision rests on: its basis, or where it has none, the reason in its record.
-const BASES: [&str; 13] = [
+/// The bases on which a request is allowed, as the label `basis` has them.
+const ALLOWING: [&str; 7] = [
     "robots_txt_itself",
     "no_group",
     "no_rule",
@@ -55,13 +30,10 @@ const BASES: [&str; 13] = [
     "unavailable",
     "unreachable",
     "long_unreachable",
-    "path_not_seen",
-    "origin_refused",
-    "undecided",
-    "tunnel_not_http",
-    "agent_required",
-    "sni_mismatch",
 ];
+
+/// What leaves a record. The basis of each is that of its reason.
+const RECORDED: [Event; 4] = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
 
 /// What of a way out that fails is a refusal of ours.
 const REFUSALS: [Failure; 3] = [Failure::AddressProhibited, Failure::HostProhibited, Failure::Loop];
@@ -91,31 +63,14 @@ impl Decisions {
             Basis::Unreachable(_) => 5,
             Basis::LongUnreachable(_) => 6,
             // It allows nothing.
-            Basis::TooManySteps { .. } => 9,
+            Basis::TooManySteps { .. } => return,
         };
-        self.table.add(place(0, basis, path_seen), 1);
+        self.table.add(of_allowed(basis, path_seen), 1);
     }
 
     /// One that has left a record.
     pub(super) fn recorded(&self, event: Event, reason: Reason, path_seen: bool) {
-        let outcome = match event {
-            Event::Denied => 1,
-            Event::WouldDeny => 2,
-            Event::Exempted => 3,
-            Event::Tunnelled => 4,
-        };
-        let basis = match reason {
-            Reason::DisallowRule => 3,
-            Reason::RobotsAccessDenied => 4,
-            Reason::RobotsUnreachable => 5,
-            Reason::PathNotSeen => 7,
-            Reason::OriginRefused => 8,
-            Reason::Undecided => 9,
-            Reason::TunnelNotHttp => 10,
-            Reason::AgentRequired => 11,
-            Reason::SniMismatch => 12,
-        };
-        self.table.add(place(outcome, basis, path_seen), 1);
+        self.table.add(of_recorded(event, reason, path_seen), 1);
     }
 
     /// The way out was closed, or failed.
@@ -130,10 +85,13 @@ impl Decisions {
 
     pub fn counts(&self) -> DecisionCounts {
         let mut counts = DecisionCounts::default();
+        let denied = of_recorded(Event::Denied, Reason::ALL[0], false)
+            ..of_recorded(Event::WouldDeny, Reason::ALL[0], false);
         for (place, number) in self.table.values().into_iter().enumerate() {
-            match place / (BASES.len() * SIGHTS) {
-                1 => counts.denied += number,
-                _ => counts.allowed += number,
+            if denied.contains(&place) {
+                counts.denied += number;
+            } else {
+                counts.allowed += number;
             }
             match place % SIGHTS {
                 0 => counts.by_host += number,
@@ -145,13 +103,21 @@ impl Decisions {
 
     /// Each outcome and basis that can be together, and how often they were.
     pub fn by_basis(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        OUTCOMES.iter().enumerate().flat_map(move |(outcome, (word, bases))| {
-            bases.iter().map(move |basis| {
-                let at = BASES.iter().position(|it| it == basis).expect("it is a basis");
-                let sights = [false, true].map(|seen| self.table.value(place(outcome, at, seen)));
-                (*word, *basis, sights.iter().sum())
+        let allowed = ALLOWING.into_iter().enumerate().map(move |(at, basis)| {
+            ("allow", basis, self.sum([false, true].map(|seen| of_allowed(at, seen))))
+        });
+        let recorded = RECORDED.into_iter().flat_map(move |event| {
+            let reasons = Reason::ALL.into_iter().filter(move |reason| can_be(event, *reason));
+            reasons.map(move |reason| {
+                let places = [false, true].map(|seen| of_recorded(event, reason, seen));
+                (outcome(event), reason.row().basis, self.sum(places))
             })
-        })
+        });
+        allowed.chain(recorded)
+    }
+
+    fn sum(&self, places: [usize; SIGHTS]) -> u64 {
+        places.map(|place| self.table.value(place)).iter().sum()
     }
 
     /// How often the way out was closed by the operator's word, by whose.
@@ -174,8 +140,32 @@ impl Decisions {
     }
 }
 
-const fn place(outcome: usize, basis: usize, path_seen: bool) -> usize {
-    (outcome * BASES.len() + basis) * SIGHTS + path_seen as usize
+/// The label `decision` of what leaves a record.
+const fn outcome(event: Event) -> &'static str {
+    match event {
+        Event::Denied => "deny",
+        Event::WouldDeny => "would_deny",
+        Event::Exempted => "exempted",
+        Event::Tunnelled => "tunnelled",
+    }
+}
+
+/// Whether a record may have both.
+fn can_be(event: Event, reason: Reason) -> bool {
+    match event {
+        Event::Denied => true,
+        Event::WouldDeny | Event::Exempted => reason.row().can_be_waived,
+        Event::Tunnelled => reason == Reason::PathNotSeen,
+    }
+}
+
+const fn of_allowed(basis: usize, path_seen: bool) -> usize {
+    basis * SIGHTS + path_seen as usize
+}
+
+const fn of_recorded(event: Event, reason: Reason, path_seen: bool) -> usize {
+    let row = ALLOWING.len() + event as usize * Reason::ALL.len() + reason as usize;
+    row * SIGHTS + path_seen as usize
 }
 
 #[cfg(test)]

@@ -109,14 +109,11 @@ impl Draft<'_> {
         let reason = Reason::of(&decision.basis);
         let absence = decision.basis.absence();
         let failure = absence.and_then(|absence| absence.cause.failure());
-        let problem = match reason {
-            Reason::RobotsAccessDenied => Problem::RobotsAccessDenied,
-            Reason::RobotsUnreachable if failure == Some(NetworkFailure::NameNotFound) => {
+        let problem = match (reason, failure) {
+            (Reason::RobotsUnreachable, Some(NetworkFailure::NameNotFound)) => {
                 Problem::HostNotFound
             }
-            Reason::RobotsUnreachable => Problem::RobotsUnreachable,
-            Reason::Undecided => Problem::Undecided,
-            _ => Problem::Disallowed,
+            _ => Problem::of(reason),
         };
         let mut denial = self.denial(reason, problem);
         denial.proxy_error = match failure {

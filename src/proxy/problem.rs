@@ -1,11 +1,13 @@
-//! The problem types of RFC 9457 that the proxy answers with: one row each, with what it means and
-//! what to do about it. The README's table and the pages behind the `type` URIs are made of them.
+//! The problem types (RFC 9457) of the responses that the proxy makes itself. The pages behind the
+//! `type` URIs show them, and a test compares the README's table with them.
+
+use crate::policy::reason::{NOT_SERVED, ProblemType, Reason};
 
 /// The name under which the proxy answers for itself. `.internal` is reserved for private use, so
 /// no origin is ever shadowed.
 pub const OWN_NAME: &str = "courtesy.internal";
 
-/// What kind of answer the proxy had to make itself.
+/// Why the proxy responds in place of the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Problem {
     Disallowed,
@@ -27,15 +29,6 @@ pub enum Problem {
     Busy,
     AuditUnavailable,
     CaNotValid,
-}
-
-/// One row of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub meaning: &'static str,
-    pub remedy: &'static str,
 }
 
 impl Problem {
@@ -61,124 +54,43 @@ impl Problem {
         Self::CaNotValid,
     ];
 
-    pub const fn row(self) -> Row {
-        let (name, title, meaning, remedy) = match self {
-            Self::Disallowed => (
-                "disallowed",
-                "Disallowed by robots.txt",
-                "A rule of the site's robots.txt disallows this URL to this agent.",
-                "Leave the URL out, or ask the site for permission and write it down as an exemption.",
-            ),
-            Self::RobotsUnreachable => (
-                "robots-unreachable",
-                "robots.txt cannot be had",
-                "The site's robots.txt cannot be fetched, so everything on it is disallowed (RFC 9309 §2.3.1.4).",
-                "Come back when Retry-After says: the file will be tried again then.",
-            ),
-            Self::RobotsAccessDenied => (
-                "robots-access-denied",
-                "robots.txt is kept from us",
-                "The site answers 401 or 403 for its robots.txt, and the profile in use takes that as a closed door.",
-                "Ask the site, or choose a profile that follows RFC 9309 §2.3.1.3.",
-            ),
-            Self::HostNotFound => (
-                "host-not-found",
-                "Host not found",
-                "The host's name does not exist, so nothing can be fetched from it, its robots.txt neither.",
-                "Leave the host out: no rule refuses it. If it should exist, look at its name and at the DNS server that this machine asks.",
-            ),
-            Self::OriginRefused => (
-                "origin-refused",
-                "Destination not permitted",
-                "The host is one that the proxy does not connect to: its address is private, special-purpose or denied, or its name is not permitted.",
-                "If it is meant to be reached, change the setting that the detail names; --allow-private opens what is private.",
-            ),
-            Self::Undecided => (
-                "undecided",
-                "Not decided",
-                "Whether robots.txt allows this could not be found out in time, or takes too many steps, and undecided is denied.",
-                "Try again, or a shorter URL; if it persists, raise robots.fetch_timeout or look at the proxy's load.",
-            ),
-            Self::AgentRequired => (
-                "agent-required",
-                "User-Agent required",
-                "The request has no User-Agent, and agents.require is set.",
-                "Send a User-Agent that names the crawler and a page about it.",
-            ),
-            Self::ClientNotAllowed => (
-                "client-not-allowed",
-                "Not for this client",
-                "The proxy serves loopback and the clients that it is told to serve.",
-                "Have the operator list the client's address block in clients.allow.",
-            ),
-            Self::CredentialsRequired => (
-                "credentials-required",
-                "Name and password required",
-                "The proxy serves its users, and the request has no name and password of one.",
-                "Write them into the proxy's address, http://NAME:PASSWORD@HOST:PORT; `courtesy users` makes users.",
-            ),
-            Self::PathNotSeen => (
-                "path-not-seen",
-                "Paths cannot be seen",
-                "Some paths of this host are disallowed, and in classify mode the proxy cannot see which path is asked for.",
-                "Use the intercept mode, list the host in https.tunnel, or set https.mixed to \"tunnel\".",
-            ),
-            Self::PortNotAllowed => (
-                "port-not-allowed",
-                "Port not allowed",
-                "CONNECT goes only to the ports that it is allowed to go to.",
-                "If it is meant to be reached, list the port in egress.connect_ports.",
-            ),
-            Self::BadRequest => (
-                "bad-request",
-                "Not a valid request",
-                "The request is malformed or ambiguous, so it is not passed on, and the connection is closed.",
-                "Mend what the detail names.",
-            ),
-            Self::NotServed => (
-                "not-served",
-                "Not served",
-                "The method, scheme or expectation is none that this proxy serves.",
-                "Use http:// or https:// URLs in absolute form; see the README for what works.",
-            ),
-            Self::Loop => (
-                "loop",
-                "The request leads back to the proxy",
-                "The destination is this proxy itself, or the request has been through it before.",
-                "Check the proxy settings of what stands behind the proxy.",
-            ),
-            Self::OriginFailed => (
-                "origin-failed",
-                "The origin failed",
-                "The origin could not be resolved, connected to or understood.",
-                "The detail names what failed: the origin, its name, or this machine's way to it.",
-            ),
-            Self::OriginTimeout => (
-                "origin-timeout",
-                "The origin took too long",
-                "A deadline of the proxy passed before the origin answered.",
-                "Try again later, or raise the deadline that the detail names.",
-            ),
-            Self::Busy => (
-                "busy",
-                "Too much under way",
-                "A bound of the proxy or of its machine is reached.",
-                "Come back when Retry-After says, or raise the bound that the detail names.",
-            ),
-            Self::AuditUnavailable => (
-                "audit-unavailable",
-                "Records cannot be written",
-                "The audit log cannot be written at the moment, and audit.on_failure is set to \"stop\".",
-                "Come back when Retry-After says; what is wrong with the disk is in the proxy's log.",
-            ),
-            Self::CaNotValid => (
-                "ca-not-valid",
-                "The proxy's CA is not valid",
-                "The certificate authority that signs for the proxy has expired or is not valid yet, so HTTPS cannot be intercepted.",
-                "Have the operator run `courtesy ca rotate`, or replace https.ca_cert; clients then have to trust the new CA.",
-            ),
-        };
-        Row { name, title, meaning, remedy }
+    /// The problem of a denial for `reason`.
+    pub const fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::DisallowRule => Self::Disallowed,
+            Reason::RobotsUnreachable => Self::RobotsUnreachable,
+            Reason::RobotsAccessDenied => Self::RobotsAccessDenied,
+            Reason::OriginRefused => Self::OriginRefused,
+            Reason::Undecided => Self::Undecided,
+            Reason::PathNotSeen => Self::PathNotSeen,
+            Reason::AgentRequired => Self::AgentRequired,
+            Reason::TunnelNotHttp | Reason::SniMismatch => Self::NotServed,
+        }
+    }
+
+    /// What users read about it. Denials have theirs in the table of reasons.
+    pub const fn row(self) -> ProblemType {
+        match self {
+            Self::Disallowed => Reason::DisallowRule.row().problem,
+            Self::RobotsUnreachable => Reason::RobotsUnreachable.row().problem,
+            Self::RobotsAccessDenied => Reason::RobotsAccessDenied.row().problem,
+            Self::OriginRefused => Reason::OriginRefused.row().problem,
+            Self::Undecided => Reason::Undecided.row().problem,
+            Self::AgentRequired => Reason::AgentRequired.row().problem,
+            Self::PathNotSeen => Reason::PathNotSeen.row().problem,
+            Self::NotServed => NOT_SERVED,
+            Self::HostNotFound => HOST_NOT_FOUND,
+            Self::ClientNotAllowed => CLIENT_NOT_ALLOWED,
+            Self::CredentialsRequired => CREDENTIALS_REQUIRED,
+            Self::PortNotAllowed => PORT_NOT_ALLOWED,
+            Self::BadRequest => BAD_REQUEST,
+            Self::Loop => LOOP,
+            Self::OriginFailed => ORIGIN_FAILED,
+            Self::OriginTimeout => ORIGIN_TIMEOUT,
+            Self::Busy => BUSY,
+            Self::AuditUnavailable => AUDIT_UNAVAILABLE,
+            Self::CaNotValid => CA_NOT_VALID,
+        }
     }
 
     /// The `type` of the problem (RFC 9457 §3.1.1); through the proxy, the page can be fetched.
@@ -190,3 +102,88 @@ impl Problem {
         Self::ALL.into_iter().find(|problem| problem.row().name == name)
     }
 }
+
+const HOST_NOT_FOUND: ProblemType = ProblemType {
+    name: "host-not-found",
+    title: "Host not found",
+    meaning: "The host's name does not exist, so neither its robots.txt nor anything else can be \
+              fetched.",
+    remedy: "Leave the host out: no rule disallows it. If it should exist, check its name and the \
+             DNS server of this machine.",
+};
+
+const CLIENT_NOT_ALLOWED: ProblemType = ProblemType {
+    name: "client-not-allowed",
+    title: "Client not allowed",
+    meaning: "The proxy serves clients on loopback and those that clients.allow lists.",
+    remedy: "Have the operator list the client's address block in clients.allow.",
+};
+
+const CREDENTIALS_REQUIRED: ProblemType = ProblemType {
+    name: "credentials-required",
+    title: "Name and password required",
+    meaning: "The proxy serves its users, and the request has no valid name and password.",
+    remedy: "Write them into the proxy's address, http://NAME:PASSWORD@HOST:PORT; `courtesy users` \
+             adds users.",
+};
+
+const PORT_NOT_ALLOWED: ProblemType = ProblemType {
+    name: "port-not-allowed",
+    title: "Port not allowed",
+    meaning: "CONNECT is permitted to the ports in egress.connect_ports only.",
+    remedy: "To permit the port, list it in egress.connect_ports.",
+};
+
+const BAD_REQUEST: ProblemType = ProblemType {
+    name: "bad-request",
+    title: "Not a valid request",
+    meaning: "The request is malformed or ambiguous, so it is not forwarded, and the connection is \
+              closed.",
+    remedy: "Correct what the detail names.",
+};
+
+const LOOP: ProblemType = ProblemType {
+    name: "loop",
+    title: "The request leads back to the proxy",
+    meaning: "The destination is this proxy itself, or the request has passed through it before.",
+    remedy: "Check the proxy settings of the programs behind the proxy.",
+};
+
+const ORIGIN_FAILED: ProblemType = ProblemType {
+    name: "origin-failed",
+    title: "The origin failed",
+    meaning: "The origin could not be resolved or connected to, or its response is not valid.",
+    remedy: "The detail names what failed: the origin, its name, or the network of this machine.",
+};
+
+const ORIGIN_TIMEOUT: ProblemType = ProblemType {
+    name: "origin-timeout",
+    title: "The origin took too long",
+    meaning: "A timeout of the proxy passed before the origin responded.",
+    remedy: "Try again later, or raise the timeout that the detail names.",
+};
+
+const BUSY: ProblemType = ProblemType {
+    name: "busy",
+    title: "Too much under way",
+    meaning: "A limit of the proxy or of its machine is reached.",
+    remedy: "Try again after the time in Retry-After, or raise the limit that the detail names.",
+};
+
+const AUDIT_UNAVAILABLE: ProblemType = ProblemType {
+    name: "audit-unavailable",
+    title: "Records cannot be written",
+    meaning: "The audit log cannot be written at the moment, and audit.on_failure is set to \
+              \"stop\".",
+    remedy: "Try again after the time in Retry-After; the proxy's log says what is wrong with the \
+             disk.",
+};
+
+const CA_NOT_VALID: ProblemType = ProblemType {
+    name: "ca-not-valid",
+    title: "The proxy's CA is not valid",
+    meaning: "The certificate authority of the proxy has expired or is not valid yet, so HTTPS \
+              cannot be intercepted.",
+    remedy: "Have the operator run `courtesy ca rotate`, or replace https.ca_cert; clients then have \
+             to trust the new CA.",
+};

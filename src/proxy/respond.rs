@@ -18,10 +18,11 @@ use super::form::{Asked, Form};
 use super::gate::Denial;
 use super::names::PROXY_STATUS;
 use super::page;
-use super::problem::{Problem, Row};
+use super::problem::Problem;
 use super::refusal::Refusal;
 use crate::ca::Authority;
 use crate::policy::access::Snapshot;
+use crate::policy::reason::ProblemType;
 
 /// How a client is to say who it is (RFC 7617 §2, §2.1; RFC 9110 §15.5.8).
 const CHALLENGE: &str = "Basic realm=\"courtesy\", charset=\"UTF-8\"";
@@ -144,7 +145,7 @@ fn problem(
     denial: Option<&Denial>,
     asked: &Asked,
 ) -> Response<Body> {
-    let Row { title, remedy, .. } = problem.row();
+    let ProblemType { title, remedy, .. } = problem.row();
     let (content_type, content) = match asked.form {
         Form::Json => ("application/problem+json", document.json()),
         Form::Html => {

@@ -59,6 +59,6 @@ fn a_refused_connect_has_its_reason_phrase() {
             .head
             .0
     };
-    assert_line(&connect(&origin.authority()), "HTTP/1.1 403 Paths cannot be seen");
+    assert_line(&connect(&origin.authority()), "HTTP/1.1 403 Path not visible");
     assert_line(&connect("127.0.0.1:25"), "HTTP/1.1 403 Port not allowed");
 }

@@ -149,13 +149,7 @@ impl std::fmt::Display for Answer {
                     None => Ok(()),
                 }
             }
-            Self::Disallowed { reason, .. } => f.write_str(match reason {
-                Reason::PathNotSeen => "disallowed: some paths are, and the path is not seen",
-                Reason::RobotsAccessDenied => "disallowed: there is no robots.txt for us",
-                Reason::RobotsUnreachable => "disallowed: the robots.txt cannot be had",
-                Reason::Undecided => "undecided: the rules take too many steps for the URL",
-                _ => "disallowed",
-            }),
+            Self::Disallowed { reason, .. } => f.write_str(reason.row().replayed),
         }
     }
 }

@@ -144,8 +144,11 @@ impl Summary {
 
     fn json(&self) -> Value {
         let Account { counts, audit, records } = &self.account;
-        let reasons: Map<_, _> =
-            counts.denied.iter().map(|(reason, count)| (reason.word(), json!(count))).collect();
+        let reasons: Map<_, _> = counts
+            .denied
+            .iter()
+            .map(|(reason, count)| (reason.word().to_owned(), json!(count)))
+            .collect();
         json!({
             "run": self.run,
             "code": self.code,

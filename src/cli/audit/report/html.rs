@@ -25,8 +25,9 @@ pub fn print(report: &Report) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        Html(&title)
+         <title>{}</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n",
+        Html(&title),
+        chart::style()
     );
     heading(&mut page, report);
     page.push_str("<main>\n");

@@ -2,24 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::audit::print_time;
 use crate::audit::read::report::{Report, Standing};
-use crate::audit::{Reason, print_time};
 use crate::types::timestamp::Timestamp;
-
-/// For people; the records' own words are those of the JSON.
-pub const fn reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::DisallowRule => "disallowed by a rule",
-        Reason::RobotsUnreachable => "robots.txt unreachable",
-        Reason::RobotsAccessDenied => "robots.txt access denied",
-        Reason::OriginRefused => "refused by egress policy",
-        Reason::Undecided => "not decided",
-        Reason::PathNotSeen => "path not seen",
-        Reason::TunnelNotHttp => "tunnel is not HTTP",
-        Reason::AgentRequired => "no User-Agent",
-        Reason::SniMismatch => "another name in TLS",
-    }
-}
 
 pub const fn standing(standing: Standing) -> &'static str {
     match standing {

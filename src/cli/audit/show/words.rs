@@ -1,7 +1,9 @@
 //! A record in words, field by field.
 
 use crate::audit::read::Standing;
-use crate::audit::{AgentSource, Event, Reason, Record, Robots, RobotsStatus, mended, print_time};
+use crate::audit::{
+    AgentSource, Event, Reason, Record, Robots, RobotsStatus, Rule, mended, print_time,
+};
 use crate::cli::audit::table::printable;
 use crate::cli::paint::Paint;
 
@@ -31,62 +33,47 @@ fn headline(record: &Record, paint: Paint) -> String {
 }
 
 fn why(record: &Record) -> String {
-    let agent = record.agent.as_deref().unwrap_or("a client without a product token");
-    let robots = record.robots.as_ref();
-    let url = robots.map_or("robots.txt", |robots| robots.url.as_str());
-    let cause = robots.and_then(|robots| robots.cause.as_deref()).unwrap_or("no cause is recorded");
-    let origin = &record.origin;
-    match (record.reason, &record.rule) {
-        (Reason::DisallowRule, Some(rule)) => {
+    match (record.reason, &record.rule, &record.sni) {
+        (Reason::DisallowRule, Some(rule), _) => {
+            let Rule { line, directive, pattern, .. } = rule;
+            let read_as = mended(&rule.read_as);
+            let (robots, agent) = (fill("{robots}", record), fill("{agent}", record));
             format!(
-                "line {} of {url}, \"{}: {}\", applies to {agent}{}",
-                rule.line,
-                rule.directive,
-                rule.pattern,
-                mended(&rule.read_as)
+                "line {line} of {robots}, \"{directive}: {pattern}\", applies to {agent}{read_as}"
             )
         }
-        (Reason::DisallowRule, None) => format!("{url} disallows it for {agent}"),
-        (Reason::RobotsUnreachable, _) => {
-            format!(
-                "{url} could not be had ({cause}), so nothing of {origin} was to be fetched (RFC 9309 §2.3.1.4)"
-            )
+        (Reason::Undecided, ..) if record.is_of_robots() => fill(
+            "the rules of {robots} for {agent} take too many steps for this URL, and undecided is \
+             denied",
+            record,
+        ),
+        (Reason::SniMismatch, _, Some(name)) => {
+            format!("the client names {name} in TLS, and {} in its CONNECT", record.url)
         }
-        (Reason::RobotsAccessDenied, _) => {
-            format!(
-                "{origin} does not give out its robots.txt ({cause}), which the profile reads as a refusal"
-            )
-        }
-        (Reason::OriginRefused, _) => {
-            format!("the address policy does not let {origin} be reached")
-        }
-        (Reason::Undecided, _) if record.is_of_robots() => {
-            format!(
-                "which rule of {url} applies to {agent} takes too many steps to find out for this URL, and what \
-                     is undecided is denied"
-            )
-        }
-        (Reason::Undecided, _) => {
-            "nothing could be decided in time, and what is undecided is denied".into()
-        }
-        (Reason::PathNotSeen, _) => {
-            format!(
-                "some paths of {origin} are disallowed for {agent}, and only the host was known"
-            )
-        }
-        (Reason::TunnelNotHttp, _) => "what ran inside the CONNECT was neither TLS nor HTTP".into(),
-        (Reason::SniMismatch, _) => match &record.sni {
-            Some(name) => {
-                format!("the client asked for {name} in TLS, and by its CONNECT for {}", record.url)
-            }
-            None => {
-                format!("the client's TLS does not name the host of its CONNECT, {}", record.url)
-            }
-        },
-        (Reason::AgentRequired, _) => {
-            "the request had no User-Agent, and agents.require is set".into()
-        }
+        (reason, ..) => fill(reason.row().explanation, record),
     }
+}
+
+/// `template` with the values of `record` in place of the names in braces.
+fn fill(template: &str, record: &Record) -> String {
+    let robots = record.robots.as_ref();
+    let mut parts = template.split('{');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+        filled.push_str(match name {
+            "agent" => record.agent.as_deref().unwrap_or("a client without a product token"),
+            "cause" => {
+                robots.and_then(|robots| robots.cause.as_deref()).unwrap_or("no cause is recorded")
+            }
+            "origin" => &record.origin,
+            "robots" => robots.map_or("robots.txt", |robots| robots.url.as_str()),
+            "url" => &record.url,
+            unknown => unreachable!("a template names {unknown}"),
+        });
+        filled.push_str(rest);
+    }
+    filled
 }
 
 fn fields(record: &Record, hash: &str) -> Vec<(&'static str, String)> {
@@ -169,4 +156,19 @@ fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
     fields.extend(moments.into_iter().filter_map(|(what, time)| Some((what, print_time(time?)))));
     fields.extend(robots.sha256.iter().map(|sha256| ("sha256", sha256.clone())));
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::read::report::tests::log::{NOON, record};
+
+    #[test]
+    fn every_reason_is_explained_without_a_name_in_braces() {
+        for reason in Reason::ALL {
+            let text =
+                fill(reason.row().explanation, &record(NOON, "http://a.example", None, reason));
+            assert!(!text.contains(['{', '}']), "{text}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::super::sections::column as column_title;
-use super::super::words::{fraction, minute, number, plural, reason};
+use super::super::words::{fraction, minute, number, plural};
 use crate::audit::read::report::{Bucket, EventsByReason, OverTime, Report};
 use crate::audit::{Event, Reason};
 use crate::cli::span::span;
@@ -26,21 +26,30 @@ enum Part {
     Forwarded(Event),
 }
 
-/// Every part with the class that gives it its colour, from below to above.
-const PARTS: [(Part, &str); 12] = [
-    (Part::Denied(Reason::DisallowRule), "r1"),
-    (Part::Denied(Reason::RobotsUnreachable), "r2"),
-    (Part::Denied(Reason::RobotsAccessDenied), "r3"),
-    (Part::Denied(Reason::PathNotSeen), "r4"),
-    (Part::Denied(Reason::OriginRefused), "r5"),
-    (Part::Denied(Reason::Undecided), "r6"),
-    (Part::Denied(Reason::TunnelNotHttp), "r7"),
-    (Part::Denied(Reason::AgentRequired), "r8"),
-    (Part::Denied(Reason::SniMismatch), "r9"),
-    (Part::Forwarded(Event::WouldDeny), "e1"),
-    (Part::Forwarded(Event::Exempted), "e2"),
-    (Part::Forwarded(Event::Tunnelled), "e3"),
-];
+/// What was forwarded, with the class that gives it its colour.
+const FORWARDED: [(Event, &str); 3] =
+    [(Event::WouldDeny, "e1"), (Event::Exempted, "e2"), (Event::Tunnelled, "e3")];
+
+/// Every part with its class, from below to above: first the reasons that rest on a robots.txt.
+fn parts() -> impl Iterator<Item = (Part, &'static str)> {
+    let of_robots = Reason::ALL.into_iter().filter(|reason| reason.is_of_robots());
+    let others = Reason::ALL.into_iter().filter(|reason| !reason.is_of_robots());
+    let denied = of_robots.chain(others).map(|reason| (Part::Denied(reason), reason.word()));
+    denied.chain(FORWARDED.map(|(event, class)| (Part::Forwarded(event), class)))
+}
+
+/// The colours of the reasons, on a light and on a dark page.
+pub fn style() -> String {
+    let rules = |scheme: usize| -> String {
+        let rule = |reason: Reason| {
+            let color = reason.row().colors[scheme];
+            format!(".{} {{ fill: {color}; background: {color}; }}\n", reason.word())
+        };
+        Reason::ALL.into_iter().map(rule).collect()
+    };
+    let (light, dark) = (rules(0), rules(1));
+    format!("{light}@media screen and (prefers-color-scheme: dark) {{\n{dark}}}\n")
+}
 
 impl Part {
     fn count(self, events: &EventsByReason) -> u64 {
@@ -52,7 +61,7 @@ impl Part {
 
     fn name(self) -> String {
         match self {
-            Self::Denied(word) => format!("Denied: {}", reason(word)),
+            Self::Denied(reason) => format!("Denied: {}", reason.row().label),
             Self::Forwarded(event) => column_title(event).to_owned(),
         }
     }
@@ -78,10 +87,7 @@ pub fn print(page: &mut String, report: &Report) {
 /// The parts that occur.
 fn occurring(report: &Report) -> impl Iterator<Item = (Part, &'static str, u64)> {
     let all = &report.records.events_by_reason;
-    PARTS
-        .into_iter()
-        .map(|(part, class)| (part, class, part.count(all)))
-        .filter(|(.., count)| *count > 0)
+    parts().map(|(part, class)| (part, class, part.count(all))).filter(|(.., count)| *count > 0)
 }
 
 fn legend(page: &mut String, report: &Report) {
@@ -137,7 +143,7 @@ fn place(at: usize, over_time: &OverTime) -> (f64, f64) {
 fn column(page: &mut String, bucket: &Bucket, (x, width): (f64, f64), top: u64) {
     let mut below = 0;
     let gap = (width * 0.15).min(4.0);
-    for (part, class) in PARTS {
+    for (part, class) in parts() {
         let count = part.count(&bucket.events_by_reason);
         if count == 0 {
             continue;

@@ -4,7 +4,7 @@
 use super::{Kind, Line, Section, Table, agent, foot, origin};
 use crate::audit::Event;
 use crate::audit::read::report::{Events, Report, Row, Top};
-use crate::cli::audit::report::words::{capital, fraction, number, plural, reason};
+use crate::cli::audit::report::words::{capital, fraction, number, plural};
 
 /// The events that have a column: the first three always, so that reports can be compared.
 pub fn shown(report: &Report) -> impl Iterator<Item = Event> + use<> {
@@ -33,7 +33,8 @@ impl Ranked {
     pub fn by_reason(&self, report: &Report) -> Section {
         let mut counts: Vec<_> = report.records.events_by_reason.iter().collect();
         counts.sort_by_key(|(_, events)| std::cmp::Reverse(events.all()));
-        let rows = counts.into_iter().map(|(word, events)| (capital(reason(*word)), *events));
+        let rows =
+            counts.into_iter().map(|(reason, events)| (capital(reason.row().label), *events));
         Section { title: "By reason", table: self.table("Reason", rows), ..Section::default() }
     }
 
