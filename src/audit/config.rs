@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::node::Node;
+use crate::types::words::words;
 
 /// The settings of the log.
 #[derive(Clone, Debug)]
@@ -35,25 +36,27 @@ pub struct Config {
 /// The settings as they are now: the writer, its thread and the keeper read them at each use.
 pub(super) type Current = Arc<ArcSwap<Config>>;
 
-/// When what was written is brought to the disk itself: what a power cut may take. A killed process
-/// loses nothing in either case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// Before the answer.
-    Each,
-    /// At most 100 ms after it.
-    Batch,
-    /// When the system likes.
-    None,
+words! {
+    /// When what was written is brought to the disk itself: what a power cut may take. A killed process
+    /// loses nothing in either case.
+    pub enum Sync {
+        /// Before the answer.
+        Each = "each",
+        /// At most 100 ms after it.
+        Batch = "batch",
+        /// When the system likes.
+        None = "none",
+    }
 }
 
-/// What becomes of requests while records cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnFailure {
-    /// Denials go on without a record, and so does what is forwarded.
-    Deny,
-    /// Nothing is served until records can be written again.
-    Stop,
+words! {
+    /// What becomes of requests while records cannot be written.
+    pub enum OnFailure {
+        /// Denials go on without a record, and so does what is forwarded.
+        Deny = "deny",
+        /// Nothing is served until records can be written again.
+        Stop = "stop",
+    }
 }
 
 impl Config {

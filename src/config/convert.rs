@@ -1,19 +1,13 @@
 //! Settings in the words of the modules below, and the profile as the settings make it.
 
 use super::settings::Settings;
-use super::words::{
-    Access, Changes, HttpsMode, Meaning, Mixed, Mode, OnFailure, OutageCopy, ProfileName, Roots,
-    Spellings, Sync,
-};
-use crate::policy::profile::{self, Profile};
+use crate::policy::profile::{Profile, ProfileName};
 use crate::store::limits::ROBOTS_TXT_BYTES;
-use crate::watch;
-use crate::{audit, egress, proxy, robots};
 
 impl Settings {
     /// A profile as it holds here: the named one, with the single knobs and the outage that are set.
     pub fn profile(&self, name: ProfileName) -> Profile {
-        self.changed(Profile::named(name.as_str()).expect("the names are those of the table"))
+        self.changed(name.row())
     }
 
     /// `row` with the single knobs and the outage that are set.
@@ -46,13 +40,13 @@ impl Settings {
     pub(super) fn filled(&self) -> Self {
         let profile = self.profile(self.robots.profile);
         let mut filled = self.clone();
-        filled.robots.knobs.status_401_403 = Some(profile.meanings.unauthorized.into());
-        filled.robots.knobs.status_429 = Some(profile.meanings.too_many_requests.into());
-        filled.robots.knobs.status_other_4xx = Some(profile.meanings.other_4xx.into());
+        filled.robots.knobs.status_401_403 = Some(profile.meanings.unauthorized);
+        filled.robots.knobs.status_429 = Some(profile.meanings.too_many_requests);
+        filled.robots.knobs.status_other_4xx = Some(profile.meanings.other_4xx);
         filled.robots.knobs.conditional = Some(profile.conditional);
-        filled.robots.spellings = Some(profile.dialect.spellings.into());
-        filled.outage.copy = Some(profile.outage.copy.into());
-        filled.outage.after = Some(profile.outage.after.into());
+        filled.robots.spellings = Some(profile.dialect.spellings);
+        filled.outage.copy = Some(profile.outage.copy);
+        filled.outage.after = Some(profile.outage.after);
         filled.outage.after_time = Some(profile.outage.after_time);
         filled.outage.retry_min = Some(profile.outage.retry_min);
         filled.outage.retry_max = Some(profile.outage.retry_max);
@@ -63,41 +57,10 @@ impl Settings {
 }
 
 /// Only what is set replaces what is there.
-fn put<T, U: Into<T>>(place: &mut T, value: Option<U>) {
+fn put<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value.into();
+        *place = value;
     }
-}
-
-/// The same variants under our name and under a lower module's, both ways.
-macro_rules! same {
-    ($($ours:ty = $theirs:ty { $($our:ident = $their:ident),+ })+) => {$(
-        impl From<$ours> for $theirs {
-            fn from(ours: $ours) -> Self {
-                match ours { $(<$ours>::$our => Self::$their),+ }
-            }
-        }
-
-        impl From<$theirs> for $ours {
-            fn from(theirs: $theirs) -> Self {
-                match theirs { $(<$theirs>::$their => Self::$our),+ }
-            }
-        }
-    )+};
-}
-
-same! {
-    Meaning = profile::Meaning { Allow = Unavailable, Disallow = Forbidden, Unreachable = Unreachable }
-    Access = profile::Access { Allow = Allow, Disallow = Disallow }
-    OutageCopy = profile::OutageCopy { Use = Use, Disallow = Disallow }
-    Spellings = robots::Spellings { AsWritten = AsWritten, AllReadings = AllReadings }
-    Mode = proxy::Mode { Enforce = Enforce, Observe = Observe }
-    HttpsMode = proxy::HttpsMode { Intercept = Intercept, Classify = Classify }
-    Mixed = proxy::Mixed { Refuse = Refuse, Tunnel = Tunnel }
-    Changes = watch::Changes { Meaning = Meaning, All = All, Off = Off }
-    Sync = audit::Sync { Each = Each, Batch = Batch, None = None }
-    OnFailure = audit::OnFailure { Deny = Deny, Stop = Stop }
-    Roots = egress::Roots { System = System, Bundled = Bundled }
 }
 
 #[cfg(test)]

@@ -6,14 +6,18 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::address::{ADMIN_PORT, PROXY_PORT};
+use super::enums::{LogFormat, LogLevel};
 use super::settings::{
     Audit, Clients, Deny, Egress, Https, Knobs, Limits, Listen, Log, Robots, Store, Tls, Watch,
 };
 use super::values::{AdminAddress, FetchAs, Retain, RetainSize, Via};
-use super::words::{
-    Changes, HttpsMode, LogFormat, LogLevel, Mixed, Mode, OnFailure, ProfileName, Roots, Sync,
-};
+use crate::audit::{OnFailure, Sync};
+use crate::egress::Roots;
+use crate::policy::mode::Mode;
+use crate::policy::profile::ProfileName;
 use crate::proxy::Protocol;
+use crate::proxy::{HttpsMode, Mixed};
+use crate::watch::Changes;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

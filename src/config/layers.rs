@@ -9,8 +9,9 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::complain::{Complaint, nearest};
+use super::diagnostics::Complaint;
 use super::shape::Shape;
+use crate::types::words::nearest;
 
 /// The variable that names the file.
 pub const FILE_VARIABLE: &str = "COURTESY_CONFIG";

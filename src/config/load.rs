@@ -7,7 +7,7 @@ use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Value, ValueKind};
 
 use super::cgroup;
-use super::complain::{Complaint, Refusal};
+use super::diagnostics::{Complaint, Refusal};
 use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
 use super::mend::{is_within, mend};
 use super::settings::Settings;

@@ -4,10 +4,11 @@
 
 mod address;
 mod cgroup;
-mod complain;
 mod convert;
 mod defaults;
+mod diagnostics;
 mod digest;
+mod enums;
 mod fixed;
 mod layers;
 mod lenient;
@@ -26,10 +27,10 @@ mod spelling;
 mod tests;
 mod units;
 mod values;
-mod words;
 
 pub use address::{parse_admin, parse_proxy};
-pub use complain::{Complaint, Refusal, nearest};
+pub use diagnostics::{Complaint, Refusal};
+pub use enums::{LogFormat, LogLevel};
 pub use layers::{Change, Override};
 pub use lenient::{Whereabouts, whereabouts};
 pub use load::{Examined, Loaded, examine, load, load_text};
@@ -41,10 +42,14 @@ pub use settings::{
 };
 pub use show::Effective;
 pub use values::{AdminAddress, ContactUrl, FetchAs, Via};
-pub use words::{
-    Access, Changes, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy,
-    ProfileName, Roots, Spellings,
-};
+
+pub use crate::audit::OnFailure;
+pub use crate::egress::Roots;
+pub use crate::policy::mode::Mode;
+pub use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
+pub use crate::proxy::{HttpsMode, Mixed};
+pub use crate::robots::Spellings;
+pub use crate::watch::Changes;
 
 /// The commented file: every setting with its default and a sentence.
 pub const DEFAULT_FILE: &str = include_str!("../../config/courtesy.toml");

@@ -9,11 +9,10 @@ use std::time::Duration;
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use super::values::{FetchAs, NodeName, Via};
-use super::words::ProfileName;
 use crate::clients::{Users, UsersError};
 use crate::config::limits::ATTEMPTS_BESIDE_MAX;
 use crate::policy::exemption::{self, Exemptions, Paths};
-use crate::policy::profile::Profile;
+use crate::policy::profile::{Profile, ProfileName};
 use crate::store::fetch;
 use crate::store::fetch::FetchIdentity;
 use crate::store::limits::{STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
@@ -72,8 +71,8 @@ impl Settings {
     pub fn audit(&self) -> audit::Config {
         audit::Config {
             dir: self.audit_dir(),
-            sync: self.audit.sync.into(),
-            on_failure: self.audit.on_failure.into(),
+            sync: self.audit.sync,
+            on_failure: self.audit.on_failure,
             write_timeout: self.audit.write_timeout,
             rotate_size: self.audit.rotate_size,
             rotate_age: self.audit.rotate_age,
@@ -140,9 +139,9 @@ impl Settings {
     /// What becomes of a CONNECT.
     pub fn https(&self) -> proxy::Https {
         proxy::Https {
-            mode: self.https.mode.into(),
+            mode: self.https.mode,
             tunnel: self.https.tunnel.clone(),
-            mixed: self.https.mixed.into(),
+            mixed: self.https.mixed,
             ports: self.egress.connect_ports.clone(),
             under_run: self.under_run,
         }
@@ -191,7 +190,7 @@ impl Settings {
         let mut profiles = Profiles { settings: self, made: HashMap::new() };
         proxy::Rules {
             profile: profiles.named(self.robots.profile),
-            mode: self.robots.mode.into(),
+            mode: self.robots.mode,
             agent_required: self.agents.require,
             agents: self.agents.rules.iter().map(|rule| agent_rule(rule, &mut profiles)).collect(),
             origins: self.origins.iter().map(|rule| origin_rule(rule, &mut profiles)).collect(),
@@ -220,7 +219,7 @@ fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule
     proxy::AgentRule {
         matches: rule.matches.clone(),
         token: rule.token.as_ref().map(ToString::to_string),
-        mode: rule.mode.map(Into::into),
+        mode: rule.mode,
         profile: rule.profile.map(|name| profiles.named(name)),
         deny_status: rule.deny_status,
     }
@@ -228,7 +227,7 @@ fn agent_rule(rule: &AgentRule, profiles: &mut Profiles<'_>) -> proxy::AgentRule
 
 fn origin_rule(rule: &OriginRule, profiles: &mut Profiles<'_>) -> (Origin, proxy::OriginRule) {
     let profile = rule.profile.map(|name| profiles.named(name));
-    (rule.origin.clone(), proxy::OriginRule { mode: rule.mode.map(Into::into), profile })
+    (rule.origin.clone(), proxy::OriginRule { mode: rule.mode, profile })
 }
 
 fn as_policy(exemption: &Exemption) -> exemption::Exemption {

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use config::Config;
 
-use super::complain::{Complaint, Refusal};
+use super::diagnostics::{Complaint, Refusal};
 use super::layers::typed;
 use super::settings::Settings;
 use super::shape::Shape;
-use super::words::ProfileName;
-use crate::policy::profile::Profile;
+use crate::policy::profile::{Profile, ProfileName};
 
 /// What [`Profile::changes`] said of the profile called `name`, as a profile again: of that `version` of the
 /// table.
@@ -37,7 +36,7 @@ pub fn recorded_profile(
     }
     let merged =
         builder.build().map_err(|error| Refusal(vec![complaint("", error.to_string())]))?;
-    let row = Profile::named_in(name.as_str(), version).expect("the names are those of the table");
+    let row = name.row_in(version);
     let profile = Settings::from_merged(&merged.cache)?.changed(row.clone());
     let made = profile.changes_of(&row);
     let unused = changes.iter().filter(|(key, text)| made.get(*key) != Some(text));

@@ -4,8 +4,9 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use super::words::{Mode, ProfileName};
 use crate::policy::exemption::OriginPattern;
+use crate::policy::mode::Mode;
+use crate::policy::profile::ProfileName;
 use crate::types::agent::Token;
 use crate::types::glob::Glob;
 use crate::types::origin::Origin;

@@ -10,16 +10,20 @@ use http::StatusCode;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::enums::{LogFormat, LogLevel};
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::units;
 use super::values::{AdminAddress, ContactUrl, FetchAs, NodeName, Retain, RetainSize, Via};
-use super::words::{
-    Access, Changes, HttpsMode, LogFormat, LogLevel, Meaning, Mixed, Mode, OnFailure, OutageCopy,
-    ProfileName, Roots, Spellings, Sync,
-};
+use crate::audit::{OnFailure, Sync};
 use crate::egress::Endpoints;
+use crate::egress::Roots;
+use crate::policy::mode::Mode;
+use crate::policy::profile::{Access, Meaning, OutageCopy, ProfileName};
 use crate::proxy::Protocol;
+use crate::proxy::{HttpsMode, Mixed};
+use crate::robots::Spellings;
 use crate::types::origin::{Host, HostPattern};
+use crate::watch::Changes;
 
 /// All settings, effective and checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,13 +8,14 @@ use config::{Value, ValueKind};
 use ipnet::IpNet;
 use serde_json::Value as Json;
 
-use super::complain::{Complaint, nearest};
+use super::diagnostics::Complaint;
 use super::rules::{AgentRule, Exemption, OriginRule};
 use super::settings::Settings;
 use crate::policy::exemption::OriginPattern;
 use crate::types::agent::Token;
 use crate::types::origin::{Host, Origin, Scheme};
 use crate::types::timestamp::Timestamp;
+use crate::types::words::nearest;
 
 /// The kinds of all settings, as a tree of example values.
 #[derive(Debug)]

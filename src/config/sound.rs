@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::complain::Complaint;
+use super::diagnostics::Complaint;
 use super::load::Loaded;
 use super::settings::Settings;
 use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
 use super::address::parse_admin;
 use super::spelling::{parse_duration, parse_size, print_duration, print_size};
 use crate::egress::Endpoints;
@@ -15,6 +13,7 @@ use crate::types::agent::Token;
 use crate::types::glob::Glob;
 use crate::types::origin::HostPattern;
 use crate::types::sanitize;
+use crate::types::words::serde_as_text;
 
 /// The User-Agent of a robots.txt fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -280,22 +279,6 @@ impl FromStr for HostPattern {
 fn is_token(text: &str, also: &[u8]) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || also.contains(&byte))
-}
-
-macro_rules! serde_as_text {
-    ($($name:ty),+) => {$(
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
-    )+};
 }
 
 serde_as_text!(

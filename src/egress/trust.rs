@@ -9,15 +9,18 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
+use crate::types::words::words;
 
-/// Where trust in origins' certificates comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Roots {
-    /// The platform's store; the bundled roots when it has none.
-    #[default]
-    System,
-    /// Mozilla's roots as built in.
-    Bundled,
+words! {
+    /// Where trust in origins' certificates comes from.
+    #[derive(Default)]
+    pub enum Roots {
+        /// The platform's store; the bundled roots when it has none.
+        #[default]
+        System = "system",
+        /// Mozilla's roots as built in.
+        Bundled = "bundled",
+    }
 }
 
 /// A root file that cannot be used, by name.

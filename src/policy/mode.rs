@@ -1,13 +1,14 @@
 //! The effect of a denial.
 
-use serde::{Deserialize, Serialize};
+use crate::types::words::words;
 
-/// Whether a denial is enforced, or only recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    #[default]
-    Enforce,
-    /// Forward what would be denied, and record that it would be.
-    Observe,
+words! {
+    /// Whether a denial is enforced, or only recorded.
+    #[derive(Default)]
+    pub enum Mode {
+        #[default]
+        Enforce = "enforce",
+        /// Forward what would be denied, and record that it would be.
+        Observe = "observe",
+    }
 }

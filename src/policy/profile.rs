@@ -4,11 +4,13 @@
 //! result of its fetch. Configuration may set single knobs. No other code checks a profile's name.
 
 mod changes;
+mod words;
 
 use std::time::Duration;
 
 use super::access::{Cause, Freshness};
 use crate::robots::{Dialect, Spellings};
+pub use words::{Access, Meaning, OutageCopy, ProfileName};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -30,17 +32,6 @@ pub struct Profile {
     pub conditional: bool,
     pub lifetimes: Lifetimes,
     pub outage: Outage,
-}
-
-/// What a fetch result without a robots.txt means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// RFC 9309 §2.3.1.3: there is no file, everything is allowed.
-    Unavailable,
-    /// Access to the file is denied, which disallows everything.
-    Forbidden,
-    /// RFC 9309 §2.3.1.4: the file is unreachable; see [`Outage`].
-    Unreachable,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,19 +85,6 @@ pub struct Outage {
     pub after_needs_site_up: bool,
     pub retry_min: Duration,
     pub retry_max: Duration,
-}
-
-/// Whether the last good copy is used while the file is unreachable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutageCopy {
-    Use,
-    Disallow,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    Allow,
-    Disallow,
 }
 
 const RFC9309: Profile = Profile {
@@ -234,22 +212,61 @@ const ARCHIVAL: Profile = Profile {
     ..RFC9309
 };
 
+/// The name of a setting, and its value in a profile.
+type Setting = (&'static str, fn(&Profile) -> String);
+
+/// The settings that change a profile, with values as in the configuration. A record repeats those
+/// that differ from the row.
+const SETTINGS: [Setting; 12] = [
+    ("outage.after", |it| it.outage.after.to_string()),
+    ("outage.after_time", |it| millis(it.outage.after_time)),
+    ("outage.copy", |it| it.outage.copy.to_string()),
+    ("outage.retry_max", |it| millis(it.outage.retry_max)),
+    ("outage.retry_min", |it| millis(it.outage.retry_min)),
+    ("robots.knobs.conditional", |it| it.conditional.to_string()),
+    ("robots.knobs.status_401_403", |it| it.meanings.unauthorized.to_string()),
+    ("robots.knobs.status_429", |it| it.meanings.too_many_requests.to_string()),
+    ("robots.knobs.status_other_4xx", |it| it.meanings.other_4xx.to_string()),
+    ("robots.max_redirects", |it| it.redirects_max.to_string()),
+    ("robots.max_size", |it| format!("{}B", it.dialect.size_limit)),
+    ("robots.spellings", |it| it.dialect.spellings.to_string()),
+];
+
+fn millis(length: Duration) -> String {
+    format!("{}ms", length.as_millis())
+}
+
+impl ProfileName {
+    /// The row of that name.
+    pub fn row(self) -> Profile {
+        match self {
+            Self::Rfc9309 => RFC9309,
+            Self::Google => GOOGLE,
+            Self::Google2019 => GOOGLE_2019,
+            Self::DraftRep00 => DRAFT_REP_00,
+            Self::Koster1996 => KOSTER_1996,
+            Self::Conservative => CONSERVATIVE,
+            Self::Archival => ARCHIVAL,
+        }
+    }
+
+    /// The row of that name as `version` of the table had it; the latest, where the version is newer.
+    pub fn row_in(self, version: u32) -> Profile {
+        let mut row = self.row();
+        if version < 2 && self == Self::Conservative {
+            row.meanings.other_4xx = RFC9309.meanings.other_4xx;
+            row.dialect = RFC9309.dialect;
+        }
+        row
+    }
+}
+
 impl Profile {
     pub const ALL: [Self; 7] =
         [RFC9309, GOOGLE, GOOGLE_2019, DRAFT_REP_00, KOSTER_1996, CONSERVATIVE, ARCHIVAL];
 
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
-    }
-
-    /// The row of this name as of `version` of the table; the latest if the version is newer.
-    pub fn named_in(name: &str, version: u32) -> Option<Self> {
-        let mut row = Self::named(name)?;
-        if version < 2 && row.name == CONSERVATIVE.name {
-            row.meanings.other_4xx = RFC9309.meanings.other_4xx;
-            row.dialect = RFC9309.dialect;
-        }
-        Some(row)
     }
 
     /// What `cause` means under this profile.

@@ -84,7 +84,7 @@ pub fn put_together(
     let disk = settings.disk().map(|config| Disk::open(config, Arc::clone(&clock))).transpose()?;
     let store = store(settings, &egress, &clock, disk);
     let lifecycle = Lifecycle::new(Arc::clone(&audit), Arc::clone(&clock), settings.clone());
-    let watch = Watch::new(settings.watch.changes.into(), settings.audit.redact_query);
+    let watch = Watch::new(settings.watch.changes, settings.audit.redact_query);
     store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {

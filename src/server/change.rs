@@ -64,7 +64,7 @@ impl Server {
         if settings.clients.max_connections != assembly.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);
         }
-        assembly.watch.change(settings.watch.changes.into(), settings.audit.redact_query);
+        assembly.watch.change(settings.watch.changes, settings.audit.redact_query);
         let gate = assembly.gate(&settings);
         for worker in &self.workers {
             worker.change(|former| {

@@ -80,7 +80,7 @@ pub(super) fn read(settings: &Settings, found: &mut Vec<SetupError>) -> Option<P
 
 /// How origins are verified.
 pub(super) fn tls(settings: &Settings, found: &mut Vec<SetupError>) -> Option<Tls> {
-    let tls = egress::tls_connector(settings.tls.roots.into(), &settings.tls.extra_roots);
+    let tls = egress::tls_connector(settings.tls.roots, &settings.tls.extra_roots);
     let tls = tls.map_err(|errors| found.extend(errors.into_iter().map(SetupError::from)));
     Some(tls.ok()?.without_verification_for(&settings.tls.insecure_origins))
 }

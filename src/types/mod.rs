@@ -6,3 +6,4 @@ pub mod limits;
 pub mod origin;
 pub mod sanitize;
 pub mod timestamp;
+pub mod words;

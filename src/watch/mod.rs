@@ -26,6 +26,7 @@ use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::store::{Follower, Landing};
 use crate::types::origin::Origin;
+use crate::types::words::words;
 use compare::Pending;
 pub use sample::{Offer, Sampled, Samples, without_values};
 pub use thread::Watching;
@@ -35,15 +36,16 @@ use told::{Compare, Told};
 const CHANGES_WAITING_MAX: usize = 2048;
 const CHANGES_WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// Which changes have a notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Changes {
-    /// Those that mean something.
-    Meaning,
-    /// Also those of the text alone.
-    All,
-    /// None: nothing is compared, and nothing is sampled.
-    Off,
+words! {
+    /// Which changes have a notice.
+    pub enum Changes {
+        /// Those that mean something.
+        Meaning = "meaning",
+        /// Also those of the text alone.
+        All = "all",
+        /// None: nothing is compared, and nothing is sampled.
+        Off = "off",
+    }
 }
 
 /// Follows the changes of all origins.

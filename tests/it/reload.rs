@@ -71,7 +71,7 @@ fn another_profile_judges_what_is_known_already() {
     let proxy = Proxy::start();
     let mut client = proxy.client();
     assert_eq!(client.get(&origin.url("/")).status(), 200);
-    proxy.change(|settings| settings.robots.knobs.status_401_403 = Some(Meaning::Disallow));
+    proxy.change(|settings| settings.robots.knobs.status_401_403 = Some(Meaning::Forbidden));
     assert_eq!(client.get(&origin.url("/")).status(), 403);
     proxy.change(|settings| settings.robots.knobs.status_401_403 = None);
     assert_eq!(client.get(&origin.url("/")).status(), 200);

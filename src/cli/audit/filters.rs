@@ -11,9 +11,10 @@ use crate::audit::read::Filter;
 use crate::audit::read::filter::{Client, Place, Profile, Rule};
 use crate::audit::{Event, Notice, Reason};
 use crate::cli::known_words::KnownWords;
-use crate::config::{ProfileName, nearest};
+use crate::config::ProfileName;
 use crate::types::glob::Glob;
 use crate::types::timestamp::Timestamp;
+use crate::types::words::nearest;
 
 /// Each may be given several times: any of the values will do. Of different flags, all must hold.
 #[derive(Args, Clone, Debug, Default)]

@@ -52,7 +52,7 @@ fn user(args: &AddArgs, password: Hash, before: Option<User>) -> User {
         name: args.name.as_str().into(),
         password,
         agent: args.agent.clone().or_else(|| before?.agent.clone()),
-        mode: args.mode.map(Into::into).or_else(|| before?.mode),
+        mode: args.mode.or_else(|| before?.mode),
         deny_status: args.deny_status.or_else(|| before?.deny_status),
         max_connections: args.max_connections.or_else(|| before?.max_connections),
         max_requests: args.max_requests.or_else(|| before?.max_requests),

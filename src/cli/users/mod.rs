@@ -85,7 +85,7 @@ fn file(args: &UsersArgs) -> Result<PathBuf, Failure> {
 /// The name, and the settings that differ, as in the file.
 fn line(user: &User) -> String {
     let agent = user.agent.as_ref().map(|agent| format!("agent={agent}"));
-    let mode = user.mode.map(|mode| format!("mode={}", crate::config::Mode::from(mode)));
+    let mode = user.mode.map(|mode| format!("mode={}", mode));
     let status = user.deny_status.map(|status| format!("deny_status={}", status.as_u16()));
     let connections = user.max_connections.map(|count| format!("max_connections={count}"));
     let requests = user.max_requests.map(|count| format!("max_requests={count}"));

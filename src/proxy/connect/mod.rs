@@ -14,6 +14,7 @@ use http::{Method, request};
 use crate::proxy::exchange::connection_context::Scope;
 use crate::proxy::refusal::Refusal;
 use crate::types::origin::{HostPattern, Origin, Scheme};
+use crate::types::words::words;
 
 /// What a CONNECT comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,20 +27,24 @@ pub enum Connect {
     PortNotAllowed(Origin),
 }
 
-/// How HTTPS is treated when a client connects through us.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HttpsMode {
-    #[default]
-    Intercept,
-    Classify,
+words! {
+    /// How HTTPS is treated when a client connects through us.
+    #[derive(Default)]
+    pub enum HttpsMode {
+        #[default]
+        Intercept = "intercept",
+        Classify = "classify",
+    }
 }
 
-/// What becomes of a host of which some paths are disallowed, when paths cannot be seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mixed {
-    #[default]
-    Refuse,
-    Tunnel,
+words! {
+    /// What becomes of a host of which some paths are disallowed, when paths cannot be seen.
+    #[derive(Default)]
+    pub enum Mixed {
+        #[default]
+        Refuse = "refuse",
+        Tunnel = "tunnel",
+    }
 }
 
 /// The settings of CONNECT.

@@ -61,13 +61,3 @@ impl fmt::Display for Refusal {
         Ok(())
     }
 }
-
-/// The candidate that `text` was probably meant to be.
-pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    const ALIKE_MIN: f64 = 0.6;
-    candidates
-        .map(|candidate| (strsim::normalized_damerau_levenshtein(text, candidate), candidate))
-        .filter(|(alike, _)| *alike >= ALIKE_MIN)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, candidate)| candidate)
-}
