@@ -4,10 +4,11 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::proxy::connect::sni::{ClientHello, Mismatch, Named, check_tunnelled};
-use crate::proxy::connect::tunnel::end::End;
+use crate::proxy::connect::tunnel::splice::read_ready;
 use crate::types::origin::Host;
 
 /// Bytes read at a time.
@@ -26,7 +27,7 @@ impl Opening<'_> {
     /// Reads the client's first bytes, of which `first` have come already, and returns them when they may
     /// be sent. A [`Mismatch`] is an error. What is not TLS may be sent: nothing in it is compared. Until the
     /// client says something, there is nothing to be compared either: in some protocols the server begins.
-    pub async fn read(&self, client: &End, mut first: Vec<u8>) -> io::Result<Vec<u8>> {
+    pub async fn read(&self, client: &TcpStream, mut first: Vec<u8>) -> io::Result<Vec<u8>> {
         if first.is_empty() && read(client, &mut first).await? == 0 {
             return Ok(first);
         }
@@ -37,7 +38,7 @@ impl Opening<'_> {
         Ok(first)
     }
 
-    async fn compare(&self, client: &End, first: &mut Vec<u8>) -> io::Result<()> {
+    async fn compare(&self, client: &TcpStream, first: &mut Vec<u8>) -> io::Result<()> {
         let mut hello = ClientHello::new();
         loop {
             let named = match kind(first) {
@@ -84,11 +85,11 @@ const fn kind(first: &[u8]) -> Kind {
 }
 
 /// Appends what comes next, and says how much that was; 0 is the end.
-async fn read(client: &End, bytes: &mut Vec<u8>) -> io::Result<usize> {
+async fn read(client: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
     loop {
         client.readable().await?;
         let mut room = [0; READ_BYTES];
-        let count = client.read(|from| Ok(rustix::io::read(from, &mut room)?))?;
+        let count = read_ready(client, |from| Ok(rustix::io::read(from, &mut room)?))?;
         if let Some(count) = count {
             bytes.extend_from_slice(&room[..count]);
             return Ok(count);

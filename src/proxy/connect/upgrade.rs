@@ -17,7 +17,6 @@ use crate::clients::Held;
 use crate::egress::Arriving;
 use crate::proxy::connect::opening::{self, Opening};
 use crate::proxy::connect::sni::UNRECOGNIZED_NAME;
-use crate::proxy::connect::tunnel::end::End;
 use crate::proxy::connect::tunnel::splice::{Pipes, write_all};
 use crate::proxy::connect::tunnel::{self, Silence};
 use crate::proxy::connection::client_io::Wire;
@@ -76,7 +75,7 @@ impl Tunnel {
     pub async fn run(self, client: OnUpgrade, origin: TcpStream) {
         let Ok(client) = client.await else { return };
         let Ok((first, client)) = own_stream(client) else { return };
-        let (client, server) = (End::from(client), End::from(origin));
+        let server = origin;
         let origin = self.permit.origin();
         let opening = Opening { host: origin.host(), handshake_timeout: self.handshake_timeout };
         let splicing = tunnel::relay(&client, first, &server, &opening, &self.silence, &self.pipes);

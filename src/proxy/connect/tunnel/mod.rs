@@ -2,7 +2,6 @@
 //! long, once the proxy stops.
 
 pub mod batching;
-pub mod end;
 pub mod splice;
 
 use std::io;
@@ -11,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::debug;
 
 use crate::proxy::connect::opening::Opening;
-use crate::proxy::connect::tunnel::end::End;
 use crate::proxy::connect::tunnel::splice::{Pipes, write_all};
 use crate::proxy::limits::TUNNEL_BUFFER_BYTES;
 use crate::runtime::clock;
@@ -88,9 +87,9 @@ impl Silence {
 /// Between two sockets, by way of the system alone but for the client's first bytes: of those, `first` have
 /// been read already, and `opening` says whether they may go to the origin.
 pub async fn relay(
-    client: &End,
+    client: &TcpStream,
     first: Vec<u8>,
-    origin: &End,
+    origin: &TcpStream,
     opening: &Opening<'_>,
     silence: &Silence,
     pipes: &Pipes,

@@ -5,18 +5,22 @@
 #[cfg(test)]
 mod tests;
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with};
 use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::coop::consume_budget;
+use tokio::time::sleep;
 
 use crate::proxy::connect::tunnel::batching::Gathering;
-use crate::proxy::connect::tunnel::end::End;
 use crate::proxy::connect::tunnel::{Side, Silence};
 use crate::proxy::limits::TUNNEL_BUFFER_BYTES;
 
@@ -58,8 +62,8 @@ impl Pipes {
     pub async fn pump(
         &self,
         side: Side,
-        from: &End,
-        to: &End,
+        from: &TcpStream,
+        to: &TcpStream,
         silence: &Silence,
     ) -> io::Result<()> {
         let mut gathering = Gathering::default();
@@ -72,15 +76,15 @@ impl Pipes {
                 None => copy(from, to, silence).await?,
             };
             match moved {
-                Some(0) => return to.shut(),
+                Some(0) => return SockRef::from(to).shutdown(Shutdown::Write),
                 Some(bytes) => gathering.came(bytes, silence.is_reply(side)),
                 None => {}
             }
             // Who takes at once what has just come of a stream takes little, again and again.
-            let is_little =
-                moved.is_none() || gathering.is_stream() && from.waiting()? < STREAM_GATHERED_BYTES;
+            let is_little = moved.is_none()
+                || gathering.is_stream() && ioctl_fionread(from)? < STREAM_GATHERED_BYTES;
             match is_little && gathering.is_drained() {
-                true => from.gather(STREAM_GATHERS).await?,
+                true => sleep(STREAM_GATHERS).await,
                 false if moved.is_none() => from.readable().await?,
                 false => {}
             }
@@ -98,18 +102,18 @@ impl Pipes {
     async fn splice(
         &self,
         pipe: Pipe,
-        from: &End,
-        to: &End,
+        from: &TcpStream,
+        to: &TcpStream,
         silence: &Silence,
     ) -> io::Result<Option<usize>> {
-        let Some(count) = from.read(|from| splice(from, &pipe.into, PIPE_BYTES))? else {
+        let Some(count) = read_ready(from, |from| splice(from, &pipe.into, PIPE_BYTES))? else {
             self.put(pipe);
             return Ok(None);
         };
         silence.broken();
         let mut left = count;
         while left > 0 {
-            left -= to.write(|to| splice(&pipe.out, to, left)).await?;
+            left -= write_ready(to, |to| splice(&pipe.out, to, left)).await?;
             silence.broken();
         }
         // One that was left before, with something in it, was closed.
@@ -137,9 +141,9 @@ fn splice(from: impl AsFd, to: impl AsFd, count: usize) -> io::Result<usize> {
 }
 
 /// [`Pipes::splice`], through this process.
-async fn copy(from: &End, to: &End, silence: &Silence) -> io::Result<Option<usize>> {
+async fn copy(from: &TcpStream, to: &TcpStream, silence: &Silence) -> io::Result<Option<usize>> {
     let mut buffer = vec![0; TUNNEL_BUFFER_BYTES];
-    let Some(count) = from.read(|from| Ok(rustix::io::read(from, &mut buffer)?))? else {
+    let Some(count) = read_ready(from, |from| Ok(rustix::io::read(from, &mut buffer)?))? else {
         return Ok(None);
     };
     silence.broken();
@@ -148,12 +152,31 @@ async fn copy(from: &End, to: &End, silence: &Silence) -> io::Result<Option<usiz
 }
 
 /// Writes all of `bytes`, each piece that goes breaking the silence.
-pub async fn write_all(to: &End, bytes: &[u8], silence: &Silence) -> io::Result<()> {
+pub async fn write_all(to: &TcpStream, bytes: &[u8], silence: &Silence) -> io::Result<()> {
     let mut left = bytes;
     while !left.is_empty() {
-        let written = to.write(|to| SockRef::from(&to).send(left)).await?;
+        let written = write_ready(to, |to| SockRef::from(&to).send(left)).await?;
         left = &left[written..];
         silence.broken();
     }
     Ok(())
+}
+
+/// Reads with `read` what has come; `None` when nothing has.
+pub fn read_ready<T>(
+    from: &TcpStream,
+    read: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    match from.try_io(Interest::READABLE, || read(from.as_fd())) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Writes with `write` as soon as there is room.
+async fn write_ready<T>(
+    to: &TcpStream,
+    mut write: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+) -> io::Result<T> {
+    to.async_io(Interest::WRITABLE, || write(to.as_fd())).await
 }
