@@ -15,6 +15,7 @@ use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 
 use super::body::Body;
+use super::connect::tunnel::Pipes;
 use super::control::Control;
 use super::fields;
 use super::footprint;
@@ -22,7 +23,6 @@ use super::gate::{Ask, Gate, Permit};
 use super::interim::Interim;
 use super::lasting::Lasting;
 use super::names::Names;
-use super::pipes::Pipes;
 use super::refusal::Refusal;
 use super::upgrades::{self, Protocol};
 use super::via::Via;

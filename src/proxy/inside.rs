@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustls::AlertDescription;
 
-use super::connect::intercept::Speech;
+use super::connect::sniff::Protocol;
 use super::distrust::Distrust;
 
 /// Shared by all workers.
@@ -34,11 +34,11 @@ const ALERTS: [&str; 7] = [
 ];
 
 impl Inside {
-    pub(super) fn spoke(&self, speech: Speech) {
+    pub(super) fn spoke(&self, speech: Protocol) {
         let place = match speech {
-            Speech::Tls => 0,
-            Speech::Http => 1,
-            Speech::Other => 2,
+            Protocol::Tls => 0,
+            Protocol::Http => 1,
+            Protocol::Other => 2,
         };
         self.speeches[place].fetch_add(1, Ordering::Relaxed);
     }

@@ -57,6 +57,8 @@ pub use body::Body;
 use body::Exchange;
 pub use channel::{Channel, Current, Scope};
 use connect::Connect;
+use connect::tunnel::IdleTimer;
+pub use connect::tunnel::Pipes;
 pub use connect::{Https, HttpsMode, Mixed};
 pub use connection::{Limits, serve};
 pub use decision_log::EACH_DECISION;
@@ -68,7 +70,6 @@ pub use gate::Gate;
 use gate::{Admission, Ask, Subject};
 use lasting::Lasting;
 use names::Names;
-pub use pipes::Pipes;
 pub use problem::{OWN_NAME, Problem};
 pub use refusal::Refusal;
 pub use rules::{AgentRule, Mode, OriginRule, Rules};
@@ -77,13 +78,11 @@ use stop::Stop;
 use tally::{Asked as Counted, End};
 pub use tally::{Counts, Tally};
 use target::{Destination, Target, destination};
-use tunnel::Silence;
 pub use upgrades::Protocol;
 pub use via::Via;
 pub use wire::Deadlines;
 
-use connect::tunnel::splice as pipes;
-use connect::{intercept, tunnel, upgrade};
+use connect::{intercept, upgrade};
 use connection::client_io as wire;
 use exchange::{
     body, connection_context as channel, connection_state as control, footprint, interim,
@@ -328,7 +327,7 @@ impl Proxy {
         let tunnel = upgrade::Tunnel {
             lasting: Lasting::host(&self.gate, ask, permit.origin().clone(), mixed),
             permit,
-            silence: Silence::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone()),
+            idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone()),
             pipes: Arc::clone(&self.forwarding.pipes),
             handshake_timeout: self.handshake_timeout,
         };

@@ -7,7 +7,7 @@ use http::request;
 use http::uri::PathAndQuery;
 
 use super::channel::Scope;
-use super::connect::intercept::Speech;
+use super::connect::sniff::Protocol;
 use super::connect::{Connect, Https, HttpsMode, Mixed};
 use super::form;
 pub use super::form::Form;
@@ -46,10 +46,10 @@ pub fn connect(request: &request::Parts) -> Option<Origin> {
 /// Whether the first bytes inside a CONNECT are taken for TLS (`Some(true)`), for HTTP
 /// (`Some(false)`) or for neither.
 pub fn is_tls(first: &[u8]) -> Option<bool> {
-    match Speech::by(first) {
-        Speech::Tls => Some(true),
-        Speech::Http => Some(false),
-        Speech::Other => None,
+    match Protocol::of(first) {
+        Protocol::Tls => Some(true),
+        Protocol::Http => Some(false),
+        Protocol::Other => None,
     }
 }
 

@@ -22,6 +22,7 @@ use crate::egress::Plaintext;
 use crate::proxy::asker::Asker;
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
+use crate::proxy::connect::sniff::Protocol;
 use crate::proxy::connect::upgrade::own_stream;
 use crate::proxy::connection::send_backlog::Unsent;
 use crate::proxy::connection::{http2, serve};
@@ -58,32 +59,6 @@ impl Unsent for Secured {
 /// HTTP engine, once it has part of a head, does not look at it again before the empty line: it
 /// would wait for an end that other protocols never send.
 const FIRST_BYTES_MAX: usize = 4096;
-
-/// What a client speaks after its CONNECT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speech {
-    Tls,
-    Http,
-    Other,
-}
-
-impl Speech {
-    /// By the first byte: a TLS record of a handshake begins with 0x16 (RFC 8446 §5.1), an HTTP
-    /// method with a letter. Other protocols do too (`EHLO`, `SSH-2.0`), but their first line does
-    /// not end as a request line does (RFC 9112 §3).
-    pub fn by(first: &[u8]) -> Self {
-        match first {
-            [0x16, ..] => Self::Tls,
-            [b'A'..=b'Z' | b'a'..=b'z', ..] => match first.iter().position(|byte| *byte == b'\n') {
-                Some(end) if memchr::memmem::find(&first[..end], b" HTTP/1.").is_none() => {
-                    Self::Other
-                }
-                _ => Self::Http,
-            },
-            _ => Self::Other,
-        }
-    }
-}
 
 /// What follows a CONNECT to `origin`, once the client has its 200. Boxed, because a request inside
 /// is handled by what handled the CONNECT, and a future cannot contain itself.
@@ -157,16 +132,16 @@ async fn begin(
         let Ok(Ok(count @ 1..)) = read else { return None };
         first.truncate(count);
     }
-    let speech = Speech::by(&first);
-    channel.proxy.load().tally.inside.spoke(speech);
+    let protocol = Protocol::of(&first);
+    channel.proxy.load().tally.inside.spoke(protocol);
     let stream = Rewind::new(first, stream);
-    match speech {
-        Speech::Tls => tls(stream, origin, &channel, &asker, patience).await,
-        Speech::Http => {
+    match protocol {
+        Protocol::Tls => tls(stream, origin, &channel, &asker, patience).await,
+        Protocol::Http => {
             let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
             Some(Inside::Plain(stream, Arc::new(channel.within(plain))))
         }
-        Speech::Other => {
+        Protocol::Other => {
             let proxy = channel.proxy.load_full();
             proxy.gate.record_inside(&origin, &asker, Reason::TunnelNotHttp, None).await;
             None
@@ -252,30 +227,5 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
         inside.distrust.left(&channel.client, origin, clock::monotonic());
     } else {
         info!(client = %channel.client.address, %origin, "the TLS handshake with a client failed: {error}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_bytes_tell_what_is_spoken() {
-        assert_eq!(Speech::by(b"\x16\x03"), Speech::Tls);
-        for http in ["G", "GET /", "GET / HTTP/1.1\r\nHost: a\r\n"] {
-            assert_eq!(Speech::by(http.as_bytes()), Speech::Http, "{http}");
-        }
-        for other in [
-            "\0",
-            "\x15",
-            " ",
-            "\r\n",
-            "\x17",
-            "EHLO x\r\n",
-            "SSH-2.0-x\r\n",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        ] {
-            assert_eq!(Speech::by(other.as_bytes()), Speech::Other, "{other:?}");
-        }
     }
 }

@@ -3,9 +3,10 @@
 //! sent in hope of a tunnel are never run as requests.
 
 pub mod intercept;
-mod opening;
+mod preread;
 mod rewind;
 pub mod sni;
+pub mod sniff;
 pub mod tunnel;
 pub mod upgrade;
 

@@ -15,10 +15,9 @@ use tracing::debug;
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::Arriving;
-use crate::proxy::connect::opening::{self, Opening};
+use crate::proxy::connect::preread::{Preread, mismatch};
 use crate::proxy::connect::sni::UNRECOGNIZED_NAME;
-use crate::proxy::connect::tunnel::splice::{Pipes, write_all};
-use crate::proxy::connect::tunnel::{self, Silence};
+use crate::proxy::connect::tunnel::{self, IdleTimer, Pipes, write_all};
 use crate::proxy::connection::client_io::Wire;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::fields;
@@ -27,6 +26,7 @@ use crate::proxy::gate::HostPermit;
 use crate::proxy::lasting::Lasting;
 use crate::proxy::limits::LINGER;
 use crate::proxy::via::Via;
+use crate::runtime::box_future::box_future;
 
 /// Passes the 101 on, and then the bytes.
 pub fn switch(
@@ -50,8 +50,8 @@ pub fn switch(
     client.control.follow_with(async move {
         let _held = held;
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
-            let silence = Silence::new(idle_timeout, stop);
-            let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &silence);
+            let idle = IdleTimer::new(idle_timeout, stop);
+            let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &idle);
             if let Some(Err(error)) = lasting.during(copying).await {
                 debug!("an upgraded connection ended: {error}");
             }
@@ -65,7 +65,7 @@ pub fn switch(
 pub struct Tunnel {
     pub permit: HostPermit,
     pub lasting: Lasting,
-    pub silence: Silence,
+    pub idle: IdleTimer,
     pub pipes: Arc<Pipes>,
     pub handshake_timeout: Duration,
 }
@@ -77,16 +77,17 @@ impl Tunnel {
         let Ok((first, client)) = own_stream(client) else { return };
         let server = origin;
         let origin = self.permit.origin();
-        let opening = Opening { host: origin.host(), handshake_timeout: self.handshake_timeout };
-        let splicing = tunnel::relay(&client, first, &server, &opening, &self.silence, &self.pipes);
-        let Some(ended) = self.lasting.during(splicing).await else { return };
-        match ended.map_err(opening::mismatch) {
+        let preread = Preread { host: origin.host(), handshake_timeout: self.handshake_timeout };
+        let first = box_future(|| preread.read(&client, first));
+        let relaying = tunnel::relay(&client, first, &server, &self.idle, &self.pipes);
+        let Some(ended) = self.lasting.during(relaying).await else { return };
+        match ended.map_err(mismatch) {
             Ok(()) => {}
             Err(Ok(mismatch)) => {
                 drop(server);
                 let (gate, asker) = (self.lasting.gate(), self.lasting.asker());
                 gate.record_inside(origin, asker, Reason::SniMismatch, mismatch.name()).await;
-                let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.silence);
+                let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.idle);
                 let _ = timeout(LINGER, alert).await;
             }
             Err(Err(error)) => debug!(%origin, "a tunnel ended: {error}"),

@@ -13,8 +13,7 @@ use tokio::task::coop::has_budget_remaining;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::proxy::connect::opening::Opening;
-use crate::proxy::connect::tunnel;
+use crate::proxy::connect::preread::Preread;
 use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Host;
 
@@ -34,10 +33,10 @@ async fn connection() -> (TcpStream, TcpStream) {
 }
 
 /// A tunnel to a host, from its first bytes to its end.
-async fn tunnel(near: TcpStream, first: &[u8], far: TcpStream, silence: &Silence, pipes: &Pipes) {
+async fn tunnel(near: TcpStream, first: &[u8], far: TcpStream, idle: &IdleTimer, pipes: &Pipes) {
     let host = Host::Name("a.example".into());
-    let opening = Opening { host: &host, handshake_timeout: Duration::from_secs(60) };
-    let _ = tunnel::relay(&near, first.to_vec(), &far, &opening, silence, pipes).await;
+    let preread = Preread { host: &host, handshake_timeout: Duration::from_secs(60) };
+    let _ = relay(&near, Box::pin(preread.read(&near, first.to_vec())), &far, idle, pipes).await;
 }
 
 #[tokio::test]
@@ -48,9 +47,9 @@ async fn more_tunnels_than_pipes_carry_every_byte_both_ways() {
         let (pipes, mut may_read) = (Arc::clone(&pipes), go.subscribe());
         tunnels.spawn(async move {
             let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-            let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
-            let tunnel = tunnel(near, b"", far, &silence, &pipes);
-            // None begins as TLS, which would be held to its name.
+            let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+            let tunnel = tunnel(near, b"", far, &idle, &pipes);
+            // Not TLS, whose name would be checked.
             let bytes: Vec<u8> =
                 (0..BYTES).map(|place| ((place / 7 + number) % 21) as u8).collect();
             let ends = async {
@@ -74,35 +73,35 @@ async fn more_tunnels_than_pipes_carry_every_byte_both_ways() {
             tokio::join!(tunnel, ends);
         });
     }
-    while pipes.places.available_permits() > 0 {
+    while pipes.permits.available_permits() > 0 {
         tokio::task::yield_now().await;
     }
     go.send_replace(true);
     while let Some(tunnel) = tunnels.join_next().await {
         tunnel.unwrap();
     }
-    assert_eq!(pipes.places.available_permits(), PIPES_MAX);
-    assert!(pipes.empty.lock().unwrap().len() <= PIPES_MAX);
+    assert_eq!(pipes.permits.available_permits(), PIPES_MAX);
+    assert!(pipes.empty.lock().len() <= PIPES_MAX);
 }
 
 #[tokio::test]
-async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
+async fn a_pipe_with_data_left_in_it_is_never_used_again() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
     let write = async { while client.write_all(&[1; 1 << 16]).await.is_ok() {} };
     let stuck = async {
-        while pipes.places.available_permits() == PIPES_MAX {
+        while pipes.permits.available_permits() == PIPES_MAX {
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
-        () = tunnel(near, b"", far, &silence, &pipes) => panic!("nobody has ended it"),
-        () = write => panic!("nobody has ended it"),
+        () = tunnel(near, b"", far, &idle, &pipes) => panic!("no side has ended it"),
+        () = write => panic!("no side has ended it"),
         () = stuck => {}
     }
-    assert_eq!(pipes.places.available_permits(), PIPES_MAX);
-    for pipe in pipes.empty.lock().unwrap().drain(..) {
+    assert_eq!(pipes.permits.available_permits(), PIPES_MAX);
+    for pipe in pipes.empty.lock().drain(..) {
         assert_eq!(
             rustix::io::read(&pipe.out, &mut [0; 1]),
             Err(rustix::io::Errno::AGAIN),
@@ -111,10 +110,10 @@ async fn a_pipe_that_a_tunnel_ended_with_is_never_used_again() {
     }
 }
 #[tokio::test]
-async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
+async fn bytes_read_before_go_first_and_wait_no_longer_than_the_rest() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
+    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
     client.write_all(b"then").await.unwrap();
     client.shutdown().await.unwrap();
     let read = async {
@@ -123,24 +122,24 @@ async fn what_was_read_before_goes_first_and_waits_no_longer_than_the_rest() {
         origin.shutdown().await.unwrap();
         received
     };
-    let (received, ()) = tokio::join!(read, tunnel(near, b"first, ", far, &silence, &pipes));
+    let (received, ()) = tokio::join!(read, tunnel(near, b"first, ", far, &idle, &pipes));
     assert_eq!(received, "first, then");
 
-    // Nobody reads it: the silence ends the tunnel, and nothing waits for ever.
+    // The origin reads nothing: the idle timeout ends the tunnel.
     let ((_client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_millis(50), Shutdown::default());
-    tunnel(near, &vec![0; BYTES], far, &silence, &pipes).await;
+    let idle = IdleTimer::new(Duration::from_millis(50), Shutdown::default());
+    tunnel(near, &vec![0; BYTES], far, &idle, &pipes).await;
 }
 
 #[tokio::test]
-async fn a_tunnel_that_always_has_something_to_move_leaves_their_turns_to_others() {
+async fn a_tunnel_that_always_has_data_yields_to_other_tasks() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, _origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
-    let mut pump = pin!(pipes.pump(Side::Client, &near, &far, &silence));
-    client.write_all(b"octets").await.unwrap();
+    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+    let mut pump = pin!(pipes.pump(Side::Client, &near, &far, &idle));
+    client.write_all(b"bytes!").await.unwrap();
     near.readable().await.unwrap();
-    // What a task may do before it is the others' turn.
+    // What a task may do before other tasks come first.
     yield_now().await;
     let mut budget = 0;
     while has_budget_remaining() {
@@ -152,17 +151,17 @@ async fn a_tunnel_that_always_has_something_to_move_leaves_their_turns_to_others
         consume_budget().await;
     }
     let mut turn = async || poll_fn(|cx| Poll::Ready(pump.as_mut().poll(cx).is_pending())).await;
-    assert!(turn().await && ioctl_fionread(&near).unwrap() == 6, "it is the others' turn");
+    assert!(turn().await && ioctl_fionread(&near).unwrap() == 6, "other tasks come first");
     yield_now().await;
-    assert!(turn().await && ioctl_fionread(&near).unwrap() == 0, "and now its own");
+    assert!(turn().await && ioctl_fionread(&near).unwrap() == 0, "then it moves the data");
 }
 
 #[tokio::test]
 async fn two_streams_at_once_arrive_whole_though_both_are_batched() {
     let pipes = Pipes::default();
     let ((mut client, near), (far, mut origin)) = (connection().await, connection().await);
-    let silence = Silence::new(Duration::from_secs(60), Shutdown::default());
-    // None begins as TLS, which would be held to its name.
+    let idle = IdleTimer::new(Duration::from_secs(60), Shutdown::default());
+    // Not TLS, whose name would be checked.
     let sent = vec![7; 4 * BYTES];
     let (client_end, origin_end) = (client.split(), origin.split());
     let both_ends = [client_end, origin_end].map(|(mut read, mut write)| {
@@ -178,5 +177,5 @@ async fn two_streams_at_once_arrive_whole_though_both_are_batched() {
         }
     });
     let [client_end, origin_end] = both_ends;
-    tokio::join!(tunnel(near, b"", far, &silence, &pipes), client_end, origin_end);
+    tokio::join!(tunnel(near, b"", far, &idle, &pipes), client_end, origin_end);
 }
