@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::clients::Key;
 use courtesy::policy::profile::Profile;
 use courtesy::runtime::clock::monotonic;
+use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::{Origin, Scheme};
 use courtesy::watch::{Offer, Samples};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -16,7 +16,7 @@ const PATH: &str = "/products/list?category=12&page=3";
 fn note(samples: &Samples, origin: &Origin, profile: &Arc<Profile>) {
     let offer =
         Offer { origin, path: PATH, token: Some("ExampleBot"), profile, is_redacted: false };
-    samples.note(offer, || Key::of([127, 0, 0, 1].into()));
+    samples.note(offer, || ClientKey::of([127, 0, 0, 1].into()));
 }
 
 fn origins(count: usize) -> Vec<Origin> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-use super::Key;
+use crate::types::client_key::ClientKey;
 
 /// Addresses whose failed attempts are remembered.
 const ATTEMPTS_REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
@@ -24,7 +24,7 @@ const ATTEMPT_WAIT_MAX: Duration = Duration::from_secs(60);
 const ATTEMPTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(10 * 60);
 
 #[derive(Debug)]
-pub struct Attempts(LruCache<Key, Failures>);
+pub struct Attempts(LruCache<ClientKey, Failures>);
 
 #[derive(Clone, Copy, Debug)]
 struct Failures {
@@ -50,19 +50,19 @@ impl Attempts {
     }
 
     /// How long `key` has to wait before another of its attempts is verified.
-    pub fn wait(&self, key: &Key, now: Instant) -> Option<Duration> {
+    pub fn wait(&self, key: &ClientKey, now: Instant) -> Option<Duration> {
         let next = self.0.peek(key)?.next();
         (next > now).then(|| next - now)
     }
 
     /// Whether `key` has failed recently.
-    pub fn has_failed(&self, key: &Key, now: Instant) -> bool {
+    pub fn has_failed(&self, key: &ClientKey, now: Instant) -> bool {
         let is_recent =
             |failures: &Failures| now.duration_since(failures.last) <= ATTEMPTS_FORGOTTEN_AFTER;
         self.0.peek(key).is_some_and(is_recent)
     }
 
-    pub fn failed(&mut self, key: Key, now: Instant) {
+    pub fn failed(&mut self, key: ClientKey, now: Instant) {
         let failures = self.0.get_or_insert_mut(key, || Failures { count: 0, last: now });
         if now.duration_since(failures.last) > ATTEMPTS_FORGOTTEN_AFTER {
             failures.count = 0;
@@ -70,7 +70,7 @@ impl Attempts {
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
     }
 
-    pub fn succeeded(&mut self, key: &Key) {
+    pub fn succeeded(&mut self, key: &ClientKey) {
         self.0.pop(key);
     }
 }
@@ -80,8 +80,8 @@ mod tests {
     use super::*;
     use crate::runtime::clock;
 
-    fn key(last: u8) -> Key {
-        Key::of([192, 0, 2, last].into())
+    fn key(last: u8) -> ClientKey {
+        ClientKey::of([192, 0, 2, last].into())
     }
 
     #[test]

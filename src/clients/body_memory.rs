@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::HashMap;
 use tracing::warn;
 
-use super::{Key, TurnedAway};
+use super::TurnedAway;
+use crate::types::client_key::ClientKey;
 
 /// The budget in bytes where no setting applies, as in commands that fetch.
 const DEFAULT_BYTES: usize = 256 << 20;
@@ -42,7 +43,7 @@ struct State {
     limit: usize,
     held: usize,
     /// A client that holds nothing has no entry.
-    clients: HashMap<Key, Share>,
+    clients: HashMap<ClientKey, Share>,
 }
 
 /// The reservations of one client.
@@ -61,7 +62,7 @@ enum Short {
 /// Bytes reserved for a client; released when dropped.
 #[derive(Debug)]
 pub struct Held {
-    key: Key,
+    key: ClientKey,
     bytes: usize,
     /// Whether it is the minimum of a request.
     is_request: bool,
@@ -99,7 +100,7 @@ impl BodyMemory {
     /// [`TurnedAway::Memory`] for any other.
     pub fn begin(
         self: &Arc<Self>,
-        key: Key,
+        key: ClientKey,
         bytes: usize,
         requests_max: usize,
     ) -> Result<Held, TurnedAway> {
@@ -116,13 +117,13 @@ impl BodyMemory {
     /// # Errors
     ///
     /// As [`Self::begin`].
-    pub fn keep(self: &Arc<Self>, key: &Key, bytes: usize) -> Result<Held, TurnedAway> {
+    pub fn keep(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Result<Held, TurnedAway> {
         self.hold(key, bytes, LEAST_SHARE).ok_or_else(|| self.refusal(key))
     }
 
     /// Reserves more than the minimum for a request of `key`, if there is room; the request
     /// continues without it otherwise.
-    pub fn more(self: &Arc<Self>, key: &Key, bytes: usize) -> Option<Held> {
+    pub fn more(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Option<Held> {
         let held = self.hold(key, bytes, MORE_SHARE);
         if held.is_none() {
             self.note_shortage();
@@ -130,13 +131,13 @@ impl BodyMemory {
         held
     }
 
-    fn hold(self: &Arc<Self>, key: &Key, bytes: usize, times: usize) -> Option<Held> {
+    fn hold(self: &Arc<Self>, key: &ClientKey, bytes: usize, times: usize) -> Option<Held> {
         self.state().take(key, bytes, times, None).ok()?;
         Some(Held { key: key.clone(), bytes, is_request: false, memory: Arc::clone(self) })
     }
 
     /// The reason for which there is no room for `key`.
-    fn refusal(&self, key: &Key) -> TurnedAway {
+    fn refusal(&self, key: &ClientKey) -> TurnedAway {
         self.note_shortage();
         let state = self.state();
         let of_client = state.clients.get(key).map_or(0, |share| share.bytes);
@@ -194,7 +195,7 @@ impl State {
     /// With `requests_max`, counts one more request, if fewer are in flight.
     fn take(
         &mut self,
-        key: &Key,
+        key: &ClientKey,
         bytes: usize,
         times: usize,
         requests_max: Option<usize>,
@@ -208,7 +209,7 @@ impl State {
         share.requests += usize::from(requests_max.is_some());
         let free = self.limit.checked_sub(self.held + bytes).ok_or(Short::Memory)?;
         // The proxy fetches on behalf of all clients.
-        if share.bytes > free.saturating_mul(times) && *key != Key::Proxy {
+        if share.bytes > free.saturating_mul(times) && *key != ClientKey::Proxy {
             return Err(Short::Memory);
         }
         self.held += bytes;
@@ -219,7 +220,7 @@ impl State {
         Ok(())
     }
 
-    fn give_back(&mut self, key: &Key, bytes: usize, requests: usize) {
+    fn give_back(&mut self, key: &ClientKey, bytes: usize, requests: usize) {
         self.held -= bytes;
         if let Some(share) = self.clients.get_mut(key) {
             share.bytes -= bytes;
@@ -255,12 +256,12 @@ mod tests {
     const LIMIT: usize = 1 << 20;
     const EACH: usize = 1 << 10;
 
-    fn client(number: u8) -> Key {
-        Key::of([192, 0, 2, number].into())
+    fn client(number: u8) -> ClientKey {
+        ClientKey::of([192, 0, 2, number].into())
     }
 
     /// Reserves in pieces until `key` is refused.
-    fn all(memory: &Arc<BodyMemory>, key: &Key) -> Vec<Held> {
+    fn all(memory: &Arc<BodyMemory>, key: &ClientKey) -> Vec<Held> {
         let next = || memory.begin(key.clone(), EACH, usize::MAX).ok();
         std::iter::from_fn(next).collect()
     }
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn a_part_can_be_given_back_and_another_limit_holds_for_what_comes() {
         let memory = Arc::new(BodyMemory::new(LIMIT));
-        let mut held = memory.more(&Key::Proxy, LIMIT).unwrap();
+        let mut held = memory.more(&ClientKey::Proxy, LIMIT).unwrap();
         assert!(!memory.is_ample());
         held.shrink_to(EACH);
         held.shrink_to(LIMIT);

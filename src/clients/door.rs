@@ -10,8 +10,9 @@ use http::HeaderMap;
 
 use super::places::Places;
 use super::verifier::Verifier;
-use super::{BodyMemory, Client, Clients, Counts, Held, Key, Place, TurnedAway, User};
+use super::{BodyMemory, Client, Clients, Counts, Held, Place, TurnedAway, User};
 use crate::clients::limits::TURNED_AWAY_MAX;
+use crate::types::client_key::ClientKey;
 
 /// Counts admitted connections, and verifies passwords.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Door {
         let max = clients.per_client_max.min(share);
         let place = self
             .connections
-            .take(Key::of(client), max)
+            .take(ClientKey::of(client), max)
             .ok_or(TurnedAway::TooManyConnections(max))?;
         let max = clients.connections_max;
         enter(&self.served, max).then_some(place).ok_or(TurnedAway::Full(max))

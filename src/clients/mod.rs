@@ -24,6 +24,7 @@ mod verifier;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::types::client_key::ClientKey;
 use ipnet::IpNet;
 
 pub use body_memory::{BodyMemory, Held};
@@ -31,7 +32,7 @@ pub use counts::Counts;
 pub use door::{Door, Reception};
 pub use file::{Change, UsersError};
 pub use password::{Hash, Password};
-pub use places::{Key, Place};
+pub use places::Place;
 pub use semaphore::{FairSemaphore, Permit};
 pub use turned_away::TurnedAway;
 pub use turns::Turns;
@@ -73,10 +74,10 @@ impl Client {
     }
 
     /// The key under which this client's requests are counted.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> ClientKey {
         match &self.user {
             Some(user) => user.key(),
-            None => Key::of(self.address),
+            None => ClientKey::of(self.address),
         }
     }
 }

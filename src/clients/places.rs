@@ -1,52 +1,33 @@
 //! Limits how many connections each client has.
 
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use foldhash::HashMap;
 
-/// The key under which resources of a client are counted.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
-    User(Arc<str>),
-    /// An IPv4 address, or an IPv6 /64 network: one host has a whole one (RFC 4291 §2.5.4).
-    Address(IpAddr),
-    /// The proxy itself, which fetches on behalf of all clients.
-    Proxy,
-}
-
-impl Key {
-    /// The key of a client without a user.
-    pub fn of(address: IpAddr) -> Self {
-        const NETWORK: u128 = !0 << 64;
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
-            address => address,
-        })
-    }
-}
+use crate::runtime::lock::Lock;
+use crate::types::client_key::ClientKey;
 
 impl Place {
     /// The client that holds it.
-    pub const fn key(&self) -> &Key {
+    pub const fn key(&self) -> &ClientKey {
         &self.key
     }
 }
 
 /// How many permits each client holds. A client without any has no entry.
 #[derive(Debug, Default)]
-pub struct Places(Mutex<HashMap<Key, usize>>);
+pub struct Places(Lock<HashMap<ClientKey, usize>>);
 
 /// One permit of a client; released when dropped.
 #[derive(Debug)]
 pub struct Place {
-    key: Key,
+    key: ClientKey,
     places: Arc<Places>,
 }
 
 impl Places {
     /// One more permit for `key`, unless it holds `max` already.
-    pub fn take(self: &Arc<Self>, key: Key, max: usize) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, key: ClientKey, max: usize) -> Option<Place> {
         let mut taken = self.taken();
         match taken.get_mut(&key) {
             Some(count) if *count < max => *count += 1,
@@ -58,8 +39,8 @@ impl Places {
     }
 
     /// The counts stay correct even if a thread panicked while it held the lock.
-    fn taken(&self) -> MutexGuard<'_, HashMap<Key, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn taken(&self) -> MutexGuard<'_, HashMap<ClientKey, usize>> {
+        self.0.lock()
     }
 }
 
@@ -82,7 +63,7 @@ mod tests {
     #[test]
     fn each_client_has_its_own_places_and_an_entry_only_while_it_has_one() {
         let places = Arc::new(Places::default());
-        let take = |address: &str| places.take(Key::of(address.parse().unwrap()), 2);
+        let take = |address: &str| places.take(ClientKey::of(address.parse().unwrap()), 2);
         let first = take("192.0.2.1").unwrap();
         let _second = take("::ffff:192.0.2.1").unwrap();
         assert!(take("192.0.2.1").is_none());
@@ -98,7 +79,7 @@ mod tests {
     #[test]
     fn a_client_that_may_have_none_leaves_no_entry() {
         let places = Arc::new(Places::default());
-        assert!(places.take(Key::Proxy, 0).is_none());
+        assert!(places.take(ClientKey::Proxy, 0).is_none());
         assert!(places.taken().is_empty());
     }
 }

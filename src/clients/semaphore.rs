@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::Key;
 use super::turns::Turns;
+use crate::types::client_key::ClientKey;
 
 /// A semaphore that is fair between clients (see [`Turns`]).
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct Table {
 /// One permit; released when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    client: Key,
+    client: ClientKey,
     semaphore: Arc<FairSemaphore>,
 }
 
@@ -31,14 +31,14 @@ impl FairSemaphore {
     }
 
     /// A permit, if `client` may have one without waiting.
-    pub fn try_acquire(self: &Arc<Self>, client: &Key) -> Option<Permit> {
+    pub fn try_acquire(self: &Arc<Self>, client: &ClientKey) -> Option<Permit> {
         let mut table = self.table();
         let Table { max, turns } = &mut *table;
         turns.take(client, *max).then(|| self.permit(client.clone()))
     }
 
     /// Waits for a permit. Dropping the future leaves the queue.
-    pub async fn acquire(self: &Arc<Self>, client: &Key) -> Permit {
+    pub async fn acquire(self: &Arc<Self>, client: &ClientKey) -> Permit {
         loop {
             if let Some(permit) = self.try_acquire(client) {
                 return permit;
@@ -78,7 +78,7 @@ impl FairSemaphore {
         }
     }
 
-    fn permit(self: &Arc<Self>, client: Key) -> Permit {
+    fn permit(self: &Arc<Self>, client: ClientKey) -> Permit {
         Permit { client, semaphore: Arc::clone(self) }
     }
 
@@ -105,8 +105,8 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
-    fn client(number: u8) -> Key {
-        Key::of([192, 0, 2, number].into())
+    fn client(number: u8) -> ClientKey {
+        ClientKey::of([192, 0, 2, number].into())
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::Key;
+use crate::types::client_key::ClientKey;
 
 /// A client may take one more unit while it holds less than this many times the free ones. One
 /// client alone leaves an eighth, several together leave less, and a client's first unit is never
@@ -15,10 +15,10 @@ const HELD_PER_FREE: usize = 7;
 pub struct Turns<W> {
     /// A list, because few clients hold units at a time and scanning it is faster than a hash
     /// table. A client that holds none has no entry.
-    held: Vec<(Key, usize)>,
+    held: Vec<(ClientKey, usize)>,
     in_use: usize,
     /// The waiting clients in the order of their turns, each with its waiters. No queue is empty.
-    waiting: VecDeque<(Key, VecDeque<W>)>,
+    waiting: VecDeque<(ClientKey, VecDeque<W>)>,
     /// Waiters queued since the last sweep of cancelled ones, and the number that triggers the next
     /// sweep.
     entered: usize,
@@ -37,7 +37,7 @@ impl<W> Default for Turns<W> {
 
 impl<W> Turns<W> {
     /// Takes one of `max` units for `client`, unless others already wait.
-    pub fn take(&mut self, client: &Key, max: usize) -> bool {
+    pub fn take(&mut self, client: &ClientKey, max: usize) -> bool {
         let is_free = self.has_free(client, max);
         if is_free {
             self.hold(client);
@@ -46,13 +46,13 @@ impl<W> Turns<W> {
     }
 
     /// Whether [`Self::take`] would succeed.
-    pub fn has_free(&self, client: &Key, max: usize) -> bool {
+    pub fn has_free(&self, client: &ClientKey, max: usize) -> bool {
         self.waiting.is_empty() && self.may_take(client, max)
     }
 
     /// Queues `waiter`. Cancelled waiters are removed meanwhile: at once at the front of their
     /// client's queue, elsewhere with the next sweep.
-    pub fn enter(&mut self, client: &Key, waiter: W, has_left: impl Fn(&W) -> bool) {
+    pub fn enter(&mut self, client: &ClientKey, waiter: W, has_left: impl Fn(&W) -> bool) {
         self.entered += 1;
         if self.entered > self.sweep_after {
             self.sweep(&has_left);
@@ -72,7 +72,7 @@ impl<W> Turns<W> {
 
     /// The next waiter of the next client that may take one of `max` units; the client holds the
     /// unit from then on.
-    pub fn next(&mut self, max: usize, has_left: impl Fn(&W) -> bool) -> Option<(Key, W)> {
+    pub fn next(&mut self, max: usize, has_left: impl Fn(&W) -> bool) -> Option<(ClientKey, W)> {
         loop {
             let place = self.waiting.iter().position(|(key, _)| self.may_take(key, max))?;
             let (key, mut waiters) = self.waiting.remove(place)?;
@@ -89,7 +89,7 @@ impl<W> Turns<W> {
     }
 
     /// Releases a unit that `client` holds.
-    pub fn release(&mut self, client: &Key) {
+    pub fn release(&mut self, client: &ClientKey) {
         self.in_use -= 1;
         if let Some(place) = self.held.iter().position(|(key, _)| key == client) {
             self.held[place].1 -= 1;
@@ -100,7 +100,7 @@ impl<W> Turns<W> {
     }
 
     /// Removes the newest waiter of the client that has most of them.
-    pub fn drop_newest_of_most(&mut self) -> Option<(Key, W)> {
+    pub fn drop_newest_of_most(&mut self) -> Option<(ClientKey, W)> {
         let place = (0..self.waiting.len()).max_by_key(|place| self.waiting[*place].1.len())?;
         let (key, waiters) = &mut self.waiting[place];
         let dropped = (key.clone(), waiters.pop_back()?);
@@ -122,7 +122,7 @@ impl<W> Turns<W> {
     }
 
     /// How many units `client` holds.
-    pub fn held_by(&self, client: &Key) -> usize {
+    pub fn held_by(&self, client: &ClientKey) -> usize {
         self.held.iter().find(|(key, _)| key == client).map_or(0, |(_, count)| *count)
     }
 
@@ -137,18 +137,19 @@ impl<W> Turns<W> {
     }
 
     /// The waiting clients in the order of their turns, each with its waiters.
-    pub fn clients(&self) -> impl Iterator<Item = (&Key, impl Iterator<Item = &W>)> {
+    pub fn clients(&self) -> impl Iterator<Item = (&ClientKey, impl Iterator<Item = &W>)> {
         self.waiting.iter().map(|(client, waiters)| (client, waiters.iter()))
     }
 
     /// The proxy's own fetches serve all clients, so its share is unlimited.
-    fn may_take(&self, client: &Key, max: usize) -> bool {
+    fn may_take(&self, client: &ClientKey, max: usize) -> bool {
         let free = max.saturating_sub(self.in_use);
         free > 0
-            && (*client == Key::Proxy || self.held_by(client) < free.saturating_mul(HELD_PER_FREE))
+            && (*client == ClientKey::Proxy
+                || self.held_by(client) < free.saturating_mul(HELD_PER_FREE))
     }
 
-    fn hold(&mut self, client: &Key) {
+    fn hold(&mut self, client: &ClientKey) {
         self.in_use += 1;
         match self.held.iter_mut().find(|(key, _)| key == client) {
             Some((_, count)) => *count += 1,
@@ -161,11 +162,11 @@ impl<W> Turns<W> {
 mod tests {
     use super::*;
 
-    fn client(number: u8) -> Key {
-        Key::of([192, 0, 2, number].into())
+    fn client(number: u8) -> ClientKey {
+        ClientKey::of([192, 0, 2, number].into())
     }
 
-    fn taken(turns: &mut Turns<u8>, client: &Key, max: usize) -> usize {
+    fn taken(turns: &mut Turns<u8>, client: &ClientKey, max: usize) -> usize {
         std::iter::repeat_with(|| turns.take(client, max)).take_while(|taken| *taken).count()
     }
 
@@ -185,7 +186,7 @@ mod tests {
     fn the_proxy_itself_may_take_what_is_left() {
         let mut turns = Turns::default();
         taken(&mut turns, &client(1), 16);
-        assert_eq!(taken(&mut turns, &Key::Proxy, 16), 2);
+        assert_eq!(taken(&mut turns, &ClientKey::Proxy, 16), 2);
         assert!(!turns.take(&client(2), 16));
     }
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use http::StatusCode;
 
-use super::Key;
 use super::credentials::Credentials;
 use super::password::{Hash, Password};
 use crate::policy::mode::Mode;
 use crate::types::agent::Token;
+use crate::types::client_key::ClientKey;
 
 /// Bytes of a user's name.
 const USER_NAME_BYTES_MAX: usize = 64;
@@ -31,8 +31,8 @@ pub struct User {
 
 impl User {
     /// The key under which the user's connections and requests are counted.
-    pub fn key(&self) -> Key {
-        Key::User(Arc::clone(&self.name))
+    pub fn key(&self) -> ClientKey {
+        ClientKey::User(Arc::clone(&self.name))
     }
 }
 

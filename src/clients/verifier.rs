@@ -17,8 +17,9 @@ use ulid::Ulid;
 use super::attempts::Attempts;
 use super::credentials::Credentials;
 use super::semaphore::{FairSemaphore, Permit};
-use super::{Key, TurnedAway, User, Users};
+use super::{TurnedAway, User, Users};
 use crate::runtime::clock;
+use crate::types::client_key::ClientKey;
 
 /// Verifications of passwords under way: each takes some tens of milliseconds of a core and 19 MiB.
 pub(crate) const VERIFICATIONS_MAX: usize = 2;
@@ -100,7 +101,7 @@ impl Verifier {
         if let Some(known) = self.known(users, &digest) {
             return known;
         }
-        let key = Key::of(address);
+        let key = ClientKey::of(address);
         self.may_try(&key)?;
         let turn = timeout(VERIFICATION_WAIT, self.turn(&key)).await;
         let Ok(turn) = turn else { return Err(TurnedAway::TooManyVerifications) };
@@ -136,19 +137,19 @@ impl Verifier {
     /// Takes permits, for a test in which none is left.
     #[cfg(test)]
     pub fn turns(&self, count: usize) -> Vec<Permit> {
-        (0..count).map(|_| self.under_way.try_acquire(&Key::Proxy).unwrap()).collect()
+        (0..count).map(|_| self.under_way.try_acquire(&ClientKey::Proxy).unwrap()).collect()
     }
 
     /// The same for addresses that failed before.
     #[cfg(test)]
     pub fn turns_of_failed(&self, count: usize) -> Vec<Permit> {
-        (0..count).map(|_| self.of_failed.try_acquire(&Key::Proxy).unwrap()).collect()
+        (0..count).map(|_| self.of_failed.try_acquire(&ClientKey::Proxy).unwrap()).collect()
     }
 
     /// Waits for a permit. Addresses are served in turn, however many attempts each has queued, and
     /// those that failed before share only a part of the permits: guessing does not keep out new
     /// clients.
-    async fn turn(&self, key: &Key) -> Turn {
+    async fn turn(&self, key: &ClientKey) -> Turn {
         loop {
             let has_failed = self.has_failed(key);
             let of_failed = if has_failed { Some(self.of_failed.acquire(key).await) } else { None };
@@ -160,11 +161,11 @@ impl Verifier {
         }
     }
 
-    fn has_failed(&self, key: &Key) -> bool {
+    fn has_failed(&self, key: &ClientKey) -> bool {
         locked(&self.attempts).has_failed(key, clock::monotonic())
     }
 
-    fn may_try(&self, key: &Key) -> Result<(), TurnedAway> {
+    fn may_try(&self, key: &ClientKey) -> Result<(), TurnedAway> {
         match locked(&self.attempts).wait(key, clock::monotonic()) {
             Some(wait) => Err(TurnedAway::TooManyAttempts(wait)),
             None => Ok(()),

@@ -27,9 +27,10 @@ use super::outgoing::Outgoing;
 use super::pool::Pool;
 use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
-use crate::clients::{Held, Key};
+use crate::clients::Held;
 use crate::egress::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
 use crate::runtime::lazy_timer::LazyTimer;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// Pieces of an answer that are held at most: one on its way out, one that follows and one being read.
@@ -124,7 +125,7 @@ impl Alone {
 
     /// Has the rest of the answer read in larger pieces, in the largest with `in_bulk`, where there is memory for them;
     /// whether there is.
-    pub fn grow(&mut self, asker: &Key, in_bulk: bool) -> bool {
+    pub fn grow(&mut self, asker: &ClientKey, in_bulk: bool) -> bool {
         let pieces =
             PIECES_HELD * if in_bulk { ORIGIN_READ_BULK_BYTES } else { ORIGIN_READ_LARGE_BYTES };
         let memory = self.home().and_then(|home| home.memory().more(asker, pieces));

@@ -1,16 +1,15 @@
 //! On whose behalf something goes out, and which client's turn it takes where clients take turns.
 
+use crate::types::client_key::ClientKey;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::clients::Key;
 
 /// On whose behalf a request goes out.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker<'a> {
-    Client(&'a Key),
+    Client(&'a ClientKey),
     /// A fetch of a robots.txt, which all clients share. A client began it, and its name is looked up
     /// in that client's turn.
-    Robots(&'a Key, &'a Queued),
+    Robots(&'a ClientKey, &'a Queued),
 }
 
 /// Whether something has waited in a queue of the proxy's own, so that what it waited for on the way to
@@ -20,15 +19,15 @@ pub struct Queued(AtomicBool);
 
 impl Asker<'_> {
     /// Whose slots of an origin it takes.
-    pub(super) const fn for_slots(&self) -> &Key {
+    pub(super) const fn for_slots(&self) -> &ClientKey {
         match self {
             Self::Client(key) => key,
-            Self::Robots(..) => &Key::Proxy,
+            Self::Robots(..) => &ClientKey::Proxy,
         }
     }
 
     /// Whose look-ups of names and connection attempts it takes.
-    pub(super) const fn client(&self) -> &Key {
+    pub(super) const fn client(&self) -> &ClientKey {
         match self {
             Self::Client(key) | Self::Robots(key, _) => key,
         }
@@ -42,8 +41,8 @@ impl Asker<'_> {
     }
 }
 
-impl<'a> From<&'a Key> for Asker<'a> {
-    fn from(key: &'a Key) -> Self {
+impl<'a> From<&'a ClientKey> for Asker<'a> {
+    fn from(key: &'a ClientKey) -> Self {
         Self::Client(key)
     }
 }

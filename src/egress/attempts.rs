@@ -166,7 +166,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::clients::Key;
+    use crate::types::client_key::ClientKey;
 
     /// Listeners whose queue is full: a connection to them is neither made nor refused.
     struct Silent(Vec<(socket2::Socket, std::net::TcpStream)>);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn failed(failures: &[Failure]) -> Failure {
-        let (beside, key) = (FairSemaphore::new(0), Key::Proxy);
+        let (beside, key) = (FairSemaphore::new(0), ClientKey::Proxy);
         let asker = Asker::Client(&key);
         let mut attempts =
             Attempts { under_way: VecDeque::new(), beside: &beside, asker, failed: None };
@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn f25_few_attempts_to_silent_addresses_are_under_way_for_one_request() {
         let silent = Silent::start(16);
-        let key = Key::Proxy;
+        let key = ClientKey::Proxy;
         for (places, most) in [(100, AT_ONCE_MAX), (1, 2), (0, 1)] {
             let beside = FairSemaphore::new(places);
             let asker = Asker::Client(&key);
@@ -234,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn f25_a_name_whose_last_address_answers_is_reached_whatever_the_others_do() {
-        let (silent, key) = (Silent::start(4), Key::Proxy);
+        let (silent, key) = (Silent::start(4), ClientKey::Proxy);
         let good = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let refusing = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let addresses = [silent.addresses(), vec![refusing, good.local_addr().unwrap()]].concat();

@@ -88,11 +88,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clients::Key;
     use crate::egress::address::AddressPolicy;
     use crate::egress::hosts::HostRules;
     use crate::egress::terms::Config;
     use crate::egress::trust::Roots;
+    use crate::types::client_key::ClientKey;
     use crate::types::origin::split_url;
 
     fn terms(own: &[SocketAddr]) -> Terms {
@@ -121,7 +121,8 @@ mod tests {
         let origin = split_url(url.as_bytes()).unwrap().0;
         let own = ["8.8.4.4:8080".parse().unwrap()];
         let found =
-            permitted_addresses(&origin, &resolver, &terms(&own), Asker::Client(&Key::Proxy)).await;
+            permitted_addresses(&origin, &resolver, &terms(&own), Asker::Client(&ClientKey::Proxy))
+                .await;
         found
             .map(|found| found.iter().map(ToString::to_string).collect())
             .map_err(|error| error.failure)

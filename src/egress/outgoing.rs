@@ -18,8 +18,9 @@ use tokio::time::timeout;
 use super::portions::Signs;
 use super::progress::Progress;
 use super::unstalled::Unstalled;
-use crate::clients::{BodyMemory, Held, Key};
+use crate::clients::{BodyMemory, Held};
 use crate::egress::limits::ORIGIN_READ_SMALL_BYTES;
+use crate::types::client_key::ClientKey;
 
 /// Bytes of a request's content that wait for the origin to take them: with as many, no more are taken from the
 /// client. There is one piece more at most, of what its connection may read at once.
@@ -83,7 +84,7 @@ struct Streamed {
 
 /// From whom the memory for larger pieces is, and what there is of it.
 struct Charge {
-    asker: Key,
+    asker: ClientKey,
     memory: Arc<BodyMemory>,
     held: Option<Held>,
     /// Bytes that the origin has been given, and with how many memory is asked for.
@@ -225,7 +226,7 @@ impl Outgoing {
     }
 
     /// What the body takes beyond the least is `asker`'s, of `memory`.
-    pub(super) fn charged_to(&mut self, asker: &Key, memory: &Arc<BodyMemory>) {
+    pub(super) fn charged_to(&mut self, asker: &ClientKey, memory: &Arc<BodyMemory>) {
         if let Some(streamed) = &mut self.streamed {
             let (asker, memory) = (asker.clone(), Arc::clone(memory));
             let grows_at = ORIGIN_READ_SMALL_BYTES;
@@ -419,7 +420,7 @@ mod tests {
                 let (memory, reads) =
                     (Arc::new(BodyMemory::new(limit)), Arc::<ContentReads>::default());
                 outgoing = outgoing.reading(&reads);
-                outgoing.charged_to(&Key::Proxy, &memory);
+                outgoing.charged_to(&ClientKey::Proxy, &memory);
                 let mut given = 0;
                 while given <= ORIGIN_READ_SMALL_BYTES {
                     take(&signs, ORIGIN_WAITING_BYTES_MAX);

@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use super::asker::Asker;
 use super::error::{Error, Failure};
-use crate::clients::{Key, Turns};
+use crate::clients::Turns;
 use crate::runtime::clock;
 use crate::runtime::histogram::Histogram;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// A table of origins that are in use right now; an origin without an exchange has no entry.
@@ -33,13 +34,13 @@ struct Table {
 }
 
 /// Those who get a slot now.
-type Granted = Vec<(Key, oneshot::Sender<Slot>)>;
+type Granted = Vec<(ClientKey, oneshot::Sender<Slot>)>;
 
 /// The right to one exchange; given back when dropped.
 #[derive(Debug)]
 pub struct Slot {
     origin: Origin,
-    asker: Key,
+    asker: ClientKey,
     slots: Arc<Slots>,
 }
 
@@ -71,7 +72,7 @@ impl Slots {
     async fn wait(
         self: &Arc<Self>,
         origin: &Origin,
-        asker: &Key,
+        asker: &ClientKey,
         deadline: Duration,
     ) -> Result<Slot, Error> {
         let ((sender, receiver), since) = (oneshot::channel(), clock::monotonic());
@@ -92,7 +93,7 @@ impl Slots {
     }
 
     /// The everyday case: there is a slot, and nobody waits for it.
-    fn at_once(self: &Arc<Self>, origin: &Origin, asker: &Key) -> Option<Slot> {
+    fn at_once(self: &Arc<Self>, origin: &Origin, asker: &ClientKey) -> Option<Slot> {
         let mut table = self.table();
         let max = table.per_origin;
         let is_taken = match table.origins.get_mut(origin) {
@@ -106,11 +107,11 @@ impl Slots {
         Some(self.slot(origin, asker.clone()))
     }
 
-    fn slot(self: &Arc<Self>, origin: &Origin, asker: Key) -> Slot {
+    fn slot(self: &Arc<Self>, origin: &Origin, asker: ClientKey) -> Slot {
         Slot { origin: origin.clone(), asker, slots: Arc::clone(self) }
     }
 
-    fn enter(self: &Arc<Self>, origin: &Origin, asker: &Key, waiter: oneshot::Sender<Slot>) {
+    fn enter(self: &Arc<Self>, origin: &Origin, asker: &ClientKey, waiter: oneshot::Sender<Slot>) {
         let granted = {
             let mut table = self.table();
             let queue = table.origins.entry(origin.clone()).or_default();
@@ -120,7 +121,7 @@ impl Slots {
         self.hand_over(origin, granted);
     }
 
-    fn leave(self: &Arc<Self>, origin: &Origin, asker: &Key) {
+    fn leave(self: &Arc<Self>, origin: &Origin, asker: &ClientKey) {
         let granted = {
             let mut table = self.table();
             let Some(queue) = table.origins.get_mut(origin) else { return };
@@ -191,7 +192,7 @@ impl Slot {
     }
 
     /// For whom the exchange is.
-    pub const fn asker(&self) -> &Key {
+    pub const fn asker(&self) -> &ClientKey {
         &self.asker
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tracing::{Level, enabled, info};
 
 use crate::audit::{Event, Record};
-use crate::clients::Key;
+use crate::types::client_key::ClientKey;
 
 /// Lines that the log of the process has for single decisions in that time.
 const DECISION_LINES_MAX: usize = 60;
@@ -43,7 +43,7 @@ struct Minute {
     /// Hashes of origin, agent and event that had a line; of the earlier ones half are kept.
     seen: [HashSet<u64>; 2],
     lines: usize,
-    lines_of: HashMap<Key, usize>,
+    lines_of: HashMap<ClientKey, usize>,
     counts: Counts,
 }
 
@@ -132,7 +132,7 @@ impl Minute {
         if self.lines >= DECISION_LINES_MAX {
             return false;
         }
-        let lines = self.lines_of.entry(Key::of(address)).or_default();
+        let lines = self.lines_of.entry(ClientKey::of(address)).or_default();
         if *lines >= DECISION_LINES_OF_CLIENT_MAX {
             return false;
         }

@@ -13,7 +13,8 @@ use std::time::Instant;
 use lru::LruCache;
 use tracing::warn;
 
-use crate::clients::{Client, Key};
+use crate::clients::Client;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// Clients of which it is remembered whether they trust the proxy's certificates.
@@ -35,7 +36,7 @@ const TRUST_REMEMBERED: Duration = Duration::from_mins(10);
 /// What the latest clients have shown. Each has room of its own: none pushes out what is known of another's hosts.
 #[derive(Debug)]
 pub struct Distrust {
-    clients: Mutex<LruCache<Key, Hosts>>,
+    clients: Mutex<LruCache<ClientKey, Hosts>>,
     /// Whether some have left of which it is not known yet whether a request comes.
     is_open: AtomicBool,
     named: AtomicU64,
@@ -156,7 +157,7 @@ impl Distrust {
         }))
     }
 
-    fn clients(&self) -> MutexGuard<'_, LruCache<Key, Hosts>> {
+    fn clients(&self) -> MutexGuard<'_, LruCache<ClientKey, Hosts>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -270,7 +271,7 @@ mod tests {
             distrust.left(&client(1), &host, now);
             distrust.refuses(&client(3), &host);
         }
-        let count = |key: Key| distrust.clients().get(&key).map(|hosts| hosts.known.len());
+        let count = |key: ClientKey| distrust.clients().get(&key).map(|hosts| hosts.known.len());
         assert_eq!(count(client(1).key()), Some(DISTRUST_HOSTS_MAX.get()));
         let due = named(&distrust, now + DISTRUST_WAIT);
         assert!(due.contains(&"192.0.2.2 https://a.example".to_owned()));

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use lru::LruCache;
 use tracing::warn;
 
-use crate::clients::{Client, Key};
+use crate::clients::Client;
+use crate::types::client_key::ClientKey;
 
 /// Clients of which it is remembered that the log has named them for a protocol that is not spoken here.
 const FOREIGN_NAMED_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
@@ -22,7 +23,7 @@ pub enum Foreign {
 
 /// The latest clients that have been named for it.
 #[derive(Debug)]
-pub struct Named(Mutex<LruCache<Key, ()>>);
+pub struct Named(Mutex<LruCache<ClientKey, ()>>);
 
 impl Foreign {
     /// By the first bytes: a TLS record of a handshake (RFC 8446 §5.1), or a version of SOCKS (RFC 1928 §3).

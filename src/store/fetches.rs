@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Undecided;
-use crate::clients::Key;
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
+use crate::types::client_key::ClientKey;
 pub(super) use table::Id;
 use table::{Entered, Table};
 
@@ -50,7 +50,7 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Interest {
     id: Id,
-    client: Key,
+    client: ClientKey,
     fetches: Arc<Fetches>,
 }
 
@@ -68,17 +68,17 @@ impl Fetches {
     }
 
     /// Registers a fetch that `client` causes.
-    pub(super) fn begin(self: &Arc<Self>, client: &Key) -> Ticket {
+    pub(super) fn begin(self: &Arc<Self>, client: &ClientKey) -> Ticket {
         Ticket { id: self.table().begin(client), fetches: Arc::clone(self) }
     }
 
     /// Whether a fetch for `client` could start at once without delaying others.
-    pub(super) fn has_place(&self, client: &Key) -> bool {
+    pub(super) fn has_place(&self, client: &ClientKey) -> bool {
         self.table().has_place(client)
     }
 
     /// Registers a request of `client` as waiting for a fetch.
-    pub(super) fn join(self: &Arc<Self>, id: Id, client: &Key) -> Interest {
+    pub(super) fn join(self: &Arc<Self>, id: Id, client: &ClientKey) -> Interest {
         self.table().join(id, client);
         Interest { id, client: client.clone(), fetches: Arc::clone(self) }
     }

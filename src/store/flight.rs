@@ -11,11 +11,12 @@ use super::flights::FlightKey;
 use super::landing::Before;
 use super::question::{Question, jitter};
 use super::{Shelf, Store, Undecided};
-use crate::clients::{Key, Permit};
+use crate::clients::Permit;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::store::fetch::{Ask, FetchIdentity};
 use crate::store::limits::PARSED_INLINE_BYTES_MAX;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// The outcome of a fetch for those that wait.
@@ -57,7 +58,7 @@ struct Lesson {
 }
 
 impl Flight {
-    fn new(store: &Arc<Store>, key: FlightKey, client: &Key, room: Permit) -> (Self, Landed) {
+    fn new(store: &Arc<Store>, key: FlightKey, client: &ClientKey, room: Permit) -> (Self, Landed) {
         let (sender, receiver) = watch::channel(None);
         let ticket = store.fetches.begin(client);
         let landed =
@@ -180,7 +181,7 @@ impl Lesson {
     }
 
     /// The state before this fetch, where `newest` is the current entry.
-    fn before(&self, newest: Option<&Arc<Entry>>, client: Key) -> Before {
+    fn before(&self, newest: Option<&Arc<Entry>>, client: ClientKey) -> Before {
         Before {
             identity: self.identity.clone(),
             client,
@@ -217,7 +218,7 @@ impl Lesson {
 
 impl Landed {
     /// Makes a request of `client` wait for it.
-    pub(super) fn join(&self, client: &Key) -> Waiting {
+    pub(super) fn join(&self, client: &ClientKey) -> Waiting {
         Waiting { landed: self.landed.clone(), _interest: self.fetches.join(self.ticket, client) }
     }
 }

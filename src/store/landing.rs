@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Store;
 use super::agents::States;
 use super::entry::{Entry, View};
-use crate::clients::Key;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
 use crate::store::fetch::FetchIdentity;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
@@ -21,7 +21,7 @@ pub struct Landing {
     /// The identity of the fetch. The states are those of this agent.
     pub identity: FetchIdentity,
     /// The client whose request caused it.
-    pub client: Key,
+    pub client: ClientKey,
     /// The profile of that request.
     pub profile: Arc<Profile>,
     /// When it ended.
@@ -51,7 +51,7 @@ pub trait Follower: Send + Sync + fmt::Debug {
 /// A landing without the new entry.
 pub(super) struct Before {
     pub identity: FetchIdentity,
-    pub client: Key,
+    pub client: ClientKey,
     pub profile: Arc<Profile>,
     pub at: Timestamp,
     pub entry: Option<Arc<Entry>>,

@@ -11,10 +11,10 @@ use super::question::jitter;
 use super::restore::Blobs;
 use super::{Known, Store};
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
-use crate::clients::Key;
 use crate::policy::profile::Profile;
 use crate::robots::{self, Dialect};
 use crate::store::fetch::FetchIdentity;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// What is known of one origin, as shown to operators.
@@ -59,7 +59,7 @@ impl Store {
         self: &Arc<Self>,
         origin: &Origin,
         asking: &Arc<Profile>,
-        client: &Key,
+        client: &ClientKey,
     ) -> Option<Arc<Entry>> {
         match self.unpack(origin, asking).await {
             Some(entry) => Some(entry),
@@ -72,7 +72,7 @@ impl Store {
         self: &Arc<Self>,
         origin: &Origin,
         asking: &Arc<Profile>,
-        client: &Key,
+        client: &ClientKey,
     ) -> Option<Arc<Entry>> {
         let forgets = self.shelf().forgets;
         let (store, profile) = (Arc::clone(self), Arc::clone(asking));
@@ -167,7 +167,7 @@ impl Store {
                 Found::Kept(knowledge, blobs) => (*knowledge, blobs),
             })
         };
-        self.disk.as_ref()?.find(origin, &Key::Proxy, read).await.map(report)
+        self.disk.as_ref()?.find(origin, &ClientKey::Proxy, read).await.map(report)
     }
 
     /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight will

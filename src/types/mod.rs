@@ -1,6 +1,7 @@
 //! The words of the project as types: what origins, agents and times are called. Pure.
 
 pub mod agent;
+pub mod client_key;
 pub mod glob;
 pub mod limits;
 pub mod origin;

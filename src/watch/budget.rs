@@ -9,8 +9,8 @@ use std::time::Duration;
 use lru::LruCache;
 
 use crate::audit::Omission;
-use crate::clients::Key;
 use crate::policy::limits::CLOCK_SET_BACK_MAX;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
 
@@ -47,7 +47,7 @@ struct OfOrigin {
 
 struct Hour {
     since: Timestamp,
-    of_clients: HashMap<Key, Used>,
+    of_clients: HashMap<ClientKey, Used>,
     used: Used,
 }
 
@@ -77,7 +77,13 @@ impl Budget {
     }
 
     /// Whether a change of `origin` has a notice, whose fetch `client` caused and whose evidence has so many bytes.
-    pub fn take(&mut self, origin: &Origin, client: &Key, bytes: usize, now: Timestamp) -> bool {
+    pub fn take(
+        &mut self,
+        origin: &Origin,
+        client: &ClientKey,
+        bytes: usize,
+        now: Timestamp,
+    ) -> bool {
         if is_over(self.hour.since, now, HOUR) {
             self.hour = Hour::beginning(now);
         }
@@ -117,7 +123,7 @@ impl Budget {
         }
         let mut due = Vec::new();
         for omitted in std::mem::take(&mut self.due) {
-            if is_last || self.hour.take(&Key::Proxy, 0) {
+            if is_last || self.hour.take(&ClientKey::Proxy, 0) {
                 due.push(omitted);
             } else {
                 self.omit(Omission::TotalLimit, omitted.count, omitted.since);
@@ -151,7 +157,7 @@ impl Hour {
     }
 
     /// One more of a client, unless it would have had more than is left for the others.
-    fn take(&mut self, client: &Key, bytes: u64) -> bool {
+    fn take(&mut self, client: &ClientKey, bytes: u64) -> bool {
         let own = self.of_clients.get(client).copied().unwrap_or_default();
         let with = |used: Used| Used { notices: used.notices + 1, bytes: used.bytes + bytes };
         let (own, used) = (with(own), with(self.used));

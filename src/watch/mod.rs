@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use crate::clients::Key;
 use crate::policy::change::Kind;
 use crate::policy::profile::Profile;
 use crate::store::{Follower, Landing};
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::words::words;
 use compare::Pending;
@@ -104,7 +104,7 @@ impl Watch {
         path: &str,
         token: Option<&str>,
         profile: &Arc<Profile>,
-        client: impl FnOnce() -> Key,
+        client: impl FnOnce() -> ClientKey,
     ) {
         if self.is_off() {
             return;

@@ -15,8 +15,8 @@ use foldhash::quality::RandomState;
 
 use super::reservoir::Reservoir;
 pub use super::reservoir::Sampled;
-use crate::clients::Key;
 use crate::policy::profile::Profile;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
 /// Origins of which a sample of the allowed requests is kept in memory, to measure changes of their robots.txt by. In
@@ -81,7 +81,7 @@ struct Held {
 impl Samples {
     /// The origin has had a request of `client` that was allowed.
     #[inline]
-    pub fn note(&self, offer: Offer<'_>, client: impl FnOnce() -> Key) {
+    pub fn note(&self, offer: Offer<'_>, client: impl FnOnce() -> ClientKey) {
         let tag = self.random.hash_one(offer.origin) | 1;
         let set = &self.sets[(tag >> 32) as usize % SETS];
         match set.places.iter().position(|place| place.tag.load(Relaxed) == tag) {
@@ -127,7 +127,7 @@ impl Samples {
 
     /// Gives the origin a place, if there is one for it.
     #[cold]
-    fn admit(&self, set: &Set, tag: u64, offer: Offer<'_>, client: &Key) {
+    fn admit(&self, set: &Set, tag: u64, offer: Offer<'_>, client: &ClientKey) {
         let Some(mut held) = set.try_held() else { return };
         let owner = self.random.hash_one(client) as usize % OWNERS;
         let Some(at) = self.place_for(set, &mut held, owner) else { return };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use courtesy::audit::evidence::CaptureRecord;
-use courtesy::clients::Key;
 use courtesy::egress::Egress;
 use courtesy::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use courtesy::runtime::clock::SystemClock;
 use courtesy::store::fetch::{self, Ask, FetchIdentity, FetchRobots as _, RobotsFetcher};
+use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::{Origin, split_url};
 use http::Response;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -24,7 +24,7 @@ async fn fetch(authority: &Authority, origin: Origin) -> Fetched {
         identity: FetchIdentity::of_agent(None),
         validators: None,
         redirects_max: 5,
-        client: Key::Proxy,
+        client: ClientKey::Proxy,
         progress: Arc::default(),
     };
     fetcher.fetch(ask).await.unwrap()

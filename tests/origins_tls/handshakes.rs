@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use courtesy::clients::Key;
 use courtesy::egress::{Egress, Failure};
+use courtesy::types::client_key::ClientKey;
 use http::{Method, Version};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
@@ -47,7 +47,7 @@ async fn an_upgrade_goes_by_http1_on_a_connection_of_its_own() {
     let mut upgrade = request(Method::GET, &origin.origin(), "/");
     upgrade.headers_mut().insert("connection", "upgrade".parse().unwrap());
     upgrade.headers_mut().insert("upgrade", "websocket".parse().unwrap());
-    let response = egress.send(&origin.origin(), upgrade.into(), &Key::Proxy).await.unwrap();
+    let response = egress.send(&origin.origin(), upgrade.into(), &ClientKey::Proxy).await.unwrap();
     assert_eq!(response.version(), Version::HTTP_11);
     assert!(text(response).await.contains("\"upgrade\": \"websocket\""));
     assert_eq!(origin.seen.connections(), 2);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use courtesy::clients::Key;
 use courtesy::egress::{Egress, Failure};
+use courtesy::types::client_key::ClientKey;
 use h2::Reason;
 use http::{Method, Response, Version};
 use http_body_util::BodyExt as _;
@@ -58,7 +58,7 @@ async fn a_refused_stream_is_tried_again_when_that_is_safe() {
     let site = refusing(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
     let error =
-        way_out(&authority).send(&site.origin(), post.into(), &Key::Proxy).await.unwrap_err();
+        way_out(&authority).send(&site.origin(), post.into(), &ClientKey::Proxy).await.unwrap_err();
     assert_eq!(error.failure, Failure::ConnectionTerminated, "{error}");
     assert_eq!(site.seen.requests(), 1);
 }
@@ -72,7 +72,9 @@ async fn an_origin_that_leaves_a_connection_is_asked_on_a_new_one() {
 
     let site = leaving(&authority).await;
     let post = request(Method::POST, &site.origin(), "/");
-    assert!(way_out(&authority).send(&site.origin(), post.into(), &Key::Proxy).await.is_err());
+    assert!(
+        way_out(&authority).send(&site.origin(), post.into(), &ClientKey::Proxy).await.is_err()
+    );
     assert_eq!((site.seen.connections(), site.seen.requests()), (1, 0));
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use courtesy::clients::Key;
 use courtesy::egress::{Egress, Listener, Outgoing, Unstalled};
+use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::Origin;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt as _;
@@ -34,7 +34,7 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
         let (egress, origin) = (Arc::clone(&egress), origin.clone());
         async move {
             let request = sent_on(request);
-            let mut response = egress.send(&origin, request.into(), &Key::Proxy).await?;
+            let mut response = egress.send(&origin, request.into(), &ClientKey::Proxy).await?;
             *response.version_mut() = Version::HTTP_11;
             Ok::<_, courtesy::egress::Error>(response)
         }

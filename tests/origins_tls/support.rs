@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use courtesy::clients::Key;
 use courtesy::egress::{self, AddressPolicy, Arriving, Egress, Outgoing, Roots, Terms};
+use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Frame;
@@ -233,7 +233,7 @@ pub async fn get(
     egress: &Egress,
     origin: &Origin,
 ) -> Result<Response<Box<Arriving>>, egress::Error> {
-    egress.send(origin, request(Method::GET, origin, "/").into(), &Key::Proxy).await
+    egress.send(origin, request(Method::GET, origin, "/").into(), &ClientKey::Proxy).await
 }
 
 pub async fn text(response: Response<Box<Arriving>>) -> String {

@@ -6,6 +6,7 @@ use http::header::PROXY_AUTHORIZATION;
 use super::*;
 use crate::clients::attempts::ATTEMPTS_FREE;
 use crate::clients::{Hash, Password, Users};
+use crate::types::client_key::ClientKey;
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -135,7 +136,7 @@ fn an_address_must_be_allowed_where_there_is_a_list_and_users_may_come_from_anyw
 async fn without_users_nobody_is_asked() {
     let door = door(clients());
     let client = door.authenticate(LOOPBACK, &basic("ada", "x")).await.unwrap();
-    assert_eq!((client.name(), client.key()), (None, Key::of(LOOPBACK)));
+    assert_eq!((client.name(), client.key()), (None, ClientKey::of(LOOPBACK)));
 }
 
 #[tokio::test]

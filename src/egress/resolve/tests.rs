@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use super::*;
-use crate::clients::Key;
+use crate::types::client_key::ClientKey;
 
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(10);
@@ -37,8 +37,8 @@ fn one(last: u8) -> Vec<IpAddr> {
     vec![IpAddr::from([192, 0, 2, last])]
 }
 
-fn client(number: u8) -> Key {
-    Key::of([192, 0, 2, number].into())
+fn client(number: u8) -> ClientKey {
+    ClientKey::of([192, 0, 2, number].into())
 }
 
 /// Counts the look-ups.

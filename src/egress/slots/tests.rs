@@ -5,11 +5,11 @@ fn origin() -> Origin {
     split_url(b"http://example.com/").unwrap().0
 }
 
-fn client(number: u8) -> Key {
-    Key::of([192, 0, 2, number].into())
+fn client(number: u8) -> ClientKey {
+    ClientKey::of([192, 0, 2, number].into())
 }
 
-async fn at_once(slots: &Arc<Slots>, asker: &Key) -> Option<Slot> {
+async fn at_once(slots: &Arc<Slots>, asker: &ClientKey) -> Option<Slot> {
     slots.acquire(&origin(), Asker::Client(asker), Duration::ZERO).await.ok()
 }
 
@@ -63,7 +63,7 @@ async fn no_client_has_all_slots_of_an_origin_and_a_fetch_for_all_is_no_client()
     }
     assert_eq!(held.len(), 14);
     held.push(at_once(&slots, &client(2)).await.unwrap());
-    held.push(at_once(&slots, &Key::Proxy).await.unwrap());
+    held.push(at_once(&slots, &ClientKey::Proxy).await.unwrap());
     assert!(at_once(&slots, &client(2)).await.is_none());
     drop(held);
     assert!(slots.table().origins.is_empty());

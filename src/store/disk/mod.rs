@@ -30,9 +30,9 @@ use std::time::Duration;
 use super::entry::Entry;
 use super::knowledge::Knowledge;
 use super::restore::Blobs;
-use crate::clients::Key;
 use crate::runtime::clock::Clock;
 use crate::store::limits::{STORE_CLOSE_TIMEOUT, STORE_PENDING_BYTES_MAX};
+use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 pub use health::Health;
 pub use offline::Offline;
@@ -122,7 +122,7 @@ impl Disk {
     pub(super) async fn find<T: Send + 'static>(
         &self,
         origin: &Origin,
-        client: &Key,
+        client: &ClientKey,
         make: impl FnOnce(Found) -> Option<T> + Send + 'static,
     ) -> Option<T> {
         if self.shared.hangs() {

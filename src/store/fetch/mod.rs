@@ -25,12 +25,12 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MAT
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
-use crate::clients::Key;
 use crate::egress::{self, Asker, Egress, Failure, Outgoing, Queued};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
 use crate::store::limits::ROBOTS_TXT_BYTES;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, Scheme};
 pub use identity::FetchIdentity;
 use redirect::{Chain, Hop};
@@ -56,7 +56,7 @@ pub struct Ask {
     pub validators: Option<Validators>,
     pub redirects_max: u8,
     /// The client that caused the fetch, in whose turn names are resolved.
-    pub client: Key,
+    pub client: ClientKey,
     pub progress: Arc<Progress>,
 }
 

@@ -74,7 +74,7 @@ fn ask() -> Ask {
         identity: FetchIdentity::of_agent(Some("ExampleBot")),
         validators: None,
         redirects_max: 5,
-        client: Key::Proxy,
+        client: ClientKey::Proxy,
         progress: Arc::default(),
     }
 }

@@ -10,9 +10,10 @@ use tokio::sync::oneshot;
 
 use super::super::Undecided;
 use super::{Bounds, GiveUp, LOOK_INTERVAL_MIN};
-use crate::clients::{Key, Turns};
+use crate::clients::Turns;
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
+use crate::types::client_key::ClientKey;
 
 /// The number of a fetch.
 pub type Id = u64;
@@ -40,15 +41,15 @@ const CLIENTS_LOOKED_AT: usize = 64;
 #[derive(Debug)]
 struct Turn {
     id: Id,
-    client: Key,
+    client: ClientKey,
 }
 
 #[derive(Debug)]
 struct Fetch {
     /// The client that caused it.
-    client: Key,
+    client: ClientKey,
     /// The waiting clients, each with its number of requests.
-    waiting: Vec<(Key, usize)>,
+    waiting: Vec<(ClientKey, usize)>,
     stage: Stage,
     progress: Arc<Progress>,
 }
@@ -60,7 +61,7 @@ enum Stage {
     Queued(oneshot::Sender<Granted>),
     Running {
         /// The client whose share it counts against.
-        client: Key,
+        client: ClientKey,
         since: Instant,
         /// `None` once it has been cancelled.
         give_up: Option<oneshot::Sender<Undecided>>,
@@ -81,12 +82,12 @@ pub type Granted = Result<GiveUp, Undecided>;
 struct Candidate {
     id: Id,
     /// The waiting client with the fewest slots; `None` if none waits.
-    owner: Option<Key>,
+    owner: Option<ClientKey>,
     is_answered: bool,
 }
 
 /// The number of slots of each client, cancelled fetches excluded.
-struct Holdings(HashMap<Key, isize>);
+struct Holdings(HashMap<ClientKey, isize>);
 
 impl Table {
     pub(super) fn new(bounds: Bounds) -> Self {
@@ -108,7 +109,7 @@ impl Table {
         self.grant();
     }
 
-    pub(super) fn begin(&mut self, client: &Key) -> Id {
+    pub(super) fn begin(&mut self, client: &ClientKey) -> Id {
         self.last += 1;
         let (client, progress) = (client.clone(), Arc::default());
         self.fetches
@@ -116,11 +117,11 @@ impl Table {
         self.last
     }
 
-    pub(super) fn has_place(&self, client: &Key) -> bool {
+    pub(super) fn has_place(&self, client: &ClientKey) -> bool {
         self.turns.has_free(client, self.bounds.max)
     }
 
-    pub(super) fn join(&mut self, id: Id, client: &Key) {
+    pub(super) fn join(&mut self, id: Id, client: &ClientKey) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         match fetch.waiting.iter_mut().find(|(key, _)| key == client) {
             Some((_, count)) => *count += 1,
@@ -134,7 +135,7 @@ impl Table {
         }
     }
 
-    pub(super) fn leave(&mut self, id: Id, client: &Key) {
+    pub(super) fn leave(&mut self, id: Id, client: &ClientKey) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         let Some(at) = fetch.waiting.iter().position(|(key, _)| key == client) else { return };
         fetch.waiting[at].1 -= 1;
@@ -155,7 +156,8 @@ impl Table {
         let max = self.bounds.max;
         let Some(fetch) = self.fetches.get_mut(&id) else { return Entered::Refused };
         fetch.progress = Arc::clone(progress);
-        let mut clients: Vec<Key> = fetch.waiting.iter().map(|(key, _)| key.clone()).collect();
+        let mut clients: Vec<ClientKey> =
+            fetch.waiting.iter().map(|(key, _)| key.clone()).collect();
         let is_waited_for = !clients.is_empty();
         if !is_waited_for {
             clients.push(fetch.client.clone());
@@ -209,7 +211,7 @@ impl Table {
         let clients = self.turns.clients().filter_map(|(client, mut turns)| {
             turns.any(|turn| turn.is_good(&self.fetches)).then(|| client.clone())
         });
-        let mut clients: Vec<Key> = clients.take(CLIENTS_LOOKED_AT).collect();
+        let mut clients: Vec<ClientKey> = clients.take(CLIENTS_LOOKED_AT).collect();
         while wanted > 0 && !clients.is_empty() && !candidates.is_empty() {
             clients.retain(|client| {
                 let best = candidates
@@ -261,7 +263,7 @@ impl Table {
     }
 
     /// The client that holds the slot of a fetch, unless it has been cancelled.
-    fn holder(&self, id: Id) -> Option<Key> {
+    fn holder(&self, id: Id) -> Option<ClientKey> {
         match &self.fetches.get(&id)?.stage {
             Stage::Running { client, give_up: Some(_), .. } => Some(client.clone()),
             _ => None,
@@ -281,7 +283,7 @@ impl Table {
     }
 
     /// Adds a fetch to the queue of one client.
-    fn queue(&mut self, id: Id, client: &Key) {
+    fn queue(&mut self, id: Id, client: &ClientKey) {
         let Self { turns, fetches, .. } = self;
         turns.enter(client, Turn { id, client: client.clone() }, |turn| !turn.is_good(fetches));
     }
@@ -306,7 +308,7 @@ impl Table {
     }
 
     /// Grants a slot to the fetch, in `client`'s share.
-    fn run(&mut self, id: Id, client: Key) -> GiveUp {
+    fn run(&mut self, id: Id, client: ClientKey) -> GiveUp {
         let (sender, give_up) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
             fetch.stage =
@@ -354,12 +356,12 @@ impl Turn {
 }
 
 impl Holdings {
-    fn of(&self, client: &Key) -> isize {
+    fn of(&self, client: &ClientKey) -> isize {
         self.0.get(client).copied().unwrap_or(0)
     }
 
     /// The order in which fetches are cancelled for `client`; `None`: not at all.
-    fn rank(&self, candidate: &Candidate, client: &Key) -> Option<(u8, bool, isize)> {
+    fn rank(&self, candidate: &Candidate, client: &ClientKey) -> Option<(u8, bool, isize)> {
         let Some(owner) = &candidate.owner else { return Some((0, false, 0)) };
         let (theirs, own) = (self.of(owner), self.of(client));
         if owner == client {

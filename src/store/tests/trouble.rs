@@ -5,7 +5,7 @@ use redb::{Database, ReadableDatabase};
 
 use super::super::disk::{Found, OpenError};
 use super::*;
-use crate::clients::Key;
+use crate::types::client_key::ClientKey;
 
 /// What the disk has of `origin`, as JSON.
 async fn kept(disk: &Disk, origin: &Origin) -> Option<String> {
@@ -18,7 +18,7 @@ async fn kept(disk: &Disk, origin: &Origin) -> Option<String> {
             }
         })
     };
-    disk.find(origin, &Key::Proxy, print).await
+    disk.find(origin, &ClientKey::Proxy, print).await
 }
 
 /// A store with files, failures and captures, closed; and what it holds.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::super::budget::{Budget, Omitted};
 use crate::audit::Omission;
-use crate::clients::Key;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, Scheme};
 use crate::types::timestamp::Timestamp;
 use crate::watch::budget::{
@@ -16,11 +16,11 @@ fn origin(number: u64) -> Origin {
     Origin::from_authority(Scheme::Https, &format!("n{number}.example")).unwrap()
 }
 
-fn client(number: u8) -> Key {
-    Key::of([10, 0, 0, number].into())
+fn client(number: u8) -> ClientKey {
+    ClientKey::of([10, 0, 0, number].into())
 }
 
-fn taken(budget: &mut Budget, client: &Key, count: u64, bytes: usize) -> u64 {
+fn taken(budget: &mut Budget, client: &ClientKey, count: u64, bytes: usize) -> u64 {
     (0..count).map(|number| u64::from(budget.take(&origin(number), client, bytes, START))).sum()
 }
 

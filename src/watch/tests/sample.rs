@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::super::reservoir::Reservoir;
 use super::super::sample::{Offer, Samples, without_values};
-use crate::clients::Key;
 use crate::policy::profile::Profile;
+use crate::types::client_key::ClientKey;
 use crate::types::origin::{Origin, Scheme};
 use crate::watch::reservoir::{
     SAMPLE_AGENTS_MAX, SAMPLE_ORIGIN_BYTES_MAX, SAMPLE_PATH_BYTES_MAX, SAMPLE_PATHS_MAX,
@@ -22,8 +22,8 @@ fn origin(name: &str) -> Origin {
     Origin::from_authority(Scheme::Https, name).unwrap()
 }
 
-fn client(number: u32) -> Key {
-    Key::of(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)))
+fn client(number: u32) -> ClientKey {
+    ClientKey::of(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)))
 }
 
 fn note(samples: &Samples, origin: &Origin, path: &str, profile: &Arc<Profile>, from: u32) {

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::clients::{BodyMemory, Held, Key, TurnedAway};
+use crate::clients::{BodyMemory, Held, TurnedAway};
+use crate::types::client_key::ClientKey;
 
 /// Bytes of a head that any connection may hold. Most heads are a tenth of that.
 const ORDINARY_BYTES: usize = 8 << 10;
@@ -14,7 +15,7 @@ const GROWTH: usize = 2;
 /// From whom the memory for large heads is, and what there is of it.
 #[derive(Debug)]
 pub struct LargeHeads {
-    asker: Key,
+    asker: ClientKey,
     memory: Arc<BodyMemory>,
     head_max: usize,
     held: Option<Held>,
@@ -22,7 +23,7 @@ pub struct LargeHeads {
 
 impl LargeHeads {
     /// For heads of at most `head_max` bytes, which `asker` sends.
-    pub fn new(asker: Key, memory: &Arc<BodyMemory>, head_max: usize) -> Self {
+    pub fn new(asker: ClientKey, memory: &Arc<BodyMemory>, head_max: usize) -> Self {
         Self { asker, memory: Arc::clone(memory), head_max, held: None }
     }
 
@@ -53,8 +54,8 @@ mod tests {
         const HEAD_MAX: usize = 64 << 10;
         let memory = Arc::new(BodyMemory::new(3 * HEAD_MAX));
         let (mut one, mut other) = (
-            LargeHeads::new(Key::Proxy, &memory, HEAD_MAX),
-            LargeHeads::new(Key::Proxy, &memory, HEAD_MAX),
+            LargeHeads::new(ClientKey::Proxy, &memory, HEAD_MAX),
+            LargeHeads::new(ClientKey::Proxy, &memory, HEAD_MAX),
         );
         assert_eq!((one.note(ORDINARY_BYTES), memory.counts().0), (Ok(()), 0));
         assert_eq!((one.note(ORDINARY_BYTES + 1), one.note(HEAD_MAX)), (Ok(()), Ok(())));
