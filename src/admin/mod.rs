@@ -34,7 +34,7 @@ pub use token::{Secret, Token, TokenError, read as read_token};
 use crate::admin::limits::ADMIN_DEADLINE;
 use crate::audit::Writer;
 use crate::ca::Leaves;
-use crate::clients::Door;
+use crate::clients::ClientAdmission;
 use crate::egress;
 use crate::proxy::{Decisions, Tally};
 use crate::runtime::clock::Clock;
@@ -53,7 +53,7 @@ pub struct Watched {
     pub egress: Arc<egress::Shared>,
     pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,
-    pub door: Arc<Door>,
+    pub door: Arc<ClientAdmission>,
     /// Who may look.
     pub token: Arc<Token>,
     pub clock: Arc<dyn Clock>,

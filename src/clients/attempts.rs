@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_guesses_waits_longer_each_time_and_nobody_else_does() {
+    fn guessing_waits_longer_each_time_and_no_other_address_does() {
         let (mut attempts, mut now) = (Attempts::new(), clock::monotonic());
         for _ in 0..ATTEMPTS_FREE {
             attempts.failed(key(1), now);

@@ -8,12 +8,13 @@
 //! none yet.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use foldhash::HashMap;
 use tracing::warn;
 
-use super::TurnedAway;
+use super::RejectReason;
+use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
 /// The budget in bytes where no setting applies, as in commands that fetch.
@@ -33,7 +34,7 @@ const SHORTAGE_OVER: usize = 2;
 /// The reservations of all clients.
 #[derive(Debug)]
 pub struct BodyMemory {
-    state: Mutex<State>,
+    state: Lock<State>,
     waits: AtomicU64,
     is_short: AtomicBool,
 }
@@ -79,11 +80,7 @@ impl BodyMemory {
     /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
         let state = State { limit, held: 0, clients: HashMap::default() };
-        Self {
-            state: Mutex::new(state),
-            waits: AtomicU64::new(0),
-            is_short: AtomicBool::new(false),
-        }
+        Self { state: Lock::new(state), waits: AtomicU64::new(0), is_short: AtomicBool::new(false) }
     }
 
     /// Replaces the budget. Existing reservations stay.
@@ -95,19 +92,19 @@ impl BodyMemory {
     ///
     /// # Errors
     ///
-    /// [`TurnedAway::TooManyRequests`] if `key` has as many in flight; without room,
-    /// [`TurnedAway::ClientMemory`] for a client that holds more than half of what is held, and
-    /// [`TurnedAway::Memory`] for any other.
+    /// [`RejectReason::TooManyRequests`] if `key` has as many in flight; without room,
+    /// [`RejectReason::ClientMemory`] for a client that holds more than half of what is held, and
+    /// [`RejectReason::Memory`] for any other.
     pub fn begin(
         self: &Arc<Self>,
         key: ClientKey,
         bytes: usize,
         requests_max: usize,
-    ) -> Result<Held, TurnedAway> {
+    ) -> Result<Held, RejectReason> {
         let taken = self.state().take(&key, bytes, LEAST_SHARE, Some(requests_max));
         match taken {
             Ok(()) => Ok(Held { key, bytes, is_request: true, memory: Arc::clone(self) }),
-            Err(Short::Requests) => Err(TurnedAway::TooManyRequests(requests_max)),
+            Err(Short::Requests) => Err(RejectReason::TooManyRequests(requests_max)),
             Err(Short::Memory) => Err(self.refusal(&key)),
         }
     }
@@ -117,7 +114,7 @@ impl BodyMemory {
     /// # Errors
     ///
     /// As [`Self::begin`].
-    pub fn keep(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Result<Held, TurnedAway> {
+    pub fn keep(self: &Arc<Self>, key: &ClientKey, bytes: usize) -> Result<Held, RejectReason> {
         self.hold(key, bytes, LEAST_SHARE).ok_or_else(|| self.refusal(key))
     }
 
@@ -137,14 +134,14 @@ impl BodyMemory {
     }
 
     /// The reason for which there is no room for `key`.
-    fn refusal(&self, key: &ClientKey) -> TurnedAway {
+    fn refusal(&self, key: &ClientKey) -> RejectReason {
         self.note_shortage();
         let state = self.state();
         let of_client = state.clients.get(key).map_or(0, |share| share.bytes);
         if of_client > state.held / 2 {
-            TurnedAway::ClientMemory(state.limit)
+            RejectReason::ClientMemory(state.limit)
         } else {
-            TurnedAway::Memory(state.limit)
+            RejectReason::Memory(state.limit)
         }
     }
 
@@ -186,7 +183,7 @@ impl BodyMemory {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Also locked while dropping, where a panic would be a second one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -273,7 +270,7 @@ mod tests {
         assert_eq!(first.len(), LIMIT / EACH / 8 * 7);
         assert_eq!(
             memory.begin(client(1), EACH, usize::MAX).err(),
-            Some(TurnedAway::ClientMemory(LIMIT))
+            Some(RejectReason::ClientMemory(LIMIT))
         );
         let (mut others, mut least) = (Vec::new(), usize::MAX);
         for number in 2..5 {
@@ -284,7 +281,7 @@ mod tests {
         assert!(least > 0, "none of three more is kept out");
         assert_eq!(
             memory.begin(client(4), EACH, usize::MAX).err(),
-            Some(TurnedAway::Memory(LIMIT))
+            Some(RejectReason::Memory(LIMIT))
         );
         drop((first, others));
         assert_eq!(memory.counts(), (0, LIMIT));
@@ -317,7 +314,7 @@ mod tests {
     fn requests_are_counted_with_it_and_leave_no_entry() {
         let memory = Arc::new(BodyMemory::new(LIMIT));
         let one = memory.begin(client(1), 0, 1).unwrap();
-        assert_eq!(memory.begin(client(1), 0, 1).err(), Some(TurnedAway::TooManyRequests(1)));
+        assert_eq!(memory.begin(client(1), 0, 1).err(), Some(RejectReason::TooManyRequests(1)));
         drop(one);
         assert!(memory.state().clients.is_empty());
         assert!(memory.begin(client(1), 0, 0).is_err());

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_nobody() {
+    fn invalid_credentials_count_as_none() {
         let long = format!("Basic {}", STANDARD.encode(vec![b':'; CREDENTIALS_BYTES_MAX]));
         for values in [
             &[][..],

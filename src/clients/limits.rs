@@ -1,7 +1,7 @@
 //! Bounds that several files of `clients` share, with unit and source.
 
 /// Connections that are not served and are told why; more are dropped without a word.
-pub const TURNED_AWAY_MAX: usize = 64;
+pub const REJECTED_MAX: usize = 64;
 
 /// Bytes of a password that is set.
 pub const PASSWORD_BYTES_MAX: usize = 256;

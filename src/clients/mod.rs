@@ -1,22 +1,22 @@
 //! Decides which clients may use the proxy, and how much of it: by address, by name and password
-//! (RFC 7617), and by the number of connections and requests in flight. [`Door`] keeps settings
+//! (RFC 7617), and by the number of connections and requests in flight. [`ClientAdmission`] keeps settings
 //! apart from counters, so that a reload loses no count.
 //!
 //! Promises: a correct password is verified once and cached; guessing slows down with each attempt
 //! and never uses more than a few verifications at once; an unknown user costs as much time as a
 //! known one.
 
+mod admission;
 mod attempts;
 mod body_memory;
+mod client_limits;
 mod counts;
 mod credentials;
-mod door;
 mod file;
 pub mod limits;
 mod password;
-mod places;
+mod reject_reason;
 mod semaphore;
-mod turned_away;
 mod turns;
 mod users;
 mod verifier;
@@ -27,14 +27,14 @@ use std::sync::Arc;
 use crate::types::client_key::ClientKey;
 use ipnet::IpNet;
 
+pub use admission::{ClientAdmission, ConnectionPermit};
 pub use body_memory::{BodyMemory, Held};
+pub use client_limits::ClientPermit;
 pub use counts::Counts;
-pub use door::{Door, Reception};
 pub use file::{Change, UsersError};
 pub use password::{Hash, Password};
-pub use places::Place;
+pub use reject_reason::RejectReason;
 pub use semaphore::{FairSemaphore, Permit};
-pub use turned_away::TurnedAway;
 pub use turns::Turns;
 pub use users::{User, Users, check_name};
 

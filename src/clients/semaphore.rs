@@ -1,15 +1,16 @@
 //! A semaphore that grants permits to clients in turn, and never all of them to one client.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tokio::sync::oneshot;
 
 use super::turns::Turns;
+use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
 /// A semaphore that is fair between clients (see [`Turns`]).
 #[derive(Debug)]
-pub struct FairSemaphore(Mutex<Table>);
+pub struct FairSemaphore(Lock<Table>);
 
 #[derive(Debug)]
 struct Table {
@@ -27,7 +28,7 @@ pub struct Permit {
 impl FairSemaphore {
     /// With `max` permits.
     pub fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Table { max, turns: Turns::default() })))
+        Arc::new(Self(Lock::new(Table { max, turns: Turns::default() })))
     }
 
     /// A permit, if `client` may have one without waiting.
@@ -84,7 +85,7 @@ impl FairSemaphore {
 
     fn table(&self) -> MutexGuard<'_, Table> {
         // Also locked while dropping, where a panic would be a second one.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -103,6 +104,8 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     fn client(number: u8) -> ClientKey {

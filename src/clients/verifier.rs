@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,8 +17,9 @@ use ulid::Ulid;
 use super::attempts::Attempts;
 use super::credentials::Credentials;
 use super::semaphore::{FairSemaphore, Permit};
-use super::{TurnedAway, User, Users};
+use super::{RejectReason, User, Users};
 use crate::runtime::clock;
+use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
 /// Verifications of passwords under way: each takes some tens of milliseconds of a core and 19 MiB.
@@ -38,8 +39,8 @@ type Digest = [u8; 32];
 
 pub struct Verifier {
     keyed: Hmac<Sha256>,
-    known: Mutex<Known>,
-    attempts: Mutex<Attempts>,
+    known: Lock<Known>,
+    attempts: Lock<Attempts>,
     under_way: Arc<FairSemaphore>,
     /// A further limit for addresses that failed before.
     of_failed: Arc<FairSemaphore>,
@@ -82,8 +83,8 @@ impl Verifier {
         let key = [Ulid::new().to_bytes(), Ulid::new().to_bytes()].concat();
         Self {
             keyed: Hmac::new_from_slice(&key).expect("a key of any length is one"),
-            known: Mutex::new(Known::of(&Arc::default())),
-            attempts: Mutex::new(Attempts::new()),
+            known: Lock::new(Known::of(&Arc::default())),
+            attempts: Lock::new(Attempts::new()),
             under_way: FairSemaphore::new(VERIFICATIONS_MAX),
             of_failed: FairSemaphore::new(VERIFICATIONS_OF_FAILED_MAX),
         }
@@ -95,8 +96,8 @@ impl Verifier {
         users: &Arc<Users>,
         address: IpAddr,
         fields: &HeaderMap,
-    ) -> Result<Arc<User>, TurnedAway> {
-        let credentials = Credentials::of(fields).ok_or(TurnedAway::NoCredentials)?;
+    ) -> Result<Arc<User>, RejectReason> {
+        let credentials = Credentials::of(fields).ok_or(RejectReason::NoCredentials)?;
         let digest = self.digest(&credentials);
         if let Some(known) = self.known(users, &digest) {
             return known;
@@ -104,7 +105,7 @@ impl Verifier {
         let key = ClientKey::of(address);
         self.may_try(&key)?;
         let turn = timeout(VERIFICATION_WAIT, self.turn(&key)).await;
-        let Ok(turn) = turn else { return Err(TurnedAway::TooManyVerifications) };
+        let Ok(turn) = turn else { return Err(RejectReason::TooManyVerifications) };
         // The same credentials, or others from this address, may have been verified meanwhile.
         if let Some(known) = self.known(users, &digest) {
             return known;
@@ -118,7 +119,7 @@ impl Verifier {
         });
         let Ok(verified) = verified.await else {
             warn!("a verification of a password has panicked");
-            return Err(TurnedAway::TooManyVerifications);
+            return Err(RejectReason::TooManyVerifications);
         };
         self.learn(users, digest, verified.as_ref());
         match verified {
@@ -129,7 +130,7 @@ impl Verifier {
             None => {
                 locked(&self.attempts).failed(key, clock::monotonic());
                 info!(client = %address, "wrong name or password");
-                Err(TurnedAway::WrongCredentials)
+                Err(RejectReason::WrongCredentials)
             }
         }
     }
@@ -165,9 +166,9 @@ impl Verifier {
         locked(&self.attempts).has_failed(key, clock::monotonic())
     }
 
-    fn may_try(&self, key: &ClientKey) -> Result<(), TurnedAway> {
+    fn may_try(&self, key: &ClientKey) -> Result<(), RejectReason> {
         match locked(&self.attempts).wait(key, clock::monotonic()) {
-            Some(wait) => Err(TurnedAway::TooManyAttempts(wait)),
+            Some(wait) => Err(RejectReason::TooManyAttempts(wait)),
             None => Ok(()),
         }
     }
@@ -183,7 +184,11 @@ impl Verifier {
 
     /// The cached result under this version of the users. Results under another version are
     /// dropped.
-    fn known(&self, users: &Arc<Users>, digest: &Digest) -> Option<Result<Arc<User>, TurnedAway>> {
+    fn known(
+        &self,
+        users: &Arc<Users>,
+        digest: &Digest,
+    ) -> Option<Result<Arc<User>, RejectReason>> {
         let mut known = locked(&self.known);
         if !Arc::ptr_eq(&known.of, users) {
             *known = Known::of(users);
@@ -191,7 +196,7 @@ impl Verifier {
         if let Some(user) = known.right.get(digest) {
             return Some(Ok(Arc::clone(user)));
         }
-        known.wrong.get(digest).map(|()| Err(TurnedAway::WrongCredentials))
+        known.wrong.get(digest).map(|()| Err(RejectReason::WrongCredentials))
     }
 
     fn learn(&self, users: &Arc<Users>, digest: Digest, verified: Option<&Arc<User>>) {
@@ -208,6 +213,6 @@ impl Verifier {
 }
 
 /// The cache stays correct even if a thread panicked while it held the lock.
-fn locked<T>(remembered: &Mutex<T>) -> MutexGuard<'_, T> {
-    remembered.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(remembered: &Lock<T>) -> MutexGuard<'_, T> {
+    remembered.lock()
 }

@@ -27,7 +27,7 @@ use super::refusal::Refusal;
 use super::upgrades::{self, Protocol};
 use super::via::Via;
 use super::{Received, closing, upgrade};
-use crate::clients::Door;
+use crate::clients::ClientAdmission;
 use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::{self, Arriving, Egress, Error, Failure, Outgoing, Unstalled};
 use crate::runtime::shutdown::Shutdown;
@@ -60,7 +60,7 @@ pub struct Client<'a> {
     /// Said when the proxy stops.
     pub stop: &'a Shutdown,
     /// Who grants it memory.
-    pub door: &'a Arc<Door>,
+    pub door: &'a Arc<ClientAdmission>,
 }
 
 impl Forwarding {

@@ -90,7 +90,7 @@ use exchange::{
 use framing::head;
 
 use crate::ca::Leaves;
-use crate::clients::{self, Door, Held, TurnedAway};
+use crate::clients::{self, ClientAdmission, Held, RejectReason};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
@@ -110,7 +110,7 @@ pub struct Proxy {
     /// For the first bytes inside a CONNECT, and for the TLS handshake.
     pub handshake_timeout: Duration,
     pub leaves: Arc<Leaves>,
-    pub door: Arc<Door>,
+    pub door: Arc<ClientAdmission>,
 }
 
 /// The answer to a client that is not served at all.
@@ -209,7 +209,7 @@ impl Proxy {
         &self,
         request: &request::Parts,
         channel: &Channel,
-    ) -> Result<clients::Client, TurnedAway> {
+    ) -> Result<clients::Client, RejectReason> {
         if channel.scope != Scope::Proxy {
             return self.door.renew(&channel.client);
         }
@@ -219,7 +219,7 @@ impl Proxy {
         }
         let client = self.door.authenticate(address, &request.headers).await?;
         if let Some(user) = &client.user {
-            self.door.seat(user, &channel.seat)?;
+            self.door.permit_user(user, &channel.seat)?;
         }
         Ok(client)
     }

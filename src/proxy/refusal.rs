@@ -8,7 +8,7 @@ use super::foreign::Foreign;
 use super::problem::Problem;
 use crate::audit::limits::AUDIT_RETRY_INTERVAL;
 use crate::ca::CURE;
-use crate::clients::TurnedAway;
+use crate::clients::RejectReason;
 use crate::egress;
 
 /// An answer that is no denial: somebody made a mistake, or something failed.
@@ -168,26 +168,26 @@ impl Refusal {
     }
 }
 
-impl From<TurnedAway> for Refusal {
-    fn from(turned_away: TurnedAway) -> Self {
+impl From<RejectReason> for Refusal {
+    fn from(turned_away: RejectReason) -> Self {
         let detail = turned_away.to_string();
         let not_allowed =
             |problem, status, detail| Self::new(problem, status, "http_request_denied", detail);
         match turned_away {
-            TurnedAway::NotAllowed(_) | TurnedAway::NoLongerUser => {
+            RejectReason::NotAllowed(_) | RejectReason::NoLongerUser => {
                 not_allowed(Problem::ClientNotAllowed, StatusCode::FORBIDDEN, detail)
             }
-            TurnedAway::NoCredentials | TurnedAway::WrongCredentials => {
+            RejectReason::NoCredentials | RejectReason::WrongCredentials => {
                 let status = StatusCode::PROXY_AUTHENTICATION_REQUIRED;
                 not_allowed(Problem::CredentialsRequired, status, detail)
             }
-            TurnedAway::Full(_) | TurnedAway::Memory(_) | TurnedAway::TooManyVerifications => {
-                Self::busy(detail)
-            }
-            TurnedAway::TooManyConnections(_)
-            | TurnedAway::TooManyRequests(_)
-            | TurnedAway::ClientMemory(_) => Self::too_many(detail, None),
-            TurnedAway::TooManyAttempts(wait) => Self::too_many(detail, Some(wait)),
+            RejectReason::Full(_)
+            | RejectReason::Memory(_)
+            | RejectReason::TooManyVerifications => Self::busy(detail),
+            RejectReason::TooManyConnections(_)
+            | RejectReason::TooManyRequests(_)
+            | RejectReason::ClientMemory(_) => Self::too_many(detail, None),
+            RejectReason::TooManyAttempts(wait) => Self::too_many(detail, Some(wait)),
         }
     }
 }

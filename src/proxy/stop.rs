@@ -9,7 +9,7 @@ use super::form::Asked;
 use super::gate::{Denial, No};
 use super::refusal::Refusal;
 use super::respond;
-use crate::clients::TurnedAway;
+use crate::clients::RejectReason;
 
 /// Why a request goes no further.
 pub(super) enum Stop {
@@ -35,8 +35,8 @@ impl From<Refusal> for Stop {
     }
 }
 
-impl From<TurnedAway> for Stop {
-    fn from(turned_away: TurnedAway) -> Self {
+impl From<RejectReason> for Stop {
+    fn from(turned_away: RejectReason) -> Self {
         Self::Refusal(turned_away.into())
     }
 }

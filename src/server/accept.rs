@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use super::Listeners;
 use super::worker::{Arrival, Post};
 use crate::admin::limits::ACCEPT_PAUSE;
-use crate::clients::Door;
+use crate::clients::ClientAdmission;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::shutdown::Shutdown;
 
@@ -28,7 +28,7 @@ const KEPT_AHEAD_MAX: usize = 4;
 /// What every listener's loop needs.
 #[derive(Clone)]
 pub(super) struct Acceptor {
-    pub door: Arc<Door>,
+    pub door: Arc<ClientAdmission>,
     /// As many as there are descriptors for.
     pub places: Arc<Semaphore>,
     /// How many of them one client may have.
@@ -98,7 +98,7 @@ impl Acceptor {
             catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Who is turned away has a place among those, and leaves this one to others.
-        let place = reception.turned_away.is_none().then_some(place);
+        let place = reception.reject_reason.is_none().then_some(place);
         let mut arrival = Arrival { stream, client, reception, place };
         let chosen = choose(self.workers.iter().map(Post::connections));
         for at in chosen.into_iter().chain(0..self.workers.len()) {

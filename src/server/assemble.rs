@@ -14,7 +14,7 @@ use super::prepare::{self, Prepared, SetupErrors, prepare};
 use crate::admin::{Reloads, Token, Watched};
 use crate::audit::Writer;
 use crate::ca::{self, Leaves};
-use crate::clients::{BodyMemory, Door};
+use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Terms, Tls};
 use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
@@ -29,7 +29,7 @@ use crate::watch::Watch;
 #[derive(Clone, Debug)]
 pub struct Assembly {
     pub workers: usize,
-    pub door: Arc<Door>,
+    pub door: Arc<ClientAdmission>,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
     pub tally: Arc<Tally>,
@@ -89,7 +89,7 @@ pub fn put_together(
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
     Ok(Assembly {
         workers: settings.workers.unwrap_or_else(cores),
-        door: Arc::new(Door::new(clients, memory)),
+        door: Arc::new(ClientAdmission::new(clients, memory)),
         store,
         audit,
         tally: Arc::default(),

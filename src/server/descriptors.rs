@@ -5,13 +5,13 @@ use rustix::process::{Resource, getrlimit};
 use tokio::sync::Semaphore;
 use tracing::warn;
 
-use crate::clients::limits::TURNED_AWAY_MAX;
+use crate::clients::limits::REJECTED_MAX;
 use crate::config::limits::{ATTEMPTS_BESIDE_MAX, DESCRIPTORS_PER_ATTEMPT_BESIDE, LOOKUPS_MAX};
 use crate::egress::Config;
 
 /// Descriptors that the process needs for itself: files, runtimes, the operator's connections, fetches
 /// that nobody waits for any more, and those who are turned away.
-const DESCRIPTORS_OF_OUR_OWN: usize = 128 + TURNED_AWAY_MAX;
+const DESCRIPTORS_OF_OUR_OWN: usize = 128 + REJECTED_MAX;
 
 /// Descriptors that the system's resolver uses for one look-up: one socket for each family of addresses.
 const DESCRIPTORS_PER_LOOKUP: usize = 2;

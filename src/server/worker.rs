@@ -19,7 +19,7 @@ use tracing::{error, warn};
 use super::Listeners;
 use super::accept::Acceptor;
 use super::assemble::Assembly;
-use crate::clients::Reception;
+use crate::clients::ConnectionPermit;
 use crate::egress::Egress;
 use crate::proxy::{self, Channel, Current, Gate, Proxy};
 use crate::runtime::clock;
@@ -33,7 +33,7 @@ const POOL_SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Arrival {
     pub stream: std::net::TcpStream,
     pub client: SocketAddr,
-    pub reception: Reception,
+    pub reception: ConnectionPermit,
     /// Descriptors for it, and for what it asks for; none when it is turned away.
     pub place: Option<OwnedSemaphorePermit>,
 }
@@ -188,7 +188,7 @@ async fn receive(arrival: Arrival, held: Held, proxy: Current, stop: Shutdown) {
     let Arrival { stream, client, reception, place } = arrival;
     let Ok(stream) = tokio::net::TcpStream::from_std(stream) else { return };
     let channel = Arc::new(Channel::of_client(client, stop, proxy));
-    proxy::serve(stream, channel, reception.turned_away.map(Into::into)).await;
+    proxy::serve(stream, channel, reception.reject_reason.map(Into::into)).await;
     drop((reception, place, held));
 }
 

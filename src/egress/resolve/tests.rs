@@ -12,9 +12,9 @@ const LONG: Duration = Duration::from_secs(10);
 
 /// A door that look-ups wait behind until it is opened.
 #[derive(Clone, Default)]
-struct Door(Arc<(Mutex<bool>, Condvar)>);
+struct ClientAdmission(Arc<(Mutex<bool>, Condvar)>);
 
-impl Door {
+impl ClientAdmission {
     fn pass(&self) {
         let (open, opened) = &*self.0;
         drop(opened.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
@@ -27,7 +27,7 @@ impl Door {
 }
 
 /// A runtime that ends waits for its look-ups: none may stay behind the door when a test fails.
-impl Drop for Door {
+impl Drop for ClientAdmission {
     fn drop(&mut self) {
         self.open();
     }
@@ -93,7 +93,7 @@ async fn an_answer_without_addresses_is_none_and_a_long_one_is_cut() {
 
 #[tokio::test]
 async fn who_asks_for_one_name_at_once_waits_for_one_look_up() {
-    let door = Door::default();
+    let door = ClientAdmission::default();
     let behind = door.clone();
     let (resolver, count) = counting(move |_| {
         behind.pass();
@@ -116,7 +116,7 @@ async fn who_asks_for_one_name_at_once_waits_for_one_look_up() {
 
 #[tokio::test]
 async fn a_look_up_that_is_late_holds_its_place_until_it_ends() {
-    let door = Door::default();
+    let door = ClientAdmission::default();
     let behind = door.clone();
     let silent = move |name: &str| {
         if name == "silent.example" {
@@ -171,7 +171,7 @@ async fn the_system_is_asked() {
 
 #[tokio::test]
 async fn f23_silent_names_of_one_client_leave_places_for_the_names_of_others() {
-    let door = Door::default();
+    let door = ClientAdmission::default();
     let behind = door.clone();
     let silent = move |name: &str| {
         if name.starts_with("silent") {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 
-use crate::clients::{Client, Place};
+use crate::clients::{Client, ClientPermit};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::connection_state::Control;
 use crate::runtime::shutdown::Shutdown;
@@ -23,7 +23,7 @@ pub struct Channel {
     /// From which port it came.
     pub port: u16,
     /// The place among the connections of the user whose request was the last.
-    pub seat: Arc<Mutex<Option<Place>>>,
+    pub seat: Arc<Mutex<Option<ClientPermit>>>,
     pub scope: Scope,
     pub control: Arc<Control>,
     /// Said when the request under way is to be the last.

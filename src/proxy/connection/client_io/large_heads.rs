@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::clients::{BodyMemory, Held, TurnedAway};
+use crate::clients::{BodyMemory, Held, RejectReason};
 use crate::types::client_key::ClientKey;
 
 /// Bytes of a head that any connection may hold. Most heads are a tenth of that.
@@ -31,8 +31,8 @@ impl LargeHeads {
     ///
     /// # Errors
     ///
-    /// [`TurnedAway::Memory`] where they are many and there is no memory for them.
-    pub(super) fn note(&mut self, bytes: usize) -> Result<(), TurnedAway> {
+    /// [`RejectReason::Memory`] where they are many and there is no memory for them.
+    pub(super) fn note(&mut self, bytes: usize) -> Result<(), RejectReason> {
         if bytes > ORDINARY_BYTES && self.held.is_none() {
             self.held = Some(self.memory.keep(&self.asker, GROWTH * self.head_max)?);
         }

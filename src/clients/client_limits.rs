@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use crate::runtime::lock::Lock;
 use crate::types::client_key::ClientKey;
 
-impl Place {
+impl ClientPermit {
     /// The client that holds it.
     pub const fn key(&self) -> &ClientKey {
         &self.key
@@ -16,18 +16,18 @@ impl Place {
 
 /// How many permits each client holds. A client without any has no entry.
 #[derive(Debug, Default)]
-pub struct Places(Lock<HashMap<ClientKey, usize>>);
+pub struct ClientLimits(Lock<HashMap<ClientKey, usize>>);
 
 /// One permit of a client; released when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ClientPermit {
     key: ClientKey,
-    places: Arc<Places>,
+    places: Arc<ClientLimits>,
 }
 
-impl Places {
+impl ClientLimits {
     /// One more permit for `key`, unless it holds `max` already.
-    pub fn take(self: &Arc<Self>, key: ClientKey, max: usize) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, key: ClientKey, max: usize) -> Option<ClientPermit> {
         let mut taken = self.taken();
         match taken.get_mut(&key) {
             Some(count) if *count < max => *count += 1,
@@ -35,7 +35,7 @@ impl Places {
             _ => return None,
         }
         drop(taken);
-        Some(Place { key, places: Arc::clone(self) })
+        Some(ClientPermit { key, places: Arc::clone(self) })
     }
 
     /// The counts stay correct even if a thread panicked while it held the lock.
@@ -44,7 +44,7 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         if let Some(count) = taken.get_mut(&self.key) {
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_has_its_own_places_and_an_entry_only_while_it_has_one() {
-        let places = Arc::new(Places::default());
+    fn each_client_has_its_own_limit_and_an_entry_only_while_it_has_a_permit() {
+        let places = Arc::new(ClientLimits::default());
         let take = |address: &str| places.take(ClientKey::of(address.parse().unwrap()), 2);
         let first = take("192.0.2.1").unwrap();
         let _second = take("::ffff:192.0.2.1").unwrap();
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_client_that_may_have_none_leaves_no_entry() {
-        let places = Arc::new(Places::default());
+        let places = Arc::new(ClientLimits::default());
         assert!(places.take(ClientKey::Proxy, 0).is_none());
         assert!(places.taken().is_empty());
     }

@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 
-use super::places::Places;
+use super::client_limits::ClientLimits;
 use super::verifier::Verifier;
-use super::{BodyMemory, Client, Clients, Counts, Held, Place, TurnedAway, User};
-use crate::clients::limits::TURNED_AWAY_MAX;
+use super::{BodyMemory, Client, ClientPermit, Clients, Counts, Held, RejectReason, User};
+use crate::clients::limits::REJECTED_MAX;
 use crate::types::client_key::ClientKey;
 
 /// Counts admitted connections, and verifies passwords.
 #[derive(Debug)]
-pub struct Door {
+pub struct ClientAdmission {
     clients: ArcSwap<Clients>,
     served: AtomicUsize,
     /// Counted apart, so that rejected connections do not keep others out.
-    turned_away: AtomicUsize,
-    connections: Arc<Places>,
+    rejected: AtomicUsize,
+    connections: Arc<ClientLimits>,
     memory: Arc<BodyMemory>,
     verifier: Verifier,
     counts: Counts,
@@ -29,20 +29,20 @@ pub struct Door {
 
 /// Permission for one connection; released when dropped.
 #[derive(Debug)]
-pub struct Reception {
-    door: Arc<Door>,
-    _place: Option<Place>,
+pub struct ConnectionPermit {
+    admission: Arc<ClientAdmission>,
+    _permit: Option<ClientPermit>,
     /// Why this client is to be rejected; `None` when it is served.
-    pub turned_away: Option<TurnedAway>,
+    pub reject_reason: Option<RejectReason>,
 }
 
-impl Door {
+impl ClientAdmission {
     /// `memory` is the budget for requests.
     pub fn new(clients: Clients, memory: Arc<BodyMemory>) -> Self {
         Self {
             clients: ArcSwap::from_pointee(clients),
             served: AtomicUsize::new(0),
-            turned_away: AtomicUsize::new(0),
+            rejected: AtomicUsize::new(0),
             connections: Arc::default(),
             memory,
             verifier: Verifier::new(),
@@ -65,7 +65,7 @@ impl Door {
 
     /// The number of open connections, including those being rejected.
     pub fn inside(&self) -> usize {
-        self.served.load(Ordering::Acquire) + self.turned_away.load(Ordering::Acquire)
+        self.served.load(Ordering::Acquire) + self.rejected.load(Ordering::Acquire)
     }
 
     /// The counters of rejections.
@@ -76,28 +76,33 @@ impl Door {
     /// A permit for a connection of `client`, also for one that is rejected with a response. `None`
     /// when too many of those are open: drop the connection. `share` limits the connections of one
     /// client whatever the settings say (its part of the open files limit).
-    pub fn receive(self: &Arc<Self>, client: IpAddr, share: usize) -> Option<Reception> {
+    pub fn receive(self: &Arc<Self>, client: IpAddr, share: usize) -> Option<ConnectionPermit> {
         let clients = self.clients.load();
-        let (place, turned_away) =
+        let (permit, reject_reason) =
             match self.counts.note(self.admit(&clients, client.to_canonical(), share)) {
-                Ok(place) => (Some(place), None),
-                Err(turned_away) if enter(&self.turned_away, TURNED_AWAY_MAX) => {
-                    (None, Some(turned_away))
+                Ok(permit) => (Some(permit), None),
+                Err(reject_reason) if enter(&self.rejected, REJECTED_MAX) => {
+                    (None, Some(reject_reason))
                 }
                 Err(_) => return None,
             };
-        Some(Reception { door: Arc::clone(self), _place: place, turned_away })
+        Some(ConnectionPermit { admission: Arc::clone(self), _permit: permit, reject_reason })
     }
 
-    fn admit(&self, clients: &Clients, client: IpAddr, share: usize) -> Result<Place, TurnedAway> {
+    fn admit(
+        &self,
+        clients: &Clients,
+        client: IpAddr,
+        share: usize,
+    ) -> Result<ClientPermit, RejectReason> {
         clients.check(client)?;
         let max = clients.per_client_max.min(share);
-        let place = self
+        let permit = self
             .connections
             .take(ClientKey::of(client), max)
-            .ok_or(TurnedAway::TooManyConnections(max))?;
+            .ok_or(RejectReason::TooManyConnections(max))?;
         let max = clients.connections_max;
-        enter(&self.served, max).then_some(place).ok_or(TurnedAway::Full(max))
+        enter(&self.served, max).then_some(permit).ok_or(RejectReason::Full(max))
     }
 
     /// The client that sends a request with these headers from `address`, with its user if users
@@ -106,7 +111,7 @@ impl Door {
         &self,
         address: IpAddr,
         fields: &HeaderMap,
-    ) -> Result<Client, TurnedAway> {
+    ) -> Result<Client, RejectReason> {
         let users = {
             let clients = self.clients.load();
             self.counts.note(clients.check(address))?;
@@ -119,43 +124,47 @@ impl Door {
 
     /// The client of a request inside a CONNECT of `client`, checked against the current settings:
     /// that client was authenticated, but perhaps long ago.
-    pub fn renew(&self, client: &Client) -> Result<Client, TurnedAway> {
+    pub fn renew(&self, client: &Client) -> Result<Client, RejectReason> {
         let clients = self.clients.load();
         self.counts.note(clients.check(client.address))?;
         let renewed = match (&clients.users, &client.user) {
             (None, _) => Ok(None),
-            (Some(_), None) => Err(TurnedAway::NoLongerUser),
+            (Some(_), None) => Err(RejectReason::NoLongerUser),
             (Some(users), Some(user)) => users
                 .get(&user.name)
                 .filter(|now| now.password == user.password)
                 .map(|now| Some(Arc::clone(now)))
-                .ok_or(TurnedAway::NoLongerUser),
+                .ok_or(RejectReason::NoLongerUser),
         };
         Ok(Client { address: client.address, user: self.counts.note(renewed)? })
     }
 
-    /// Makes `seat` a connection permit of `user`, replacing that of another user.
-    pub fn seat(&self, user: &User, seat: &Mutex<Option<Place>>) -> Result<(), TurnedAway> {
-        let mut seat = seat.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Makes `permit` a connection permit of `user`, replacing that of another user.
+    pub fn permit_user(
+        &self,
+        user: &User,
+        permit: &Mutex<Option<ClientPermit>>,
+    ) -> Result<(), RejectReason> {
+        let mut held = permit.lock().unwrap_or_else(PoisonError::into_inner);
         let key = user.key();
-        if seat.as_ref().is_some_and(|seat| *seat.key() == key) {
+        if held.as_ref().is_some_and(|held| *held.key() == key) {
             return Ok(());
         }
         let max = user.max_connections.unwrap_or_else(|| self.clients.load().per_client_max);
-        let place = self.connections.take(key, max);
-        *seat = Some(self.counts.note(place.ok_or(TurnedAway::TooManyConnections(max)))?);
+        let permit = self.connections.take(key, max);
+        *held = Some(self.counts.note(permit.ok_or(RejectReason::TooManyConnections(max)))?);
         Ok(())
     }
 
     /// A permit for one more request of `client`, which reserves at least this many bytes.
-    pub fn request(&self, client: &Client, bytes: usize) -> Result<Held, TurnedAway> {
+    pub fn request(&self, client: &Client, bytes: usize) -> Result<Held, RejectReason> {
         let of_user = client.user.as_ref().and_then(|user| user.max_requests);
         let max = of_user.unwrap_or_else(|| self.clients.load().requests_max);
         self.counts.note(self.memory.begin(client.key(), bytes, max))
     }
 
     /// Reserves bytes for what outlasts a request of `client`, such as a tunnel.
-    pub fn keep(&self, client: &Client, bytes: usize) -> Result<Held, TurnedAway> {
+    pub fn keep(&self, client: &Client, bytes: usize) -> Result<Held, RejectReason> {
         self.counts.note(self.memory.keep(&client.key(), bytes))
     }
 
@@ -167,8 +176,8 @@ impl Door {
 
 impl Clients {
     /// The list may have changed since the client connected.
-    fn check(&self, client: IpAddr) -> Result<(), TurnedAway> {
-        if self.allows(client) { Ok(()) } else { Err(TurnedAway::NotAllowed(client)) }
+    fn check(&self, client: IpAddr) -> Result<(), RejectReason> {
+        if self.allows(client) { Ok(()) } else { Err(RejectReason::NotAllowed(client)) }
     }
 
     /// Whether this address may use the proxy. With users and no list, any address may
@@ -188,10 +197,10 @@ fn enter(count: &AtomicUsize, max: usize) -> bool {
         .is_ok()
 }
 
-impl Drop for Reception {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let Door { served, turned_away, .. } = &*self.door;
-        let count = if self.turned_away.is_none() { served } else { turned_away };
+        let ClientAdmission { served, rejected, .. } = &*self.admission;
+        let count = if self.reject_reason.is_none() { served } else { rejected };
         count.fetch_sub(1, Ordering::AcqRel);
     }
 }

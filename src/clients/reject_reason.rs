@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Why a client is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TurnedAway {
+pub enum RejectReason {
     #[error("{0} may not use this proxy: list its block in clients.allow")]
     NotAllowed(IpAddr),
     #[error("{0} clients are connected (clients.max_connections)")]
@@ -42,7 +42,7 @@ pub enum TurnedAway {
     TooManyVerifications,
 }
 
-impl TurnedAway {
+impl RejectReason {
     /// The word of each reason, at the reason's index.
     pub const WORDS: [&str; 11] = [
         "not_allowed",
