@@ -2,7 +2,7 @@
 //! `cargo bench --bench decide`; beside other engines: `benches/beside`.
 
 mod files;
-#[path = "../tests/hostile/mod.rs"]
+#[path = "../tests/testkit/hostile.rs"]
 mod hostile;
 
 use std::hint::black_box;

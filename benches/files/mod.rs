@@ -1,6 +1,6 @@
 //! Files and questions about them: the real ones of `tests/conformance`, and hostile ones.
 
-#[path = "../../tests/conformance/stored.rs"]
+#[path = "../../tests/testkit/stored.rs"]
 mod stored;
 
 use courtesy::robots::path_of_url;
@@ -28,7 +28,7 @@ pub struct Agent {
     pub answers: Vec<bool>,
 }
 
-/// The real files, with the questions and answers of `tests/conformance/real.rs`.
+/// The real files, with the questions and answers of `tests/it/conformance/real.rs`.
 pub fn real() -> Vec<File> {
     let files = stored::files();
     stored::matrices().map(|matrix| file(&matrix, &files[&matrix.f])).collect()

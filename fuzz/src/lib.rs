@@ -1,5 +1,5 @@
 //! The properties that the targets hold against bytes of the fuzzer's making. They are the package's
-//! own: `tests/corpus.rs` holds them against the corpus on every run of its tests.
+//! own: `tests/it/corpus.rs` holds them against the corpus on every run of its tests.
 
 #[path = "../../tests/properties/mod.rs"]
 pub mod properties;

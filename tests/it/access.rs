@@ -9,7 +9,7 @@ use courtesy::runtime::clock::monotonic;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::support::{Client, Origin, Proxy, Script, answer, ok, ok_with, refusing};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, ok, ok_with, refusing};
 
 /// A file by which `/no` is disallowed and everything else is not.
 const RULES: &str = "User-agent: *\nDisallow: /no\n";

@@ -6,7 +6,7 @@ use std::thread;
 
 use courtesy::audit::FILE_NAME;
 
-use crate::support::{Client, Origin, Proxy, Response, Script, answer, until};
+use crate::testkit::parties::{Client, Origin, Proxy, Response, Script, answer, until};
 
 /// An answer to exactly this head.
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Origin, Proxy, answer, connect, request};
+use crate::testkit::parties::{Origin, Proxy, answer, connect, request};
 
 /// For one crawler nothing is allowed, for others everything.
 const RULES: &str = "User-agent: ShutBot\nDisallow: /\n\nUser-agent: *\nDisallow:\n";
@@ -60,7 +60,7 @@ fn a3_of_two_agents_none_is_judged_and_none_is_sent() {
 fn c3_connection_strips_nothing_that_is_judged() {
     let origin = Origin::start()
         .robots(RULES)
-        .on("/page", crate::support::Script::default().send(answer(200, "", "")));
+        .on("/page", crate::testkit::parties::Script::default().send(answer(200, "", "")));
     let proxy = Proxy::start();
     for (number, options) in [
         "user-agent",

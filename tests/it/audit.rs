@@ -12,7 +12,7 @@ use courtesy::config::OnFailure;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Client, Origin, Proxy, until};
+use crate::testkit::parties::{Client, Origin, Proxy, until};
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /private/\n";
 

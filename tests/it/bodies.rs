@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use crate::support::{Log, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
+use crate::testkit::parties::{
+    Log, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until,
+};
 
 /// Of one of these the end is with us, and not yet with the system, when the answer is over.
 #[test]

@@ -8,7 +8,7 @@ use courtesy::audit::read::verify::{Findings, verify};
 use courtesy::config::Changes;
 use serde_json::{Value, json};
 
-use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, until};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, ok_with, until};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BASE: &str = "User-agent: *\nDisallow: /private/\n";

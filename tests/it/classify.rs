@@ -8,7 +8,7 @@ use courtesy::policy::exemption::OriginPattern;
 use courtesy::types::origin::HostPattern;
 use serde_json::{Value, json};
 
-use crate::support::{Client, NOW, Origin, Proxy, Script, answer, connect, tls};
+use crate::testkit::parties::{Client, NOW, Origin, Proxy, Script, answer, connect, tls};
 
 const ALL: &str = "User-agent: *\nDisallow: /\n";
 const SOME: &str = "# some\nUser-agent: *\nDisallow: /private/\n";
@@ -152,7 +152,7 @@ fn the_group_of_the_agent_at_connect_counts() {
 
 #[test]
 fn who_only_observes_tunnels_and_records() {
-    let origin = Origin::secure().robots(ALL).on("a/robots.txt", crate::support::ok(SOME));
+    let origin = Origin::secure().robots(ALL).on("a/robots.txt", crate::testkit::parties::ok(SOME));
     let proxy = Proxy::before(&[&origin], |settings| {
         classify(settings);
         settings.robots.mode = Mode::Observe;
@@ -206,8 +206,8 @@ fn an_address_that_may_not_be_reached_is_not_tunnelled_to() {
 fn a_listed_host_is_tunnelled_and_no_other() {
     let origin = Origin::secure()
         .robots(SOME)
-        .on("b/robots.txt", crate::support::ok(ALL))
-        .on("c/robots.txt", crate::support::ok(""));
+        .on("b/robots.txt", crate::testkit::parties::ok(ALL))
+        .on("c/robots.txt", crate::testkit::parties::ok(""));
     let proxy = Proxy::before(&[&origin], |settings| {
         settings.https.tunnel = vec![HostPattern::new("*.localhost").expect("a pattern")];
     });
@@ -254,7 +254,8 @@ fn d13_a_tunnel_ends_with_both_of_its_sides() {
 
     let mut client = end_to_end(&proxy, &origin.authority());
     client.ask("GET", "/held", "");
-    let is_there = |log: &crate::support::Log| log.requests.iter().any(|it| it.path() == "/held");
+    let is_there =
+        |log: &crate::testkit::parties::Log| log.requests.iter().any(|it| it.path() == "/held");
     origin.wait_until("the request is there", is_there);
     drop(client);
     origin.wait_until("the origin is told", |log| log.abandoned == 1);

@@ -9,7 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use courtesy::clients::{Change, Hash, Password, User};
 use courtesy::config::{HttpsMode, Settings};
 
-use crate::support::{Client, Origin, Proxy, Script, answer, connect, request, tls, until};
+use crate::testkit::parties::{
+    Client, Origin, Proxy, Script, answer, connect, request, tls, until,
+};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n\nUser-agent: AdaBot\nDisallow: /\n";
 const PASSWORD: &str = "open: sesame";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::AlertDescription;
 
-use crate::support::{Origin, Proxy, connect, request, tls};
+use crate::testkit::parties::{Origin, Proxy, connect, request, tls};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 const NOTHING: &str = "User-agent: *\nDisallow: /\n";

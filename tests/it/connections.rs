@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use courtesy::config::Mode;
 
-use crate::support::{Origin, Proxy, Script, answer, ok, request};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, request};
 
 const UPGRADE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 

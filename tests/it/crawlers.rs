@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Origin, Proxy, Script, answer, ok_with};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, ok_with};
 
 /// Only a crawl that hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use courtesy::types::origin::HostPattern;
 
-use crate::support::{Origin, Proxy, Script, answer, connect, ok};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, connect, ok};
 
 fn hosts(list: &[&str]) -> Vec<HostPattern> {
     list.iter().map(|host| HostPattern::new(host).expect("a host")).collect()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use courtesy::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
 use serde_json::Value;
 
-use crate::support::{AGENT, NOW, Origin, Proxy, Script, answer, ok_with};
+use crate::testkit::parties::{AGENT, NOW, Origin, Proxy, Script, answer, ok_with};
 
 /// A file by which everything is disallowed.
 const NOTHING: &str = "User-agent: *\nDisallow: /\n";

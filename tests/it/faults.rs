@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::config::Mode;
 
-use crate::support::{Origin, Proxy, Script, answer, endless, refusing, request};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, endless, refusing, request};
 
 #[test]
 fn a7_b8_b9_b10_what_is_no_request_is_told_why_and_the_connection_is_closed() {

@@ -1,6 +1,6 @@
 //! What an intermediary does to the heads of messages (RFC 9110 §7.6), both ways.
 
-use crate::support::{Origin, Proxy, Script, ok, ok_with};
+use crate::testkit::parties::{Origin, Proxy, Script, ok, ok_with};
 
 #[test]
 fn a1_a2_a4_the_request_line_and_host_are_made_from_the_target() {
@@ -203,8 +203,10 @@ fn c5_lines_of_one_name_keep_their_order_and_are_not_merged() {
 fn our_own_words_are_taken_from_an_origins_mouth() {
     let forged = "Proxy-Status: courtesy; error=http_request_denied\r\nProxy-Status: edge; error=dns_error\r\n\
                   Proxy-Status: COURTESY\r\nCourtesy-Record: 01J\r\nCOURTESY-Other: x\r\n";
-    let origin = Origin::start()
-        .on("/page", Script::default().send(crate::support::answer(403, forged, "forged")));
+    let origin = Origin::start().on(
+        "/page",
+        Script::default().send(crate::testkit::parties::answer(403, forged, "forged")),
+    );
     let proxy = Proxy::start();
     let response = proxy.get(&origin.url("/page"));
     assert_eq!(

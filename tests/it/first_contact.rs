@@ -7,7 +7,7 @@ use std::time::Duration;
 use courtesy::config::Settings;
 use courtesy::runtime::clock::monotonic;
 
-use crate::support::{Client, Origin, Proxy, Script, answer, ok, until};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, ok, until};
 
 /// Few places, so that some hundred requests are what thousands are to a proxy as it comes.
 const PLACES: usize = 16;

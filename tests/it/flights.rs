@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use courtesy::runtime::clock::monotonic;
 
-use crate::support::{Origin, Proxy, Script, answer, ok, ok_with, until};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, ok, ok_with, until};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -6,7 +6,9 @@ use std::time::Duration;
 use courtesy::egress::limits::BORROWED_MAX;
 use tokio::sync::oneshot;
 
-use crate::support::{Client, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until};
+use crate::testkit::parties::{
+    Client, Origin, Proxy, Script, answer, endless, ok, ok_with, request, until,
+};
 
 const RULES: &str = "# rules\nUser-agent: *\nDisallow: /private/\n";
 
@@ -137,7 +139,7 @@ fn bodies_are_passed_on_as_they_come() {
     let body = up.body.take().expect("a body");
     body.send("first".into()).expect("somebody reads");
     let heads = |path: &'static str, count| {
-        move |log: &crate::support::Log| {
+        move |log: &crate::testkit::parties::Log| {
             log.requests.iter().filter(|it| it.path() == path).count() == count
         }
     };
@@ -331,7 +333,7 @@ fn the_streams_of_a_connection_are_under_way_together() {
     for stream in denied {
         assert_eq!(client.answer(stream).status, 403);
     }
-    let is_slow = |it: &crate::support::Received| it.path() == "/slow";
+    let is_slow = |it: &crate::testkit::parties::Received| it.path() == "/slow";
     origin.wait_until("all are there", |log| {
         log.requests.iter().filter(|it| is_slow(it)).count() == COUNT
     });

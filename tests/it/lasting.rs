@@ -5,7 +5,7 @@ use std::time::Duration;
 use courtesy::config::{HttpsMode, Mixed, Mode, Settings};
 use serde_json::{Value, json};
 
-use crate::support::{Client, Origin, Proxy, Script, connect, ok, tls};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, connect, ok, tls};
 
 const OPEN: &str = "User-agent: *\nDisallow: /other/\n";
 const SHUT: &str = "User-agent: *\nDisallow: /\n";
@@ -131,7 +131,9 @@ fn what_is_only_observed_or_tunnelled_unseen_goes_on() {
             assert_eq!(later.get("/page").status(), 200);
             assert_eq!(tunnel.get("/page").status(), 200);
             // That of the tunnel may come after that of the next request.
-            crate::support::until("each is recorded once", || proxy.records().len() >= expected);
+            crate::testkit::parties::until("each is recorded once", || {
+                proxy.records().len() >= expected
+            });
         }
         let recorded = (json!(event), json!(reason), json!("CONNECT"));
         assert_eq!(reasons(&proxy), vec![recorded; 4]);

@@ -12,7 +12,7 @@ use courtesy::server::{Listeners, Server, assemble};
 use courtesy::types::origin::HostPattern;
 use courtesy::types::timestamp::Timestamp;
 
-use crate::support::{Client, NOW, Origin, Proxy, Script, answer, tls, until};
+use crate::testkit::parties::{Client, NOW, Origin, Proxy, Script, answer, tls, until};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
 const SWITCH: &str =

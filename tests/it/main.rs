@@ -1,9 +1,12 @@
 //! The proxy over real sockets: scripted origins before it, raw clients behind it, and what crossed
-//! the wires compared byte by byte. One module for each topic; `support` has the three parties.
+//! the wires compared byte by byte. One module for each topic. What computes and needs no proxy is here
+//! as well: the conformance cases, and properties of whatever reads strangers' bytes.
 
-#[path = "../hostile/mod.rs"]
-mod hostile;
-mod support;
+#[path = "../properties/mod.rs"]
+mod properties;
+#[allow(dead_code, unused_imports, reason = "the other binaries need more of it")]
+#[path = "../testkit/mod.rs"]
+mod testkit;
 
 mod access;
 mod admin;
@@ -13,8 +16,10 @@ mod bodies;
 mod changes;
 mod classify;
 mod clients;
+mod conformance;
 mod connect;
 mod connections;
+mod corpus;
 mod crawlers;
 mod egress;
 mod evidence;
@@ -27,14 +32,17 @@ mod lasting;
 mod life;
 mod metrics;
 mod mint;
+mod origins_tls;
 mod per_agent;
 mod policy;
 mod raw_bytes;
 mod refusals;
 mod reload;
 mod resting;
+mod robots_properties;
 mod sni;
 mod spellings;
 mod steps;
 mod tls;
 mod upgrades;
+mod wire;

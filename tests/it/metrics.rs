@@ -2,7 +2,7 @@
 //! that are kept, certificates that are not trusted.
 
 use crate::admin::metrics;
-use crate::support::{Client, Origin, Proxy, Script, answer, connect, tls, until};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, connect, tls, until};
 
 #[track_caller]
 fn metric(proxy: &Proxy, name: &str) -> f64 {

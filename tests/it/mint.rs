@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::support::{DEADLINE, NOW, Origin, Proxy, connect, tls, until};
+use crate::testkit::parties::{DEADLINE, NOW, Origin, Proxy, connect, tls, until};
 
 /// A handshake with the leaf of `host`, behind a CONNECT. Nobody needs to be there.
 async fn shake_hands(proxy: SocketAddr, host: &str, config: Arc<ClientConfig>) {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use courtesy::config::{FetchAs, ProfileName};
 
-use crate::support::{Origin, Proxy, Script, answer, until};
+use crate::testkit::parties::{Origin, Proxy, Script, answer, until};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
-/// The product token of [`crate::support::AGENT`].
+/// The product token of [`crate::testkit::parties::AGENT`].
 const VICTIM: &str = "ExampleBot";
 
 /// A site that tells the agents with `token` something else than the rest.
@@ -259,8 +259,11 @@ fn f29_a_victim_waits_for_one_stranger_at_the_most() {
 }
 
 /// The victim is another client than the attacker.
-fn courtesy_client(proxy: &Proxy) -> crate::support::Client {
-    crate::support::Client::connect_from(std::net::Ipv4Addr::new(127, 0, 0, 77), proxy.address())
+fn courtesy_client(proxy: &Proxy) -> crate::testkit::parties::Client {
+    crate::testkit::parties::Client::connect_from(
+        std::net::Ipv4Addr::new(127, 0, 0, 77),
+        proxy.address(),
+    )
 }
 
 #[test]

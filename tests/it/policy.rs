@@ -10,7 +10,7 @@ use courtesy::types::origin::split_url;
 use courtesy::types::timestamp::Timestamp;
 use http::StatusCode;
 
-use crate::support::{NOW, Origin, Proxy, Script, answer, ok, ok_with, request};
+use crate::testkit::parties::{NOW, Origin, Proxy, Script, answer, ok, ok_with, request};
 
 const RULES: &str =
     "# rules\nUser-agent: *\nDisallow: /private/\nDisallow: /*.zip$\nAllow: /private/open\n";

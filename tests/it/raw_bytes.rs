@@ -7,7 +7,7 @@ use courtesy::audit::read::replay::{Outcome, Replay};
 use courtesy::config::{ProfileName, recorded_profile};
 use serde_json::{Value, json};
 
-use crate::support::{AGENT, Client, Origin, Proxy};
+use crate::testkit::parties::{AGENT, Client, Origin, Proxy};
 
 const RULES: &str = "User-agent: *\nDisallow: /caf\u{e9}/\nDisallow: /*?q=%3Cx\nDisallow: /latin/%E9\nDisallow: /q%22\n";
 

@@ -3,7 +3,7 @@
 use courtesy::config::{HttpsMode, Mixed};
 use http::StatusCode;
 
-use crate::support::{Origin, Proxy};
+use crate::testkit::parties::{Origin, Proxy};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use courtesy::config::{FetchAs, HttpsMode, Meaning, Mode, ProfileName};
 
-use crate::support::{Client, Origin, Proxy, Script, answer, ok, tls, until};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, answer, ok, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 

@@ -8,7 +8,7 @@ use courtesy::egress::limits::{ORIGIN_GROWN_MAX, ORIGIN_READ_SMALL_BYTES};
 use courtesy::proxy::limits::ENGINE_REST;
 use courtesy::runtime::clock::monotonic;
 
-use crate::support::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
+use crate::testkit::parties::{Client, Origin, Proxy, Script, connect, ok, request, tls, until};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 const SWITCH: &str =

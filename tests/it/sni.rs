@@ -11,7 +11,7 @@ use courtesy::config::{HttpsMode, Mixed, Settings};
 use courtesy::types::origin::HostPattern;
 use serde_json::Value;
 
-use crate::support::{Client, Origin, Proxy, answer, connect, ok, tls};
+use crate::testkit::parties::{Client, Origin, Proxy, answer, connect, ok, tls};
 
 const AGENT: &str = "User-Agent: ExampleBot/1.0\r\n";
 /// A fatal alert `unrecognized_name`, and nothing else.
@@ -243,7 +243,7 @@ fn a_tunnel_carries_what_is_not_tls_whoever_begins() {
     server.join().expect("no panic");
 
     let plain = Origin::start()
-        .on("/page", crate::support::Script::default().send(answer(200, "", "plain")));
+        .on("/page", crate::testkit::parties::Script::default().send(answer(200, "", "plain")));
     proxy.change(|settings| settings.egress.connect_ports.push(plain.address().port()));
     let mut client = proxy.client().tunnel(&plain.authority());
     assert_eq!(client.get("/page").text(), "plain");

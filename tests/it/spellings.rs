@@ -5,7 +5,7 @@ use std::process::Command;
 use courtesy::audit::read::replay::{Outcome, Replay};
 use courtesy::config::{ProfileName, Spellings, recorded_profile};
 
-use crate::support::{Origin, Proxy};
+use crate::testkit::parties::{Origin, Proxy};
 
 const RULES: &str = "User-agent: *\nDisallow: /private\nAllow: /private/open\nDisallow: /Upper/\nDisallow: /a/b;c\n";
 

@@ -6,8 +6,8 @@ use std::process::Command;
 use courtesy::audit::read::replay::{Outcome, Replay};
 use courtesy::config::{Mode, Settings, recorded_profile};
 
-use crate::hostile::{self, Shape};
-use crate::support::{Origin, Proxy};
+use crate::testkit::hostile::{self, Shape};
+use crate::testkit::parties::{Origin, Proxy};
 
 /// One as the next, and two that are dear in other ways.
 const SHAPES: [&str; 4] = [

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use courtesy::config::Mode;
 
-use crate::support::{End, Origin, Proxy, Script, TlsFront, ok_with, params};
+use crate::testkit::parties::{End, Origin, Proxy, Script, TlsFront, ok_with, params};
 
 const RULES: &str = "User-agent: *\nDisallow: /no\n";
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Origin, Proxy, Script, answer};
+use crate::testkit::parties::{Origin, Proxy, Script, answer};
 
 const RULES: &str = "User-agent: *\nDisallow: /private/\n";
 

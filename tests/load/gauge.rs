@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::processes::Serve;
+use crate::testkit::processes::Serve;
 
 /// What is seen of it.
 #[derive(Clone, Copy, Debug)]

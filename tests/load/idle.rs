@@ -2,9 +2,9 @@
 
 use crate::gauge::Gauge;
 use crate::ordinary::{Histogram, raise_descriptors};
-use crate::parties::Client;
-use crate::processes::{Place, scale, until};
 use crate::site::Site;
+use crate::testkit::parties::Client;
+use crate::testkit::processes::{Place, scale, until};
 
 /// What one may cost, and all of 10,000 with everything else (safety row L1).
 const BYTES_EACH: usize = 10 << 10;

@@ -12,17 +12,16 @@
 //! The real ones want the release build, and `--nocapture` shows how it goes:
 //! `COURTESY_TEST_PROGRAM=$(packaging/compile) COURTESY_TEST_SOAK=1h cargo test --test load -- --nocapture l9`.
 
-#[allow(dead_code, unused_imports, reason = "tests/it needs more of it")]
-#[path = "../it/support/mod.rs"]
-mod parties;
-#[allow(dead_code, unused_imports, reason = "tests/durability needs more of it")]
-#[path = "../durability/support/mod.rs"]
-mod processes;
+#[allow(dead_code, unused_imports, reason = "the other binaries need more of it")]
+#[path = "../testkit/mod.rs"]
+mod testkit;
 
 mod gauge;
+mod group;
 mod idle;
 mod ordinary;
 mod site;
 mod slow_heads;
 mod slow_readers;
 mod soak;
+mod stalled;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use courtesy::runtime::clock::monotonic;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::processes::{Crawler, Serve};
 use crate::site::Site;
+use crate::testkit::processes::{Crawler, Serve};
 
 const EXCHANGES: usize = 1000;
 

@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
-use crate::parties::{answer, tls};
-use crate::processes::RULES;
+use crate::testkit::parties::{answer, tls};
+use crate::testkit::processes::RULES;
 
 /// What goes wrong with the robots.txt of 127.N.0.0/16, N counted from 2. Of those after the fifth there
 /// are rules to be had.

@@ -9,9 +9,9 @@ use std::time::Duration;
 use courtesy::runtime::clock::monotonic;
 
 use crate::ordinary::Histogram;
-use crate::parties::DEADLINE;
-use crate::processes::{Place, until};
 use crate::site::Site;
+use crate::testkit::parties::DEADLINE;
+use crate::testkit::processes::{Place, until};
 
 const CLIENTS: usize = 200;
 

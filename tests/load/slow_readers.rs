@@ -11,8 +11,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::gauge::Gauge;
 use crate::ordinary::{Histogram, raise_descriptors};
-use crate::processes::{Place, Serve, scale, until};
 use crate::site::{HUGE_BYTES, Site};
+use crate::testkit::processes::{Place, Serve, scale, until};
 
 /// What each reads in a second.
 const RATE: usize = 1000;

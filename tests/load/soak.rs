@@ -12,9 +12,9 @@ use std::time::Duration;
 use courtesy::runtime::clock::monotonic;
 
 use crate::gauge::Gauge;
-use crate::parties::tls;
-use crate::processes::{Log, Place, Serve, until};
 use crate::site::Site;
+use crate::testkit::parties::tls;
+use crate::testkit::processes::{Log, Place, Serve, until};
 use traffic::{Field, TRAFFIC};
 use watch::Watch;
 

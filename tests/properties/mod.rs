@@ -1,5 +1,5 @@
 //! What holds for any bytes that strangers or operators may write: one property for each reader of
-//! theirs. The fuzz targets under `fuzz/` look for bytes for which it does not hold; `tests/corpus.rs`
+//! theirs. The fuzz targets under `fuzz/` look for bytes for which it does not hold; `tests/it/corpus.rs`
 //! holds each against what was found before. Both are given the same function, [`ALL`] says under
 //! which name.
 
@@ -25,8 +25,7 @@ pub mod url;
 
 mod engine;
 mod input;
-#[path = "../naive/mod.rs"]
-mod naive;
+pub mod naive;
 mod reader;
 mod strict;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use courtesy::runtime::clock::monotonic;
 use rustls::ClientConfig;
 
-use crate::parties::{Client, H2, Response, connect, request, tls};
 use crate::site::{LARGE_BYTES, PAGE_FAULTS, ROBOTS_FAULTS, Site};
+use crate::testkit::parties::{Client, H2, Response, connect, request, tls};
 
 /// A session, the n-th of its kind.
 pub type Session = fn(&Field, usize);

@@ -7,7 +7,7 @@ use courtesy::runtime::clock::monotonic;
 
 use super::traffic::Field;
 use crate::gauge::Gauge;
-use crate::processes::Serve;
+use crate::testkit::processes::Serve;
 
 /// How often a line is printed.
 const LINES: Duration = Duration::from_secs(60);

@@ -1,7 +1,0 @@
-//! The robots.txt engine against the conformance cases beside this file; see `README.md`.
-
-mod access;
-mod cases;
-mod real;
-mod stored;
-mod written;

@@ -1,4 +1,0 @@
-//! Evidence, read by others than us.
-
-mod warc;
-mod warcio;

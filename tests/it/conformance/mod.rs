@@ -1,0 +1,6 @@
+//! The robots.txt engine against the conformance cases beside this file; see `README.md`.
+
+mod access;
+mod cases;
+mod real;
+mod written;

@@ -1,0 +1,11 @@
+//! `courtesy audit` as a shell sees it: over logs of every kind of segment, and while they change.
+
+mod bundle;
+mod follow;
+mod forms;
+mod merge;
+mod query;
+mod show;
+mod support;
+mod tampering;
+mod warc;

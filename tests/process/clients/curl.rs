@@ -1,0 +1,73 @@
+//! curl and wget.
+
+use std::fs;
+
+use crate::clients::support::{DISTRUST, Run, Site, WELCOME, apt, assert_denied};
+
+/// An answer with its head, and nothing about the CONNECT.
+const CURL: [&str; 4] = ["-sS", "--include", "--suppress-connect-headers", "--max-time"];
+
+#[test]
+fn curl_by_http_2() {
+    let curl = apt("curl", "curl");
+    let site = Site::start();
+    let answers = Run::of(&site).four([&[&*curl], &CURL[..], &["20"]].concat(), "curl/");
+    // What is asked for in plain text is asked of the proxy by HTTP/1.1.
+    let versions: Vec<_> = answers.iter().map(|answer| answer.version.as_str()).collect();
+    assert_eq!(versions, ["1.1", "1.1", "2", "2"]);
+}
+
+#[test]
+fn curl_by_http_1() {
+    let curl = apt("curl", "curl");
+    let site = Site::start();
+    let answers =
+        Run::of(&site).four([&[&*curl], &CURL[..], &["20", "--http1.1"]].concat(), "curl/");
+    assert!(answers.iter().all(|answer| answer.version == "1.1"), "{answers:#?}");
+}
+
+#[test]
+fn wget() {
+    let wget = apt("wget", "wget");
+    let site = Site::start();
+    let options =
+        ["-q", "--tries=1", "--timeout=20", "--content-on-error", "--save-headers", "-O-"];
+    Run::of(&site).four([&[&*wget], &options[..]].concat(), "Wget/");
+}
+
+/// curl sends a URL as it was typed, but for what it encodes of a path itself in some versions.
+#[test]
+fn curl_with_a_url_that_is_not_encoded() {
+    let curl = apt("curl", "curl");
+    let site = Site::start();
+    let run = Run::of(&site);
+    let files = run.directory().join("files");
+    fs::create_dir(&files).expect("a directory");
+    fs::write(files.join("a%22%3Cb%3E"), WELCOME).expect("a file");
+    site.publish("/raw", &files);
+    let denied = ["/private/a\"<b>?q=\"\u{e9}\"", "/private/a%22%3Cb%3E?q=%22%C3%A9%22"];
+    for scheme in ["http", "https"] {
+        let curl = |path: &str| run.client([&*curl, "-sS", "--http1.1", &site.url(scheme, path)]);
+        assert_eq!(curl("/raw/a\"<b>?<\u{e9}>").stdout, WELCOME);
+        curl(denied[0]);
+        let [record] = &run.records()[..] else { panic!("{:#?}", run.records()) };
+        assert_denied(record, &site.url(scheme, denied[1]), "curl/");
+        assert_eq!(record["url_as_received"], site.url(scheme, denied[0]));
+    }
+    // In HTTP/2, what passes the engine.
+    run.client([&*curl, "-sS", &site.url("https", "/private/a\"?q=\u{e9}")]);
+    let [record] = &run.records()[..] else { panic!("{:#?}", run.records()) };
+    assert_denied(record, &site.url("https", "/private/a%22?q=%C3%A9"), "curl/");
+    assert_eq!(record["url_as_received"], site.url("https", "/private/a\"?q=\u{e9}"));
+}
+
+/// Of a client that says why it leaves, the operator hears it.
+#[test]
+fn curl_without_trust() {
+    let curl = apt("curl", "curl");
+    let site = Site::start();
+    let run = Run::of(&site);
+    let ended = run.assert_verifies([curl, "-sS".into(), site.url("https", "/page")]);
+    assert_eq!(ended.code, Some(60));
+    assert!(ended.stderr.contains(DISTRUST), "{ended:#?}");
+}

@@ -1,0 +1,143 @@
+//! On a disk that fills up, and on one that cannot be written: what is denied stays denied, it is
+//! said, and it heals.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use crate::testkit::processes::{Log, Place, RULES, Serve, Site, until};
+
+/// A small disk for the whole state directory.
+const SMALL_DISK: &str = "mount -t tmpfs -o size=16m,mode=700 tmpfs \"$1\"";
+
+/// Takes all the room that is left, and gives it back when dropped.
+struct Ballast<'a>(&'a Path);
+
+impl<'a> Ballast<'a> {
+    fn take(path: &'a Path) -> Self {
+        let mut file = File::create(path).expect("a disk that can be written to");
+        // Smaller and smaller pieces, so that no byte is left.
+        for piece in [1 << 16, 1 << 12, 1] {
+            while file.write_all(&vec![0; piece]).is_ok() {}
+        }
+        Self(path)
+    }
+}
+
+impl Drop for Ballast<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0);
+    }
+}
+
+/// Denies pages until one is denied without a record, and then some: the ids of the denials, where they
+/// name one.
+fn deny_until_records_are_lost(serve: &Serve, site: &Site) -> Vec<Option<String>> {
+    let mut ids = Vec::new();
+    let mut deny = || {
+        let answer = serve.get(&site.url(&format!("/private/{}", ids.len())));
+        assert_eq!(answer.status, 403, "{answer:?}");
+        ids.push(answer.record);
+    };
+    until("no record can be written any more", || {
+        deny();
+        !serve.is_ready()
+    });
+    (0..50).for_each(|_| deny());
+    ids
+}
+
+#[test]
+fn f12_a_full_disk_never_allows_and_what_it_cost_is_recorded() {
+    let site = Site::with_rules(RULES);
+    let place = Place::new("");
+    let serve = place.serve_on(SMALL_DISK);
+    let dir = serve.sees(&place.audit_dir());
+    let mut ids = vec![serve.get(&site.url("/private/before")).record];
+    assert!(serve.is_ready());
+
+    let ballast = serve.sees(&place.state_dir()).join("ballast");
+    let ballast = Ballast::take(&ballast);
+    ids.extend(deny_until_records_are_lost(&serve, &site));
+    assert_eq!(serve.get(&site.url("/open")).status, 200, "what is allowed goes on");
+    let reasons = serve.admin("/readyz").body;
+    assert!(reasons.contains("No space left on device"), "{reasons}");
+    assert_eq!(serve.said().matches("cannot write denial records").count(), 1, "{}", serve.said());
+
+    drop(ballast);
+    // Without any traffic.
+    until("records can be written again", || serve.is_ready());
+    ids.push(serve.get(&site.url("/private/after")).record);
+    let log = Log::read(&dir);
+    log.assert_whole();
+    let records: HashSet<_> = log.records().into_keys().collect();
+    let named: HashSet<_> = ids.iter().flatten().map(String::as_str).collect();
+    assert_eq!(named, records, "an answer names a record if and only if there is one");
+    let lost = ids.iter().filter(|id| id.is_none()).count();
+    assert!(lost > 0, "none of {} was lost: the disk was not full", ids.len());
+    let said: u64 = log.events("gap").iter().filter_map(|gap| gap["lost"].as_u64()).sum();
+    assert_eq!(said, lost as u64, "{:?}", log.events("gap"));
+    assert!(ids.last().is_some_and(Option::is_some));
+    let verified = place.verified_in(&dir);
+    assert!(verified.contains(&format!("{lost} ")), "the gap is not told: {verified}");
+    assert_eq!(site.fetches(), 1);
+    serve.stop();
+}
+
+#[test]
+fn f12_a_full_disk_stops_everything_where_that_is_set() {
+    let site = Site::with_rules(RULES);
+    let place = Place::new("[audit]\non_failure = \"stop\"");
+    let serve = place.serve_on(SMALL_DISK);
+    assert_eq!(serve.get(&site.url("/private/before")).status, 403);
+    assert_eq!(serve.get(&site.url("/open")).status, 200);
+
+    let ballast = serve.sees(&place.state_dir()).join("ballast");
+    let ballast = Ballast::take(&ballast);
+    until("it stops", || {
+        let status = serve.get(&site.url("/private/a")).status;
+        assert!([403, 503].contains(&status), "{status}");
+        status == 503
+    });
+    let pages = site.pages();
+    for path in ["/private/a", "/open"] {
+        let answer = serve.get(&site.url(path));
+        assert_eq!((answer.status, answer.record), (503, None), "{path}: {}", answer.body);
+    }
+    assert_eq!(site.pages(), pages, "the site was asked all the same");
+    assert!(!serve.is_ready());
+
+    drop(ballast);
+    until("it serves again", || serve.get(&site.url("/open")).status == 200);
+    assert_eq!(serve.get(&site.url("/private/after")).status, 403);
+    let dir = serve.sees(&place.audit_dir());
+    Log::read(&dir).assert_whole();
+    place.verified_in(&dir);
+    serve.stop();
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_written_leaves_what_is_in_memory() {
+    let site = Site::with_rules(RULES);
+    let place = Place::new("");
+    let elsewhere = place.path().join("records");
+    place.set(&format!("[audit]\ndir = \"{}\"", elsewhere.display()));
+    // The CA is made at the first start.
+    place.serve().stop();
+
+    let serve = place.serve_on("mount --bind \"$1\" \"$1\"; mount -o remount,bind,ro \"$1\"");
+    assert_eq!(serve.get(&site.url("/private/a")).status, 403);
+    assert_eq!(serve.get(&site.url("/open")).status, 200);
+    assert_eq!(site.fetches(), 1, "it is remembered in memory");
+    assert!(serve.is_ready(), "{}", serve.admin("/readyz").body);
+    let store = place.store();
+    assert!(
+        serve.said().contains(&store.display().to_string()),
+        "nothing is said: {}",
+        serve.said()
+    );
+    serve.stop();
+    Log::read(&elsewhere).assert_whole();
+    place.verified_in(&elsewhere);
+}

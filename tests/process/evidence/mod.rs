@@ -1,0 +1,4 @@
+//! Evidence, read by others than us.
+
+mod warc;
+pub mod warcio;

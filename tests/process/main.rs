@@ -1,0 +1,24 @@
+//! What starts the program, and what starts other programs beside it: the command line as a shell
+//! sees it, clients and auditors that are not ours, what outlives a process, what goes wrong around
+//! one. Each test has processes, ports and directories of its own.
+
+#[allow(dead_code, unused_imports, reason = "the other binaries need more of it")]
+#[path = "../testkit/mod.rs"]
+mod testkit;
+
+mod audit_cli;
+mod audit_report;
+mod ca;
+mod check;
+mod cli;
+mod clients;
+mod demo;
+mod doctor;
+mod durability;
+mod evidence;
+mod faults;
+mod replay;
+mod run;
+mod serve;
+mod store;
+mod users;

@@ -1,0 +1,175 @@
+//! What the log says of the proxy itself: started, settings, totals, stopped; and what shows that it was not
+//! stopped cleanly.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::serve::support::{Served, Site, courtesy, end, state_dir, until};
+
+const ROBOTS_TXT: &str = "User-agent: *\nDisallow: /private/\n";
+
+/// The lines of the log, in its order.
+fn lines(state: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(state.join("audit/denials.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn events(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["event"].as_str().unwrap()).collect()
+}
+
+fn verified(state: &Path) -> Value {
+    let verified = end(&mut courtesy(state, &["audit", "verify", "--format", "json"]));
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    serde_json::from_str(&verified.stdout).unwrap()
+}
+
+/// The digest as an auditor makes it, from what a command shows and with programs of others.
+fn digest(state: &Path, file: &Path) -> String {
+    let flags = [
+        "--allow-private",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--config",
+        file.to_str().unwrap(),
+    ];
+    let shown = end(courtesy(state, &["config", "show", "--format", "json"]).args(flags));
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let script = "jq -cjS 'map({(.key): .value}) | add' | sha256sum | cut -c 1-64";
+    let mut made = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    made.stdin.take().unwrap().write_all(shown.stdout.as_bytes()).unwrap();
+    let made = made.wait_with_output().unwrap();
+    String::from_utf8(made.stdout).unwrap().trim_end().to_owned()
+}
+
+#[test]
+fn the_log_says_how_the_proxy_was_started_what_was_changed_by_whom_and_that_it_was_stopped() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    let (file, users) = (dir.path().join("courtesy.toml"), dir.path().join("users"));
+    fs::write(&file, "[audit]\nnode = \"crawler-3\"\n").unwrap();
+    let served = Served::start(dir.path(), &["--config", file.to_str().unwrap()]);
+    assert_eq!(served.get(&site.url("/private/a")), 403);
+    let started = lines(dir.path()).remove(0);
+    assert_eq!((&started["event"], &started["how"]), (&"started".into(), &"serve".into()));
+    assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(started["digest"], digest(dir.path(), &file), "as an auditor makes it");
+
+    // A secret in the settings, and a file of them.
+    let secret = "contact = \"https://me:geheim@example.com/bot\"\n";
+    fs::write(
+        &file,
+        format!("[audit]\nnode = \"crawler-3\"\n[robots]\nmode = \"observe\"\n{secret}"),
+    )
+    .unwrap();
+    served.signal("HUP");
+    until("there is a notice of the settings", || events(&lines(dir.path())).contains(&"settings"));
+    assert_eq!(served.get(&site.url("/private/b")), 200);
+    // What is refused is no change, and neither is what stays the same.
+    fs::write(&file, "[robots]\nmode = \"obsrve\"\n").unwrap();
+    served.signal("HUP");
+    served.wait_for("courtesy_config_reload_failures_total", 1.0);
+    let mut add = courtesy(dir.path(), &["users", "add", "crawler"]);
+    let mut adding =
+        add.env("COURTESY__CLIENTS__USERS_FILE", &users).stdin(Stdio::piped()).spawn().unwrap();
+    adding.stdin.take().unwrap().write_all(b"kennwort\n").unwrap();
+    assert!(adding.wait().unwrap().success());
+    let with_users = format!("[audit]\nnode = \"crawler-4\"\n[clients]\nusers_file = {users:?}\n");
+    fs::write(&file, &with_users).unwrap();
+    until("there is a notice of the watched file", || {
+        events(&lines(dir.path())).iter().filter(|event| **event == "settings").count() == 2
+    });
+    served.terminate();
+
+    let lines = lines(dir.path());
+    let expected = ["started", "denied", "settings", "would_deny", "settings", "totals", "stopped"];
+    assert_eq!(events(&lines), expected);
+    let (hup, watched, totals, stopped) = (&lines[2], &lines[4], &lines[5], &lines[6]);
+    assert_eq!(hup["who"], "hup");
+    let changes: Vec<Value> = serde_json::from_str(
+        r#"[{"key":"robots.contact","new":"https://***@example.com/bot","old":null},
+            {"key":"robots.mode","new":"observe","old":"enforce"}]"#,
+    )
+    .unwrap();
+    assert_eq!(hup["changes"], Value::from(changes));
+    assert_eq!(
+        (&watched["who"], &watched["contents"]),
+        (&"file".into(), &serde_json::json!(["clients.users_file"]))
+    );
+    assert_eq!(watched["digest"], digest(dir.path(), &file));
+    assert_ne!(hup["digest"], watched["digest"]);
+    let recorded = &totals["recorded"];
+    assert_eq!((&recorded["denied"], &recorded["would_deny"]), (&1.into(), &1.into()));
+    assert_eq!(stopped["why"], "SIGTERM");
+    let nodes: Vec<_> = lines.iter().map(|line| line["node"].as_str().unwrap()).collect();
+    assert_eq!(nodes[..4], ["crawler-3"; 4]);
+    assert_eq!(nodes[4..], ["crawler-4"; 3]);
+    let log = fs::read_to_string(dir.path().join("audit/denials.jsonl")).unwrap();
+    for secret in ["geheim", "kennwort", "argon2"] {
+        assert!(!log.contains(secret), "{log}");
+    }
+
+    let notices = &verified(dir.path())["notices"];
+    let count = |name: &str| notices[name].as_u64().unwrap();
+    let counts = ["started", "settings", "stopped", "totals", "not_stopped"].map(count);
+    assert_eq!(counts, [1, 2, 1, 1, 0]);
+    let queried = end(&mut courtesy(
+        dir.path(),
+        &["audit", "query", "--event", "started", "--event", "stopped", "--format", "table"],
+    ));
+    assert!(
+        queried.stdout.contains("started") && queried.stdout.contains("SIGTERM"),
+        "{queried:?}"
+    );
+    assert_eq!(queried.stdout.lines().count(), 3, "{queried:?}");
+    let shown = end(&mut courtesy(dir.path(), &["audit", "show", "1"]));
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let said = format!("courtesy {}, serve; profiles", env!("CARGO_PKG_VERSION"));
+    assert!(shown.stdout.starts_with("started  ") && shown.stdout.contains(&said), "{shown:?}");
+}
+
+#[test]
+fn a_proxy_that_was_killed_shows_in_the_log() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    let killed = Served::start(dir.path(), &[]);
+    assert_eq!(killed.get(&site.url("/private/a")), 403);
+    killed.kill();
+    Served::start(dir.path(), &[]).terminate();
+    let lines = lines(dir.path());
+    assert_eq!(events(&lines), ["started", "denied", "started", "totals", "stopped"]);
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert!(lines.iter().all(|line| line["node"] == host.as_str()), "{lines:?}");
+    assert_eq!(lines[3]["recorded"]["denied"], 0, "another process counts anew");
+    assert_eq!(verified(dir.path())["notices"]["not_stopped"], 1);
+    let said = end(&mut courtesy(dir.path(), &["audit", "verify"])).stdout;
+    assert!(
+        said.contains("It was started again without having been stopped cleanly (once)."),
+        "{said}"
+    );
+}
+
+/// The log cannot be written: it is tried again, and the first line is still how the proxy was started.
+#[test]
+fn how_the_proxy_was_started_is_written_as_soon_as_the_log_can_be() {
+    let (dir, site) = (state_dir(), Site::start(ROBOTS_TXT));
+    fs::create_dir(dir.path().join("audit")).unwrap();
+    let file = dir.path().join("audit/denials.jsonl");
+    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+    let served = Served::start(dir.path(), &[]);
+    assert_eq!(served.get(&site.url("/private/a")), 403, "it is denied all the same");
+    fs::remove_file(&file).unwrap();
+    served.signal("HUP");
+    until("the log can be written", || fs::read(&file).is_ok_and(|text| !text.is_empty()));
+    served.terminate();
+    assert_eq!(events(&lines(dir.path())), ["started", "gap", "totals", "stopped"]);
+}
