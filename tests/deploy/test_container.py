@@ -40,7 +40,7 @@ class Image(Case):
         self.assertEqual(arguments["VERSION"], package["version"])
         self.assertEqual(arguments["BUILD_IMAGE"], f"rust:{package['rust-version']}-bookworm")
         # Cargo wants the files that the manifest names to be there.
-        script = re.search(r"sed -n '(.*?)' Cargo.toml >benches/all", of("Dockerfile", "RUN")[0])[1]
+        script = re.search(r"sed -n '(.*?)' Cargo.toml >benches/all", " ".join(of("Dockerfile", "RUN")))[1]
         benches = self.succeed("sed", "-n", script, ROOT / "Cargo.toml").split()
         self.assertEqual(benches, [f"benches/{bench['name']}.rs" for bench in cargo()["bench"]])
 
@@ -50,8 +50,16 @@ class Image(Case):
         sources = next(index for index, it in enumerate(order) if it == ("COPY", "src src"))
         self.assertLess(first, sources)
         # By the same flags both times, or the second would build all of it again.
-        self.assertEqual(sum("packaging/compile" in it for it in of("Dockerfile", "RUN")), 2)
+        self.assertEqual(sum("packaging/compile --no-profile" in it for it in of("Dockerfile", "RUN")), 2)
         self.assertEqual(sum("RUSTFLAGS" in it for _, it in order), 1)
+
+    def test_the_profile_is_recorded_unless_it_is_declined(self):
+        runs = of("Dockerfile", "RUN")
+        self.assertIn("PROFILE=yes", of("Dockerfile", "ARG"))
+        self.assertIn('if [ "$PROFILE" = no ]; then packaging/compile --no-profile; else packaging/compile; fi', runs[-1])
+        copied = " ".join(it for it in of("Dockerfile", "COPY"))
+        for source in ["packaging/record", "packaging/train", "benches/proxy", "tests/conformance"]:
+            self.assertIn(source, copied)
 
     def test_it_is_nobody_with_one_place_to_write_and_asks_itself(self):
         for dockerfile in ["Dockerfile", f"{CRAWLER}/Dockerfile"]:

@@ -6,6 +6,9 @@ import subprocess
 
 from support import ROOT, Case, cargo, read, tool
 
+# Of the program, in bytes: 14 MB with the engine's client and the console to come.
+SIZE_MAX = 14_000_000
+
 
 class Packages(Case):
     def test_they_have_what_the_units_start(self):
@@ -67,3 +70,17 @@ class Packages(Case):
         self.assertRegex(done.stdout, rf"\A{self.directory}/target/try/small-[0-9a-f]{{8}}\.tar\Z")
         self.assertEqual(pathlib.Path(done.stdout).read_text(), "tar\n")
         self.assertIn("installing mmdebstrap", done.stderr)
+
+    def test_what_is_shipped_is_stripped_and_small(self):
+        """A panic still names its file and line; a debug build has no size to hold."""
+        self.assertEqual(cargo()["profile"]["release"]["strip"], "symbols")
+        shipped = [ROOT / "target/shipped/courtesy", ROOT / "target/packages/tree/usr/bin/courtesy"]
+        found = [program for program in shipped if program.exists()]
+        if not found:
+            self.skipTest("nothing is shipped from here: packaging/compile or packaging/build")
+        for program in found:
+            self.assertLessEqual(program.stat().st_size, SIZE_MAX, program)
+            sections = self.succeed("readelf", "--section-headers", "--wide", program)
+            self.assertNotIn(" .symtab ", sections)
+            self.assertNotIn(" .debug_", sections)
+            self.assertIn(b"src/proxy/mod.rs", program.read_bytes(), "panics name no place")

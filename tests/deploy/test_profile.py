@@ -1,17 +1,24 @@
-"""The recorded profile, and the build by it; a stand-in for cargo says what it was asked for."""
+"""The recorded profile, and the build by it; stand-ins for cargo and for the recording say what was asked of them."""
 
 import os
 import shutil
 import subprocess
 
-from support import ROOT, Case, cargo, read, tool
+from support import ROOT, Case, read, tool
 
-# Puts what it was told beside the program that it makes.
+# Writes its arguments beside the program that it makes.
 CARGO = """#!/bin/sh
 out=$7/$5/release
 mkdir -p "$out"
 printf '%s\\n' "$*" "$CARGO_ENCODED_RUSTFLAGS" >"$out/courtesy"
 echo 'what cargo says'
+"""
+
+# As packaging/record leaves its directory.
+RECORD = """#!/bin/sh
+echo 'what the recording says'
+mkdir -p "$COURTESY_RECORDING"
+packaging/named-by >"$COURTESY_RECORDING/named-by"
 """
 
 
@@ -20,60 +27,87 @@ class Compile(Case):
         super().setUp()
         self.root = self.directory / "a checkout"
         shutil.copytree(ROOT / "packaging", self.root / "packaging")
+        (self.root / "src").mkdir()
         for name in ["Cargo.toml", "Cargo.lock"]:
             shutil.copy(ROOT / name, self.root)
-        (self.directory / "cargo").write_text(CARGO)
-        (self.directory / "cargo").chmod(0o755)
-        self.profile = self.root / "packaging/courtesy.profile"
-        # As if it had been recorded with the compiler that is here.
-        self.profile.write_text(self.succeed(self.root / "packaging/named-by"))
+        for path, text in [(self.directory / "cargo", CARGO), (self.root / "packaging/record", RECORD)]:
+            path.write_text(text)
+            path.chmod(0o755)
+        self.recording = self.root / "target/recording"
 
-    def compile(self, **environment):
-        """Where the program is, what cargo was told, with which flags, and what was said of it."""
+    def compile(self, *words, **environment):
+        """Where the program is, the arguments of cargo, its flags, and whether a profile was recorded."""
         path = f"{self.directory}:{os.environ['PATH']}"
-        done = subprocess.run([self.root / "packaging/compile"], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "PATH": path, "CARGO_TARGET_DIR": "target", **environment})
+        environment = {"RUSTFLAGS": "", "CARGO_TARGET_DIR": "target", **environment}
+        done = subprocess.run([self.root / "packaging/compile", *words], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "PATH": path, **environment})
         self.assertEqual(done.returncode, 0, done.stderr)
         program = self.root / done.stdout.rstrip("\n")
         words, flags = program.read_text().splitlines()
-        return program.relative_to(self.root), words, flags.split("\x1f"), done.stderr.removesuffix("what cargo says\n")
+        recorded = "what the recording says" in done.stderr
+        return program.relative_to(self.root), words, flags.split("\x1f"), recorded
 
-    def test_it_says_where_the_program_is_that_was_made_by_the_profile(self):
-        program, words, flags, said = self.compile(RUSTFLAGS="")
-        self.assertEqual(str(program), "target/profiled/courtesy")
+    def test_one_command_records_and_compiles(self):
+        program, words, flags, recorded = self.compile()
+        self.assertEqual(str(program), "target/shipped/courtesy")
         self.assertIn("build --release --locked --target ", words)
-        self.assertIn(f"-Cprofile-use={self.root}/packaging/courtesy.profdata", flags)
-        self.assertEqual(said, "")
+        self.assertIn(f"-Cprofile-use={self.recording}/courtesy.profdata", flags)
+        self.assertTrue(recorded)
 
-    def test_it_keeps_the_flags_that_there_are(self):
-        flags = self.compile(RUSTFLAGS="--remap-path-prefix=/a=b -Copt-level=2")[2]
-        self.assertEqual(flags[:2], ["--remap-path-prefix=/a=b", "-Copt-level=2"])
+    def test_a_recording_is_used_again(self):
+        self.compile()
+        self.assertFalse(self.compile()[3])
+
+    def test_no_profile_compiles_without_a_recording(self):
+        program, words, flags, recorded = self.compile("--no-profile")
+        self.assertEqual(str(program), "target/shipped/courtesy")
+        self.assertIn("build --release --locked --target ", words)
+        self.assertEqual(flags, [""])
+        self.assertFalse(recorded)
+        self.assertFalse(self.recording.exists())
+
+    def test_it_keeps_the_flags_of_the_environment(self):
+        given = ["--remap-path-prefix=/a=b", "-Copt-level=2"]
+        flags = self.compile(RUSTFLAGS=" ".join(given))[2]
+        self.assertEqual(flags[:2], given)
         self.assertIn("-Cprofile-use", flags[2])
+        self.assertEqual(self.compile("--no-profile", RUSTFLAGS=" ".join(given))[2], given)
 
-    def test_it_warns_of_what_is_another_than_when_the_profile_was_recorded(self):
-        recorded = self.profile.read_text().splitlines()
+    def test_another_directory_for_the_recording(self):
+        elsewhere = self.directory / "elsewhere"
+        flags = self.compile(COURTESY_RECORDING=str(elsewhere))[2]
+        self.assertIn(f"-Cprofile-use={elsewhere}/courtesy.profdata", flags)
+
+    def test_a_recording_of_anything_else_is_made_anew(self):
+        self.compile()
+        named_by = self.recording / "named-by"
+        recorded = named_by.read_text().splitlines()
         kinds = [line.split()[0] for line in recorded]
-        self.assertEqual(kinds, ["courtesy", "rustc", "target", "Cargo.lock", "dependencies"])
+        self.assertEqual(kinds, ["courtesy", "rustc", "target", "Cargo.lock", "dependencies", "modules"])
         for line in recorded:
-            self.profile.write_text("\n".join(it for it in recorded if it != line) + f"\n{line} once\n")
-            said = self.compile()[3]
-            self.assertEqual([it.strip() for it in said.splitlines() if it.startswith("    ")], [line])
-            self.assertIn("packaging/record", said)
+            named_by.write_text("\n".join(it for it in recorded if it != line) + f"\n{line} once\n")
+            self.assertTrue(self.compile()[3], line)
 
-    def test_it_warns_after_a_change_of_what_is_linked(self):
-        (self.root / "Cargo.lock").write_text(read("Cargo.lock") + "\n")
-        self.assertIn("    Cargo.lock ", self.compile()[3])
+    def changed_after(self, path, text):
+        self.compile()
+        (self.root / path).write_text(text)
+        return self.compile()[3]
 
-    def test_it_warns_after_a_change_of_what_is_asked_of_a_crate(self):
+    def test_a_change_of_what_is_linked_needs_another_recording(self):
+        self.assertTrue(self.changed_after("Cargo.lock", read("Cargo.lock") + "\n"))
+
+    def test_a_change_of_a_crates_features_needs_another_recording(self):
         before = read("Cargo.toml")
         after = before.replace('features = ["event", "fs",', 'features = ["event", "net", "fs",')
         self.assertNotEqual(before, after)
-        (self.root / "Cargo.toml").write_text(after)
-        self.assertIn("    dependencies ", self.compile()[3])
+        self.assertTrue(self.changed_after("Cargo.toml", after))
 
-    def test_it_says_nothing_of_a_change_of_what_only_tests_need(self):
-        (self.root / "Cargo.toml").write_text(read("Cargo.toml") + '\n[dev-dependencies.other]\nversion = "1"\n')
-        self.assertEqual(self.compile()[3], "")
+    def test_another_module_needs_another_recording(self):
+        self.assertTrue(self.changed_after("src/other.rs", ""))
+
+    def test_a_change_of_what_only_tests_need_does_not(self):
+        text = read("Cargo.toml") + '\n[dev-dependencies.other]\nversion = "1"\n'
+        self.assertFalse(self.changed_after("Cargo.toml", text))
 
 
 class Record(Case):
@@ -98,24 +132,8 @@ class Record(Case):
         self.assertIn("llvm-profdata is missing: rustup component add llvm-tools", said)
 
 
-class Profile(Case):
-    def setUp(self):
-        super().setUp()
-        self.made = dict(line.split(" ", 1) for line in read("packaging/courtesy.profile").splitlines())
-        self.counts = (ROOT / "packaging/courtesy.profdata").read_bytes()
-
-    def test_it_is_that_of_this_version_and_of_the_compiler_of_its_image(self):
-        """The names of functions hang on both."""
-        package = cargo()["package"]
-        self.assertEqual(self.made["courtesy"], package["version"], "record it anew: packaging/record")
-        self.assertEqual(self.made["rustc"].split(".")[:2], package["rust-version"].split("."))
-
-    def test_it_knows_the_whole_program(self):
-        """Of each larger module and of what requests go through something ran when it was recorded."""
-        self.assertEqual(self.counts[:8], b"\xfflprofi\x81")
-        modules = [it.name for it in (ROOT / "src").iterdir() if it.is_dir()]
-        self.assertGreater(len(modules), 12)
-        for module in modules:
-            self.assertTrue(f"8courtesy{len(module)}{module}".encode() in self.counts, module)
-        for crate in ["hyper", "h2", "http", "tokio", "rustls", "redb", "zlib_rs", "serde_json", "url"]:
-            self.assertTrue(f"_ZN{len(crate)}{crate}".encode() in self.counts, crate)
+class Repository(Case):
+    def test_the_profile_is_no_file_of_the_repository(self):
+        files = self.succeed("git", "-C", ROOT, "ls-files").split()
+        self.assertEqual([it for it in files if "profdata" in it], [])
+        self.assertIn("/target", read(".gitignore").splitlines())
