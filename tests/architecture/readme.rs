@@ -1,32 +1,40 @@
-//! The README says what the code does: its tables are held against the code they describe.
+//! The pages say what the code does: their tables are held against the code they describe.
 
 use courtesy::audit::{AgentSource, Client, Content, Event, Head, Profile, Reason, Record};
 use courtesy::proxy::Problem;
 use courtesy::types::timestamp::Timestamp;
 
-const README: &str = include_str!("../../README.md");
+const PROBLEMS: &str = include_str!("../../docs/reference/problems.md");
+const RECORD: &str = include_str!("../../docs/reference/audit-record.md");
+
+/// The pages that name files and tests.
+const PAGES: [(&str, &str); 4] = [
+    ("README.md", include_str!("../../README.md")),
+    ("CONTRIBUTING.md", include_str!("../../CONTRIBUTING.md")),
+    ("docs/develop/testing.md", include_str!("../../docs/develop/testing.md")),
+    ("docs/reference/profiles.md", include_str!("../../docs/reference/profiles.md")),
+];
 
 /// The cells of every table row that begins with a code span.
-fn rows() -> impl Iterator<Item = Vec<&'static str>> {
-    README
-        .lines()
+fn rows(page: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    page.lines()
         .filter(|line| line.starts_with("| `"))
         .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
 }
 
 #[test]
-fn every_problem_type_is_in_the_readme_with_its_meaning() {
+fn every_problem_type_is_on_its_page_with_its_meaning() {
     for problem in Problem::ALL {
         let row = problem.row();
         let name = format!("`{}`", row.name);
         let found =
-            rows().find(|cells| cells[0] == name).unwrap_or_else(|| panic!("no row for {name}"));
+            rows(PROBLEMS).find(|cells| cells[0] == name).unwrap_or_else(|| panic!("no row for {name}"));
         assert_eq!(found.last(), Some(&row.meaning), "{name}");
     }
 }
 
 #[test]
-fn every_field_of_the_record_is_in_the_readme() {
+fn every_member_of_the_record_is_on_its_page() {
     let record = Record {
         agent: None,
         agent_source: AgentSource::Absent,
@@ -57,34 +65,35 @@ fn every_field_of_the_record_is_in_the_readme() {
     let line: serde_json::Value = serde_json::from_slice(&lines).unwrap();
     for field in line.as_object().unwrap().keys() {
         let name = format!("`{field}`");
-        assert!(rows().any(|cells| cells[0].split(", ").any(|it| it == name)), "no row for {name}");
+        assert!(rows(RECORD).any(|cells| cells[0].split(", ").any(|it| it == name)), "no row for {name}");
     }
 }
 
 #[test]
-fn what_the_readme_names_exists() {
+fn what_the_pages_name_exists() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let paths = README
-        .split(['(', '`', ' ', '\n', ')'])
-        .filter(|word| ["src/", "tests/", ".ci/"].iter().any(|head| word.starts_with(head)));
     let mut count = 0;
-    for path in paths {
-        assert!(root.join(path).exists(), "{path}");
-        count += 1;
-    }
-    assert!(count > 5, "no paths were found in the README");
-    for test in README.split("cargo test --test ").skip(1) {
-        let name = test.split(['`', ' ']).next().unwrap();
-        let found = root.join(format!("tests/{name}.rs")).exists()
-            || root.join(format!("tests/{name}/main.rs")).exists();
-        assert!(found, "cargo test --test {name}");
-        // `cargo test --test it NAME` runs a module of that name.
-        if let Some(module) = test.strip_prefix("it ") {
-            let module = module.split('`').next().unwrap();
-            assert!(
-                root.join(format!("tests/it/{module}.rs")).exists(),
-                "cargo test --test it {module}"
-            );
+    for (page, text) in PAGES {
+        let paths = text.split(['(', '`', ' ', '\n', ')']).filter(|word| !word.contains('*'));
+        for path in paths {
+            let path = path.trim_start_matches("../");
+            if ["src/", "tests/", ".ci/"].iter().any(|head| path.starts_with(head)) {
+                assert!(root.join(path).exists(), "{page}: {path}");
+                count += 1;
+            }
+        }
+        for test in text.split("cargo test --test ").skip(1) {
+            let name = test.split(['`', ' ', '\n']).next().unwrap();
+            let found = root.join(format!("tests/{name}.rs")).exists()
+                || root.join(format!("tests/{name}/main.rs")).exists();
+            assert!(found, "{page}: cargo test --test {name}");
+            // `cargo test --test it NAME` runs a module of that name.
+            if let Some(module) = test.strip_prefix("it ") {
+                let module = module.split('`').next().unwrap();
+                let file = root.join(format!("tests/it/{module}.rs"));
+                assert!(file.exists(), "{page}: cargo test --test it {module}");
+            }
         }
     }
+    assert!(count > 10, "no paths were found in the pages");
 }

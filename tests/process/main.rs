@@ -17,6 +17,7 @@ mod doctor;
 mod durability;
 mod evidence;
 mod faults;
+mod pages;
 mod replay;
 mod run;
 mod serve;
