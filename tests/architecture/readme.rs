@@ -27,8 +27,9 @@ fn every_problem_type_is_on_its_page_with_its_meaning() {
     for problem in Problem::ALL {
         let row = problem.row();
         let name = format!("`{}`", row.name);
-        let found =
-            rows(PROBLEMS).find(|cells| cells[0] == name).unwrap_or_else(|| panic!("no row for {name}"));
+        let found = rows(PROBLEMS)
+            .find(|cells| cells[0] == name)
+            .unwrap_or_else(|| panic!("no row for {name}"));
         assert_eq!(found.last(), Some(&row.meaning), "{name}");
     }
 }
@@ -65,7 +66,10 @@ fn every_member_of_the_record_is_on_its_page() {
     let line: serde_json::Value = serde_json::from_slice(&lines).unwrap();
     for field in line.as_object().unwrap().keys() {
         let name = format!("`{field}`");
-        assert!(rows(RECORD).any(|cells| cells[0].split(", ").any(|it| it == name)), "no row for {name}");
+        assert!(
+            rows(RECORD).any(|cells| cells[0].split(", ").any(|it| it == name)),
+            "no row for {name}"
+        );
     }
 }
 
@@ -88,10 +92,11 @@ fn what_the_pages_name_exists() {
                 || root.join(format!("tests/{name}/main.rs")).exists();
             assert!(found, "{page}: cargo test --test {name}");
             // `cargo test --test it NAME` runs a module of that name.
-            if let Some(module) = test.strip_prefix("it ") {
-                let module = module.split('`').next().unwrap();
-                let file = root.join(format!("tests/it/{module}.rs"));
-                assert!(file.exists(), "{page}: cargo test --test it {module}");
+            let module = test.strip_prefix("it ").or_else(|| test.strip_prefix("process "));
+            if let Some(module) = module.and_then(|rest| rest.split(['`', ' ', '\n']).next()) {
+                let module = root.join("tests").join(name).join(module);
+                let is_there = module.is_dir() || module.with_extension("rs").exists();
+                assert!(is_there, "{page}: cargo test --test {name}: {}", module.display());
             }
         }
     }
