@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use courtesy::config::{Roots, Settings};
 use courtesy::runtime::clock::SystemClock;
-use courtesy::server::{Listeners, Server, assemble};
+use courtesy::server::{Listeners, Server, build};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tempfile::TempDir;
 
@@ -45,9 +45,9 @@ fn proxy(state: &TempDir) -> Server {
     settings.tls.roots = Roots::Bundled;
     let listeners = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).expect("a free port");
     let ca = settings.ca(None);
-    let assembly = assemble(&settings, listeners.addresses(), ca, Arc::new(SystemClock))
-        .expect("sound settings");
-    Server::start(listeners, &assembly).expect("threads")
+    let components =
+        build(&settings, listeners.addresses(), ca, Arc::new(SystemClock)).expect("sound settings");
+    Server::start(listeners, &components).expect("threads")
 }
 
 /// A kept connection, and what is asked on it again and again.

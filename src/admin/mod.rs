@@ -11,6 +11,7 @@ mod metrics;
 pub mod panics;
 mod readiness;
 mod reloads;
+mod response;
 mod routes;
 pub mod run_file;
 mod token;

@@ -11,7 +11,7 @@ use http::{StatusCode, Uri};
 use serde::Serialize;
 
 use super::Watched;
-use super::routes::{Answer, Asked, told};
+use super::response::{AdminRequest, AdminResponse, respond};
 use crate::ca::CURE;
 
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ struct Check {
     status: Status,
 }
 
-pub(super) fn answer(watched: &Watched, asked: &Asked<'_>) -> Answer {
+pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResponse {
     let (mut checks, mut reasons) = (Vec::new(), Vec::new());
     for (part, worst, problem) in looked_at(watched) {
         checks.push(Check { part, status: if problem.is_some() { worst } else { Status::Ready } });
@@ -63,11 +63,11 @@ pub(super) fn answer(watched: &Watched, asked: &Asked<'_>) -> Answer {
     };
     let readiness = Readiness {
         status,
-        reasons: asked.may_look.then_some(reasons),
-        checks: (asked.may_look && is_verbose(asked.uri)).then_some(checks),
+        reasons: request.is_authorized.then_some(reasons),
+        checks: (request.is_authorized && is_verbose(request.uri)).then_some(checks),
     };
     let json = serde_json::to_string(&readiness).expect("words and texts");
-    told(code, "application/json", json + "\n")
+    respond(code, "application/json", json + "\n")
 }
 
 fn is_verbose(uri: &Uri) -> bool {

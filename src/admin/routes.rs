@@ -5,18 +5,13 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{ALLOW, HOST, HeaderValue, WWW_AUTHENTICATE};
 use http::uri::Authority;
-use http::{Method, Request, Response, StatusCode, Uri, Version};
-use http_body_util::Full;
+use http::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
+use super::response::{AdminRequest, AdminResponse, respond};
 use super::{Watched, metrics, readiness};
-
-pub(super) type Answer = Response<Full<Bytes>>;
 
 struct Route {
     path: &'static str,
@@ -24,15 +19,7 @@ struct Route {
     meaning: &'static str,
     /// Whether it has something to tell to whoever has no token: probes have none.
     is_open: bool,
-    answer: fn(&Watched, &Asked<'_>) -> Answer,
-}
-
-/// How it is asked.
-pub(super) struct Asked<'a> {
-    pub uri: &'a Uri,
-    pub fields: &'a HeaderMap,
-    /// Whether who asks may know everything.
-    pub may_look: bool,
+    answer: fn(&Watched, &AdminRequest<'_>) -> AdminResponse,
 }
 
 const ROUTES: [Route; 5] = [
@@ -69,7 +56,7 @@ const ROUTES: [Route; 5] = [
 ];
 
 /// Answers a request to the admin listener.
-pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> Answer {
+pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminResponse {
     let may_look = watched.token.is_in(request.headers());
     // Who has the token is no stranger's page, and may call us by the name that he knows us by.
     if !(may_look && watched.token.is_asked())
@@ -86,7 +73,10 @@ pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> Answer {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return method_not_allowed();
     }
-    (route.answer)(watched, &Asked { uri: request.uri(), fields: request.headers(), may_look })
+    (route.answer)(
+        watched,
+        &AdminRequest { uri: request.uri(), headers: request.headers(), is_authorized: may_look },
+    )
 }
 
 /// Only whoever names us by our address, or as `localhost`, means us: a name that somebody else's
@@ -118,13 +108,13 @@ fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     Err((StatusCode::MISDIRECTED_REQUEST, told))
 }
 
-fn not_found() -> Answer {
+fn not_found() -> AdminResponse {
     let table: String =
         ROUTES.iter().map(|route| format!("{:<10}{}\n", route.path, route.meaning)).collect();
     text(StatusCode::NOT_FOUND, format!("There is no such page. There are:\n{table}"))
 }
 
-fn unauthorized() -> Answer {
+fn unauthorized() -> AdminResponse {
     let told = "This asks for the token of admin.token_file: Authorization: Bearer TOKEN.\n";
     let mut answer = text(StatusCode::UNAUTHORIZED, told);
     answer
@@ -133,38 +123,23 @@ fn unauthorized() -> Answer {
     answer
 }
 
-fn method_not_allowed() -> Answer {
+fn method_not_allowed() -> AdminResponse {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "This can only be read: GET or HEAD.\n");
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     answer
 }
 
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    told(status, "text/plain; charset=utf-8", body)
+fn text(status: StatusCode, body: impl Into<Bytes>) -> AdminResponse {
+    respond(status, "text/plain; charset=utf-8", body)
 }
 
-fn version() -> Answer {
+fn version() -> AdminResponse {
     json(&serde_json::json!({ "name": "courtesy", "version": env!("CARGO_PKG_VERSION") }))
 }
 
-fn json(content: &impl Serialize) -> Answer {
+fn json(content: &impl Serialize) -> AdminResponse {
     let json = serde_json::to_string_pretty(content).expect("plain values");
-    told(StatusCode::OK, "application/json", json + "\n")
-}
-
-/// Every answer of this listener is made here. It holds for this moment only.
-pub(super) fn told(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    let fields = answer.headers_mut();
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    answer
+    respond(StatusCode::OK, "application/json", json + "\n")
 }
 
 #[cfg(test)]

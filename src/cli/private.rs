@@ -12,7 +12,7 @@ use crate::ca::CURE;
 use crate::config::Settings;
 use crate::proxy::{Counts, Tally};
 use crate::runtime::clock::{Clock, SystemClock};
-use crate::server::{Lifecycle, Listeners, Server, assemble};
+use crate::server::{Lifecycle, Listeners, Server, build};
 
 /// Serving; dropped, it drains and ends.
 #[derive(Debug)]
@@ -47,20 +47,20 @@ impl PrivateProxy {
         let ca = settings.ca(environment::credentials_directory().as_deref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-        let mut assembly = assemble(&settings, listeners.addresses(), ca, clock)?;
-        assembly.tally = Arc::new(Tally::of_origins());
+        let mut components = build(&settings, listeners.addresses(), ca, clock)?;
+        components.tally = Arc::new(Tally::of_origins());
         // A command of its own would only see each CONNECT fail.
-        if let Some(invalidity) = assembly.leaves.invalidity() {
+        if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);
         }
-        assembly.lifecycle.started(How::Run);
-        let server = Server::start(listeners, &assembly)?;
+        components.lifecycle.started(How::Run);
+        let server = Server::start(listeners, &components)?;
         Ok(Self {
             address: server.addresses()[0],
             server,
-            lifecycle: assembly.lifecycle,
-            tally: assembly.tally,
-            audit: assembly.audit,
+            lifecycle: components.lifecycle,
+            tally: components.tally,
+            audit: components.audit,
             records: audit_dir.join(crate::audit::FILE_NAME),
         })
     }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::schema::leaves;
 use super::settings::Settings;
-use super::shape::leaves;
 use crate::audit::Change;
 use crate::types::sanitize::sha256_hex;
 

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::Complaint;
-use super::shape::Shape;
+use super::schema::Schema;
 use crate::types::words::nearest;
 
 /// The variable that names the file.
@@ -50,7 +50,7 @@ impl FileLayer {
         Ok(Self(table_values(table.get_ref(), &place)))
     }
 
-    /// The same as one value, to be held against the shape.
+    /// The same as one value, to be held against the schema.
     pub fn tree(&self) -> Value {
         Value::new(None, self.0.clone())
     }
@@ -108,19 +108,19 @@ fn line_at(text: &str, offset: usize) -> usize {
 /// The settings among the variables, as (dotted key, value).
 pub fn from_environment(
     variables: &[(String, String)],
-    shape: &Shape,
+    schema: &Schema,
     complaints: &mut Vec<Complaint>,
 ) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     for (name, text) in variables.iter().filter(|(name, _)| is_ours(name)) {
         let place = format!("${name}");
         let key = name.strip_prefix(PREFIX).map(|rest| rest.to_lowercase().replace("__", "."));
-        match key.as_deref().and_then(|key| Some((key, shape.at(key)?))) {
+        match key.as_deref().and_then(|key| Some((key, schema.at(key)?))) {
             Some((key, example)) => match typed(example, text, &place) {
                 Ok(value) => values.push((key.to_owned(), value)),
                 Err(problem) => complaints.push(Complaint::new(key, Some(&place), problem)),
             },
-            None => complaints.push(unread(name, shape)),
+            None => complaints.push(unread(name, schema)),
         }
     }
     values
@@ -136,8 +136,8 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("COURTESY_") && name != FILE_VARIABLE && !of_kubernetes
 }
 
-fn unread(name: &str, shape: &Shape) -> Complaint {
-    let spellings: Vec<String> = shape.keys().iter().map(|key| variable(key)).collect();
+fn unread(name: &str, schema: &Schema) -> Complaint {
+    let spellings: Vec<String> = schema.keys().iter().map(|key| variable(key)).collect();
     let flat = |name: &str| name.replace("__", "_").to_uppercase();
     let meant = spellings
         .iter()
@@ -187,9 +187,13 @@ fn list(items: impl Iterator<Item = String>, place: &String) -> Value {
 }
 
 /// The value of a flag, given what lower layers made of its setting.
-pub fn from_flag(flag: &Override, lower: Option<Value>, shape: &Shape) -> Result<Value, Complaint> {
+pub fn from_flag(
+    flag: &Override,
+    lower: Option<Value>,
+    schema: &Schema,
+) -> Result<Value, Complaint> {
     let place = flag.flag.to_owned();
-    let example = shape.at(flag.key).expect("flags name settings that exist");
+    let example = schema.at(flag.key).expect("flags name settings that exist");
     match &flag.change {
         Change::Set(text) => typed(example, text, &place)
             .map_err(|problem| Complaint::new(flag.key, Some(&place), problem)),

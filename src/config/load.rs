@@ -10,10 +10,10 @@ use super::cgroup;
 use super::diagnostics::{Complaint, Refusal};
 use super::layers::{FILE_VARIABLE, FileLayer, Override, from_environment, from_flag};
 use super::mend::{is_within, mend};
+use super::parse::print_size;
+use super::schema::Schema;
 use super::settings::Settings;
-use super::shape::Shape;
-use super::sound::{self, BODY_MEMORY_MIN};
-use super::spelling::print_size;
+use super::validate::{self, BODY_MEMORY_MIN};
 use crate::runtime::files;
 use crate::runtime::limits::NAMED_FILE_BYTES_MAX;
 
@@ -96,15 +96,15 @@ fn from_layers(
     variables: &[(String, String)],
     flags: &[Override],
 ) -> Examined {
-    let shape = Shape::new();
+    let schema = Schema::new();
     let mut complaints = Vec::new();
     let mut tree = layer.tree();
-    shape.check(&tree, &mut complaints);
+    schema.check(&tree, &mut complaints);
     // Those of a list from its end: where one is removed, the others keep their numbers.
     for complaint in complaints.iter().rev() {
-        mend(&mut tree, &complaint.key, &shape);
+        mend(&mut tree, &complaint.key, &schema);
     }
-    let from_variables = from_environment(variables, &shape, &mut complaints);
+    let from_variables = from_environment(variables, &schema, &mut complaints);
     let mut lowest = Config::builder().add_source(FileLayer::of_tree(tree));
     if let Some(dir) = state_dir(variables) {
         lowest = lowest.set_default("state_dir", dir).expect("a plain name");
@@ -112,12 +112,12 @@ fn from_layers(
     if let Some(size) = body_memory() {
         lowest = lowest.set_default("limits.body_memory", size).expect("a plain name");
     }
-    let mut merged = merge(lowest, from_variables, flags, &shape, &mut complaints);
-    let Some(settings) = settings(&mut merged, &shape, &mut complaints) else {
+    let mut merged = merge(lowest, from_variables, flags, &schema, &mut complaints);
+    let Some(settings) = settings(&mut merged, &schema, &mut complaints) else {
         return Examined { loaded: None, complaints };
     };
     let mut together = Vec::new();
-    sound::check(&settings, |key| place_of(&merged, key), &mut together);
+    validate::check(&settings, |key| place_of(&merged, key), &mut together);
     // What was put in the place of a fault has been complained of already.
     let is_new = |it: &Complaint| !complaints.iter().any(|known| is_within(&known.key, &it.key));
     together.retain(is_new);
@@ -129,7 +129,7 @@ fn from_layers(
 /// that does not lead to settings.
 fn settings(
     merged: &mut Value,
-    shape: &Shape,
+    schema: &Schema,
     complaints: &mut Vec<Complaint>,
 ) -> Option<Settings> {
     for _ in 0..COMPLAINTS_MAX {
@@ -141,7 +141,7 @@ fn settings(
                 if !is_known || complaints.is_empty() {
                     complaints.extend(found);
                 }
-                if is_known || !mend(merged, &key, shape) {
+                if is_known || !mend(merged, &key, schema) {
                     return None;
                 }
             }
@@ -206,7 +206,7 @@ fn merge(
     mut builder: ConfigBuilder<DefaultState>,
     variables: Vec<(String, Value)>,
     flags: &[Override],
-    shape: &Shape,
+    schema: &Schema,
     complaints: &mut Vec<Complaint>,
 ) -> Value {
     for (key, value) in variables {
@@ -218,7 +218,7 @@ fn merge(
             .build()
             .ok()
             .and_then(|config| path(&config.cache, flag.key).pop().cloned());
-        match from_flag(flag, lower, shape) {
+        match from_flag(flag, lower, schema) {
             Ok(value) => builder = builder.set_override(flag.key, value).expect("a plain name"),
             Err(complaint) => complaints.push(complaint),
         }

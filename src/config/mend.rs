@@ -4,11 +4,11 @@
 use config::{Value, ValueKind};
 use serde_json::Value as Json;
 
-use super::shape::Shape;
+use super::schema::Schema;
 
-/// Replaces what is at `key`, a dotted key such as `agents.rules[0].token`: by the example of the shape
+/// Replaces what is at `key`, a dotted key such as `agents.rules[0].token`: by the example of the schema
 /// or, where no such setting exists, by nothing. False where there is no such place in the tree.
-pub fn mend(tree: &mut Value, key: &str, shape: &Shape) -> bool {
+pub fn mend(tree: &mut Value, key: &str, schema: &Schema) -> bool {
     let steps: Vec<&str> = key.split(['.', '[']).filter(|step| !step.is_empty()).collect();
     let Some((last, way)) = steps.split_last() else { return false };
     let mut at = tree;
@@ -21,7 +21,7 @@ pub fn mend(tree: &mut Value, key: &str, shape: &Shape) -> bool {
         let Some(value) = below else { return false };
         at = value;
     }
-    let example = shape.example(key).filter(|example| !example.is_null()).map(value_of);
+    let example = schema.example(key).filter(|example| !example.is_null()).map(value_of);
     match (&mut at.kind, example) {
         (ValueKind::Table(table), Some(example)) => {
             table.insert((*last).to_owned(), example);

@@ -1,31 +1,31 @@
-//! The settings: their shape, their defaults, and how they are read from a file, the environment
+//! The settings: their schema, their defaults, and how they are read from a file, the environment
 //! and the command line. The only module that knows the file format. Built on the config crate,
 //! which merges; what is added here is a place for every value and a remedy in every complaint.
 
 mod address;
+mod build;
 mod cgroup;
-mod convert;
 mod defaults;
 mod diagnostics;
 mod digest;
 mod enums;
-mod fixed;
 mod layers;
 mod lenient;
 pub mod limits;
 mod load;
 mod mend;
-mod parts;
+mod parse;
+mod profile;
 mod recorded;
+mod restart_required;
 mod rules;
+mod schema;
 mod settings;
-mod shape;
 mod show;
-mod sound;
-mod spelling;
 #[cfg(test)]
 mod tests;
 mod units;
+mod validate;
 mod values;
 
 pub use address::{parse_admin, parse_proxy};

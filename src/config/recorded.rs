@@ -7,8 +7,8 @@ use config::Config;
 
 use super::diagnostics::{Complaint, Refusal};
 use super::layers::typed;
+use super::schema::Schema;
 use super::settings::Settings;
-use super::shape::Shape;
 use crate::policy::profile::{Profile, ProfileName};
 
 /// What [`Profile::changes`] said of the profile called `name`, as a profile again: of that `version` of the
@@ -22,10 +22,10 @@ pub fn recorded_profile(
     let complaint = |key: &str, problem| Complaint::new(key, Some(PLACE), problem);
     let name: ProfileName =
         name.parse().map_err(|problem| Refusal(vec![complaint("", problem)]))?;
-    let shape = Shape::new();
+    let schema = Schema::new();
     let (mut builder, mut complaints) = (Config::builder(), Vec::new());
     for (key, text) in changes {
-        let example = shape.at(key).ok_or_else(|| "there is no such setting".to_owned());
+        let example = schema.at(key).ok_or_else(|| "there is no such setting".to_owned());
         match example.and_then(|example| typed(example, text, &PLACE.to_owned())) {
             Ok(value) => builder = builder.set_override(key, value).expect("a plain name"),
             Err(problem) => complaints.push(complaint(key, problem)),

@@ -1,4 +1,4 @@
-//! The shape of the settings. What each means to an operator is said in `config/courtesy.toml`; a
+//! The schema of the settings. What each means to an operator is said in `config/courtesy.toml`; a
 //! test keeps the two equal. Values are parsed types: whoever holds a [`Settings`] need not check it
 //! again.
 

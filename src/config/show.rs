@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::load::{Loaded, place_of};
+use super::schema::leaves;
 use super::settings::Settings;
-use super::shape::leaves;
 
 /// One setting as it is in effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use super::shape::{Shape, leaves};
+use super::schema::{Schema, leaves};
 use super::*;
 use crate::ca::Source;
 use crate::types::timestamp::Timestamp;
@@ -459,7 +459,7 @@ proptest::proptest! {
         let moment = Timestamp::from_millis(millis);
         let printed = crate::audit::print_time(moment);
         proptest::prop_assert_eq!(crate::audit::parse_time(&printed), Some(moment));
-        proptest::prop_assert!(super::spelling::print_date(&moment).ends_with('Z'));
+        proptest::prop_assert!(super::parse::print_date(&moment).ends_with('Z'));
         proptest::prop_assert_eq!(crate::audit::new_id(moment).len(), 26);
     }
 }
@@ -496,7 +496,7 @@ fn the_documented_file_has_every_setting_each_with_a_sentence() {
     let mut in_file = BTreeSet::new();
     names("", &serde_json::to_value(table).unwrap(), &mut in_file);
     let mut in_code = BTreeSet::new();
-    names("", Shape::new().at_root(), &mut in_code);
+    names("", Schema::new().at_root(), &mut in_code);
     assert_eq!(in_file, in_code);
 
     let lines: Vec<_> = documented.lines().collect();

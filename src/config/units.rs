@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, Serializer, de};
 
 use super::address::parse_proxy;
-use super::spelling::{
+use super::parse::{
     parse_block, parse_date, parse_duration, parse_host, parse_origin, parse_origin_pattern,
     parse_size, parse_status, print_date, print_duration, print_origin_pattern, print_size,
 };

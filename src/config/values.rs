@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::address::parse_admin;
-use super::spelling::{parse_duration, parse_size, print_duration, print_size};
+use super::parse::{parse_duration, parse_size, print_duration, print_size};
 use crate::egress::Endpoints;
 use crate::proxy::Protocol;
 use crate::types::agent::Token;

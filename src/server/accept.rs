@@ -1,28 +1,29 @@
-//! The acceptor: it lets clients in on a worker's thread, and the worker keeps them, but where another has clearly
-//! fewer. Where descriptors are short it pauses: who comes then waits in the system's queue, and who is
-//! in finds descriptors for the origins he asks for.
+//! Accepts connections on a worker's thread. The worker keeps them, unless another has clearly fewer.
+//! While descriptors are short, accepting pauses: new clients wait in the system's queue, and the
+//! descriptors that are left serve the requests of those that are connected.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::Listeners;
-use super::worker::{Arrival, Post};
+use super::listeners::Listeners;
+use super::worker_handle::{Accepted, WorkerHandle};
 use crate::admin::limits::ACCEPT_PAUSE;
 use crate::clients::ClientAdmission;
 use crate::proxy::limits::CLIENT_UNSENT_BYTES_MAX;
 use crate::runtime::shutdown::Shutdown;
 
-/// So many connections more than another a worker may have, and keep what it accepts all the same.
+/// A worker keeps what it accepts while it has at most so many connections more than another.
 const KEPT_AHEAD_MAX: usize = 4;
 
 /// What every listener's loop needs.
@@ -34,14 +35,14 @@ pub(super) struct Acceptor {
     /// How many of them one client may have.
     pub share: usize,
     /// The one on whose thread this is, first.
-    pub workers: Vec<Post<Arrival>>,
+    pub workers: Vec<WorkerHandle<Accepted>>,
     pub stop: Shutdown,
     /// Accepting has failed, and has not gone well since; the same for all, for it is said once.
     pub is_short: Arc<AtomicBool>,
 }
 
 impl Acceptor {
-    /// From now on, until it is told to stop. The workers' ends go with it: they know that nobody comes any more.
+    /// Accepts until shutdown, on the current thread. Dropping the acceptor closes the workers' queues.
     pub fn begin(self, listeners: Listeners) {
         for listener in listeners.sockets {
             match Listener::new(listener) {
@@ -82,7 +83,7 @@ impl Acceptor {
         }
     }
 
-    /// The place first: whoever is accepted has descriptors.
+    /// Accepts a connection once there are descriptors for it.
     async fn accept(
         &self,
         listener: &Listener,
@@ -92,15 +93,15 @@ impl Acceptor {
         Ok((stream, client, place))
     }
 
-    /// Hands a client to a worker that is there. What goes wrong costs this client alone.
+    /// Sends a client to a worker that runs. A failure closes this connection only.
     fn let_in(&self, stream: TcpStream, client: SocketAddr, place: OwnedSemaphorePermit) {
         let received =
             catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
         // Who is turned away has a place among those, and leaves this one to others.
         let place = reception.reject_reason.is_none().then_some(place);
-        let mut arrival = Arrival { stream, client, reception, place };
-        let chosen = choose(self.workers.iter().map(Post::connections));
+        let mut arrival = Accepted { stream, client, reception, place };
+        let chosen = choose(self.workers.iter().map(WorkerHandle::connections));
         for at in chosen.into_iter().chain(0..self.workers.len()) {
             match self.workers[at].send(arrival) {
                 Ok(()) => return,
@@ -112,8 +113,9 @@ impl Acceptor {
     }
 }
 
-/// The first, for to wake another thread costs more than an accept; but where it has an eighth more connections than
-/// the one with the fewest, or [`KEPT_AHEAD_MAX`] more, that one. A few long-lived ones are spread evenly.
+/// Chooses the worker for a connection: the first, because waking another thread costs more than an
+/// accept. If it has an eighth more connections than the one with the fewest, or [`KEPT_AHEAD_MAX`]
+/// more, the latter is chosen, so that a few long-lived connections are spread evenly.
 fn choose(connections: impl Iterator<Item = usize> + Clone) -> Option<usize> {
     let first = connections.clone().next()?;
     let (fewest, at) = connections.zip(0..).min()?;
@@ -127,53 +129,36 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// What it accepts belongs to no runtime yet: the runtime's own listener would take each connection on, also one that
-/// is handed to another worker.
+/// A listening socket. The connections that it accepts are registered with no runtime yet: Tokio's own
+/// listener would register each with this thread's, also one that another worker serves.
 struct Listener {
-    socket: TcpListener,
-    /// The same socket. Of a stream the runtime tells when it is readable, and of this one when a client waits.
-    readiness: tokio::net::TcpStream,
+    socket: AsyncFd<TcpListener>,
 }
 
 impl Listener {
-    /// What holds of a listener holds of the connections that it accepts: set here, it costs them nothing.
+    /// Sets the options of the listener; the connections that it accepts inherit them (tcp(7)).
+    #[expect(
+        deprecated,
+        reason = "its unsafe successor is for types that do not own their descriptor"
+    )]
     fn new(socket: TcpListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let options = socket2::SockRef::from(&socket);
         options.set_tcp_nodelay(true)?;
-        // Elsewhere a slow reader costs more of the system's memory, and nothing else.
-        #[cfg(target_os = "linux")]
         options.set_tcp_notsent_lowat(CLIENT_UNSENT_BYTES_MAX)?;
-        // Between programs of one machine there is no path to be gentle to. Where the system's own algorithm paces (bbr),
-        // its timers would cost more than what they delay; this one is always there, and paces nothing.
-        #[cfg(target_os = "linux")]
-        if socket.local_addr()?.ip().is_loopback() {
-            let _ = options.set_tcp_congestion(b"reno");
-        }
-        let same = OwnedFd::from(socket.try_clone()?);
-        Ok(Self { readiness: tokio::net::TcpStream::from_std(same.into())?, socket })
+        Ok(Self { socket: AsyncFd::with_interest(socket, Interest::READABLE)? })
     }
 
     async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.readiness.async_io(Interest::READABLE, || accept(&self.socket)).await
+        self.socket.async_io(Interest::READABLE, accept).await
     }
 }
 
-/// A connection as a runtime takes it on, which the standard library's has to be made with one more call.
-#[cfg(target_os = "linux")]
+/// Accepts a connection that does not block, in one system call; that of the standard library takes two.
 fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
-    use rustix::net::{SocketFlags, acceptfrom_with};
-
     let (stream, client) = acceptfrom_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     let client = client.ok_or_else(|| io::Error::other("a client without an address"))?;
     Ok((stream.into(), client.try_into()?))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn accept(socket: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
-    let (stream, client) = socket.accept()?;
-    stream.set_nonblocking(true)?;
-    Ok((stream, client))
 }
 
 #[cfg(test)]
@@ -204,28 +189,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_set_of_a_listener_holds_of_what_it_accepts() {
-        for (listening, is_paced) in [(Ipv4Addr::LOCALHOST, false), (Ipv4Addr::UNSPECIFIED, true)] {
-            let mut bound = Listeners::bind(&[(listening, 0).into()]).unwrap();
-            bound.listen().unwrap();
-            let listener = Listener::new(bound.sockets.remove(0)).unwrap();
-            let address = (Ipv4Addr::LOCALHOST, listener.socket.local_addr().unwrap().port());
-            let (client, accepted) =
-                tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
-            let (client, (stream, _)) = (client.unwrap(), accepted.unwrap());
-            assert!(stream.nodelay().unwrap());
-            let nothing_to_read = stream.peek(&mut [0]).unwrap_err();
-            assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
-            #[cfg(target_os = "linux")]
-            {
-                let (ours, systems) =
-                    (socket2::SockRef::from(&stream), socket2::SockRef::from(&client));
-                assert_eq!(ours.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_BYTES_MAX);
-                let expected =
-                    if is_paced { systems.tcp_congestion().unwrap() } else { b"reno".into() };
-                let name = ours.tcp_congestion().unwrap();
-                assert!(name.starts_with(&expected), "{}", name.escape_ascii());
-            }
-        }
+    async fn accepted_connections_have_the_options_of_their_listener() {
+        let mut bound = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).unwrap();
+        bound.listen().unwrap();
+        let listener = Listener::new(bound.sockets.remove(0)).unwrap();
+        let address = listener.socket.get_ref().local_addr().unwrap();
+        let (client, accepted) =
+            tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
+        let (_client, (stream, _)) = (client.unwrap(), accepted.unwrap());
+        assert!(stream.nodelay().unwrap());
+        let nothing_to_read = stream.peek(&mut [0]).unwrap_err();
+        assert_eq!(nothing_to_read.kind(), ErrorKind::WouldBlock, "a worker may take it on");
+        let options = socket2::SockRef::from(&stream);
+        assert_eq!(options.tcp_notsent_lowat().unwrap(), CLIENT_UNSENT_BYTES_MAX);
     }
 }

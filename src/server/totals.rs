@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::assemble::Assembly;
+use super::build::Components;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
 use crate::proxy::{DecisionCounts, Decisions};
@@ -45,12 +45,12 @@ struct Told {
 }
 
 impl Totals {
-    pub fn start(assembly: &Assembly) -> io::Result<Self> {
+    pub fn start(components: &Components) -> io::Result<Self> {
         let account = Account {
-            decisions: Arc::clone(&assembly.decisions),
-            audit: Arc::clone(&assembly.audit),
-            clock: Arc::clone(&assembly.clock),
-            lifecycle: Arc::clone(&assembly.lifecycle),
+            decisions: Arc::clone(&components.decisions),
+            audit: Arc::clone(&components.audit),
+            clock: Arc::clone(&components.clock),
+            lifecycle: Arc::clone(&components.lifecycle),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let end = CancellationToken::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use courtesy::config::{Roots, Settings};
 use courtesy::runtime::clock::{Clock, monotonic};
-use courtesy::server::{Listeners, Server, assemble};
+use courtesy::server::{Listeners, Server, build};
 use courtesy::types::origin::HostPattern;
 use courtesy::types::timestamp::Timestamp;
 
@@ -207,8 +207,8 @@ fn with_clock(clock: &Arc<BrokenClock>) -> (Server, SocketAddr, tempfile::TempDi
     settings.tls.roots = Roots::Bundled;
     let listeners = Listeners::bind(&[(Ipv4Addr::LOCALHOST, 0).into()]).expect("a free port");
     let (own, ca) = (listeners.addresses(), settings.ca(None));
-    let assembly = assemble(&settings, own, ca, Arc::clone(clock) as _).expect("sound settings");
-    let server = Server::start(listeners, &assembly).expect("threads");
+    let components = build(&settings, own, ca, Arc::clone(clock) as _).expect("sound settings");
+    let server = Server::start(listeners, &components).expect("threads");
     let address = server.addresses()[0];
     (server, address, state)
 }

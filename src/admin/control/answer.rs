@@ -12,7 +12,7 @@ use crate::store::{Report, Store};
 use crate::types::origin::{Origin, split_url};
 
 /// Whoever has the store.
-pub trait Ledger {
+pub trait StoreAdmin {
     fn stats(&self) -> Result<Stats, ControlError>;
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError>;
     fn forget(&self, origin: &Origin) -> Result<bool, ControlError>;
@@ -23,19 +23,19 @@ pub trait Ledger {
 /// Answers `question` item by item.
 pub fn answer(
     question: &Question,
-    ledger: &dyn Ledger,
+    store: &dyn StoreAdmin,
     tell: Tell<'_>,
 ) -> Result<End, ControlError> {
     match question {
-        Question::StoreStats => item(ledger.stats()?, tell)?,
+        Question::StoreStats => item(store.stats()?, tell)?,
         Question::StoreGet { origin } => {
-            if let Some(report) = ledger.get(&parse(origin)?)? {
+            if let Some(report) = store.get(&parse(origin)?)? {
                 item(report, tell)?;
             }
         }
-        Question::StoreForget { origin } => item(ledger.forget(&parse(origin)?)?, tell)?,
+        Question::StoreForget { origin } => item(store.forget(&parse(origin)?)?, tell)?,
         Question::StoreExport => {
-            let broken = ledger.export(&mut |report| tell(serde_json::to_value(report)?))?;
+            let broken = store.export(&mut |report| tell(serde_json::to_value(report)?))?;
             return Ok(End { broken });
         }
     }
@@ -57,7 +57,7 @@ fn exported(exported: Result<io::Result<u64>, OpenError>) -> Result<u64, Control
 }
 
 /// Of a running proxy. It is asked on a thread that may wait.
-impl Ledger for Arc<Store> {
+impl StoreAdmin for Arc<Store> {
     fn stats(&self) -> Result<Stats, ControlError> {
         Ok(disk(self)?.stats()?)
     }
@@ -79,7 +79,7 @@ fn disk(store: &Store) -> Result<&Disk, ControlError> {
     store.disk().ok_or(ControlError::Disabled)
 }
 
-impl Ledger for Offline {
+impl StoreAdmin for Offline {
     fn stats(&self) -> Result<Stats, ControlError> {
         Ok(self.stats()?)
     }

@@ -4,7 +4,7 @@
 //! for a whole one. No public interface: both ends are of one version.
 
 mod answer;
-mod caller;
+mod client;
 mod server;
 
 use std::io;
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use answer::{Ledger, answer};
-pub use caller::ask;
+pub use answer::{StoreAdmin, answer};
+pub use client::ask;
 pub(super) use server::serve;
 pub use server::{Socket, SocketError};
 

@@ -8,26 +8,26 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Sheet;
+use super::Exposition;
 
-pub fn tell(sheet: &mut Sheet) {
-    sheet.seconds_counter(
+pub fn tell(page: &mut Exposition) {
+    page.seconds_counter(
         "process_cpu",
         "Processor time in user and system mode, in seconds",
         cpu_time().as_secs_f64(),
     );
     if let Some([virtual_memory, resident]) = memory() {
-        sheet.bytes("process_virtual_memory", "Virtual memory", virtual_memory);
-        sheet.bytes("process_resident_memory", "Resident memory", resident);
+        page.bytes("process_virtual_memory", "Virtual memory", virtual_memory);
+        page.bytes("process_resident_memory", "Resident memory", resident);
     }
     if let Some(count) = open_files() {
-        sheet.gauge("process_open_fds", "Open file descriptors", count);
+        page.gauge("process_open_fds", "Open file descriptors", count);
     }
     if let Some(limit) = getrlimit(Resource::Nofile).current {
-        sheet.gauge("process_max_fds", "Open file descriptors that there may be", limit);
+        page.gauge("process_max_fds", "Open file descriptors that there may be", limit);
     }
     if let Some(count) = entries("/proc/self/task") {
-        sheet.gauge("process_threads", "Threads of the process", count);
+        page.gauge("process_threads", "Threads of the process", count);
     }
 }
 

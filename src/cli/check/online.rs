@@ -48,7 +48,7 @@ struct Question {
 impl Online {
     pub fn new(settings: &Settings) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let egress = server::way_out(settings, Vec::new())?;
+        let egress = server::build_egress(settings, Vec::new())?;
         // A thread of its own, so that fetches continue while the next line is read.
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;

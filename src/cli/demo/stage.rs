@@ -18,7 +18,7 @@ use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::TemporaryDir;
 use crate::config::{Roots, Settings};
 use crate::runtime::clock::{Clock, ManualClock, SystemClock};
-use crate::server::{Listeners, Server, assemble};
+use crate::server::{Listeners, Server, build};
 
 /// The crawler of the demo, where it matters which.
 pub const CRAWLER: &str = "ExampleBot/1.0 (+https://crawler.example/bot)";
@@ -57,10 +57,10 @@ impl<W: Write> Stage<W> {
         settings.tls.roots = Roots::Bundled;
         let clock = ManualClock::starting_at(SystemClock.wall());
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
-        let assembly =
-            assemble(&settings, listeners.addresses(), settings.ca(None), Arc::clone(&clock) as _)?;
-        assembly.lifecycle.started(How::Demo);
-        let server = Server::start(listeners, &assembly)?;
+        let components =
+            build(&settings, listeners.addresses(), settings.ca(None), Arc::clone(&clock) as _)?;
+        components.lifecycle.started(How::Demo);
+        let server = Server::start(listeners, &components)?;
         Ok(Self {
             account,
             proxy: server.addresses()[0],

@@ -6,7 +6,7 @@ use sd_notify::NotifyState::{self, Ready, Reloading, Status, Stopping, Watchdog}
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-use crate::server::Pulse;
+use crate::server::Liveness;
 
 /// Clients are served, by the settings that were read last.
 pub fn ready() {
@@ -39,12 +39,12 @@ pub fn stopping() {
 /// Gives a sign of life three times in the time after which the manager takes the proxy for dead, as
 /// long as every thread that serves runs what it is given. It is this that must hang with them: a
 /// thread of its own would go on beating for a proxy that serves nobody.
-pub async fn watchdog(pulse: Pulse) {
+pub async fn watchdog(liveness: Liveness) {
     let Some(patience) = sd_notify::watchdog_enabled() else { return };
     let interval = patience / 3;
     loop {
         sleep(interval).await;
-        match pulse.silent(interval).await {
+        match liveness.silent(interval).await {
             None => tell(&[Watchdog]),
             Some(thread) => error!("{thread} hangs; without it the service manager ends the proxy"),
         }

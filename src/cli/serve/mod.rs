@@ -23,7 +23,7 @@ use crate::audit::How;
 use crate::ca::Leaves;
 use crate::config::{Loaded, Override, Refusal, Settings};
 use crate::runtime::clock::{Clock, SystemClock};
-use crate::server::{self, Listeners, Server, prepare, put_together};
+use crate::server::{self, Listeners, Server, build_prepared, prepare};
 use reload::{Reloader, Why};
 use signals::{Asked, Signals};
 use sockets::Sockets;
@@ -96,44 +96,44 @@ pub fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let (listeners, admin) = listen(sockets, &settings)?;
     let mut own = listeners.addresses();
     own.extend(admin.as_ref().map(Listener::address));
-    let assembly = put_together(&settings, prepared, own, ca, Arc::clone(&clock))?;
-    assembly.reloads.hold(in_effect, &[]);
+    let components = build_prepared(&settings, prepared, own, ca, Arc::clone(&clock))?;
+    components.reloads.hold(in_effect, &[]);
     info!(
         state_dir = %settings.state_dir.display(), profile = settings.robots.profile.as_str(),
-        workers = assembly.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
+        workers = components.workers, "courtesy {}", env!("CARGO_PKG_VERSION")
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let socket = Socket::bind(&settings.state_dir)
         .inspect_err(|error| warn!("`courtesy store` cannot ask this proxy: {error}"))
         .ok();
-    let admin = Admin::start(admin, socket, assembly.watched(started))?;
+    let admin = Admin::start(admin, socket, components.watched(started))?;
     let run_file = write_run_file(&settings, admin.address());
     // From the first connection on, a signal drains.
     signals.serving();
-    assembly.lifecycle.started(How::Serve);
-    let server = Server::start(listeners, &assembly).inspect_err(|error| {
-        assembly.lifecycle.stopped(&format!("it could not be served: {error}"))
+    components.lifecycle.started(How::Serve);
+    let server = Server::start(listeners, &components).inspect_err(|error| {
+        components.lifecycle.stopped(&format!("it could not be served: {error}"))
     })?;
     server::announce(&server);
-    say_ca(&assembly.leaves, "for HTTPS, clients have to trust this CA");
+    say_ca(&components.leaves, "for HTTPS, clients have to trust this CA");
     // The log has it from the start, if it is so.
-    let _ = assembly.leaves.refusal();
-    let watchdog = runtime.spawn(manager::watchdog(server.pulse()));
+    let _ = components.leaves.refusal();
+    let watchdog = runtime.spawn(manager::watchdog(server.liveness()));
     manager::ready();
-    let (clock, assembly, waiting) = (&*clock, &assembly, Vec::new());
+    let (clock, components, waiting) = (&*clock, &components, Vec::new());
     let reloader =
-        Reloader { args, overrides, clock, assembly, server: &server, level, watch, waiting };
+        Reloader { args, overrides, clock, components, server: &server, level, watch, waiting };
     let name = runtime.block_on(obey(&mut signals, reloader));
     info!(
         "{name}: finishing the requests under way, at most {:?}",
-        assembly.settings().limits.drain_timeout
+        components.settings().limits.drain_timeout
     );
     manager::stopping();
     watchdog.abort();
     admin.note_draining();
     server.stop();
-    assembly.lifecycle.stopped(name);
-    let closed = assembly.audit.close();
+    components.lifecycle.stopped(name);
+    let closed = components.audit.close();
     drop(admin);
     drop(run_file);
     closed.or_exit(Exit::InputOutput)?;
@@ -179,7 +179,7 @@ async fn obey(signals: &mut Signals, mut reloader: Reloader<'_>) -> &'static str
             Some(Asked::Reload) => {
                 reloader.watch.settled().await;
                 reloader.reload(Why::Signal);
-                reloader.assembly.audit.reopen();
+                reloader.components.audit.reopen();
             }
             None => reloader.reload(Why::File),
         }

@@ -15,7 +15,7 @@ use crate::audit::Who;
 use crate::ca::Source;
 use crate::config::{Loaded, Override, Settings};
 use crate::runtime::clock::Clock;
-use crate::server::{Assembly, Server};
+use crate::server::{Components, Server};
 
 /// Whoever reads them again.
 pub struct Reloader<'a> {
@@ -23,7 +23,7 @@ pub struct Reloader<'a> {
     /// Of the sockets that were handed over.
     pub overrides: Vec<Override>,
     pub clock: &'a dyn Clock,
-    pub assembly: &'a Assembly,
+    pub components: &'a Components,
     pub server: &'a Server,
     pub level: Option<Level>,
     pub watch: Watch,
@@ -38,14 +38,14 @@ impl Reloader<'_> {
         self.watch.note_reading();
         match self.try_reload(why) {
             Ok(()) => {
-                self.assembly.reloads.succeeded(self.clock.wall());
+                self.components.reloads.succeeded(self.clock.wall());
                 manager::ready();
             }
             Err(failure) => {
                 let failure = format!("{:#}", failure.error);
                 error!("{why}: the settings stay as they were: {failure}");
                 manager::ready_as_before(&failure);
-                self.assembly.reloads.failed(failure);
+                self.components.reloads.failed(failure);
             }
         }
     }
@@ -56,8 +56,8 @@ impl Reloader<'_> {
         let notices = loaded.notices(self.clock.wall());
         let Loaded { mut settings, file, .. } = loaded;
         file.as_deref().map_or(Ok(()), refuse_empty)?;
-        let running = self.assembly.settings();
-        let waiting = settings.keep_fixed(&running);
+        let running = self.components.settings();
+        let waiting = settings.keep_restart_required(&running);
         // Our own CA is in the state directory, which stays.
         let ca = ca(&settings);
         // Whether they can be used or not: what is wrong will be mended in these files.
@@ -69,11 +69,11 @@ impl Reloader<'_> {
         let level = settings.log.level;
         // A rotation of our own CA waits until it is told that clients trust the new one.
         let is_asked = why == Why::Signal || !matches!(ca, Source::Own(_));
-        let ca = (is_asked || ca != self.assembly.leaves.source()).then_some(ca);
-        let others = self.server.change(settings, ca).map_err(Failure::from)?;
-        self.assembly.reloads.hold(in_effect, &waiting);
-        let in_effect = Settings::clone(&self.assembly.settings());
-        self.assembly.lifecycle.changed(why.into(), in_effect, &others.contents());
+        let ca = (is_asked || ca != self.components.leaves.source()).then_some(ca);
+        let others = self.server.reload(settings, ca).map_err(Failure::from)?;
+        self.components.reloads.hold(in_effect, &waiting);
+        let in_effect = Settings::clone(&self.components.settings());
+        self.components.lifecycle.changed(why.into(), in_effect, &others.contents());
         if let Some(current) = &self.level {
             current.change(level);
         }
@@ -83,7 +83,7 @@ impl Reloader<'_> {
             changed => info!("{why}: from now on other settings hold: {}", changed.join(", ")),
         }
         if others.ca {
-            super::say_ca(&self.assembly.leaves, "another CA signs from now on");
+            super::say_ca(&self.components.leaves, "another CA signs from now on");
         }
         if waiting != self.waiting && !waiting.is_empty() {
             warn!("{} needs a restart, and stays as it was until then", waiting.join(", "));

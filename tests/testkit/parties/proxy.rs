@@ -11,7 +11,7 @@ use courtesy::audit::segment::{self, Found};
 use courtesy::ca::{Leaves, Source};
 use courtesy::config::{Roots, Settings};
 use courtesy::runtime::clock::ManualClock;
-use courtesy::server::{Assembly, Listeners, Server, SetupErrors, assemble};
+use courtesy::server::{Components, Listeners, Server, SetupErrors, build};
 use courtesy::store::{Stats, Store};
 use courtesy::types::timestamp::Timestamp;
 use rustls::ClientConfig;
@@ -92,12 +92,12 @@ impl Proxy {
         let own = [listeners.addresses(), vec![admin_address]].concat();
         let clock = ManualClock::starting_at(NOW);
         let ca = settings.ca(None);
-        let assembly =
-            assemble(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
-        let admin = Admin::start(Some(admin), None, assembly.watched(NOW)).expect("a thread");
-        let server = Server::start(listeners, &assembly).expect("threads");
+        let components =
+            build(&settings, own, ca.clone(), Arc::clone(&clock) as _).expect("sound settings");
+        let admin = Admin::start(Some(admin), None, components.watched(NOW)).expect("a thread");
+        let server = Server::start(listeners, &components).expect("threads");
         let address = server.addresses()[0];
-        let Assembly { store, audit, leaves, .. } = assembly;
+        let Components { store, audit, leaves, .. } = components;
         let (admin, server, settings) = (Some(admin), Some(server), Mutex::new(settings));
         Self {
             clock,
@@ -120,7 +120,7 @@ impl Proxy {
         let mut settings = running.clone();
         edit(&mut settings);
         let server = self.server.as_ref().expect("it serves");
-        server.change(settings.clone(), Some(settings.ca(None)))?;
+        server.reload(settings.clone(), Some(settings.ca(None)))?;
         *running = settings;
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::types::timestamp::Timestamp;
 
 /// What is told in one answer.
 #[derive(Debug, Default)]
-pub struct Sheet(Registry);
+pub struct Exposition(Registry);
 
 /// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Format {
     }
 }
 
-impl Sheet {
+impl Exposition {
     /// Its name gets `_total` at the end.
     pub fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.0.register(name, help, ConstCounter::new(value));
@@ -204,11 +204,11 @@ mod tests {
 
     #[test]
     fn the_older_format_names_a_counter_by_its_sample_and_has_neither_units_nor_an_end() {
-        let mut sheet = Sheet::default();
-        sheet.counter("a", "All there are", 1);
-        sheet.bytes_counter("b", "Bytes of them", 2);
-        sheet.counters("c", "By label", "of", [("x", 3)]);
-        sheet.bytes("d", "Bytes now", 4);
+        let mut page = Exposition::default();
+        page.counter("a", "All there are", 1);
+        page.bytes_counter("b", "Bytes of them", 2);
+        page.counters("c", "By label", "of", [("x", 3)]);
+        page.bytes("d", "Bytes now", 4);
         let expected = "\
 # HELP a_total All there are.
 # TYPE a_total counter
@@ -223,7 +223,7 @@ c_total{of=\"x\"} 3
 # TYPE d_bytes gauge
 d_bytes 4
 ";
-        assert_eq!(sheet.text(Format::Prometheus), expected);
-        assert!(sheet.text(Format::OpenMetrics).ends_with("# EOF\n"));
+        assert_eq!(page.text(Format::Prometheus), expected);
+        assert!(page.text(Format::OpenMetrics).ends_with("# EOF\n"));
     }
 }

@@ -19,9 +19,9 @@ use crate::types::words::nearest;
 
 /// The kinds of all settings, as a tree of example values.
 #[derive(Debug)]
-pub struct Shape(Json);
+pub struct Schema(Json);
 
-impl Shape {
+impl Schema {
     pub fn new() -> Self {
         Self(serde_json::to_value(example().filled()).expect("settings are made of plain values"))
     }

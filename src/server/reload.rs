@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use super::descriptors;
 use super::prepare::{self, Prepared, SetupErrors, finish, note};
-use super::{Server, descriptors};
+use super::serving::Server;
 use crate::ca;
 use crate::config::Settings;
 
@@ -36,42 +37,42 @@ impl Server {
     /// Goes on by `settings`, with the CA in `ca` where that is to be read again, and says what is other
     /// in the files that they name. The next request of every connection obeys them, and what is under
     /// way ends as it began; the bounds of a connection itself (its deadlines, the size of a head) are
-    /// those at its beginning. What [`Settings::keep_fixed`] names is not looked at.
-    pub fn change(
+    /// those at its beginning. What [`Settings::keep_restart_required`] names is not looked at.
+    pub fn reload(
         &self,
         settings: Settings,
         ca: Option<ca::Source>,
     ) -> Result<Changed, SetupErrors> {
-        let (assembly, mut found) = (&self.assembly, Vec::new());
+        let (components, mut found) = (&self.components, Vec::new());
         let prepared = prepare::read(&settings, &mut found);
-        let ca =
-            ca.and_then(|source| Some((note(assembly.leaves.read(&source), &mut found)?, source)));
+        let ca = ca
+            .and_then(|source| Some((note(components.leaves.read(&source), &mut found)?, source)));
         let Prepared { tls, clients, secret, .. } = finish(prepared, found)?;
-        let terms = assembly.terms(&settings, tls);
-        assembly.audit.change(settings.audit())?;
+        let terms = components.terms(&settings, tls);
+        components.audit.change(settings.audit())?;
 
         // From here on nothing fails.
-        let ca = ca.is_some_and(|(authority, source)| assembly.leaves.take_up(source, authority));
-        assembly.leaves.resize(settings.leaves_max());
-        assembly.egress.change(terms);
-        assembly.store.change(settings.store(), assembly.fetcher(&settings));
-        if let Some(disk) = assembly.store.disk() {
+        let ca = ca.is_some_and(|(authority, source)| components.leaves.take_up(source, authority));
+        components.leaves.resize(settings.leaves_max());
+        components.egress.change(terms);
+        components.store.change(settings.store(), components.fetcher(&settings));
+        if let Some(disk) = components.store.disk() {
             disk.resize(settings.store.max_size, settings.store_pending_max());
         }
-        let users = assembly.door.change(clients);
-        assembly.door.memory().change(settings.body_memory());
-        let token = assembly.token.change(secret);
-        if settings.clients.max_connections != assembly.settings().clients.max_connections {
+        let users = components.door.change(clients);
+        components.door.memory().change(settings.body_memory());
+        let token = components.token.change(secret);
+        if settings.clients.max_connections != components.settings().clients.max_connections {
             descriptors::say_if_short(settings.clients.max_connections, self.places);
         }
-        assembly.watch.change(settings.watch.changes, settings.audit.redact_query);
-        let gate = assembly.gate(&settings);
+        components.watch.change(settings.watch.changes, settings.audit.redact_query);
+        let gate = components.gate(&settings);
         for worker in &self.workers {
             worker.change(|former| {
-                assembly.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress))
+                components.proxy(&settings, &gate, Arc::clone(&former.forwarding.egress))
             });
         }
-        assembly.settings.store(Arc::new(settings));
+        components.settings.store(Arc::new(settings));
         Ok(Changed { ca, users, token })
     }
 }

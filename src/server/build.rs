@@ -27,7 +27,7 @@ use crate::watch::Watch;
 
 /// Everything that the workers share, for as long as the process lives.
 #[derive(Clone, Debug)]
-pub struct Assembly {
+pub struct Components {
     pub workers: usize,
     pub door: Arc<ClientAdmission>,
     pub store: Arc<Store>,
@@ -54,27 +54,27 @@ pub struct Assembly {
     mark: String,
 }
 
-/// Prepares the proxy and puts it together, as [`put_together`].
-pub fn assemble(
+/// Prepares the proxy and puts it together, as [`build_prepared`].
+pub fn build(
     settings: &Settings,
     own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
-) -> Result<Assembly, SetupErrors> {
+) -> Result<Components, SetupErrors> {
     let prepared = prepare(settings, &ca, clock.wall())?;
-    put_together(settings, prepared, own, ca, clock)
+    build_prepared(settings, prepared, own, ca, clock)
 }
 
 /// Puts the proxy together of what was prepared by the same settings. `own` are the addresses it listens
 /// on, as a proxy and for its operator: it never connects to them. The CA is in `ca`, and is made at the
 /// first start.
-pub fn put_together(
+pub fn build_prepared(
     settings: &Settings,
     Prepared { tls, clients, secret, .. }: Prepared,
     own: Vec<SocketAddr>,
     ca: ca::Source,
     clock: Arc<dyn Clock>,
-) -> Result<Assembly, SetupErrors> {
+) -> Result<Components, SetupErrors> {
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
     let egress =
         egress::Shared::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
@@ -87,7 +87,7 @@ pub fn put_together(
     let watch = Watch::new(settings.watch.changes, settings.audit.redact_query);
     store.follow(Arc::clone(&watch) as _);
     let leaves = Leaves::open(ca, Arc::clone(&clock), settings.leaves_max())?;
-    Ok(Assembly {
+    Ok(Components {
         workers: settings.workers.unwrap_or_else(cores),
         door: Arc::new(ClientAdmission::new(clients, memory)),
         store,
@@ -108,7 +108,7 @@ pub fn put_together(
     })
 }
 
-impl Assembly {
+impl Components {
     /// The parts that the admin listener looks at.
     pub fn watched(&self, started: Timestamp) -> Watched {
         Watched {
@@ -189,7 +189,7 @@ impl Assembly {
 }
 
 /// What a command that fetches needs besides settings: the way out, as the proxy has it.
-pub fn way_out(
+pub fn build_egress(
     settings: &Settings,
     own: Vec<SocketAddr>,
 ) -> Result<Arc<egress::Shared>, SetupErrors> {
@@ -221,8 +221,8 @@ fn fetcher(
     egress: &Arc<egress::Shared>,
     clock: &Arc<dyn Clock>,
 ) -> Arc<dyn FetchRobots> {
-    let way_out = Arc::new(Egress::without_pool(Arc::clone(egress)));
-    Arc::new(RobotsFetcher::new(way_out, settings.fetch(), Arc::clone(clock)))
+    let egress = Arc::new(Egress::without_pool(Arc::clone(egress)));
+    Arc::new(RobotsFetcher::new(egress, settings.fetch(), Arc::clone(clock)))
 }
 
 /// Random: two proxies in a row must not take each other for themselves.

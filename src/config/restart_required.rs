@@ -5,7 +5,7 @@ use super::settings::Settings;
 
 impl Settings {
     /// Puts back what only a restart can change, as it is in `running`; tells what that was, by name.
-    pub fn keep_fixed(&mut self, running: &Self) -> Vec<&'static str> {
+    pub fn keep_restart_required(&mut self, running: &Self) -> Vec<&'static str> {
         let mut kept = Vec::new();
         let mut keep = |key, is_other: bool| {
             if is_other {
@@ -43,7 +43,7 @@ mod tests {
         let running = Settings { state_dir: "/var/lib/courtesy".into(), ..Settings::default() };
         let mut other = running.clone();
         other.robots.mode = Mode::Observe;
-        assert_eq!(other.keep_fixed(&running), [""; 0]);
+        assert_eq!(other.keep_restart_required(&running), [""; 0]);
 
         other.state_dir = "/elsewhere".into();
         other.workers = Some(3);
@@ -54,7 +54,7 @@ mod tests {
         other.store.enabled = false;
         other.log.format = LogFormat::Json;
         let changed = running.differences(&other);
-        let kept = other.keep_fixed(&running);
+        let kept = other.keep_restart_required(&running);
         let apart_from_mode: Vec<_> = changed.iter().filter(|key| *key != "robots.mode").collect();
         assert_eq!(kept.len(), 8, "{kept:?}");
         assert!(

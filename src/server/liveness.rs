@@ -8,9 +8,9 @@ use tokio::time::timeout;
 
 /// The runtimes of the threads that serve, by the threads' names.
 #[derive(Clone, Debug)]
-pub struct Pulse(Vec<(String, Handle)>);
+pub struct Liveness(Vec<(String, Handle)>);
 
-impl Pulse {
+impl Liveness {
     pub(super) fn of(threads: impl IntoIterator<Item = (String, Handle)>) -> Self {
         Self(threads.into_iter().collect())
     }
@@ -45,11 +45,13 @@ mod tests {
         let (release, held) = mpsc::channel::<()>();
         let runtimes =
             ["hangs", "runs"].map(|name| (name, Builder::new_current_thread().build().unwrap()));
-        let pulse = |names: &[&str]| {
+        let liveness = |names: &[&str]| {
             let named = runtimes.iter().filter(|(name, _)| names.contains(name));
-            Pulse::of(named.map(|(name, runtime)| ((*name).to_owned(), runtime.handle().clone())))
+            Liveness::of(
+                named.map(|(name, runtime)| ((*name).to_owned(), runtime.handle().clone())),
+            )
         };
-        let (both, one) = (pulse(&["hangs", "runs"]), pulse(&["runs"]));
+        let (both, one) = (liveness(&["hangs", "runs"]), liveness(&["runs"]));
         let [hangs, runs] = runtimes.map(|(_, runtime)| runtime);
         hangs.spawn(async move { held.recv() });
         let ends = [hangs, runs].map(|runtime| {

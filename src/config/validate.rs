@@ -8,8 +8,8 @@ use ipnet::IpNet;
 
 use super::diagnostics::Complaint;
 use super::load::Loaded;
+use super::parse::{print_date, print_duration, print_origin_pattern, print_size};
 use super::settings::Settings;
-use super::spelling::{print_date, print_duration, print_origin_pattern, print_size};
 use crate::config::limits::LOOKUPS_MAX;
 use crate::policy::exemption::Paths;
 use crate::policy::profile::Access;

@@ -1,0 +1,120 @@
+//! The running proxy: starts its threads, and drains and ends them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+use super::accept::Acceptor;
+use super::totals::Totals;
+use super::worker::Worker;
+
+use crate::runtime::shutdown::Shutdown;
+use crate::watch::Watching;
+
+/// So many workers accept clients, for themselves and for the others. The system wakes all of them for each client
+/// that comes; one alone would keep everybody out while it is busy.
+const ACCEPTORS_MAX: usize = 2;
+use super::build::Components;
+use super::descriptors;
+use super::listeners::Listeners;
+use super::liveness::Liveness;
+
+/// A proxy that serves, until it is told to stop.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) stop: Shutdown,
+    pub(super) workers: Vec<Worker>,
+    pub(super) liveness: Liveness,
+    pub(super) watching: Watching,
+    pub(super) totals: Totals,
+    /// How many clients there are descriptors for.
+    pub(super) places: usize,
+    pub(super) components: Components,
+}
+
+impl Server {
+    /// Starts the threads that serve `listeners`. An error where an address has been taken meanwhile.
+    pub fn start(mut listeners: Listeners, components: &Components) -> io::Result<Self> {
+        let stop = Shutdown::default();
+        let addresses = listeners.addresses();
+        let acceptors = components.workers.min(ACCEPTORS_MAX);
+        let accepting =
+            (0..acceptors).map(|_| listeners.try_clone()).collect::<io::Result<Vec<_>>>()?;
+        // Each of them holds a place for whom it waits, at each listener.
+        let waiting = acceptors * listeners.sockets.len();
+        let (settings, places) = (components.settings(), descriptors::places().max(waiting + 1));
+        descriptors::say_if_short(settings.clients.max_connections, places);
+        let gate = components.gate(&settings);
+        let connections = TaskTracker::new();
+        let started = (0..components.workers).map(|number| {
+            Worker::start(number, components, &gate, stop.clone(), connections.clone())
+        });
+        let (workers, posts): (Vec<_>, Vec<_>) =
+            started.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        let liveness = Liveness::of(workers.iter().map(Worker::named));
+        let watching = Watching::start(&components.watch, &components.audit, &components.clock)?;
+        let (totals, components) = (Totals::start(components)?, components.clone());
+        let mut acceptor = Acceptor {
+            door: Arc::clone(&components.door),
+            places: Arc::new(Semaphore::new(places)),
+            share: descriptors::share(places - waiting),
+            workers: posts,
+            stop: stop.clone(),
+            is_short: Arc::default(),
+        };
+        // Nobody is let in before all is there.
+        listeners.listen().map_err(|error| io::Error::new(error.source.kind(), error))?;
+        for (worker, listeners) in workers.iter().zip(accepting) {
+            worker.accept(acceptor.clone(), listeners);
+            acceptor.workers.rotate_left(1);
+        }
+        Ok(Self { addresses, stop, workers, liveness, watching, totals, places, components })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What tells whether its threads run.
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.clone()
+    }
+
+    /// Stops accepting, lets requests under way end within the drain timeout, tells the log how many
+    /// decisions there were, and ends the threads.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.trigger();
+        for worker in &mut self.workers {
+            worker.join();
+        }
+        // Nothing more is fetched: what has changed comes into the log before the last totals.
+        self.watching.end();
+        self.totals.end();
+        self.components.tally.inside.name_rest(self.components.settings().under_run);
+        // Nobody learns anything any more: what is still to be written has its last chance.
+        self.components.store.close();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Says where the proxy listens.
+pub fn announce(server: &Server) {
+    for address in server.addresses() {
+        info!(%address, "listening");
+    }
+}
