@@ -1,4 +1,4 @@
-//! How connections are taken, until it is told to stop.
+//! Accepts connections until shutdown.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::admin::limits::ACCEPT_PAUSE;
 
-/// Hands each connection that `accept` gives to `converse`. `to`: what they are connections to.
+/// Passes each connection of `accept` to `converse`. `to` names the listener in the log.
 pub(super) async fn each<T, F: Future<Output = io::Result<T>>>(
     to: &str,
     stop: &CancellationToken,
@@ -32,9 +32,9 @@ pub(super) async fn each<T, F: Future<Output = io::Result<T>>>(
     }
 }
 
-/// The connections of a listener that never has a new one wait: where there are too many, the oldest is
-/// closed. Each is for one request, which takes moments, so the oldest is one that asks nothing, or does
-/// not read its answer.
+/// The connections of a listener on which new ones never wait: beyond a maximum, the oldest is closed.
+/// A connection serves one request, which takes moments, so the oldest sends none, or does not read its
+/// response.
 #[derive(Debug, Default)]
 pub(super) struct Newest {
     /// In the order in which they came.

@@ -81,7 +81,7 @@ impl Listener {
     }
 }
 
-/// Accepts until it is told to stop; the connections are tasks of `tasks`.
+/// Accepts until shutdown; the connections are tasks of `tasks`.
 pub(super) async fn serve(
     listener: Listener,
     watched: Arc<Watched>,

@@ -103,7 +103,7 @@ impl Admin {
                 tasks.close();
                 let _ = timeout(ADMIN_DEADLINE, tasks.wait()).await;
             });
-            // Whoever still takes an answer from the socket does not keep the process.
+            // A client that still reads from the socket does not keep the process running.
             runtime.shutdown_background();
         })?;
         if let Some(address) = address {

@@ -1,4 +1,4 @@
-//! The settings in effect, and what became of reading them again, for whoever watches the proxy.
+//! The settings in effect, and the results of reloads, for the admin listener.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -15,9 +15,9 @@ use super::{Watched, metrics, readiness};
 
 struct Route {
     path: &'static str,
-    /// What it tells.
+    /// Its content, for the list of pages.
     meaning: &'static str,
-    /// Whether it has something to tell to whoever has no token: probes have none.
+    /// Whether it responds without a token too: probes have none.
     is_open: bool,
     answer: fn(&Watched, &AdminRequest<'_>) -> AdminResponse,
 }

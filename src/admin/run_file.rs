@@ -41,7 +41,7 @@ pub struct Written {
 impl RunFile {
     /// What this process writes.
     pub fn of_this_process(admin: Option<SocketAddr>, token_file: Option<&Path>) -> Self {
-        // Whoever reads it has another working directory.
+        // Readers may have another working directory.
         let token_file =
             token_file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.into()));
         Self {

@@ -96,7 +96,7 @@ pub fn parse_origin(text: &str) -> Result<Origin, String> {
 }
 
 pub fn parse_host(text: &str) -> Result<Host, String> {
-    // A port would be ignored, and whoever writes one means it.
+    // A port would be ignored, against the intention of the setting.
     let has_port = text.contains(':') && !text.ends_with(']');
     match Origin::from_authority(Scheme::Https, text) {
         Ok(origin) if !has_port => Ok(origin.host().clone()),

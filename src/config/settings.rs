@@ -1,6 +1,6 @@
 //! The schema of the settings. What each means to an operator is said in `config/courtesy.toml`; a
-//! test keeps the two equal. Values are parsed types: whoever holds a [`Settings`] need not check it
-//! again.
+//! test keeps the two equal. Values are parsed types, which a
+//! holder of [`Settings`] need not check again.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub struct Listen {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
-    /// What whoever looks has to know; absent: nobody is asked.
+    /// A file with the token that requests need; absent: none is required.
     pub token_file: Option<PathBuf>,
 }
 
@@ -320,7 +320,7 @@ pub struct Limits {
     /// Between two requests of a client's connection.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// For the requests under way when the proxy is told to stop.
+    /// For the requests in progress at shutdown.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
 }

@@ -23,7 +23,7 @@ use super::descriptors;
 use super::listeners::Listeners;
 use super::liveness::Liveness;
 
-/// A proxy that serves, until it is told to stop.
+/// A running proxy.
 #[derive(Debug)]
 pub struct Server {
     pub(super) addresses: Vec<SocketAddr>,

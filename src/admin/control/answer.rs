@@ -11,7 +11,7 @@ use crate::store::disk::{Disk, Each, Offline, OpenError, Stats};
 use crate::store::{Report, Store};
 use crate::types::origin::{Origin, split_url};
 
-/// Whoever has the store.
+/// Reads and changes the store: of a running proxy, or offline.
 pub trait StoreAdmin {
     fn stats(&self) -> Result<Stats, ControlError>;
     fn get(&self, origin: &Origin) -> Result<Option<Report>, ControlError>;

@@ -65,7 +65,7 @@ pub enum ControlError {
     /// The two are of different versions.
     #[error("the running proxy is not understood; is it of another version?")]
     Malformed(#[from] serde_json::Error),
-    /// Whoever is told takes no more.
+    /// The receiver of the items failed.
     #[error(transparent)]
     Tell(io::Error),
 }

@@ -88,7 +88,7 @@ impl Drop for Socket {
     }
 }
 
-/// Accepts until it is told to stop. Each answer has a thread of the blocking pool, because reading the
+/// Accepts until shutdown. Each answer has a thread of the blocking pool, because reading the
 /// store takes one anyway.
 pub(crate) async fn serve(
     socket: Socket,
@@ -128,7 +128,7 @@ async fn converse(
     if peer != rustix::process::geteuid().as_raw() && peer != 0 {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    // Whoever asks nothing is waited for without a thread, and not while the proxy stops.
+    // Waiting for a question takes no thread, and ends at shutdown.
     let question = tokio::select! {
         question = timeout(CONTROL_TIMEOUT, hear(&mut stream)) => question??,
         () = stop.cancelled() => return Ok(()),

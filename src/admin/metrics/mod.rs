@@ -38,53 +38,48 @@ fn format(fields: &HeaderMap) -> Format {
 
 fn process(page: &mut Exposition, watched: &Watched) {
     let version = [(env!("CARGO_PKG_VERSION"), 1)];
-    page.gauges("courtesy_build_info", "The version that runs", "version", version);
+    page.gauges("courtesy_build_info", "The running version", "version", version);
     // The name that every Prometheus client gives it.
-    let help = "When the process began, in seconds since 1970";
+    let help = "Start time of the process, in seconds since 1970";
     page.date("process_start_time", help, watched.started);
     process::tell(page);
-    let help = "Panics; each has cost a connection, or less";
+    let help = "Panics; each closed at most one connection";
     page.counter("courtesy_panics", help, panics::count());
 }
 
 fn settings(page: &mut Exposition, watched: &Watched) {
     let reloads = &watched.reloads;
-    let help = "Times that other settings were taken up";
+    let help = "Reloads that applied new settings";
     page.counter("courtesy_config_reloads", help, reloads.successes());
-    let help = "Times that settings could not be taken up, and the former ones stayed";
+    let help = "Reloads that failed and kept the former settings";
     page.counter("courtesy_config_reload_failures", help, reloads.failures());
-    let help = "Whether the last attempt to take up other settings failed";
+    let help = "Whether the last reload failed";
     page.gauge("courtesy_config_reload_failing", help, u64::from(reloads.failing().is_some()));
     let since = reloads.last_success().unwrap_or(watched.started);
-    let help = "Since when the settings in effect are, in seconds since 1970";
+    let help = "Time of the last successful reload, or of the start, in seconds since 1970";
     page.date("courtesy_config_last_reload_success_timestamp", help, since);
 }
 
 fn clients(page: &mut Exposition, watched: &Watched) {
-    page.gauge(
-        "courtesy_connections",
-        "Connections of clients that are open",
-        watched.door.inside() as u64,
-    );
-    let help = "Connections and requests that were not served because of whose they are, or of how many there were";
+    page.gauge("courtesy_connections", "Open client connections", watched.door.inside() as u64);
+    let help = "Connections and requests rejected for their client or for a limit";
     let turned_away = watched.door.counts().by_reason();
     page.counters("courtesy_clients_turned_away", help, "reason", turned_away);
     let memory = watched.door.memory();
     let (held, limit) = memory.counts();
-    page.bytes("courtesy_body_memory", "Memory that requests under way hold", held as u64);
-    let help = "Memory that requests under way may hold (limits.body_memory)";
+    page.bytes("courtesy_body_memory", "Memory held by requests in progress", held as u64);
+    let help = "Limit of the memory held by requests in progress (limits.body_memory)";
     page.bytes("courtesy_body_memory_limit", help, limit as u64);
-    let help = "Times that a request was refused, or went on with small reads, because there was no memory for it";
+    let help = "Requests rejected, or continued with small reads, for lack of body memory";
     page.counter("courtesy_body_memory_waits", help, memory.waits());
     let inside = &watched.tally.inside;
-    let help = "TLS handshakes inside CONNECT that came to nothing, by the alert of the client";
+    let help = "Failed TLS handshakes inside CONNECT, by the client's alert";
     page.counters("courtesy_tls_client_failures", help, "alert", inside.failures());
-    let help = "TLS connections inside CONNECT that the client ended after the handshake, without a request";
+    let help = "TLS connections inside CONNECT that the client closed after the handshake, without a request";
     page.counter("courtesy_tls_client_unused", help, inside.unused());
-    let help =
-        "Clients and hosts that the log has named because the client does not seem to trust the CA";
+    let help = "Pairs of client and host logged because the client does not seem to trust the CA";
     page.counter("courtesy_tls_clients_distrusting", help, inside.distrusting());
-    let help = "What clients spoke inside a CONNECT that was intercepted";
+    let help = "Protocols that clients used inside an intercepted CONNECT";
     page.counters("courtesy_tunnel_protocol", help, "kind", inside.speeches());
 }
 
@@ -94,7 +89,7 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         |reason| counts.denied.iter().find(|(it, _)| *it == reason).map_or(0, |(_, count)| *count);
     page.counters(
         "courtesy_requests",
-        "Requests by how they ended: forwarded, answered from the copy of robots.txt, denied, or failed",
+        "Requests by outcome: forwarded, answered from the cached robots.txt, denied, or failed",
         "outcome",
         [
             ("forwarded", counts.forwarded),
@@ -103,7 +98,7 @@ fn requests(page: &mut Exposition, watched: &Watched) {
             ("failed", counts.failed),
         ],
     );
-    page.gauge("courtesy_requests_under_way", "Requests that have not ended", counts.under_way());
+    page.gauge("courtesy_requests_under_way", "Requests in progress", counts.under_way());
     let reasons = Reason::ALL.map(|reason| (reason.word(), denied_for(reason)));
     page.counters(
         "courtesy_denials",
@@ -119,11 +114,11 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         ("upstream", watched.tally.upstream()),
         ("total", watched.tally.lengths()),
     ];
-    let help = "How long requests took to the head of their answer, and what of it they waited for";
+    let help = "Time from request to response header, in total and by phase";
     page.latencies("courtesy_request_duration", help, "phase", phases);
-    let help = "Requests that wait for a turn with their origin (egress.max_per_origin)";
+    let help = "Requests waiting for their origin's limit (egress.max_per_origin)";
     page.gauge("courtesy_queue_depth", help, egress.waiting as u64);
-    let help = "Requests whose turn with their origin did not come in time";
+    let help = "Requests that timed out waiting for their origin's limit";
     page.counter("courtesy_queue_rejected", help, egress.rejected);
 }
 
@@ -131,48 +126,46 @@ fn decisions(page: &mut Exposition, watched: &Watched) {
     let by_basis = watched.decisions.by_basis().map(|(decision, basis, count)| {
         (vec![("decision", decision.to_owned()), ("basis", basis.to_owned())], count)
     });
-    let help = "Decisions, by what became of the request and what that rests on";
+    let help = "Decisions by outcome and basis";
     page.counters_by("courtesy_decisions", help, by_basis);
     let help = "Requests refused because the operator closed the way, by its address, host or port, or \
                 because it leads to this proxy";
     page.counters("courtesy_egress_refusals", help, "kind", watched.decisions.refusals());
-    let help = "Requests that failed on the way to their origin, by the error type of RFC 9209";
+    let help = "Requests that failed to reach their origin, by the error type of RFC 9209";
     page.counters("courtesy_egress_failures", help, "error", watched.decisions.failures());
 }
 
 fn robots(page: &mut Exposition, watched: &Watched) {
     let stats = watched.store.stats();
-    let help = "Fetches of a robots.txt that have ended, by their result";
+    let help = "Completed fetches of a robots.txt, by result";
     page.counters("courtesy_robots_fetches", help, "result", watched.store.results());
-    let help = "Fetches of a robots.txt under way, or waiting for their turn";
+    let help = "Fetches of a robots.txt in progress or queued";
     page.gauge("courtesy_robots_fetches_under_way", help, stats.flights as u64);
-    let help =
-        "Changes of robots.txt files of origins in use, by what they mean to the profile in force";
+    let help = "Changes of robots.txt files of origins in use, by their meaning under the profile in force";
     let changes = watched.watch.counts().map(|(kind, count)| (kind.word(), count));
     page.counters("courtesy_robots_changes", help, "kind", changes);
     let help = "Such changes without a notice in the log of denials, because there were too many or it could not be \
                 written";
     page.counter("courtesy_robots_changes_omitted", help, watched.watch.omitted());
-    page.gauge("courtesy_cache_entries", "Origins known in memory", stats.entries as u64);
-    let help = "Origins in memory that are packed, those that were not asked about for longest";
+    page.gauge("courtesy_cache_entries", "Origins cached in memory", stats.entries as u64);
+    let help = "Origins in memory that are compressed: the least recently used";
     page.gauge("courtesy_cache_packed_entries", help, stats.packed as u64);
-    page.bytes("courtesy_cache", "Memory for what is known of origins", stats.bytes as u64);
-    let help = "Distinct robots.txt files in memory that are not packed";
+    page.bytes("courtesy_cache", "Memory used by the cache", stats.bytes as u64);
+    let help = "Distinct robots.txt files in memory that are not compressed";
     page.gauge("courtesy_cache_files", help, stats.parsed as u64);
-    let help = "Questions about an origin that memory answered at once";
+    let help = "Lookups answered from memory";
     page.counter("courtesy_cache_hits", help, stats.hits);
-    let help =
-        "Questions about an origin that was packed, or that the disk or a fetch had to answer";
+    let help = "Lookups of compressed origins, and lookups answered from disk or by a fetch";
     page.counter("courtesy_cache_misses", help, stats.misses);
-    let help = "Origins that were unpacked, because they were asked about";
+    let help = "Origins decompressed by a lookup";
     page.counter("courtesy_cache_unpacked", help, stats.unpacked);
-    let help = "Requests that wait until something is known of their origin";
+    let help = "Requests waiting for a lookup of their origin";
     page.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
 }
 
 fn egress(page: &mut Exposition, watched: &Watched) {
     let stats = watched.egress.stats();
-    let help = "Connections to origins: kept for the next request, or in use or being made";
+    let help = "Connections to origins: idle, or in use or being established";
     let states = [("idle", stats.idle as u64), ("in_use", stats.in_use as u64)];
     page.gauges("courtesy_pool_connections", help, "state", states);
 }
@@ -184,64 +177,64 @@ fn store(page: &mut Exposition, watched: &Watched) {
         return;
     }
     let degraded = u64::from(health.failing.is_some());
-    page.gauge("courtesy_store_degraded", "Whether the store on the disk cannot be used", degraded);
+    page.gauge("courtesy_store_degraded", "Whether the store on disk is unusable", degraded);
     page.gauge("courtesy_store_entries", "Origins in the store", health.entries);
-    page.bytes("courtesy_store_content", "What the store keeps", health.bytes);
-    page.bytes("courtesy_store_file", "The file of the store", health.file_bytes);
+    page.bytes("courtesy_store_content", "Content of the store", health.bytes);
+    page.bytes("courtesy_store_file", "Size of the store's file", health.file_bytes);
     page.counter(
         "courtesy_store_writes",
-        "Origins written to the store, or removed",
+        "Origins written to the store or removed from it",
         health.writes,
     );
-    page.gauge("courtesy_store_pending", "Origins that wait to be written", health.pending);
-    let help = "Origins that could not wait to be written, because there was no room";
+    page.gauge("courtesy_store_pending", "Origins waiting to be written", health.pending);
+    let help = "Origins not written because the write queue was full";
     page.counter("courtesy_store_dropped", help, health.dropped);
-    let help = "Origins that left the store, because it may not become larger";
+    let help = "Origins evicted from the store to keep its size";
     page.counter("courtesy_store_evicted", help, health.evicted);
-    let help = "Origins of which what was kept did not hold";
+    let help = "Origins whose stored content was corrupt";
     page.counter("courtesy_store_broken", help, health.broken);
-    page.counter("courtesy_store_errors", "Times that the file of the store failed", health.errors);
-    page.counter("courtesy_store_loads", "Origins looked for in the store", health.loads);
-    page.counter("courtesy_store_load_hits", "Origins found there", health.load_hits);
+    page.counter("courtesy_store_errors", "Errors of the store's file", health.errors);
+    page.counter("courtesy_store_loads", "Lookups in the store", health.loads);
+    page.counter(
+        "courtesy_store_load_hits",
+        "Lookups that found the origin in the store",
+        health.load_hits,
+    );
 }
 
 fn audit(page: &mut Exposition, watched: &Watched) {
     let health = watched.audit.health();
     page.counter("courtesy_audit_records", "Records written", health.written);
     page.counter("courtesy_audit_lost", "Records that could not be written", health.lost);
-    let help = "Attempts to write to the log, or to bring it to the disk, that failed";
+    let help = "Failed attempts to write or sync the log";
     page.counter("courtesy_audit_errors", help, health.errors);
-    let help = "Attempts to keep a piece of evidence that failed";
+    let help = "Failed attempts to write evidence";
     page.counter("courtesy_audit_evidence_errors", help, health.evidence_errors);
-    let help = "Whether records, or their evidence, cannot be kept now";
+    let help = "Whether writing of records or evidence fails now";
     page.gauge("courtesy_audit_failing", help, u64::from(health.failing.is_some()));
-    let help = "Whether nothing is served until records can be written (audit.on_failure)";
+    let help = "Whether requests are rejected until records can be written (audit.on_failure)";
     page.gauge("courtesy_audit_stopped", help, u64::from(watched.audit.is_stopped()));
     page.gauge(
         "courtesy_audit_head_seq",
-        "The number of the last line of the log",
+        "Sequence number of the last line of the log",
         health.head.seq,
     );
-    let help = "Files of the log that were closed";
+    let help = "Closed files of the log";
     page.counter("courtesy_audit_segments_closed", help, health.segments_closed);
-    page.bytes_counter("courtesy_audit_written", "Lines of the log written", health.bytes);
+    page.bytes_counter("courtesy_audit_written", "Bytes written to the log", health.bytes);
 }
 
 fn certificates(page: &mut Exposition, watched: &Watched) {
     let stats = watched.leaves.stats();
-    page.gauge(
-        "courtesy_leaf_cache_entries",
-        "Certificates of hosts in memory",
-        stats.entries as u64,
-    );
-    let help = "Handshakes whose certificate was in memory, or being made";
+    page.gauge("courtesy_leaf_cache_entries", "Host certificates in memory", stats.entries as u64);
+    let help = "Handshakes whose certificate was cached or already being issued";
     page.counter("courtesy_leaf_cache_hits", help, stats.hits);
-    let help = "Certificates taken out of memory for others";
+    let help = "Host certificates evicted from memory";
     page.counter("courtesy_leaf_cache_evicted", help, stats.evicted);
-    page.counter("courtesy_leaf_certificates_minted", "Certificates made for hosts", stats.minted);
-    let help = "When the certificate of the CA that signs ends, in seconds since 1970";
+    page.counter("courtesy_leaf_certificates_minted", "Host certificates issued", stats.minted);
+    let help = "Expiry of the signing CA's certificate, in seconds since 1970";
     let end = watched.leaves.authority().certificate().not_after();
     page.date("courtesy_ca_expiry_timestamp", help, end);
-    let help = "Whether the CA is valid now; while it is not, nothing is intercepted";
+    let help = "Whether the CA is valid now; nothing is intercepted otherwise";
     page.gauge("courtesy_ca_valid", help, u64::from(watched.leaves.invalidity().is_none()));
 }

@@ -107,7 +107,7 @@ impl Site {
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
              Connection: close\r\n\r\n{body}"
         );
-        // Whoever has left has left.
+        // The client may have disconnected.
         let _ = stream.write_all(answer.as_bytes()).and_then(|()| stream.flush());
     }
 }

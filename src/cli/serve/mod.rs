@@ -1,4 +1,4 @@
-//! `courtesy serve`: the proxy, until it is told to stop.
+//! `courtesy serve`: runs the proxy until a signal stops it.
 
 mod manager;
 mod reload;

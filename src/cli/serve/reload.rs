@@ -1,5 +1,5 @@
-//! Reading the settings again: from the same file, environment and flags as at the start, and all of
-//! them or none. Settings that cannot be used are said in full, and the former ones stay.
+//! Reloads the settings from the same file, environment and flags as at the start: all of them or none.
+//! If they are not valid, every fault is logged, and the former settings stay in effect.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::config::{Loaded, Override, Settings};
 use crate::runtime::clock::Clock;
 use crate::server::{Components, Server};
 
-/// Whoever reads them again.
+/// Reads the settings again and applies them.
 pub struct Reloader<'a> {
     pub args: &'a ServeArgs,
     /// Of the sockets that were handed over.
@@ -32,7 +32,7 @@ pub struct Reloader<'a> {
 }
 
 impl Reloader<'_> {
-    /// Takes up what is set now.
+    /// Applies what is set now.
     pub fn reload(&mut self, why: Why) {
         manager::reloading();
         self.watch.note_reading();
