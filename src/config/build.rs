@@ -40,7 +40,7 @@ impl Settings {
     /// How much is known of how many origins.
     pub fn store(&self) -> store::Config {
         store::Config {
-            entries_max: NonZeroUsize::new(self.robots.cache_entries).expect("a count was checked"),
+            entries_max: self.robots.cache_entries,
             bytes_max: bytes(self.robots.cache_size),
             fetches_max: self.robots.max_fetches,
             queue_max: self.robots.max_queued_fetches,
@@ -103,7 +103,7 @@ impl Settings {
 
     /// How many leaf certificates are kept.
     pub fn leaves_max(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.https.leaf_cache).expect("a count was checked")
+        self.https.leaf_cache
     }
 
     /// The way out.

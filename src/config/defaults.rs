@@ -1,6 +1,7 @@
 //! What holds where nothing is set.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -65,7 +66,7 @@ impl Default for Robots {
             max_size: 500 * KIB,
             max_redirects: 5,
             cache_size: 256 * MIB,
-            cache_entries: 1_000_000,
+            cache_entries: NonZeroUsize::MIN.saturating_add(999_999),
             serve_cached: true,
             spellings: None,
             knobs: Knobs::default(),
@@ -87,7 +88,7 @@ impl Default for Https {
             mixed: Mixed::Refuse,
             ca_cert: None,
             ca_key: None,
-            leaf_cache: 1024,
+            leaf_cache: NonZeroUsize::MIN.saturating_add(1023),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! holder of [`Settings`] need not check again.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -137,8 +138,8 @@ pub struct Robots {
     #[serde(with = "units::size")]
     pub cache_size: u64,
     /// Origins that something is known of, at one time.
-    #[serde(with = "units::count")]
-    pub cache_entries: usize,
+    #[serde(with = "units::non_zero")]
+    pub cache_entries: NonZeroUsize,
     /// Whether a client's own request for a robots.txt is answered from the copy that decides.
     pub serve_cached: bool,
     /// In which spellings a path is compared with the rules; absent: as the profile has it.
@@ -196,8 +197,8 @@ pub struct Https {
     /// Its key; both are set or neither.
     pub ca_key: Option<PathBuf>,
     /// Leaf certificates in memory.
-    #[serde(with = "units::count")]
-    pub leaf_cache: usize,
+    #[serde(with = "units::non_zero")]
+    pub leaf_cache: NonZeroUsize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

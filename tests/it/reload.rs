@@ -103,14 +103,15 @@ fn the_memory_for_origins_shrinks_at_once() {
     origins.iter().for_each(|origin| assert_eq!(proxy.get(&origin.url("/")).status(), 200));
     let full = proxy.stats();
     assert_eq!(full.entries, 4);
-    proxy.change(|settings| settings.robots.cache_entries = 2);
+    proxy.change(|settings| settings.robots.cache_entries = NonZeroUsize::new(2).unwrap());
     assert_eq!(proxy.stats().entries, 2);
     proxy.change(|settings| settings.robots.cache_size = 0);
     assert_eq!((proxy.stats().entries, proxy.stats().bytes), (0, 0));
     // What memory has no room for is still on the disk.
     assert_eq!(proxy.get(&origins[0].url("/private/")).status(), 403);
     proxy.change(|settings| {
-        (settings.robots.cache_size, settings.robots.cache_entries) = (1 << 20, 100)
+        (settings.robots.cache_size, settings.robots.cache_entries) =
+            (1 << 20, NonZeroUsize::new(100).unwrap())
     });
     origins.iter().for_each(|origin| assert_eq!(proxy.get(&origin.url("/private/")).status(), 403));
     assert_eq!(proxy.stats().entries, 4);
@@ -235,7 +236,7 @@ fn leaves_that_there_is_no_room_for_any_more_go() {
         tunnel.secured(trusted.clone(), tls::host(host)).expect("a handshake");
     }
     assert_eq!(proxy.leaves.stats().entries, 3);
-    proxy.change(|settings| settings.https.leaf_cache = NonZeroUsize::MIN.get());
+    proxy.change(|settings| settings.https.leaf_cache = NonZeroUsize::MIN);
     assert_eq!((proxy.leaves.stats().entries, proxy.leaves.stats().evicted), (1, 2));
 }
 
