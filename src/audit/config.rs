@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use super::node::Node;
+use super::record::node::Node;
 use crate::types::words::words;
 
 /// The settings of the log.

@@ -2,58 +2,43 @@
 //! line in the file for each before the answer goes out. Decides nothing and knows no HTTP; it is
 //! told what happened.
 
-mod changed;
 mod config;
 pub mod evidence;
-mod evidence_writer;
-mod exhibits;
-mod grounds;
-mod head;
-mod health;
-mod journal;
-mod keeper;
 pub mod limits;
-mod line;
-mod lock;
-mod node;
-mod notice;
-mod page;
-mod place;
+mod private_file;
 pub mod read;
 mod record;
-mod redact;
-mod scribe;
 pub mod segment;
-mod start;
-mod tend;
 #[cfg(test)]
 mod tests;
-mod time;
-mod watchdog;
-mod words;
-mod work;
-mod writer;
+mod write;
 
-pub use changed::{Changed, ChangesOmitted, Omission, SampledRequests, Side, Touched};
 pub use config::{Config, OnFailure, Sync};
-pub use exhibits::{ExhibitName, Naming};
-pub use grounds::Grounds;
-pub use head::{HEAD_NAME, read_head};
-pub use health::Health;
-pub use keeper::Inventory;
-pub use line::{Content, Head, LineError, checked_hash, checked_seq, split};
-pub use lock::is_written;
-pub use node::Node;
-pub use notice::{
-    Change, ChangedEvent, ChangesOmittedEvent, Gap, GapEvent, How, Notice, Pruned, PrunedEvent,
-    Recorded, SettingsChanged, SettingsEvent, Started, StartedEvent, Stopped, StoppedEvent, Torn,
-    TornEvent, Totals, TotalsEvent, Who,
+pub use evidence::{ExhibitName, Inventory};
+pub use record::chain::{Content, Head, LineError, checked_hash, checked_seq, split};
+pub use record::chain_head::{HEAD_NAME, read_head};
+pub use record::change_record::{
+    Changed, ChangesOmitted, Omission, SampledRequests, Side, Touched,
 };
-pub use record::{Client, Exemption, Group, Profile, Record, Robots, Rule, mended, new_id};
+pub use record::denial_record::{Client, Exemption, Group, Profile, Record, Rule, mended, new_id};
+pub use record::event::{AgentSource, Event, RobotsStatus};
+pub use record::evidence_refs::Naming;
+pub use record::meta_event::{
+    ChangedEvent, ChangesOmittedEvent, GapEvent, PrunedEvent, SettingsEvent, StartedEvent,
+    StoppedEvent, TornEvent, TotalsEvent,
+};
+pub use record::meta_record::{Gap, How, Notice, Pruned, Recorded, Started, Stopped, Torn, Totals};
+pub use record::node::Node;
+pub use record::robots_record::Robots;
+pub use record::settings_record::{Change, SettingsChanged, Who};
+pub use record::shared_robots::Grounds;
+pub use record::time::{parse as parse_time, print as print_time};
 pub use segment::FILE_NAME;
-pub use start::check;
-pub use time::{parse as parse_time, print as print_time};
-pub use words::{AgentSource, Event, RobotsStatus};
+pub use write::handle::Desk;
+pub use write::health::Health;
+pub use write::lock::is_written;
+pub use write::message::{CloseError, ForgetError, OpenError, WriteError, Written};
+pub use write::recover::check;
+pub use write::writer::Writer;
 
 pub use crate::policy::reason::Reason;
-pub use writer::{CloseError, Desk, ForgetError, OpenError, WriteError, Writer, Written};

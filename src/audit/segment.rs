@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::line::Content;
+use super::record::chain::Content;
 use crate::audit::limits::{LISTINGS_MAX, RECORD_LINE_BYTES_MAX};
 
 /// The file that is being written, in its directory.

@@ -1,30 +1,16 @@
 //! What a record can be checked against, years later and without us: the bytes of each robots.txt,
 //! and how each answer came about. Both are kept once, by the SHA-256 of their content.
 
+mod blob;
+mod blob_store;
 mod capture;
-mod shelf;
+mod evidence_index;
 pub mod warc;
 mod warc_head;
 mod warc_record;
 
+pub use blob::{Exhibit, ExhibitName, Kind};
+pub use blob_store::{Found, Shelf, name};
 pub use capture::{Answer, Body, CaptureRecord, Failure};
-pub use shelf::{Found, Shelf, name};
-
-use bytes::Bytes;
-
-/// One thing that is kept as evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exhibit {
-    /// Of `content`; its name.
-    pub sha256: [u8; 32],
-    pub kind: Kind,
-    pub content: Bytes,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// A robots.txt, decoded, as far as it was downloaded.
-    File,
-    /// A [`CaptureRecord`] in its canonical form.
-    Capture,
-}
+pub use evidence_index::Inventory;
+pub(crate) use evidence_index::{each_line, over};

@@ -8,9 +8,10 @@
 
 use std::io::{self, Write};
 
+use super::capture::{Answer, CaptureRecord, Failure};
 use super::warc_head::{bytes, http_head};
+pub use super::warc_record::Packing;
 use super::warc_record::{Id, Record, date};
-use super::{Answer, CaptureRecord, Failure};
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
@@ -20,15 +21,6 @@ pub struct Info {
     pub made_at: Timestamp,
     /// In a sentence, what is in it.
     pub description: String,
-}
-
-/// How the records follow one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    /// `.warc`
-    Plain,
-    /// `.warc.gz`: each record a gzip member, so that readers can begin at any of them.
-    Gzip,
 }
 
 /// Writes an archive, record by record. The same captures give the same bytes.

@@ -1,6 +1,6 @@
 //! The head of an answer as it stands in an archive: true of the bytes that follow it there.
 
-use super::Answer;
+use super::capture::Answer;
 
 /// What tells where a body ends and how it is coded: true on the wire, and not of what is kept.
 const OF_THE_WIRE: [&str; 3] = ["content-encoding", "content-length", "transfer-encoding"];

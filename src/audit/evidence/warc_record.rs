@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 use time::UtcDateTime;
 use time::macros::format_description;
 
-use super::warc::Packing;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
@@ -16,6 +15,15 @@ use crate::types::timestamp::Timestamp;
 /// has the same one in every archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id([u8; 16]);
+
+/// How the records follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// `.warc`
+    Plain,
+    /// `.warc.gz`: each record a gzip member, so that readers can begin at any of them.
+    Gzip,
+}
 
 /// A record without its block.
 #[derive(Debug)]

@@ -121,8 +121,12 @@ fn a_notice_that_cannot_be_written_is_no_lost_record() {
 fn half_a_line_is_taken_away_when_the_disk_is_full() {
     use std::io::{ErrorKind, Write};
     let dir = tempfile::tempdir().unwrap();
-    let open =
-        || journal::Journal::open(&dir.path().join(FILE_NAME), &dir.path().join("denials.torn"));
+    let open = || {
+        crate::audit::write::active_file::Journal::open(
+            &dir.path().join(FILE_NAME),
+            &dir.path().join("denials.torn"),
+        )
+    };
     let (mut journal, _) = open().unwrap();
     journal.append(b"one\n", true).unwrap();
     let full = journal.append_with(b"two\n", |file, lines| {
@@ -166,7 +170,10 @@ fn records_from_before_there_was_a_chain_are_set_aside_whole_and_once() {
 fn a_long_file_that_ends_in_no_record_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let bytes =
-        vec![b'\n'; usize::try_from(crate::audit::journal::RECORD_TAIL_BYTES_MAX).unwrap() + 1];
+        vec![
+            b'\n';
+            usize::try_from(crate::audit::write::active_file::RECORD_TAIL_BYTES_MAX).unwrap() + 1
+        ];
     std::fs::write(dir.path().join(FILE_NAME), &bytes).unwrap();
     let OpenError::Io { source, .. } = open(dir.path()).unwrap_err() else { panic!() };
     assert!(source.to_string().ends_with("move it away to begin another"), "{source}");

@@ -282,7 +282,7 @@ fn so_many_notices_wait_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
     let writer = failure::full_disk(dir.path(), |_| {});
     // Those that the writer has taken are apart from those that wait for it.
-    let most = 3 * crate::audit::work::NOTICES_WAITING_MAX;
+    let most = 3 * crate::audit::write::in_flight::NOTICES_WAITING_MAX;
     let taken = (0..10 * most).filter(|_| writer.queue_notice(totals())).count();
     assert!(taken < most, "{taken}");
 }

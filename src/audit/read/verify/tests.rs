@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
-use crate::audit::line::RECORD_SEQ_MAX;
+use crate::audit::record::chain::RECORD_SEQ_MAX;
 use crate::audit::{
     AgentSource, Client, Event, Gap, GapEvent, Profile, Pruned, PrunedEvent, Reason, Record,
     Robots, RobotsStatus,

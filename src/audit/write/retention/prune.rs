@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::{fs, io};
 
-use super::closed::{Closed, Survey};
-use super::inventory::{Inventory, each_line};
-use super::{Keeper, at};
-use crate::audit::exhibits::ExhibitName;
-use crate::audit::notice::{Notice, Pruned, PrunedEvent};
-use crate::audit::writer::ForgetError;
+use super::Keeper;
+use super::closed_segment::{Closed, Survey};
+use super::file_error::{at, bytes};
+use crate::audit::evidence::{ExhibitName, Inventory, each_line};
+use crate::audit::record::meta_event::PrunedEvent;
+use crate::audit::record::meta_record::{Notice, Pruned};
+use crate::audit::write::message::ForgetError;
 
 /// Pieces of evidence that the writer removes between two writes: a few milliseconds.
 const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
@@ -147,13 +148,4 @@ fn bytes_below(dir: &Path) -> io::Result<u64> {
         sum += if is_dir { bytes_below(&entry.path())? } else { bytes(&entry.path())? };
     }
     Ok(sum)
-}
-
-/// Of one file; none where it has gone meanwhile.
-pub(super) fn bytes(path: &Path) -> io::Result<u64> {
-    match fs::metadata(path) {
-        Ok(metadata) => Ok(metadata.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(at(path)(error)),
-    }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc};
 
-use super::config::Current;
-use super::exhibits::ExhibitName;
 use super::health::{Status, Trouble};
-use super::line::Content;
-use super::notice::Notice;
-use super::segment::FILE_NAME;
-use super::writer::{Done, ForgetError, Job, WriteError, Written};
+use super::message::{Done, ForgetError, Job, WriteError, Written, no_answer};
+use crate::audit::config::Current;
+use crate::audit::evidence::ExhibitName;
+use crate::audit::record::chain::Content;
+use crate::audit::record::meta_record::Notice;
+use crate::audit::segment::FILE_NAME;
 use crate::runtime::clock::{Clock, monotonic};
 
 /// Notices of the denial log about the proxy itself that wait to be written, as on a full disk.
@@ -274,11 +274,6 @@ impl Waiting {
     fn unanswered(self) -> Unanswered {
         Unanswered { is_record: matches!(self.content, Content::Record(_)), done: Some(self.done) }
     }
-}
-
-/// What is said of a disk that does not answer.
-pub(super) fn no_answer(timeout: Duration) -> String {
-    format!("the disk has not answered for {timeout:?} (audit.write_timeout)")
 }
 
 /// Tells each how it went; without places where nothing was written.

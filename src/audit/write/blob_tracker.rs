@@ -9,11 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use serde::Deserialize;
 
-use super::evidence_writer::{Batch, EvidenceWriter, Kept};
-use super::record::{Record, Robots};
-use crate::audit::evidence::{Exhibit, Kind, Shelf};
+use super::blob_writer::{Batch, EvidenceWriter, Kept};
+use crate::audit::evidence::{Exhibit, ExhibitName, Shelf};
 use crate::runtime::clock::monotonic;
 use crate::types::sanitize;
 
@@ -27,9 +25,6 @@ const EVIDENCE_TOGETHER_MAX: usize = 1024;
 /// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
 /// that names them.
 const EVIDENCE_WAITING_MAX: usize = 64;
-
-/// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
-pub type ExhibitName = (Kind, [u8; 32]);
 
 #[derive(Debug)]
 pub(super) struct Exhibits {
@@ -223,43 +218,5 @@ impl Exhibits {
         if !is_noted && self.failed.len() < EVIDENCE_WAITING_MAX {
             self.failed.push(exhibit);
         }
-    }
-}
-
-/// What of a line names its evidence: members of a record's `robots`, and of a notice's `from` and `to`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Naming<'a> {
-    /// How the file came.
-    pub capture: Option<&'a str>,
-    /// How the last attempt failed.
-    pub failed_capture: Option<&'a str>,
-    /// The file.
-    pub sha256: Option<&'a str>,
-}
-
-impl<'a> Naming<'a> {
-    /// What it names.
-    pub fn exhibits(self) -> impl Iterator<Item = ExhibitName> + use<'a> {
-        let Self { capture, failed_capture, sha256 } = self;
-        [(Kind::File, sha256), (Kind::Capture, capture), (Kind::Capture, failed_capture)]
-            .into_iter()
-            .filter_map(|(kind, sha256)| Some((kind, sanitize::digest(sha256?)?)))
-    }
-}
-
-impl Record {
-    /// What names its evidence.
-    pub fn naming(&self) -> Option<Naming<'_>> {
-        self.robots.as_ref().map(|robots| {
-            let Robots { capture, failed_capture, sha256, .. } = &**robots;
-            let [capture, failed_capture, sha256] =
-                [capture, failed_capture, sha256].map(|digest| digest.as_deref());
-            Naming { capture, failed_capture, sha256 }
-        })
-    }
-
-    /// The evidence that it can be checked against.
-    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
-        self.naming().into_iter().flat_map(Naming::exhibits)
     }
 }

@@ -3,10 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::exhibits::{ExhibitName, Naming};
+use super::event::RobotsStatus;
+use super::meta_event::{ChangedEvent, ChangesOmittedEvent};
 use super::node::Node;
-use super::notice::{ChangedEvent, ChangesOmittedEvent, Notice};
-use super::words::RobotsStatus;
 use crate::policy::change::Kind;
 use crate::types::timestamp::Timestamp;
 
@@ -122,28 +121,4 @@ pub enum Omission {
     Overload,
     /// The notices could not be written.
     Unwritten,
-}
-
-impl Side {
-    fn naming(&self) -> Naming<'_> {
-        let [capture, failed_capture, sha256] =
-            [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
-        Naming { capture, failed_capture, sha256 }
-    }
-}
-
-impl Notice {
-    /// What names its evidence.
-    pub fn namings(&self) -> impl Iterator<Item = Naming<'_>> {
-        let sides = match self {
-            Self::Changed(changed) => [Some(&*changed.from), Some(&*changed.to)],
-            _ => [None, None],
-        };
-        sides.into_iter().flatten().map(Side::naming)
-    }
-
-    /// The evidence that it can be checked against.
-    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
-        self.namings().flat_map(Naming::exhibits)
-    }
 }

@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::closed::over;
-use crate::audit::evidence::Kind;
-use crate::audit::exhibits::{ExhibitName, Naming};
-use crate::audit::line::{Head, checked_seq, split};
+use super::blob::{ExhibitName, Kind};
+use crate::audit::record::chain::{Head, checked_seq, split};
+use crate::audit::record::evidence_refs::Naming;
 use crate::audit::segment::{Found, Lines, closed_name, named_seq};
 use crate::audit::{parse_time, print_time};
 use crate::types::sanitize;
@@ -80,13 +79,13 @@ impl fmt::Display for Inventory {
 
 /// What is kept of a line. A file has very many: the rest of each is passed over.
 #[derive(Deserialize)]
-pub(super) struct Told<'a> {
+pub(crate) struct Told<'a> {
     #[serde(borrow)]
     from: Option<Naming<'a>>,
     #[serde(borrow)]
     robots: Option<Naming<'a>>,
     seq: u64,
-    #[serde(with = "crate::audit::time")]
+    #[serde(with = "crate::audit::record::time")]
     time: Timestamp,
     #[serde(borrow)]
     to: Option<Naming<'a>>,
@@ -105,7 +104,7 @@ impl<'a> Told<'a> {
 }
 
 /// Hands over each line of the file at `path` that can be read, with its hash.
-pub(super) fn each_line(
+pub(crate) fn each_line(
     path: &Path,
     is_over: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Told<'_>, &str),
@@ -143,4 +142,9 @@ const fn extension(kind: Kind) -> &'static str {
 
 fn malformed(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why)
+}
+
+/// The error of work on a file that was ended because the writer has stopped.
+pub(crate) fn over() -> io::Error {
+    io::Error::other("the writer has stopped")
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::config::OnFailure;
-use super::line::Head;
-use super::notice::{Gap, GapEvent, Notice};
+use crate::audit::config::OnFailure;
+use crate::audit::record::chain::Head;
+use crate::audit::record::meta_event::GapEvent;
+use crate::audit::record::meta_record::{Gap, Notice};
 use crate::types::timestamp::Timestamp;
 
 /// The numbers are of this process.

@@ -1,14 +1,13 @@
 //! The file of records that is being written: append-only lines, always whole. What a crash or a
 //! full disk left behind half written is taken away again before anything else is written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
-use super::line::{Head, split};
+use crate::audit::private_file::private;
+use crate::audit::record::chain::{Head, head_of};
 
 /// Bytes at the end of the record file that are searched for the last whole record at start.
 pub(crate) const RECORD_TAIL_BYTES_MAX: u64 = 4 << 20;
@@ -127,7 +126,7 @@ impl Journal {
         sync_parent(&self.path)
     }
 
-    pub(super) fn append_with(
+    pub(crate) fn append_with(
         &mut self,
         lines: &[u8],
         write: impl FnOnce(&mut File, &[u8]) -> io::Result<()>,
@@ -180,18 +179,6 @@ impl Journal {
     }
 }
 
-/// Where the chain stands after `line`, which has no line end, if it is one of its lines.
-pub fn head_of(line: &[u8]) -> Option<Head> {
-    /// What a line has, whatever it says: also one that only a later version understands is whole.
-    #[derive(Deserialize)]
-    struct Numbered {
-        seq: u64,
-    }
-    let (_, hash) = split(line)?;
-    let Numbered { seq } = serde_json::from_slice(line).ok()?;
-    Some(Head { hash: hash.to_owned(), seq })
-}
-
 /// Lines that have their end, from the last to the first, without it.
 fn lines_backwards(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let mut ends = memchr::memrchr_iter(b'\n', bytes).peekable();
@@ -203,11 +190,4 @@ fn lines_backwards(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> {
 
 fn sync_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
-}
-
-/// Readable and writable by nobody else: a record says who asked for what.
-pub fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true).mode(0o600);
-    options
 }

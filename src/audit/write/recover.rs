@@ -6,16 +6,17 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use super::config::Config;
-use super::exhibits::ExhibitName;
-use super::head::read_head;
-use super::journal::{Journal, head_of};
-use super::line::{Content, Head};
+use super::active_file::Journal;
 use super::lock;
-use super::notice::{Torn, TornEvent};
-use super::redact::Redactor;
-use super::segment::{self, FILE_NAME, Found, Lines, Segment};
-use super::writer::OpenError;
+use super::message::OpenError;
+use crate::audit::config::Config;
+use crate::audit::evidence::ExhibitName;
+use crate::audit::record::chain::{Content, Head, head_of, split};
+use crate::audit::record::chain_head::read_head;
+use crate::audit::record::meta_event::TornEvent;
+use crate::audit::record::meta_record::Torn;
+use crate::audit::record::redact::Redactor;
+use crate::audit::segment::{self, FILE_NAME, Found, Lines, Segment};
 use crate::runtime::files;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
@@ -164,7 +165,7 @@ pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
         Ok(_) => {}
         Err(error) => tracing::warn!(
             "{} cannot be used and is ignored: {error}; the chain goes on from the files beside it",
-            dir.join(super::head::HEAD_NAME).display()
+            dir.join(crate::audit::record::chain_head::HEAD_NAME).display()
         ),
     }
     Ok(head)
@@ -218,7 +219,7 @@ fn last_of(path: &Path) -> Option<Head> {
         loop {
             match lines.next()? {
                 // Cheap to keep, and only the last has to be understood.
-                Found::Line(line) if super::split(line).is_some() => {
+                Found::Line(line) if split(line).is_some() => {
                     let kept: &mut Vec<u8> = last.get_or_insert_default();
                     kept.clear();
                     kept.extend_from_slice(line);

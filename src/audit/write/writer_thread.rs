@@ -9,22 +9,23 @@ use std::time::Duration;
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
-use super::config::{Current, Sync};
-use super::evidence_writer::Kept;
-use super::exhibits::{ExhibitName, Exhibits};
+use super::active_file::Journal;
+use super::batch::Page;
+use super::blob_tracker::Exhibits;
+use super::blob_writer::Kept;
+use super::directory::Place;
 use super::health::{Loss, Status, Trouble};
-use super::journal::Journal;
-use super::keeper::Closing;
-use super::line::{Content, Head};
-use super::notice::{Notice, Recorded};
-use super::page::Page;
-use super::place::Place;
-use super::start::{Active, First};
-use super::work::{Unanswered, Waiting, Work, answer, no_answer};
-use super::writer::{ForgetError, Job, WriteError};
+use super::in_flight::{Unanswered, Waiting, Work, answer};
+use super::message::{ForgetError, Job, WriteError, no_answer};
+use super::recover::{Active, First};
+use super::signals::{Bells, News};
+use crate::audit::config::{Current, Sync};
+use crate::audit::evidence::ExhibitName;
 use crate::audit::limits::RECORDS_WAITING_MAX;
+use crate::audit::record::chain::{Content, Head};
+use crate::audit::record::meta_record::{Notice, Recorded};
 use crate::runtime::clock::{Clock, monotonic};
 use crate::types::timestamp::Timestamp;
 
@@ -58,14 +59,6 @@ pub(super) struct Scribe {
     pub(super) work: Arc<Work>,
 }
 
-/// What others hear of the files.
-pub(super) struct News {
-    /// How many have been begun.
-    pub files: watch::Sender<u64>,
-    /// What each had that has been closed.
-    pub closed: mpsc::Sender<Closing>,
-}
-
 /// When something is to be done without being asked.
 #[derive(Default)]
 pub(super) struct Due {
@@ -77,19 +70,6 @@ pub(super) struct Due {
     pub place: Option<Instant>,
     /// Before that, a segment that could not be closed is not tried again.
     pub rotate: Option<Instant>,
-}
-
-/// What the thread is called by, beside its jobs.
-#[derive(Debug, Default)]
-pub(super) struct Bells {
-    /// Another program may have taken the file away.
-    pub hang_up: Notify,
-    /// The settings are others.
-    pub changed: Notify,
-    /// A notice is to be written.
-    pub notice: Notify,
-    /// What waits is to be written, and then nothing more.
-    pub end: Notify,
 }
 
 /// What the thread was woken by.

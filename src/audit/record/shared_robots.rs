@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::record::Robots;
+use super::robots_record::Robots;
 
 /// A [`Robots`] that records share.
 #[derive(Clone, Debug)]

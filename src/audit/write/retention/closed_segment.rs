@@ -11,10 +11,9 @@ use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::at;
-use super::inventory::Inventory;
-use super::prune::bytes;
-use crate::audit::journal::private;
+use super::file_error::{at, bytes};
+use crate::audit::evidence::{Inventory, over};
+use crate::audit::private_file::private;
 use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours};
 
 /// How hard it is compressed. Lines are much alike: from 2 to 6 they become a thirtieth smaller, and take half as
@@ -232,10 +231,6 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(at(path)(error)),
         _ => Ok(()),
     }
-}
-
-pub(super) fn over() -> io::Error {
-    io::Error::other("the writer has stopped")
 }
 
 #[cfg(test)]

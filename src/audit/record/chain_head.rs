@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::private;
-use super::line::Head;
+use super::chain::Head;
+use crate::audit::private_file::private;
 use crate::types::timestamp::Timestamp;
 
 pub const HEAD_NAME: &str = "head.json";
@@ -37,7 +37,7 @@ pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Timestamp)>> {
 }
 
 /// Puts `head` in the place of what was there: whole, or not at all.
-pub(super) fn write_head(dir: &Path, head: &Head, time: Timestamp) -> io::Result<()> {
+pub fn write_head(dir: &Path, head: &Head, time: Timestamp) -> io::Result<()> {
     let mut text = serde_json::to_vec(&Landmark { hash: head.hash.clone(), seq: head.seq, time })?;
     text.push(b'\n');
     let unfinished = dir.join("head.json.tmp");

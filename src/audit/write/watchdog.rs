@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::work::Work;
+use super::in_flight::Work;
 use crate::runtime::clock::monotonic;
 
 /// The thread; it ends when it is dropped.

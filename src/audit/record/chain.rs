@@ -6,10 +6,10 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::exhibits::ExhibitName;
+use super::denial_record::Record;
+use super::meta_record::Notice;
 use super::node::Node;
-use super::notice::Notice;
-use super::record::Record;
+use crate::audit::evidence::ExhibitName;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
 
@@ -127,7 +127,8 @@ impl Content {
         }
     }
 
-    pub(super) fn set_node(&mut self, node: Option<Node>) {
+    /// Names the proxy that writes it.
+    pub(crate) fn set_node(&mut self, node: Option<Node>) {
         match self {
             Self::Record(record) => record.node = node,
             Self::Notice(notice) => notice.set_node(node),
@@ -156,4 +157,16 @@ pub fn checked_hash(line: &[u8]) -> Result<&str, LineError> {
     let (canonical, hash) = split(line).ok_or(LineError::NoHash)?;
     let digest = Sha256::new().chain_update(canonical).chain_update(b"}").finalize();
     if hex(&digest) == hash { Ok(hash) } else { Err(LineError::Changed) }
+}
+
+/// Where the chain stands after `line`, which has no line end, if it is one of its lines.
+pub fn head_of(line: &[u8]) -> Option<Head> {
+    /// What a line has, whatever it says: also one that only a later version understands is whole.
+    #[derive(Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
+    let (_, hash) = split(line)?;
+    let Numbered { seq } = serde_json::from_slice(line).ok()?;
+    Some(Head { hash: hash.to_owned(), seq })
 }

@@ -5,16 +5,16 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::config::Sync;
-use super::head::write_head;
+use super::directory::Place;
 use super::health::Trouble;
-use super::keeper::Inventory;
-use super::notice::Notice;
-use super::place::Place;
-use super::scribe::Scribe;
-use super::segment::closed_name;
-use super::start::{Active, open_active};
+use super::recover::{Active, open_active};
+use super::writer_thread::Scribe;
+use crate::audit::config::Sync;
+use crate::audit::evidence::Inventory;
 use crate::audit::limits::AUDIT_RETRY_INTERVAL;
+use crate::audit::record::chain_head::write_head;
+use crate::audit::record::meta_record::Notice;
+use crate::audit::segment::closed_name;
 use crate::runtime::clock::monotonic;
 
 /// How often it is looked whether the directory of the log is still where it was, without traffic; with

@@ -1,12 +1,12 @@
 //! The lines that go into the file with one write, and their places in the chain.
 
-use super::exhibits::ExhibitName;
-use super::line::{Content, Head};
-use super::node::Node;
-use super::notice::{Notice, Recorded};
-use super::record::Record;
-use super::start::First;
-use super::writer::Written;
+use super::message::Written;
+use super::recover::First;
+use crate::audit::evidence::ExhibitName;
+use crate::audit::record::chain::{Content, Head};
+use crate::audit::record::denial_record::Record;
+use crate::audit::record::meta_record::{Notice, Recorded};
+use crate::audit::record::node::Node;
 use crate::types::timestamp::Timestamp;
 
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use super::{Exhibit, Kind};
+use super::blob::{Exhibit, Kind};
 use crate::audit::limits::EVIDENCE_BYTES_MAX;
 use crate::types::sanitize::hex;
 

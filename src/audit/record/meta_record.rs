@@ -5,16 +5,20 @@
 //! `time`), and give it a row in [`notices!`].
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::changed::{Changed, ChangesOmitted};
+use super::change_record::{Changed, ChangesOmitted};
+use super::event::Event;
+use super::meta_event::{
+    ChangedEvent, ChangesOmittedEvent, GapEvent, PrunedEvent, SettingsEvent, StartedEvent,
+    StoppedEvent, TornEvent, TotalsEvent,
+};
 use super::node::Node;
-use super::words::Event;
+use super::settings_record::SettingsChanged;
 use crate::types::timestamp::Timestamp;
 
-/// Makes [`Notice`] of the kinds, each with the word of its `event` and the type that has only that word.
+/// Makes [`Notice`] of the kinds, each with the type of its `event`.
 macro_rules! notices {
-    ($($kind:ident = $word:literal as $event:ident;)+) => {
+    ($($kind:ident as $event:ident;)+) => {
         /// The `event` tells which. It comes first in none of them: `event` is a member like any other.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(untagged)]
@@ -22,22 +26,13 @@ macro_rules! notices {
             $($kind($kind),)+
         }
 
-        $(
-            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-            pub enum $event {
-                #[default]
-                #[serde(rename = $word)]
-                It,
-            }
-        )+
-
         impl Notice {
             /// The `event` of each kind. They are a public interface: a word is added, never changed.
-            pub const WORDS: &[&str] = &[$($word),+];
+            pub const WORDS: &[&str] = &[$($event::WORD),+];
 
             /// Its `event`.
             pub const fn word(&self) -> &'static str {
-                match self { $(Self::$kind(_) => $word,)+ }
+                match self { $(Self::$kind(_) => $event::WORD,)+ }
             }
 
             pub const fn seq(&self) -> u64 {
@@ -57,7 +52,7 @@ macro_rules! notices {
                 match self { $(Self::$kind(it) => (it.seq, it.prev) = (place, hash),)+ }
             }
 
-            pub(super) fn set_node(&mut self, node: Option<Node>) {
+            pub(crate) fn set_node(&mut self, node: Option<Node>) {
                 match self { $(Self::$kind(it) => it.node = node,)+ }
             }
         }
@@ -65,15 +60,15 @@ macro_rules! notices {
 }
 
 notices! {
-    Gap = "gap" as GapEvent;
-    Torn = "torn" as TornEvent;
-    Pruned = "pruned" as PrunedEvent;
-    Totals = "totals" as TotalsEvent;
-    Started = "started" as StartedEvent;
-    SettingsChanged = "settings" as SettingsEvent;
-    Stopped = "stopped" as StoppedEvent;
-    Changed = "changed" as ChangedEvent;
-    ChangesOmitted = "changes_omitted" as ChangesOmittedEvent;
+    Gap as GapEvent;
+    Torn as TornEvent;
+    Pruned as PrunedEvent;
+    Totals as TotalsEvent;
+    Started as StartedEvent;
+    SettingsChanged as SettingsEvent;
+    Stopped as StoppedEvent;
+    Changed as ChangedEvent;
+    ChangesOmitted as ChangesOmittedEvent;
 }
 
 /// Records could not be written, and are lost.
@@ -194,52 +189,6 @@ pub enum How {
     /// As the proxy of one command.
     Run,
     Demo,
-}
-
-/// Other settings hold from now on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettingsChanged {
-    /// In alphabetical order of their keys.
-    pub changes: Vec<Change>,
-    /// Settings that name a file whose content has changed; the content is left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contents: Vec<String>,
-    /// Of all settings in effect from now on: the SHA-256, in hexadecimal, of one JSON object in canonical form
-    /// (RFC 8785) that has the value of each by its dotted key.
-    pub digest: String,
-    pub event: SettingsEvent,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<Node>,
-    /// How many changes before the last share this notice, because there were too many for a notice each.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub omitted: Option<u64>,
-    pub prev: String,
-    pub seq: u64,
-    #[serde(with = "super::time")]
-    pub time: Timestamp,
-    pub who: Who,
-}
-
-/// One setting that is another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Change {
-    /// Its dotted name.
-    pub key: String,
-    /// Its value; a long one as `{"octets": …, "sha256": …}` of its canonical JSON. null: not set.
-    pub new: Value,
-    pub old: Value,
-}
-
-/// What the settings were read again for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Who {
-    /// A file that is watched has changed.
-    File,
-    /// SIGHUP.
-    Hup,
 }
 
 /// The proxy has ended as it should: no line of it follows.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::journal::private;
+use crate::audit::private_file::private;
 use crate::runtime::clock::monotonic;
 
 /// How often it tries meanwhile.

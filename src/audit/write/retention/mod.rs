@@ -6,25 +6,25 @@
 //! Every step leaves a state that the next round goes on from, so a crash costs nothing. What another
 //! program has rotated away is read, and otherwise left alone.
 
-mod closed;
-mod inventory;
+mod closed_segment;
+mod file_error;
 mod prune;
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use super::config::Current;
-use super::writer::Desk;
+use crate::audit::config::Current;
+use crate::audit::write::handle::Desk;
+use crate::audit::write::signals::Closing;
 use crate::runtime::clock::Clock;
-use closed::{Closed, Survey};
-pub use inventory::Inventory;
+use closed_segment::{Closed, Survey};
 
 /// How long closed files of the log are left alone at most: some grow too old without another being
 /// closed.
@@ -32,9 +32,6 @@ const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The same where the log has a bound of size: evidence makes it larger without a file being closed.
 const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
-
-/// A file that has been closed, by the number of its first line, and what it has.
-pub type Closing = (u64, Inventory);
 
 pub(super) struct Keeper {
     dir: PathBuf,
@@ -119,9 +116,4 @@ fn say(outcome: io::Result<()>, trouble: &mut Option<String>) {
             }
         }
     }
-}
-
-/// `error`, with the file it is about.
-fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
-    move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -4,29 +4,31 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
-use super::config::{Config, Current};
-use super::exhibits::ExhibitName;
+use super::directory::Place;
+use super::handle::{Desk, ask};
 use super::health::{Health, Status};
-use super::keeper::Keeper;
-use super::notice::Notice;
-use super::place::Place;
-use super::record::Record;
-use super::redact::Redactor;
-use super::scribe::{Bells, News, Scribe};
-use super::start::{find_head, open_active};
+use super::in_flight::Work;
+use super::message::{CloseError, Job, OpenError, WriteError, Written};
+use super::recover::{find_head, open_active};
+use super::retention::Keeper;
+use super::signals::{Bells, News};
 use super::watchdog::Watchdog;
-use super::work::{Work, no_answer};
+use super::writer_thread::Scribe;
+use crate::audit::config::{Config, Current};
 use crate::audit::evidence::Exhibit;
 use crate::audit::limits::RECORDS_WAITING_MAX;
+use crate::audit::record::denial_record::Record;
+use crate::audit::record::meta_record::Notice;
+use crate::audit::record::redact::Redactor;
 use crate::runtime::clock::Clock;
 
 /// How long a writer that begins tries to have the directory of records to itself: who asks whether
@@ -66,66 +68,6 @@ struct Thread {
     /// Hung up when it ends.
     end: std::sync::mpsc::Receiver<()>,
 }
-
-/// The writer, for whoever looks after its closed files. It keeps no writer alive.
-#[derive(Clone, Debug)]
-pub struct Desk {
-    queue: mpsc::WeakSender<Job>,
-    files: watch::Receiver<u64>,
-}
-
-/// A line's place in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    pub seq: u64,
-}
-
-/// Why the directory of records cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("another courtesy uses {}", .0.display())]
-    Locked(PathBuf),
-    #[error("cannot write denial records to {}", path.display())]
-    Io { path: PathBuf, source: io::Error },
-}
-
-/// Why a record was not written. The request is denied all the same.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum WriteError {
-    #[error("the denial record could not be written: {0}")]
-    Io(Arc<io::Error>),
-    /// It is not in the log, and a later line will say that it is missing.
-    #[error("the denial record could not be written: {}", no_answer(*.0))]
-    TimedOut(Duration),
-    #[error("the denial record could not be written: the writer has stopped")]
-    Stopped,
-}
-
-/// Why the end of the log may be missing.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the disk of the denial log does not answer: its last lines may not have reached it")]
-pub struct CloseError;
-
-/// Why evidence was not removed.
-#[derive(Debug, thiserror::Error)]
-pub enum ForgetError {
-    #[error("another file has been begun meanwhile")]
-    Outdated,
-    #[error("evidence cannot be removed: {0}")]
-    Io(io::Error),
-    #[error("the writer has stopped")]
-    Stopped,
-}
-
-/// What the thread is asked to do, and where to say how it went.
-#[derive(Debug)]
-pub(super) enum Job {
-    Write { record: Box<Record>, exhibits: Vec<Exhibit>, done: Done },
-    Note { notice: Box<Notice>, exhibits: Vec<Exhibit>, done: Done },
-    Forget { names: Vec<ExhibitName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
-}
-
-pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
 
 impl Writer {
     /// Opens the directory for this process alone, and makes it if need be.
@@ -184,8 +126,8 @@ impl Writer {
             record.url_as_received =
                 record.url_as_received.map(|url| self.shown(&url).into_owned());
         }
-        let ask = |done| Job::Write { record, exhibits, done };
-        answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
+        let job = |done| Job::Write { record, exhibits, done };
+        ask(Some(&self.queue), job).await.unwrap_or(Err(WriteError::Stopped))
     }
 
     /// The URL of a record as it may be seen by who reads logs: as it is, or without the values of its
@@ -209,8 +151,8 @@ impl Writer {
         exhibits: Vec<Exhibit>,
     ) -> Result<Written, WriteError> {
         let notice = Box::new(notice);
-        let ask = |done| Job::Note { notice, exhibits, done };
-        answer(Some(&self.queue), ask).await.unwrap_or(Err(WriteError::Stopped))
+        let job = |done| Job::Note { notice, exhibits, done };
+        ask(Some(&self.queue), job).await.unwrap_or(Err(WriteError::Stopped))
     }
 
     /// Has a line written that is no record, before the records that are written from now on; it waits until it
@@ -297,43 +239,10 @@ impl Thread {
     }
 }
 
-impl Desk {
-    /// How many files have been begun since the writer was opened; it changes when one is closed. An
-    /// error of [`watch::Receiver::changed`] is the end of the writer.
-    pub fn files(&mut self) -> &mut watch::Receiver<u64> {
-        &mut self.files
-    }
-
-    /// Writes a line that is no record.
-    pub async fn note(&self, notice: Notice) -> Result<Written, WriteError> {
-        let (notice, exhibits) = (Box::new(notice), Vec::new());
-        let ask = |done| Job::Note { notice, exhibits, done };
-        answer(self.queue.upgrade().as_ref(), ask).await.unwrap_or(Err(WriteError::Stopped))
-    }
-
-    /// Removes evidence that no line of a closed file names, unless the file being written does; tells
-    /// how many pieces are gone. `files` is the number of files begun when those closed were looked
-    /// through: were there more since, nothing is removed, and they have to be looked through again.
-    pub async fn forget(&self, names: Vec<ExhibitName>, files: u64) -> Result<u64, ForgetError> {
-        let ask = |done| Job::Forget { names, files, done };
-        answer(self.queue.upgrade().as_ref(), ask).await.unwrap_or(Err(ForgetError::Stopped))
-    }
-}
-
 /// What replaces the values of queries, where the setting asks for that.
 fn redactor(config: &Config) -> io::Result<Option<Arc<Redactor>>> {
     let redactor = config.redact_query.then(|| Redactor::open(&config.dir)).transpose()?;
     Ok(redactor.map(Arc::new))
-}
-
-/// Puts a job in the queue, and waits for what comes of it; `None` when there is no writer any more.
-async fn answer<T>(
-    queue: Option<&mpsc::Sender<Job>>,
-    ask: impl FnOnce(oneshot::Sender<T>) -> Job,
-) -> Option<T> {
-    let (done, answered) = oneshot::channel();
-    queue?.send(ask(done)).await.ok()?;
-    answered.await.ok()
 }
 
 impl Drop for Writer {

@@ -1,0 +1,72 @@
+//! The evidence that a line names: members of a record, and of a notice about a changed robots.txt.
+
+use serde::Deserialize;
+
+use super::change_record::Side;
+use super::denial_record::Record;
+use super::meta_record::Notice;
+use super::robots_record::Robots;
+use crate::audit::evidence::{ExhibitName, Kind};
+use crate::types::sanitize;
+
+/// What of a line names its evidence: members of a record's `robots`, and of a notice's `from` and `to`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Naming<'a> {
+    /// How the file came.
+    pub capture: Option<&'a str>,
+    /// How the last attempt failed.
+    pub failed_capture: Option<&'a str>,
+    /// The file.
+    pub sha256: Option<&'a str>,
+}
+
+impl<'a> Naming<'a> {
+    /// What it names.
+    pub fn exhibits(self) -> impl Iterator<Item = ExhibitName> + use<'a> {
+        let Self { capture, failed_capture, sha256 } = self;
+        [(Kind::File, sha256), (Kind::Capture, capture), (Kind::Capture, failed_capture)]
+            .into_iter()
+            .filter_map(|(kind, sha256)| Some((kind, sanitize::digest(sha256?)?)))
+    }
+}
+
+impl Record {
+    /// What names its evidence.
+    pub fn naming(&self) -> Option<Naming<'_>> {
+        self.robots.as_ref().map(|robots| {
+            let Robots { capture, failed_capture, sha256, .. } = &**robots;
+            let [capture, failed_capture, sha256] =
+                [capture, failed_capture, sha256].map(|digest| digest.as_deref());
+            Naming { capture, failed_capture, sha256 }
+        })
+    }
+
+    /// The evidence that it can be checked against.
+    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
+        self.naming().into_iter().flat_map(Naming::exhibits)
+    }
+}
+
+impl Side {
+    fn naming(&self) -> Naming<'_> {
+        let [capture, failed_capture, sha256] =
+            [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
+        Naming { capture, failed_capture, sha256 }
+    }
+}
+
+impl Notice {
+    /// What names its evidence.
+    pub fn namings(&self) -> impl Iterator<Item = Naming<'_>> {
+        let sides = match self {
+            Self::Changed(changed) => [Some(&*changed.from), Some(&*changed.to)],
+            _ => [None, None],
+        };
+        sides.into_iter().flatten().map(Side::naming)
+    }
+
+    /// The evidence that it can be checked against.
+    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
+        self.namings().flat_map(Naming::exhibits)
+    }
+}
