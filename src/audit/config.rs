@@ -1,4 +1,4 @@
-//! How the log is to be kept.
+//! The settings of the log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ pub struct Config {
     pub dir: PathBuf,
     pub sync: Sync,
     pub on_failure: OnFailure,
-    /// How long the disk may take for one thing that is asked of it; then it counts as one that cannot be
-    /// written.
+    /// How long one operation on the disk may take before it counts as failed.
     pub write_timeout: Duration,
     /// Bytes after which a segment is closed.
     pub rotate_size: u64,
@@ -24,35 +23,35 @@ pub struct Config {
     pub rotate_age: Duration,
     /// How long closed segments are kept; none: for ever.
     pub retain: Option<Duration>,
-    /// How many bytes the log and its evidence may take before the oldest closed segments go; none: any
-    /// number.
+    /// How many bytes the log and its evidence may take before the oldest closed segments are
+    /// removed; none: no limit.
     pub retain_size: Option<u64>,
     /// Whether the values of queries are replaced by keyed hashes.
     pub redact_query: bool,
-    /// What this proxy is called in its lines; none: not at all.
+    /// The name of this proxy in its lines; none: its lines have no `node`.
     pub node: Option<Node>,
 }
 
-/// The settings as they are now: the writer, its thread and the keeper read them at each use.
+/// The current settings: the writer, its thread and retention read them at each use.
 pub(super) type Current = Arc<ArcSwap<Config>>;
 
 words! {
-    /// When what was written is brought to the disk itself: what a power cut may take. A killed process
-    /// loses nothing in either case.
+    /// When written lines are synced to the disk, and so what a power cut may take. A killed
+    /// process loses nothing in any case.
     pub enum Sync {
-        /// Before the answer.
+        /// Before the response.
         Each = "each",
-        /// At most 100 ms after it.
+        /// At most 100 ms after the response.
         Batch = "batch",
-        /// When the system likes.
+        /// When the operating system writes its cache back.
         None = "none",
     }
 }
 
 words! {
-    /// What becomes of requests while records cannot be written.
+    /// What happens to requests while records cannot be written.
     pub enum OnFailure {
-        /// Denials go on without a record, and so does what is forwarded.
+        /// Requests are decided as before; denials have no record.
         Deny = "deny",
         /// Nothing is served until records can be written again.
         Stop = "stop",

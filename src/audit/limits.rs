@@ -27,7 +27,7 @@ pub const AUDIT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the files of a log are listed again because others have renamed some meanwhile.
 pub const LISTINGS_MAX: usize = 100;
 
-/// Bytes of one piece of evidence that are read back; more than any `robots.max_size` in use.
+/// Bytes of one blob that are read back; more than any `robots.max_size` in use.
 pub const EVIDENCE_BYTES_MAX: u64 = 64 << 20;
 
 /// Faults of a log that are described, and notes; the others are counted.

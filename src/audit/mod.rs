@@ -1,6 +1,6 @@
-//! The denied-request log: what a record says, its chain, its files, and the writer that puts one
-//! line in the file for each before the answer goes out. Decides nothing and knows no HTTP; it is
-//! told what happened.
+//! The log of denied requests: the records and their hash chain (`record`), the writer that appends
+//! a line for each before the response is sent (`write`), the readers (`read`), and the evidence
+//! that records name (`evidence`). Decides nothing and knows no HTTP.
 
 mod config;
 pub mod evidence;
@@ -14,7 +14,7 @@ mod tests;
 mod write;
 
 pub use config::{Config, OnFailure, Sync};
-pub use evidence::{ExhibitName, Inventory};
+pub use evidence::{BlobName, EvidenceIndex};
 pub use record::chain::{Content, Head, LineError, checked_hash, checked_seq, split};
 pub use record::chain_head::{HEAD_NAME, read_head};
 pub use record::change_record::{
@@ -22,7 +22,7 @@ pub use record::change_record::{
 };
 pub use record::denial_record::{Client, Exemption, Group, Profile, Record, Rule, mended, new_id};
 pub use record::event::{AgentSource, Event, RobotsStatus};
-pub use record::evidence_refs::Naming;
+pub use record::evidence_refs::EvidenceRefs;
 pub use record::meta_event::{
     ChangedEvent, ChangesOmittedEvent, GapEvent, PrunedEvent, SettingsEvent, StartedEvent,
     StoppedEvent, TornEvent, TotalsEvent,
@@ -31,10 +31,10 @@ pub use record::meta_record::{Gap, How, Notice, Pruned, Recorded, Started, Stopp
 pub use record::node::Node;
 pub use record::robots_record::Robots;
 pub use record::settings_record::{Change, SettingsChanged, Who};
-pub use record::shared_robots::Grounds;
+pub use record::shared_robots::SharedRobots;
 pub use record::time::{parse as parse_time, print as print_time};
 pub use segment::FILE_NAME;
-pub use write::handle::Desk;
+pub use write::handle::WriterHandle;
 pub use write::health::Health;
 pub use write::lock::is_written;
 pub use write::message::{CloseError, ForgetError, OpenError, WriteError, Written};

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Readable and writable by nobody else: a record says who asked for what.
+/// Creates files that only their owner may read and write: a record names clients and URLs.
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).mode(0o600);

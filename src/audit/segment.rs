@@ -114,7 +114,7 @@ pub fn first_seq(path: &Path) -> io::Result<Option<u64>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // A first line that is damaged is found by who verifies; its number may still be told by others.
+    // A damaged first line is for `verify` to find; its number follows from later lines.
     loop {
         match lines.next()? {
             Found::Line(line) => {

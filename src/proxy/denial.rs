@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::problem::Problem;
 use super::statements::Statement;
-use crate::audit::evidence::{Exhibit, Kind};
+use crate::audit::evidence::{Blob, Kind};
 use crate::audit::{Record, mended};
 use crate::store::Known;
 
@@ -27,7 +27,7 @@ pub struct Denial {
     /// What the record says of the robots.txt.
     pub statement: Option<Arc<Statement>>,
     /// What the record can be checked against.
-    pub exhibits: Vec<Exhibit>,
+    pub blobs: Vec<Blob>,
 }
 
 impl Denial {
@@ -80,7 +80,7 @@ impl Denial {
     pub(super) fn rests_on(&mut self, known: &Known, statement: Arc<Statement>) {
         self.record.robots = Some(statement.grounds.clone());
         self.statement = Some(statement);
-        self.exhibits = exhibits(known);
+        self.blobs = blobs(known);
     }
 
     /// The `Proxy-Status` of the answer, without addresses (RFC 9209 §4).
@@ -94,16 +94,16 @@ impl Denial {
 }
 
 /// The file and how it came; and how the last attempt failed, if it did.
-fn exhibits(known: &Known) -> Vec<Exhibit> {
+fn blobs(known: &Known) -> Vec<Blob> {
     let snapshot = known.state().copy().map(|copy| &*copy.snapshot);
-    let file = snapshot.map(|snapshot| Exhibit {
+    let file = snapshot.map(|snapshot| Blob {
         sha256: snapshot.sha256,
         kind: Kind::File,
         content: snapshot.body.clone(),
     });
     let captures = snapshot.map(|snapshot| &snapshot.capture);
     let captures = captures.into_iter().chain(known.failed().map(|failed| &failed.capture));
-    let captures = captures.map(|capture| Exhibit {
+    let captures = captures.map(|capture| Blob {
         sha256: capture.sha256,
         kind: Kind::Capture,
         content: capture.json.clone(),

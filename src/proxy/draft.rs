@@ -69,7 +69,7 @@ impl Draft<'_> {
             cause: None,
             retry_after: None,
             statement: None,
-            exhibits: Vec::new(),
+            blobs: Vec::new(),
         }
     }
 

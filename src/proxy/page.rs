@@ -62,7 +62,7 @@ fn refused(record: &Record) -> String {
 /// few of those who are denied ask for a page.
 fn push_evidence(denial: &Denial, body: &mut String) {
     let record = &denial.record;
-    let file = denial.exhibits.iter().find(|exhibit| exhibit.kind == Kind::File);
+    let file = denial.blobs.iter().find(|blob| blob.kind == Kind::File);
     let rule = record.rule.as_ref().map(|rule| rule.line);
     let line = rule.or(record.group.as_ref().map(|group| group.line));
     if let (Some(file), Some(line), Some(robots)) = (file, line, &record.robots)

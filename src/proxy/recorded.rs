@@ -116,7 +116,7 @@ impl Gate {
     pub(super) async fn record(&self, denial: &mut Denial) -> bool {
         let record = &denial.record;
         self.decisions.log.say(record);
-        let written = self.audit.write(record.clone(), denial.exhibits.clone()).await;
+        let written = self.audit.write(record.clone(), denial.blobs.clone()).await;
         if let Err(error) = &written {
             debug!(record = record.id, "{error}");
         }

@@ -1,5 +1,5 @@
 //! Denials as the gate makes them, in each state of the machine, decided again from their records and
-//! exhibits alone.
+//! blobs alone.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use super::gate::{Ask, Denial, Gate, No};
 use super::rules::{Mode, Rules};
 use super::statements::Statements;
 use super::target::Target;
-use crate::audit::evidence::{self, Body, CaptureRecord, Shelf};
+use crate::audit::evidence::{self, BlobStore, Body, CaptureRecord};
 use crate::audit::read::replay::{Answer, Outcome, Replay};
 use crate::audit::{self, Reason, Writer};
 use crate::clients::Client;
@@ -211,8 +211,8 @@ impl Site {
     }
 
     fn keep(&self, denial: Denial) -> Denial {
-        let shelf = Shelf::of(self.dir.path());
-        denial.exhibits.iter().for_each(|exhibit| shelf.put(exhibit).unwrap());
+        let blob_store = BlobStore::of(self.dir.path());
+        denial.blobs.iter().for_each(|blob| blob_store.put(blob).unwrap());
         denial
     }
 

@@ -9,7 +9,7 @@ use lru::LruCache;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::audit::{Grounds, Robots};
+use crate::audit::{Robots, SharedRobots};
 use crate::store::{Known, Mark};
 
 /// States of origins for which denials have in words what they rest on: as many as have denials again and
@@ -29,7 +29,7 @@ type Key = (usize, bool);
 #[derive(Debug)]
 pub struct Statement {
     /// As records have it.
-    pub grounds: Grounds,
+    pub grounds: SharedRobots,
     /// As answers show it.
     pub shown: Box<RawValue>,
 }
@@ -74,7 +74,7 @@ impl fmt::Debug for Statements {
 
 impl Statement {
     fn new(robots: Robots) -> Self {
-        Self { shown: shown(&robots), grounds: Grounds::from(robots) }
+        Self { shown: shown(&robots), grounds: SharedRobots::from(robots) }
     }
 }
 

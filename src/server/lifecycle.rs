@@ -152,7 +152,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::audit::read::{Log, Piece, Scan};
+    use crate::audit::read::{Log, Scan, ScanItem};
     use crate::audit::{Config, Content};
     use crate::config::Mode;
     use crate::runtime::clock::ManualClock;
@@ -177,7 +177,7 @@ mod tests {
         let mut scan = Scan::new(Log::Dir(dir.to_owned())).unwrap();
         let mut found = Vec::new();
         while let Some(piece) = scan.next().unwrap() {
-            let Piece::Lines(block) = piece else { panic!("{piece:?}") };
+            let ScanItem::Lines(block) = piece else { panic!("{piece:?}") };
             for line in block.lines() {
                 if let Content::Notice(Notice::SettingsChanged(it)) =
                     Content::parse(line.bytes).unwrap()

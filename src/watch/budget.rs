@@ -1,5 +1,5 @@
-//! How many changes have a notice: so many an origin in a day, so many in all in an hour, of which no client takes
-//! more than it leaves. Those that have none are counted, and the counts come into the log.
+//! The budget of notices: a number per origin and day, and one in all per hour, of which no client
+//! takes more than it leaves. Changes beyond it are counted, and the counts are logged.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -29,13 +29,13 @@ pub(crate) const CHANGED_ORIGINS_MAX: NonZeroUsize =
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is left to be said.
+/// The remaining budget.
 pub(super) struct Budget {
     origins: LruCache<Origin, OfOrigin>,
     hour: Hour,
     /// Of which no origin is named: since when, and how many.
     omitted: BTreeMap<Omission, (Timestamp, u64)>,
-    /// Of single origins whose day is over.
+    /// Counts of single origins whose day is over.
     due: Vec<Omitted>,
 }
 
@@ -76,7 +76,8 @@ impl Budget {
         }
     }
 
-    /// Whether a change of `origin` has a notice, whose fetch `client` caused and whose evidence has so many bytes.
+    /// Takes budget for a notice about `origin`, whose fetch `client` caused, with `bytes` of
+    /// evidence. False: the change is counted instead.
     pub fn take(
         &mut self,
         origin: &Origin,
@@ -113,8 +114,8 @@ impl Budget {
         }
     }
 
-    /// What is to be said of changes without a notice: when their hour or day is over, or all, as nothing comes after
-    /// it. No more of single origins than there may be notices.
+    /// The counts of omitted changes whose hour or day is over, or all if `is_last`. Those of
+    /// single origins take from the budget, too.
     pub fn due(&mut self, now: Timestamp, is_last: bool) -> Vec<Omitted> {
         let is_due = |since, length| is_last || is_over(since, now, length);
         for (origin, of) in self.origins.iter_mut().filter(|(_, of)| is_due(of.since, DAY)) {

@@ -1,12 +1,12 @@
-//! One change: what it is, whom it touches, what it does to the sample, and the notice of it.
+//! One change: its kind, the agents concerned, its effect on the sample, and its notice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::last_answers::{Answer, bytes};
 use super::sample::{Sampled, without_values};
-use super::told::{Answer, bytes};
-use crate::audit::evidence::{Exhibit, Kind as ExhibitKind};
+use crate::audit::evidence::{Blob, Kind as BlobKind};
 use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::{Changed, ChangedEvent, RobotsStatus, SampledRequests, Side, Touched};
 use crate::policy::access::{Capture, Cause, Fetched};
@@ -25,12 +25,12 @@ const CHANGE_EXAMPLES_MAX: usize = 5;
 #[derive(Debug)]
 pub(super) struct Pending {
     pub landing: Landing,
-    /// The file is the one that this agent was told before the outage.
+    /// The file is the one that this agent got before the outage.
     has_returned: bool,
     held: Option<(usize, Arc<AtomicUsize>)>,
 }
 
-/// What came of the comparison.
+/// The result of the comparison.
 #[derive(Debug)]
 pub(super) struct Compared {
     pub kind: Kind,
@@ -58,8 +58,8 @@ impl Pending {
         self.held = Some((bytes, waiting));
     }
 
-    /// What changed for the agents of `sample` and the one that asked. Nothing where all means the same to every
-    /// profile, and the text is the same, too.
+    /// The change for the agents of `sample` and the one of the fetch. None if both have the same
+    /// text and the same meaning under every profile.
     pub fn compare(&self, sample: &[Sampled]) -> Option<Compared> {
         let own = &self.landing.profile;
         let of = |step: &Step| {
@@ -90,20 +90,20 @@ impl Pending {
         Some(Compared { kind: first.kind, touched })
     }
 
-    /// The notice, and what it can be checked against.
+    /// The notice and its evidence.
     pub fn notice(
         &self,
         compared: Compared,
         sample: &[Sampled],
         is_redacted: bool,
         now: Timestamp,
-    ) -> Option<(Changed, Vec<Exhibit>)> {
+    ) -> Option<(Changed, Vec<Blob>)> {
         let landing = &self.landing;
         let step = landing.steps.iter().find(|step| step.profile == landing.profile)?;
         let before = step.before.as_deref()?;
-        let mut exhibits = Vec::new();
-        let from = side(before, landing.failed_before.as_deref(), &mut exhibits);
-        let to = side(&step.after, landing.failed.as_deref(), &mut exhibits);
+        let mut blobs = Vec::new();
+        let from = side(before, landing.failed_before.as_deref(), &mut blobs);
+        let to = side(&step.after, landing.failed.as_deref(), &mut blobs);
         let (added, removed) = if self.has_returned { (0, 0) } else { lines(before, &step.after) };
         let touched = compared.touched.into_iter().map(|(profile, change)| Touched {
             agents: change.agents.iter().map(|agent| short(agent)).collect(),
@@ -126,7 +126,7 @@ impl Pending {
             to: to.into(),
             touched: touched.collect(),
         };
-        Some((changed, exhibits))
+        Some((changed, blobs))
     }
 
     /// Bytes of evidence that a notice of it may bring.
@@ -136,7 +136,7 @@ impl Pending {
         self.landing.steps.iter().map(both).max().unwrap_or_default()
     }
 
-    /// What the change does to requests that were allowed before it.
+    /// The effect of the change on requests that were allowed before.
     fn sampled(&self, sample: &[Sampled], is_redacted: bool) -> SampledRequests {
         let (mut of, mut denied) = (SampledRequests::default(), HashSet::new());
         for sampled in sample {
@@ -195,12 +195,12 @@ fn lines(before: &RobotsState, after: &RobotsState) -> (u64, u64) {
     line_counts(&before, &body(after))
 }
 
-/// What a notice says of one side; its evidence comes to the rest.
-fn side(state: &RobotsState, failed: Option<&Fetched>, exhibits: &mut Vec<Exhibit>) -> Side {
+/// One side of the notice; adds its evidence.
+fn side(state: &RobotsState, failed: Option<&Fetched>, blobs: &mut Vec<Blob>) -> Side {
     let mut capture = |capture: &Capture| {
         (*capture != Capture::none()).then(|| {
             let (sha256, content) = (capture.sha256, capture.json.clone());
-            exhibits.push(Exhibit { sha256, kind: ExhibitKind::Capture, content });
+            blobs.push(Blob { sha256, kind: BlobKind::Capture, content });
             sanitize::hex(&sha256)
         })
     };
@@ -213,9 +213,9 @@ fn side(state: &RobotsState, failed: Option<&Fetched>, exhibits: &mut Vec<Exhibi
         RobotsState::Unreachable(outage) => Some(&outage.cause),
         RobotsState::Successful { .. } | RobotsState::Unknown => None,
     };
-    exhibits.extend(copy.map(|copy| Exhibit {
+    blobs.extend(copy.map(|copy| Blob {
         sha256: copy.sha256,
-        kind: ExhibitKind::File,
+        kind: BlobKind::File,
         content: copy.body.clone(),
     }));
     let status = match state {

@@ -1,19 +1,18 @@
-//! Changes of robots.txt files: when a fetch brings another file, or another state, for an origin that is in use, a
-//! notice of it comes into the log of denials, with both files as evidence, and how many of the requests that were
-//! allowed of late it would deny.
+//! Watches for changes of robots.txt files: when a fetch brings another file or state for an origin
+//! in use, writes a notice to the log of denials, with both files as evidence, and with the number
+//! of recently allowed requests that the new one would deny.
 //!
-//! No request and no fetch waits for any of it. A fetch that ends looks whether there is something to compare and,
-//! if so, leaves it to a thread of its own, as long as not too much waits there; what does not fit is counted, and
-//! the count comes into the log.
+//! No request and no fetch waits for it. At its end a fetch queues what is to be compared for a
+//! thread of its own; if the queue is full, the change is counted, and the count is logged.
 
 mod budget;
 mod compare;
+mod last_answers;
 mod reservoir;
 mod sample;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod told;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
@@ -28,9 +27,9 @@ use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 use crate::types::words::words;
 use compare::Pending;
+use last_answers::{Compare, LastAnswers};
 pub use sample::{Offer, Sampled, Samples, without_values};
 pub use thread::Watching;
-use told::{Compare, Told};
 
 /// Changes that wait to be compared and written, and bytes of the files that they hold.
 const CHANGES_WAITING_MAX: usize = 2048;
@@ -54,14 +53,14 @@ pub struct Watch {
     changes: AtomicU8,
     is_redacted: AtomicBool,
     samples: Samples,
-    told: Mutex<Told>,
+    last_answers: Mutex<LastAnswers>,
     queue: mpsc::Sender<Pending>,
     /// Until the thread takes it.
     pending: Mutex<Option<mpsc::Receiver<Pending>>>,
     /// Bytes of the files that wait.
     waiting: Arc<AtomicUsize>,
     counts: [AtomicU64; Kind::ALL.len()],
-    /// Changes that did not fit into the queue: all there were, and those that the log has not been told of.
+    /// Changes that did not fit into the queue: all, and those not logged yet.
     overload: AtomicU64,
     unsaid: AtomicU64,
     /// All that have no notice of their own although they mean something.
@@ -76,7 +75,7 @@ impl Watch {
             changes: AtomicU8::new(changes as u8),
             is_redacted: AtomicBool::new(is_redacted),
             samples: Samples::default(),
-            told: Mutex::default(),
+            last_answers: Mutex::default(),
             queue,
             pending: Mutex::new(Some(pending)),
             waiting: Arc::default(),
@@ -87,7 +86,7 @@ impl Watch {
         })
     }
 
-    /// Goes on with other settings. What was sampled with what is now to be left out, is let go of.
+    /// Takes over other settings. Drops samples with query values that are now to be redacted.
     pub fn change(&self, changes: Changes, is_redacted: bool) {
         let was_redacted = self.is_redacted.swap(is_redacted, Relaxed);
         self.changes.store(changes as u8, Relaxed);
@@ -137,17 +136,17 @@ impl Watch {
         }
     }
 
-    /// What is to be compared of `landing`, if anything.
+    /// The comparison that `landing` needs, if any.
     fn pending(&self, landing: Landing) -> Option<Pending> {
         let step = landing.steps.iter().find(|step| step.profile == landing.profile)?.clone();
         let compare =
-            self.told.lock().unwrap_or_else(PoisonError::into_inner).note(&landing, &step);
+            self.last_answers.lock().unwrap_or_else(PoisonError::into_inner).note(&landing, &step);
         match compare {
             Compare::Nothing => None,
             Compare::Stored => Pending::new(landing, false),
             Compare::Returned => Pending::new(landing, true),
             Compare::Own(before) => {
-                // What it was told is known under the profile that it was judged by alone.
+                // Its last answer is known only under its own profile.
                 let step = crate::store::Step { before: Some(before), ..step };
                 Pending::new(Landing { steps: vec![step], failed_before: None, ..landing }, false)
             }

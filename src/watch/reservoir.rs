@@ -1,5 +1,5 @@
-//! A uniform sample of the allowed requests of one origin, in bounded memory: algorithm L (K.-H. Li, 1994), which
-//! works out beforehand how many requests are passed over until the next that is taken.
+//! A uniform sample of the allowed requests of one origin, in bounded memory: algorithm L (K.-H.
+//! Li, 1994), which computes in advance how many requests to skip until the next one is taken.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const SAMPLE_TOKEN_BYTES_MAX: usize = 64;
 /// Agents of a sample, those of other profiles counted apart.
 pub(crate) const SAMPLE_AGENTS_MAX: usize = 16;
 
-/// What each piece takes beside its text: its place in a list, and what the allocator adds.
+/// Bytes of an entry beside its text: its place in a list, and the allocator's overhead.
 const PIECE_BYTES: usize = 48;
 
 /// The sample of one origin.
@@ -45,7 +45,7 @@ pub struct Sampled {
     /// With its query.
     pub path: Box<str>,
     pub token: Option<Arc<str>>,
-    /// What it was judged by.
+    /// The profile that decided it.
     pub profile: Arc<Profile>,
 }
 
@@ -65,7 +65,7 @@ struct Agent {
     paths: usize,
 }
 
-/// Random numbers. Whoever sends the requests must not foresee which are taken.
+/// Random numbers. A client must not be able to foresee which requests are taken.
 #[derive(Debug, Default)]
 struct Random {
     hasher: RandomState,

@@ -1,10 +1,11 @@
-//! A sample of what was allowed, for each of the origins that are asked most: allowed requests leave no record, and
-//! a change of a robots.txt is measured by what it would have denied of them.
+//! A sample of allowed requests for each of the busiest origins: allowed requests leave no record,
+//! and a change of a robots.txt is measured by how many of them it would have denied.
 //!
-//! It costs a request a hash and a step of a counter; a path is copied only when it is taken. Nothing here waits for
-//! a lock on a request's way. Origins compete for places as the lines of a processor's cache do: each belongs to one
-//! small set of places. A client takes places only from those that have more than it, or from itself, and first
-//! those of origins that were not asked for since somebody else wanted the place.
+//! It costs a request a hash and a step of a counter; a path is copied only when it is taken.
+//! Nothing here waits for a lock on a request's way. Origins compete for places as the lines of a
+//! processor's cache do: each belongs to one small set of places. A client takes places only from
+//! those that have more than it, or from itself, and first those of origins without a request since
+//! another client wanted the place.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -58,7 +59,7 @@ struct Set {
     held: Mutex<[Option<Box<Held>>; SAMPLE_PLACES_OF_SET]>,
 }
 
-/// What a request looks at.
+/// The counter that a request reads.
 #[derive(Debug, Default)]
 struct Place {
     /// The hash of the origin; zero where there is none.
@@ -85,14 +86,15 @@ impl Samples {
         let tag = self.random.hash_one(offer.origin) | 1;
         let set = &self.sets[(tag >> 32) as usize % SETS];
         match set.places.iter().position(|place| place.tag.load(Relaxed) == tag) {
-            // One alone finds zero; what others count down meanwhile, wraps around and is set anew.
+            // One thread alone finds zero; counts of others in between wrap around and are
+            // overwritten.
             Some(at) if set.places[at].left.fetch_sub(1, Relaxed) != 0 => {}
             Some(at) => set.take(at, offer),
             None => self.admit(set, tag, offer, &client()),
         }
     }
 
-    /// What is sampled of `origin`.
+    /// The sample of `origin`.
     pub fn of(&self, origin: &Origin) -> Vec<Sampled> {
         let tag = self.random.hash_one(origin) | 1;
         let set = &self.sets[(tag >> 32) as usize % SETS];
@@ -185,7 +187,7 @@ impl Set {
         self.places[at].left.store(left, Relaxed);
     }
 
-    /// Nothing where somebody else is at it.
+    /// Nothing while another thread holds the lock.
     fn try_held(&self) -> Option<std::sync::MutexGuard<'_, Slots>> {
         match self.held.try_lock() {
             Ok(held) => Some(held),

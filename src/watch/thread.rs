@@ -1,5 +1,5 @@
-//! The thread that compares what has changed, and writes the notices, one after the other. Where the log takes long,
-//! only what waits here waits longer.
+//! The thread that compares changed files and writes the notices, one after the other. A slow log
+//! delays only this queue.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,15 +15,15 @@ use tracing::{info, warn};
 use super::Watch;
 use super::budget::{Budget, Omitted};
 use super::compare::Pending;
-use crate::audit::evidence::Exhibit;
+use crate::audit::evidence::Blob;
 use crate::audit::{Changed, ChangesOmitted, ChangesOmittedEvent, Notice, Omission, Writer};
 use crate::policy::change::Kind;
 use crate::runtime::clock::Clock;
 
-/// How long what waits has at the end of the process.
+/// How long the queue may take to drain at shutdown.
 const CHANGES_WAIT: Duration = Duration::from_secs(2);
 
-/// How often it is looked at what is still to be said of changes without a notice.
+/// The interval of notices about omitted changes.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The thread.
@@ -120,11 +120,11 @@ impl Thread {
             return;
         }
         let is_redacted = self.watch.is_redacted.load(Relaxed);
-        let Some((changed, exhibits)) = pending.notice(compared, &sample, is_redacted, now) else {
+        let Some((changed, blobs)) = pending.notice(compared, &sample, is_redacted, now) else {
             return;
         };
         say(&changed);
-        if !self.write(Notice::Changed(changed), exhibits, end).await {
+        if !self.write(Notice::Changed(changed), blobs, end).await {
             self.watch.omitted.fetch_add(1, Relaxed);
             self.budget.omit(Omission::Unwritten, 1, now);
         }
@@ -157,15 +157,11 @@ impl Thread {
         }
     }
 
-    /// Whether it is in the log. While records cannot be written, it is not waited for; that is said once.
-    async fn write(
-        &mut self,
-        notice: Notice,
-        exhibits: Vec<Exhibit>,
-        end: &CancellationToken,
-    ) -> bool {
+    /// Writes a notice; returns whether it is in the log. While records cannot be written, it is
+    /// dropped; that is logged once.
+    async fn write(&mut self, notice: Notice, blobs: Vec<Blob>, end: &CancellationToken) -> bool {
         let written = tokio::select! {
-            written = self.audit.note_with(notice, exhibits) => written.map(|_| ()),
+            written = self.audit.note_with(notice, blobs) => written.map(|_| ()),
             // It may yet be written; there is another thread that waits for this one to end.
             () = async { end.cancelled().await; sleep(CHANGES_WAIT).await } => return true,
         };

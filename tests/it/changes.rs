@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use courtesy::audit::evidence::{Found, Kind, Shelf};
+use courtesy::audit::evidence::{BlobStore, Found, Kind};
 use courtesy::audit::read::Log;
 use courtesy::audit::read::verify::{Findings, verify};
 use courtesy::config::Changes;
@@ -48,7 +48,10 @@ impl Proxy {
     #[track_caller]
     fn is_kept(&self, kind: Kind, sha256: &Value) -> Vec<u8> {
         let sha256 = sha256.as_str().expect("a digest");
-        match Shelf::of(&self.audit_dir()).get(kind, sha256).expect("a shelf that can be read") {
+        match BlobStore::of(&self.audit_dir())
+            .get(kind, sha256)
+            .expect("a blob_store that can be read")
+        {
             Found::Content(content) => content,
             other => panic!("{sha256}: {other:?}"),
         }
@@ -151,9 +154,10 @@ fn a_notice_says_what_changed_for_whom_and_what_it_would_have_denied() {
 fn evidence_that_a_notice_names_and_that_is_gone_or_another_is_found() {
     let (proxy, _origin) = between(ok(BASE), ok([BASE, "Disallow: /a/\n"].concat()), |_| {});
     let change = proxy.wait_for_changes(1).remove(0);
-    let shelf = Shelf::of(&proxy.audit_dir());
-    let path =
-        |side: &str| shelf.path(Kind::File, change[side]["sha256"].as_str().expect("a digest"));
+    let blob_store = BlobStore::of(&proxy.audit_dir());
+    let path = |side: &str| {
+        blob_store.path(Kind::File, change[side]["sha256"].as_str().expect("a digest"))
+    };
     std::fs::remove_file(path("from")).expect("a file of evidence");
     std::fs::write(path("to"), b"not what it was").expect("a file of evidence");
     let findings = verify(&Log::Dir(proxy.audit_dir()), &[], true, &mut |_, _| {}).expect("a log");

@@ -1,8 +1,8 @@
-//! What a denial record names as evidence is on the shelf, and says how the file came or why not.
+//! What a denial record names as evidence is on the blob_store, and says how the file came or why not.
 
 use std::time::Duration;
 
-use courtesy::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
+use courtesy::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use serde_json::Value;
 
 use crate::testkit::parties::{AGENT, NOW, Origin, Proxy, Script, answer, ok_with};
@@ -13,7 +13,10 @@ const NOTHING: &str = "User-agent: *\nDisallow: /\n";
 #[track_caller]
 fn kept(proxy: &Proxy, kind: Kind, sha256: &Value) -> Vec<u8> {
     let sha256 = sha256.as_str().expect("a digest");
-    match Shelf::of(&proxy.audit_dir()).get(kind, sha256).expect("a shelf that can be read") {
+    match BlobStore::of(&proxy.audit_dir())
+        .get(kind, sha256)
+        .expect("a blob_store that can be read")
+    {
         Found::Content(content) => content,
         other => panic!("{sha256}: {other:?}"),
     }

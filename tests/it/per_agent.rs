@@ -186,9 +186,9 @@ fn f29_a_record_says_whose_answer_it_rests_on() {
     };
     assert_eq!(fields, [sent.clone(), sent.replace("BadBot", VICTIM)]);
     let capture = records[0]["robots"]["failed_capture"].as_str().expect("there is one");
-    let shelf = courtesy::audit::evidence::Shelf::of(&proxy.audit_dir());
+    let blob_store = courtesy::audit::evidence::BlobStore::of(&proxy.audit_dir());
     let kept =
-        shelf.get(courtesy::audit::evidence::Kind::Capture, capture).expect("it can be read");
+        blob_store.get(courtesy::audit::evidence::Kind::Capture, capture).expect("it can be read");
     let courtesy::audit::evidence::Found::Content(kept) = kept else {
         panic!("{capture} is missing")
     };

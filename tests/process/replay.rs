@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::audit::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
+use courtesy::audit::evidence::{Blob, BlobStore, Body, CaptureRecord, Kind};
 use courtesy::audit::{
     AgentSource, Client, Config, Event, Group, Profile as Named, Reason, Record, Robots,
     RobotsStatus, Rule, Writer,
@@ -68,7 +68,7 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
     let writer = Arc::new(Writer::open(Config::new(dir.to_owned()), clock).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let files = stored::files();
-    let shelf = Shelf::of(dir);
+    let blob_store = BlobStore::of(dir);
     let (ours, other) = (Profile::default(), Profile::named("google").unwrap());
     let (mut expected, mut written, mut waiting) = (Expected::default(), 0, Vec::new());
     for matrix in stored::matrices() {
@@ -79,7 +79,7 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
         let body = &files[&matrix.f];
         let robots = RobotsTxt::parse(body, &ours.dialect);
         let others = RobotsTxt::parse(body, &other.dialect);
-        let exhibits = exhibits(body);
+        let blobs = blobs(body);
         for (agent, url) in
             matrix.agents.iter().flat_map(|agent| matrix.urls.iter().map(move |url| (agent, url)))
         {
@@ -98,8 +98,8 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
             if !is_unclear(path) {
                 expected.count(&decision, others.group(Some(agent)), path);
             }
-            exhibits.iter().for_each(|exhibit| shelf.put(exhibit).unwrap());
-            waiting.push((record(agent, path, &decision, &exhibits), exhibits.clone()));
+            blobs.iter().for_each(|blob| blob_store.put(blob).unwrap());
+            waiting.push((record(agent, path, &decision, &blobs), blobs.clone()));
             written += 1;
             if waiting.len() == TOGETHER {
                 runtime.block_on(write(&writer, std::mem::take(&mut waiting)));
@@ -111,17 +111,17 @@ fn write_log(dir: &File, count: usize, each: usize) -> Expected {
     expected
 }
 
-async fn write(writer: &Arc<Writer>, records: Vec<(Record, Vec<Exhibit>)>) {
+async fn write(writer: &Arc<Writer>, records: Vec<(Record, Vec<Blob>)>) {
     let mut tasks = tokio::task::JoinSet::new();
-    for (record, exhibits) in records {
+    for (record, blobs) in records {
         let writer = Arc::clone(writer);
-        tasks.spawn(async move { writer.write(record, exhibits).await.unwrap() });
+        tasks.spawn(async move { writer.write(record, blobs).await.unwrap() });
     }
     tasks.join_all().await;
 }
 
 /// The file and how it came.
-fn exhibits(body: &[u8]) -> Vec<Exhibit> {
+fn blobs(body: &[u8]) -> Vec<Blob> {
     let name = sha256_hex(body);
     let capture = CaptureRecord {
         answers: Vec::new(),
@@ -133,15 +133,15 @@ fn exhibits(body: &[u8]) -> Vec<Exhibit> {
     };
     let capture = capture.seal();
     let sha256 = courtesy::types::sanitize::digest(&name).unwrap();
-    let file = Exhibit { sha256, kind: Kind::File, content: body.to_vec().into() };
-    vec![file, Exhibit { sha256: capture.sha256, kind: Kind::Capture, content: capture.json }]
+    let file = Blob { sha256, kind: Kind::File, content: body.to_vec().into() };
+    vec![file, Blob { sha256: capture.sha256, kind: Kind::Capture, content: capture.json }]
 }
 
-fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]) -> Record {
+fn record(agent: &str, path: &str, decision: &Decision<'_>, blobs: &[Blob]) -> Record {
     let robots_url = format!("{ORIGIN}/robots.txt");
     let robots = Robots {
         asked_as: None,
-        capture: Some(hex(&exhibits[1].sha256)),
+        capture: Some(hex(&blobs[1].sha256)),
         cause: None,
         confirmed_at: Some(NOON),
         cut: false,
@@ -150,7 +150,7 @@ fn record(agent: &str, path: &str, decision: &Decision<'_>, exhibits: &[Exhibit]
         fetched_at: Some(NOON),
         next_try: Some(NOON.plus(DAY)),
         result: Some("successful".into()),
-        sha256: Some(hex(&exhibits[0].sha256)),
+        sha256: Some(hex(&blobs[0].sha256)),
         since: Some(NOON),
         site_up: None,
         state: RobotsStatus::Rules,

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-/// One thing that is kept as evidence.
+/// A piece of evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exhibit {
+pub struct Blob {
     /// Of `content`; its name.
     pub sha256: [u8; 32],
     pub kind: Kind,
@@ -21,4 +21,4 @@ pub enum Kind {
 }
 
 /// What a piece of evidence is found by: its kind, and the SHA-256 of its content.
-pub type ExhibitName = (Kind, [u8; 32]);
+pub type BlobName = (Kind, [u8; 32]);

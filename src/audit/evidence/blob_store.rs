@@ -1,5 +1,5 @@
-//! The files of evidence: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture.
-//! Their names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
+//! The blob store: `evidence/ab/abcd….txt.gz` for a robots.txt, `….json.gz` for a capture. Their
+//! names are the SHA-256 of their content, so `zcat FILE | sha256sum` checks one without us.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -12,30 +12,30 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
-use super::blob::{Exhibit, Kind};
+use super::blob::{Blob, Kind};
 use crate::audit::limits::EVIDENCE_BYTES_MAX;
 use crate::types::sanitize::hex;
 
-/// Directories above an exhibit that are ours: of its first byte, of all evidence, of the log.
+/// Directories above an blob that are ours: of its first byte, of all evidence, of the log.
 const LEVELS: usize = 3;
 
 /// The directory of evidence, in that of a log.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct BlobStore {
     audit_dir: PathBuf,
 }
 
 /// What there is under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The content, whose digest is the name.
+    /// The content; its digest is the name.
     Content(Vec<u8>),
     Missing,
     /// There is a file, and it is not what its name says: why.
     Damaged(String),
 }
 
-/// The name of an exhibit within the directory of a log, `sha256` in hexadecimal.
+/// The name of an blob within the directory of a log, `sha256` in hexadecimal.
 pub fn name(kind: Kind, sha256: &str) -> String {
     let extension = match kind {
         Kind::File => "txt.gz",
@@ -44,21 +44,21 @@ pub fn name(kind: Kind, sha256: &str) -> String {
     format!("evidence/{}/{sha256}.{extension}", sha256.get(..2).unwrap_or("00"))
 }
 
-impl Shelf {
-    /// The evidence of the log in `audit_dir`. Nothing is made before the first exhibit.
+impl BlobStore {
+    /// The evidence of the log in `audit_dir`. Nothing is made before the first blob.
     pub fn of(audit_dir: &Path) -> Self {
         Self { audit_dir: audit_dir.to_owned() }
     }
 
-    /// Where an exhibit is, `sha256` in hexadecimal.
+    /// Where an blob is, `sha256` in hexadecimal.
     pub fn path(&self, kind: Kind, sha256: &str) -> PathBuf {
         self.audit_dir.join(name(kind, sha256))
     }
 
-    /// Keeps an exhibit, unless it is kept already. A file appears whole or not at all; that it has its
-    /// name after a power cut, too, is the part of [`Shelf::sync`].
-    pub fn put(&self, exhibit: &Exhibit) -> io::Result<()> {
-        let path = self.path(exhibit.kind, &hex(&exhibit.sha256));
+    /// Keeps an blob, unless it is kept already. A file appears whole or not at all; that it has its
+    /// name after a power cut, too, is the part of [`BlobStore::sync`].
+    pub fn put(&self, blob: &Blob) -> io::Result<()> {
+        let path = self.path(blob.kind, &hex(&blob.sha256));
         if path.exists() {
             return Ok(());
         }
@@ -67,20 +67,18 @@ impl Shelf {
             DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
         let written =
-            write(&unfinished, &exhibit.content).and_then(|()| std::fs::rename(&unfinished, &path));
+            write(&unfinished, &blob.content).and_then(|()| std::fs::rename(&unfinished, &path));
         if written.is_err() {
             let _ = std::fs::remove_file(&unfinished);
         }
         written
     }
 
-    /// Brings the names of exhibits to the disk itself: each directory once, from theirs up to that of
+    /// Brings the names of blobs to the disk itself: each directory once, from theirs up to that of
     /// the log.
-    pub fn sync<'a>(&self, exhibits: impl IntoIterator<Item = &'a Exhibit>) -> io::Result<()> {
-        let paths: Vec<_> = exhibits
-            .into_iter()
-            .map(|exhibit| self.path(exhibit.kind, &hex(&exhibit.sha256)))
-            .collect();
+    pub fn sync<'a>(&self, blobs: impl IntoIterator<Item = &'a Blob>) -> io::Result<()> {
+        let paths: Vec<_> =
+            blobs.into_iter().map(|blob| self.path(blob.kind, &hex(&blob.sha256))).collect();
         let levels = paths.iter().flat_map(|path| path.ancestors().skip(1).take(LEVELS));
         let dirs: BTreeSet<_> = levels.collect();
         // The innermost first: a name that is on the disk leads to something that is there.
@@ -122,73 +120,78 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn exhibit(content: &'static [u8]) -> Exhibit {
-        Exhibit {
-            sha256: Sha256::digest(content).into(),
-            kind: Kind::File,
-            content: content.into(),
-        }
+    fn blob(content: &'static [u8]) -> Blob {
+        Blob { sha256: Sha256::digest(content).into(), kind: Kind::File, content: content.into() }
     }
 
     #[test]
     fn an_exhibit_is_found_by_its_digest() {
         let dir = tempfile::tempdir().unwrap();
-        let (shelf, exhibit) = (Shelf::of(dir.path()), exhibit(b"user-agent: *\n"));
-        let name = hex(&exhibit.sha256);
-        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Missing);
-        shelf.put(&exhibit).unwrap();
-        shelf.put(&exhibit).unwrap();
-        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Content(exhibit.content.to_vec()));
-        assert_eq!(shelf.get(Kind::Capture, &name).unwrap(), Found::Missing);
+        let (blob_store, blob) = (BlobStore::of(dir.path()), blob(b"user-agent: *\n"));
+        let name = hex(&blob.sha256);
+        assert_eq!(blob_store.get(Kind::File, &name).unwrap(), Found::Missing);
+        blob_store.put(&blob).unwrap();
+        blob_store.put(&blob).unwrap();
+        assert_eq!(
+            blob_store.get(Kind::File, &name).unwrap(),
+            Found::Content(blob.content.to_vec())
+        );
+        assert_eq!(blob_store.get(Kind::Capture, &name).unwrap(), Found::Missing);
     }
 
     #[test]
     fn a_changed_exhibit_is_told_from_a_missing_one() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = Shelf::of(dir.path());
-        let (one, other) = (exhibit(b"one"), exhibit(b"other"));
-        shelf.put(&one).unwrap();
-        shelf.put(&other).unwrap();
+        let blob_store = BlobStore::of(dir.path());
+        let (one, other) = (blob(b"one"), blob(b"other"));
+        blob_store.put(&one).unwrap();
+        blob_store.put(&other).unwrap();
         let name = hex(&one.sha256);
-        std::fs::copy(shelf.path(Kind::File, &hex(&other.sha256)), shelf.path(Kind::File, &name))
-            .unwrap();
+        std::fs::copy(
+            blob_store.path(Kind::File, &hex(&other.sha256)),
+            blob_store.path(Kind::File, &name),
+        )
+        .unwrap();
         assert!(
-            matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("SHA-256"))
+            matches!(blob_store.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("SHA-256"))
         );
-        std::fs::write(shelf.path(Kind::File, &name), b"not gzip").unwrap();
+        std::fs::write(blob_store.path(Kind::File, &name), b"not gzip").unwrap();
         assert!(
-            matches!(shelf.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("decompressed"))
+            matches!(blob_store.get(Kind::File, &name).unwrap(), Found::Damaged(why) if why.contains("decompressed"))
         );
     }
 
     #[test]
     fn nothing_can_be_hidden_behind_an_exhibit() {
         let dir = tempfile::tempdir().unwrap();
-        let (shelf, exhibit) = (Shelf::of(dir.path()), exhibit(b"user-agent: *\n"));
-        shelf.put(&exhibit).unwrap();
-        let name = hex(&exhibit.sha256);
-        let path = shelf.path(Kind::File, &name);
+        let (blob_store, blob) = (BlobStore::of(dir.path()), blob(b"user-agent: *\n"));
+        blob_store.put(&blob).unwrap();
+        let name = hex(&blob.sha256);
+        let path = blob_store.path(Kind::File, &name);
         let kept = std::fs::read(&path).unwrap();
         // Whatever follows: one byte, what ends a block of a tape, another member.
         for more in [&b"\n"[..], &[0; 512], &kept] {
             std::fs::write(&path, [&kept, more].concat()).unwrap();
-            let found = shelf.get(Kind::File, &name).unwrap();
+            let found = blob_store.get(Kind::File, &name).unwrap();
             assert!(
                 matches!(&found, Found::Damaged(why) if why.contains("more bytes")),
                 "{found:?}"
             );
         }
         std::fs::write(&path, &kept).unwrap();
-        assert_eq!(shelf.get(Kind::File, &name).unwrap(), Found::Content(exhibit.content.to_vec()));
+        assert_eq!(
+            blob_store.get(Kind::File, &name).unwrap(),
+            Found::Content(blob.content.to_vec())
+        );
     }
 
     #[test]
     fn names_are_brought_to_the_disk_as_far_as_they_are_there() {
         let dir = tempfile::tempdir().unwrap();
-        let (shelf, one, other) = (Shelf::of(dir.path()), exhibit(b"one"), exhibit(b"other"));
-        shelf.sync([]).unwrap();
-        shelf.put(&one).unwrap();
-        shelf.sync([&one]).unwrap();
-        assert_eq!(shelf.sync([&one, &other]).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let (blob_store, one, other) = (BlobStore::of(dir.path()), blob(b"one"), blob(b"other"));
+        blob_store.sync([]).unwrap();
+        blob_store.put(&one).unwrap();
+        blob_store.sync([&one]).unwrap();
+        assert_eq!(blob_store.sync([&one, &other]).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,6 +1,7 @@
-//! `denials-000000000001.evidence`: the evidence that the records of a closed file name, so that the
-//! file need not be read again to know. At its top stands its last line: time, number and hash. The
-//! writer knows all this of a file that it has written; only where it was not told is the file read.
+//! `denials-000000000001.evidence`: an index of the evidence that the lines of a closed file name,
+//! so that the file need not be read again. Its first line has time, number and hash of the file's
+//! last line. The writer's thread hands it over for files that it has written; otherwise the file
+//! is read.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::blob::{ExhibitName, Kind};
+use super::blob::{BlobName, Kind};
 use crate::audit::record::chain::{Head, checked_seq, split};
-use crate::audit::record::evidence_refs::Naming;
+use crate::audit::record::evidence_refs::EvidenceRefs;
 use crate::audit::segment::{Found, Lines, closed_name, named_seq};
 use crate::audit::{parse_time, print_time};
 use crate::types::sanitize;
@@ -20,20 +21,21 @@ use crate::types::timestamp::Timestamp;
 
 /// What a closed file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inventory {
+pub struct EvidenceIndex {
     /// Of the last line.
     pub time: Timestamp,
     pub last: Head,
-    pub names: HashSet<ExhibitName>,
+    pub names: HashSet<BlobName>,
 }
 
-impl Inventory {
-    /// Of the lines in the file at `path`. Those that are damaged are for who verifies to find.
+impl EvidenceIndex {
+    /// Builds the index from the lines of the file at `path`. Damaged lines are for `verify` to
+    /// find.
     pub fn take(path: &Path, is_over: &dyn Fn() -> bool) -> io::Result<Self> {
         let mut names = HashSet::new();
         let mut last = None;
         each_line(path, is_over, &mut |told, hash| {
-            names.extend(told.exhibits());
+            names.extend(told.blobs());
             last = Some((told.time, Head { hash: hash.to_owned(), seq: told.seq }));
         })?;
         let (time, last) = last.ok_or_else(|| malformed("it has no line that can be read"))?;
@@ -65,7 +67,7 @@ impl Inventory {
 }
 
 /// As it is written.
-impl fmt::Display for Inventory {
+impl fmt::Display for EvidenceIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {} {}", print_time(self.time), self.last.seq, self.last.hash)?;
         let mut names: Vec<_> = self.names.iter().collect();
@@ -81,14 +83,14 @@ impl fmt::Display for Inventory {
 #[derive(Deserialize)]
 pub(crate) struct Told<'a> {
     #[serde(borrow)]
-    from: Option<Naming<'a>>,
+    from: Option<EvidenceRefs<'a>>,
     #[serde(borrow)]
-    robots: Option<Naming<'a>>,
+    robots: Option<EvidenceRefs<'a>>,
     seq: u64,
     #[serde(with = "crate::audit::record::time")]
     time: Timestamp,
     #[serde(borrow)]
-    to: Option<Naming<'a>>,
+    to: Option<EvidenceRefs<'a>>,
 }
 
 impl<'a> Told<'a> {
@@ -98,8 +100,8 @@ impl<'a> Told<'a> {
     }
 
     /// The evidence that it names.
-    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> + use<'a> {
-        [self.from, self.robots, self.to].into_iter().flatten().flat_map(Naming::exhibits)
+    pub fn blobs(&self) -> impl Iterator<Item = BlobName> + use<'a> {
+        [self.from, self.robots, self.to].into_iter().flatten().flat_map(EvidenceRefs::blobs)
     }
 }
 
@@ -126,13 +128,13 @@ pub(crate) fn each_line(
     }
 }
 
-fn name(line: &str) -> Option<ExhibitName> {
+fn name(line: &str) -> Option<BlobName> {
     let (sha256, end) = line.split_once('.')?;
     let kind = [Kind::File, Kind::Capture].into_iter().find(|kind| extension(*kind) == end)?;
     Some((kind, sanitize::digest(sha256)?))
 }
 
-/// As on the shelf.
+/// The extension of the stored file, without `.gz`.
 const fn extension(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "txt",

@@ -1,5 +1,6 @@
-//! What a record can be checked against, years later and without us: the bytes of each robots.txt,
-//! and how each answer came about. Both are kept once, by the SHA-256 of their content.
+//! Evidence: the bytes of each robots.txt, and captures of how it was fetched, so that records can
+//! be checked years later and without this program. Each is stored once, as a blob named by the
+//! SHA-256 of its content.
 
 mod blob;
 mod blob_store;
@@ -9,8 +10,8 @@ pub mod warc;
 mod warc_head;
 mod warc_record;
 
-pub use blob::{Exhibit, ExhibitName, Kind};
-pub use blob_store::{Found, Shelf, name};
+pub use blob::{Blob, BlobName, Kind};
+pub use blob_store::{BlobStore, Found, name};
 pub use capture::{Answer, Body, CaptureRecord, Failure};
-pub use evidence_index::Inventory;
+pub use evidence_index::EvidenceIndex;
 pub(crate) use evidence_index::{each_line, over};

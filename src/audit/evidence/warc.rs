@@ -2,9 +2,9 @@
 //!
 //! Each answer is preceded by the request that it came to, where the capture has it.
 //!
-//! Two things are not as they were on the wire, and say so. A file is kept decoded, so the fields
-//! that tell of codings and length stand under `X-Archive-Orig-…`. And HTTP/2 is written as HTTP/1.1
-//! is, since the format knows no other, with `WARC-Protocol: h2`.
+//! Two things differ from the wire, and are marked. A file is kept decoded, so its headers for
+//! coding and length are renamed to `X-Archive-Orig-…`. And HTTP/2 is written like HTTP/1.1, the
+//! only form that WARC knows, with `WARC-Protocol: h2`.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use super::warc_record::{Id, Record, date};
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
-/// What the archive says of itself.
+/// The `warcinfo` of the archive.
 #[derive(Clone, Debug)]
 pub struct Info {
     pub made_at: Timestamp,
@@ -52,9 +52,9 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// One attempt to fetch a robots.txt: a `request` and a `response` for each answer, and why it failed, if it
-    /// did, as `metadata`. `body` is the file that `capture.body` names, where it is at hand. Who
-    /// has one capture twice writes it once.
+    /// One attempt to fetch a robots.txt: a `request` and a `response` for each answer, and why it
+    /// failed, if it did, as `metadata`. `body` is the file that `capture.body` names, where it is
+    /// at hand. The caller writes each capture once.
     pub fn write_capture(
         &mut self,
         capture: &CaptureRecord,

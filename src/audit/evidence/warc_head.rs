@@ -2,7 +2,7 @@
 
 use super::capture::Answer;
 
-/// What tells where a body ends and how it is coded: true on the wire, and not of what is kept.
+/// Headers for the length and coding of a body: true on the wire, and not of the stored file.
 const OF_THE_WIRE: [&str; 3] = ["content-encoding", "content-length", "transfer-encoding"];
 
 /// The head before a body of `length` bytes that is in no coding, with the empty line.

@@ -1,5 +1,5 @@
-//! The evidence that records name, as a web archive: each capture once, with the file that it brought.
-//! A piece that is missing or not what was written is said, and the rest is there.
+//! Exports the evidence that records name as a web archive: each capture once, with its file. Blobs
+//! that are missing or damaged are reported, and left out.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use super::verify::evidence::{no_name, read, read_capture};
 use super::verify::{Fault, Faults, Problem};
 use crate::audit::Record;
 use crate::audit::evidence::warc::{Info, Packing, Writer};
-use crate::audit::evidence::{Kind, Shelf};
+use crate::audit::evidence::{BlobStore, Kind};
 use crate::audit::limits::ARCHIVE_CAPTURES_MAX;
 use crate::types::sanitize::digest;
 
@@ -18,15 +18,15 @@ use crate::types::sanitize::digest;
 pub struct Archive<W> {
     writer: Writer<W>,
     /// Of each log.
-    shelves: Vec<Shelf>,
+    shelves: Vec<BlobStore>,
     seen: HashSet<[u8; 32]>,
     findings: Findings,
 }
 
-/// What an archive has, and lacks.
+/// The contents of an archive, and what is missing from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Pieces of evidence that are missing, or not what was written.
+    /// Blobs that are missing or damaged.
     pub faults: Faults,
     /// There were so many captures that some may be in it more than once.
     pub may_repeat: bool,
@@ -41,11 +41,12 @@ impl<W: Write> Archive<W> {
         info: &Info,
     ) -> io::Result<Self> {
         let writer = Writer::new(output, packing, info)?;
-        let shelves = audit_dirs.iter().map(|dir| Shelf::of(dir)).collect();
+        let shelves = audit_dirs.iter().map(|dir| BlobStore::of(dir)).collect();
         Ok(Self { writer, shelves, seen: HashSet::new(), findings: Findings::default() })
     }
 
-    /// Adds what `record` of a log, counted from 0, names and is not there yet. An error is one of the output.
+    /// Adds the captures that `record` names and that are not in the archive yet; logs are counted
+    /// from 0. Errors are those of the output.
     pub fn add(&mut self, log: usize, record: &Record) -> io::Result<()> {
         let Some(robots) = &record.robots else { return Ok(()) };
         let mut captures = robots.capture.iter().chain(&robots.failed_capture);
@@ -77,15 +78,15 @@ impl<W: Write> Archive<W> {
     }
 
     fn add_capture(&mut self, log: usize, record: &Record, name: &str) -> io::Result<()> {
-        let Some(shelf) = self.shelves.get(log) else { return Ok(()) };
-        let capture = match read_capture(shelf, name) {
+        let Some(blob_store) = self.shelves.get(log) else { return Ok(()) };
+        let capture = match read_capture(blob_store, name) {
             Ok(capture) => capture,
             Err(problem) => {
                 self.fault(record, problem);
                 return Ok(());
             }
         };
-        let file = capture.body.as_ref().map(|body| read(shelf, Kind::File, &body.sha256));
+        let file = capture.body.as_ref().map(|body| read(blob_store, Kind::File, &body.sha256));
         let file = file.transpose().unwrap_or_else(|problem| {
             self.fault(record, problem);
             None

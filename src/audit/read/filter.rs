@@ -1,11 +1,11 @@
-//! Which records are meant. Of one kind of condition any may hold, of each kind one must.
+//! Filters for records. Of several conditions of one kind any must hold, and one of each kind.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::brief::Brief;
+use super::raw_record::RawRecord;
 use crate::audit::{Notice, print_time};
 use crate::types::glob::Glob;
 use crate::types::origin::{Origin, Scheme, UrlError, split_url};
@@ -85,7 +85,7 @@ pub struct Profile {
 
 /// A [`Filter`] made ready for many lines.
 #[derive(Clone, Debug)]
-pub struct Sieve {
+pub struct CompiledFilter {
     filter: Filter,
     since: Option<String>,
     until: Option<String>,
@@ -156,7 +156,7 @@ impl Client {
     }
 }
 
-impl Sieve {
+impl CompiledFilter {
     pub fn new(filter: Filter) -> Self {
         let (since, until) = (filter.since.map(print_time), filter.until.map(print_time));
         Self { filter, since, until }
@@ -164,12 +164,12 @@ impl Sieve {
 
     /// Whether a line, without its end, is a record that is meant.
     pub fn admits(&self, line: &[u8]) -> bool {
-        Brief::of(line).is_some_and(|brief| self.admits_brief(&brief))
+        RawRecord::of(line).is_some_and(|raw| self.admits_brief(&raw))
     }
 
-    /// Whether a line is a record at all, and not what the log says of itself.
+    /// Whether a line is a record, and not a notice.
     pub fn is_record(line: &[u8]) -> bool {
-        Brief::of(line).is_some()
+        RawRecord::of(line).is_some()
     }
 
     /// Whether a notice is meant: where its word is asked for, and nothing that only records have.
@@ -191,13 +191,14 @@ impl Sieve {
             && any(nodes, || notice.node(), |glob, node| glob.matches(node.as_str().as_bytes()))
     }
 
-    /// What lines of several logs are put in order by: their time, then their identifier; as they are written, so
-    /// that texts sort as times do. A notice has no identifier, and stands before the records of its time.
+    /// The sort key of lines of several logs: their time, then their identifier; as they are
+    /// written, so that texts sort as times do. A notice has no identifier, and stands before the
+    /// records of its time.
     pub fn order(line: &[u8]) -> (String, String) {
-        let brief = Brief::of_any(line);
+        let raw = RawRecord::of_any(line);
         let text = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).unwrap_or_default();
-        let id = Brief::of(line).and_then(|record| record.id());
-        (text(brief.time()), text(id))
+        let id = RawRecord::of(line).and_then(|record| record.id());
+        (text(raw.time()), text(id))
     }
 
     /// Whether any time from `start` to `end` is meant.
@@ -206,34 +207,34 @@ impl Sieve {
             && self.filter.until.is_none_or(|until| start < until)
     }
 
-    fn admits_brief(&self, brief: &Brief<'_>) -> bool {
+    fn admits_brief(&self, raw: &RawRecord<'_>) -> bool {
         let Filter {
             origins, agents, events, reasons, rules, clients, ids, seqs, urls, nodes, ..
         } = &self.filter;
         let Filter { sha256s, traces, profiles, exempted_by, .. } = &self.filter;
-        // The cheapest first: what stands early in a line is found sooner.
-        any(agents, || brief.agent(), |glob, agent| glob.matches(agent.as_bytes()))
-            && any(events, || brief.event(), |event, found| *event == **found)
-            && any(clients, || Some(brief), |client, brief| client.is(brief))
-            && any(exempted_by, || brief.exempted_by(), |glob, by| glob.matches(by.as_bytes()))
-            && any(ids, || brief.id(), |start, id| id.starts_with(start.as_str()))
-            && any(nodes, || brief.node(), |glob, node| glob.matches(node.as_bytes()))
-            && any(origins, || brief.origin(), |place, origin| place.covers(origin))
-            && any(profiles, || Some(brief), |profile, brief| profile.is(brief))
-            && any(reasons, || brief.reason(), |reason, found| *reason == **found)
-            && any(rules, || Some(brief), |rule, brief| rule.is(brief))
-            && any(sha256s, || brief.sha256(), |start, sha256| sha256.starts_with(start.as_str()))
-            && any(seqs, || brief.seq(), |seq, found| seq == found)
-            && self.is_in_time(brief)
-            && any(traces, || brief.trace_id(), |start, trace| trace.starts_with(start.as_str()))
-            && any(urls, || brief.url(), |glob, url| glob.matches(url.as_bytes()))
+        // The cheapest first: members early in a line are found sooner.
+        any(agents, || raw.agent(), |glob, agent| glob.matches(agent.as_bytes()))
+            && any(events, || raw.event(), |event, found| *event == **found)
+            && any(clients, || Some(raw), |client, raw| client.is(raw))
+            && any(exempted_by, || raw.exempted_by(), |glob, by| glob.matches(by.as_bytes()))
+            && any(ids, || raw.id(), |start, id| id.starts_with(start.as_str()))
+            && any(nodes, || raw.node(), |glob, node| glob.matches(node.as_bytes()))
+            && any(origins, || raw.origin(), |place, origin| place.covers(origin))
+            && any(profiles, || Some(raw), |profile, raw| profile.is(raw))
+            && any(reasons, || raw.reason(), |reason, found| *reason == **found)
+            && any(rules, || Some(raw), |rule, raw| rule.is(raw))
+            && any(sha256s, || raw.sha256(), |start, sha256| sha256.starts_with(start.as_str()))
+            && any(seqs, || raw.seq(), |seq, found| seq == found)
+            && self.is_in_time(raw)
+            && any(traces, || raw.trace_id(), |start, trace| trace.starts_with(start.as_str()))
+            && any(urls, || raw.url(), |glob, url| glob.matches(url.as_bytes()))
     }
 
-    fn is_in_time(&self, brief: &Brief<'_>) -> bool {
+    fn is_in_time(&self, raw: &RawRecord<'_>) -> bool {
         if self.since.is_none() && self.until.is_none() {
             return true;
         }
-        brief.time().is_some_and(|time| {
+        raw.time().is_some_and(|time| {
             self.since.as_deref().is_none_or(|since| *time >= *since)
                 && self.until.as_deref().is_none_or(|until| *time < *until)
         })
@@ -241,34 +242,34 @@ impl Sieve {
 }
 
 impl Rule {
-    fn is(&self, brief: &Brief<'_>) -> bool {
+    fn is(&self, raw: &RawRecord<'_>) -> bool {
         match self {
-            Self::Line(line) => brief.rule_line() == Some(*line),
-            Self::Pattern(pattern) => brief.rule_pattern().is_some_and(|found| found == *pattern),
+            Self::Line(line) => raw.rule_line() == Some(*line),
+            Self::Pattern(pattern) => raw.rule_pattern().is_some_and(|found| found == *pattern),
         }
     }
 }
 
 impl Profile {
-    fn is(&self, brief: &Brief<'_>) -> bool {
-        brief.profile_name().is_some_and(|name| name == *self.name)
-            && self.version.is_none_or(|version| brief.profile_version() == Some(version))
+    fn is(&self, raw: &RawRecord<'_>) -> bool {
+        raw.profile_name().is_some_and(|name| name == *self.name)
+            && self.version.is_none_or(|version| raw.profile_version() == Some(version))
     }
 }
 
 impl Client {
-    fn is(&self, brief: &Brief<'_>) -> bool {
+    fn is(&self, raw: &RawRecord<'_>) -> bool {
         match self {
-            Self::Name(name) => brief.client_name().is_some_and(|found| found == *name),
+            Self::Name(name) => raw.client_name().is_some_and(|found| found == *name),
             Self::Block(block) => {
-                let address = brief.client_address().and_then(|address| address.parse().ok());
+                let address = raw.client_address().and_then(|address| address.parse().ok());
                 address.is_some_and(|address: IpAddr| block.contains(&address.to_canonical()))
             }
         }
     }
 }
 
-/// Whether one of the conditions holds for what is asked for, if there are any.
+/// Whether one of the conditions holds, or there are none.
 fn any<C, V>(
     conditions: &[C],
     value: impl FnOnce() -> Option<V>,

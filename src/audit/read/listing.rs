@@ -1,12 +1,12 @@
-//! Which files a log has, in the order of the chain. Looked at again and again while others rename,
-//! compress and remove them, so what was found in a file is remembered by its name and inode.
+//! Lists the files of a log in the order of the chain. Listed again and again while other programs
+//! rename, compress and remove them, so the first line found in a file is cached by name and inode.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::piece::{Log, ScanError};
+use super::block::{Log, ScanError};
 use crate::audit::limits::LISTINGS_MAX;
 use crate::audit::segment::{self, FILE_NAME, Found, Lines};
 use crate::audit::{Content, checked_hash};
@@ -35,7 +35,7 @@ pub struct Listing {
     /// Files that begin with the same line: one that is among the segments, and one that is not.
     pub doubles: Vec<(PathBuf, PathBuf)>,
     known: HashMap<(PathBuf, u64), Segment>,
-    /// Files that could not be read, and have been told of.
+    /// Unreadable files that have been reported.
     told: HashSet<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ impl Listing {
         Self { log, segments, lineless, doubles, known: HashMap::new(), told: HashSet::new() }
     }
 
-    /// Looks again. Gives the files, each once, whose place in the log cannot be told.
+    /// Lists again. Returns the files whose place in the log is unknown, each once.
     pub fn refresh(&mut self) -> Result<Vec<ScanError>, ScanError> {
         let mut errors = Vec::new();
         let mut files = self.files()?;
@@ -68,7 +68,7 @@ impl Listing {
         for (path, _) in files {
             match self.look(path) {
                 Ok(found) => segments.extend(found),
-                // Renamed or removed meanwhile: the next look finds where it is.
+                // Renamed or removed in between: the next listing finds it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.log.is_dir() => {}
                 Err(error) if self.told.insert(path.clone()) => {
                     errors.push(ScanError::new(path, error))
@@ -120,7 +120,7 @@ impl Listing {
                 self.lineless.extend((bytes > 0).then(|| (path.to_owned(), bytes)));
                 return Ok(None);
             }
-            // Its name still tells its place, where whoever reads it will find what is wrong.
+            // Its name still gives its place; reading it will report the fault.
             Err(error) => (segment::named_seq(path).ok_or(error)?, None),
         };
         let segment = Segment { first_seq, first_time, inode, bytes, path: path.to_owned() };
@@ -129,7 +129,7 @@ impl Listing {
     }
 }
 
-/// What a file begins with.
+/// The beginning of a file.
 enum First {
     /// Its number and time.
     Line(u64, Timestamp),
@@ -140,7 +140,7 @@ enum First {
 
 fn first(path: &Path) -> io::Result<First> {
     let mut lines = Lines::open(path)?;
-    // A first line that is damaged is found by who verifies; its number may still be told by others.
+    // A damaged first line is for `verify` to find; its number follows from later lines.
     while let Found::Line(line) = lines.next()? {
         if checked_hash(line).is_ok()
             && let Ok(content) = Content::parse(line)

@@ -1,20 +1,20 @@
-//! Reading the log of denials: filters, following, verification, deciding again, the report of a
-//! period, the evidence as an archive. Works on files alone, beside whoever writes them.
+//! Readers of the log: scan and filter, verification, replay, reports, bundles, the evidence as an
+//! archive. They work on the files alone, also while a writer runs.
 
 pub mod archive;
-mod blocks;
-mod brief;
+mod block;
+mod block_reader;
 pub mod bundle;
 pub mod filter;
 mod listing;
 mod neighbours;
-mod piece;
+mod raw_record;
 pub mod replay;
 pub mod report;
 mod scan;
 pub mod verify;
 
-pub use filter::{Filter, Sieve};
+pub use block::{Block, Extent, Line, Log, Rest, ScanError, ScanItem};
+pub use filter::{CompiledFilter, Filter};
 pub use neighbours::{Beside, Standing};
-pub use piece::{Block, Extent, Line, Log, Piece, Rest, ScanError};
 pub use scan::Scan;

@@ -1,15 +1,15 @@
-//! Whether one line stands where it was chained: its own hash, and those of the lines beside it.
+//! Checks one line in its chain: its own hash, and its links to the lines beside it.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Line, Log, Piece, Scan, ScanError};
+use super::{Line, Log, Scan, ScanError, ScanItem};
 use crate::audit::{Head, checked_hash, split};
 use crate::types::sanitize::sha256_hex;
 
 /// How a line stands in its chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Standing {
-    /// Its text is what its hash was made of.
+    /// Its hash is that of its text.
     pub hash_holds: bool,
     pub before: Beside,
     pub after: Beside,
@@ -21,7 +21,8 @@ pub struct Standing {
 pub enum Beside {
     /// The later one names the hash of the earlier one.
     Fits,
-    /// It names another: one of the two was replaced, or a line between them removed.
+    /// The later one names another hash: one of the two was replaced, or a line between them
+    /// removed.
     Differs,
     /// There is no line on that side; before line 1 there is none to be.
     Absent,
@@ -62,11 +63,11 @@ fn beside(wanted: &[u8], log: Log) -> Result<Option<Lines>, ScanError> {
     let mut is_found = false;
     loop {
         let block = match scan.next() {
-            Ok(Some(Piece::Lines(block))) => block,
+            Ok(Some(ScanItem::Lines(block))) => block,
             Ok(None) => return Ok(is_found.then_some((before, None))),
-            Ok(Some(Piece::Rest(_))) | Err(_) if is_found => return Ok(Some((before, None))),
-            // What cannot be read is no line before the next one.
-            Ok(Some(Piece::Rest(_))) | Err(_) => {
+            Ok(Some(ScanItem::Rest(_))) | Err(_) if is_found => return Ok(Some((before, None))),
+            // An unreadable part is not the line before the next one.
+            Ok(Some(ScanItem::Rest(_))) | Err(_) => {
                 before = None;
                 continue;
             }

@@ -1,6 +1,6 @@
-//! Deciding a record again, from the bytes that were kept: under the profile it names the answer
-//! must be the same, under another it tells what that profile would have done. [`again`] is pure;
-//! [`Replay`] reads the evidence.
+//! Replay: makes the decision of a record again from the stored evidence. Under the profile that
+//! the record names the outcome must be the same; under another it is that profile's decision.
+//! [`again`] is pure; [`Replay`] reads the evidence.
 
 mod asked;
 mod count;
@@ -21,17 +21,17 @@ use crate::policy::profile::Profile;
 use crate::robots::RobotsTxt;
 use crate::types::sanitize::text;
 
-/// What a record is decided by again.
+/// The evidence for a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub profile: &'a Profile,
     /// The robots.txt that the record names, as the profile reads it.
     pub file: Option<&'a Arc<RobotsTxt>>,
-    /// How the last attempt failed, where the record does not tell it.
+    /// How the last attempt failed, if the record lacks it.
     pub failed: Option<&'a CaptureRecord>,
 }
 
-/// What came of it.
+/// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Same,
@@ -41,9 +41,9 @@ pub enum Outcome {
     },
     /// The reason is not robots.txt: there is nothing to decide again.
     NotOfRobots(Reason),
-    /// The record does not tell enough.
+    /// The record lacks necessary data.
     Undecidable(String),
-    /// What the record names is not there, or not what it was: says what.
+    /// Evidence is missing or damaged: which.
     NoEvidence(String),
 }
 
@@ -59,7 +59,7 @@ pub enum Answer {
     },
 }
 
-/// Something that a record ought to tell, and does not.
+/// Data that a record lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unknown(&'static str);
 

@@ -1,14 +1,14 @@
-//! The lines of a log in the order of the chain, each once, in constant memory, while others write,
-//! rename, compress and remove its files. A place in the log is the number of a segment's first line
-//! and how many lines of it have been given: names mean nothing.
+//! Reads the lines of a log in the order of the chain, each once, in constant memory, while other
+//! programs write, rename, compress and remove its files. A place in the log is the number of a
+//! segment's first line and the count of its lines given so far, and does not depend on file names.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::blocks::{Blocks, Found};
+use super::block::{Block, Extent, Log, Rest, ScanError, ScanItem};
+use super::block_reader::{BlockReader, Found};
 use super::listing::{Listing, Segment};
-use super::piece::{Block, Extent, Log, Piece, Rest, ScanError};
 use crate::audit::limits::RECORD_LINE_BYTES_MAX;
 use crate::types::timestamp::Timestamp;
 
@@ -41,7 +41,7 @@ pub struct Scan {
 #[derive(Debug)]
 struct Current {
     segment: Segment,
-    blocks: Blocks,
+    blocks: BlockReader,
     /// Another follows it, so it will not grow any more.
     is_closed: bool,
     /// Its end was reached before.
@@ -72,13 +72,13 @@ impl Scan {
         })
     }
 
-    /// Passes over segments that have no line of that time. Those that are read have other lines, too.
+    /// Skips segments that have no line of that time. The others have lines of other times, too.
     pub fn between(mut self, since: Option<Timestamp>, until: Option<Timestamp>) -> Self {
         (self.since, self.until) = (since, until);
         self
     }
 
-    /// Reads less at once: for who reads many logs together.
+    /// Reads smaller blocks, for reading many logs together.
     pub const fn in_small_blocks(mut self) -> Self {
         self.block_bytes = REVIEW_SMALL_BLOCK_BYTES;
         self
@@ -93,7 +93,7 @@ impl Scan {
     /// The next part, `None` at the end. After an error the next call goes on behind what cannot be
     /// read. Not an iterator: a piece is good until the next is asked for.
     #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed from itself")]
-    pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {
+    pub fn next(&mut self) -> Result<Option<ScanItem<'_>>, ScanError> {
         if self.current.as_mut().is_some_and(|current| std::mem::take(&mut current.at_end)) {
             // Before reading on: the file may have been emptied and begun anew.
             self.look_ahead()?;
@@ -105,8 +105,8 @@ impl Scan {
             match self.step()? {
                 Step::Again => {}
                 Step::End => return Ok(None),
-                Step::Lines => return Ok(self.block().map(Piece::Lines)),
-                Step::Rest => return Ok(self.rest().map(Piece::Rest)),
+                Step::Lines => return Ok(self.block().map(ScanItem::Lines)),
+                Step::Rest => return Ok(self.rest().map(ScanItem::Rest)),
             }
         }
     }
@@ -131,7 +131,7 @@ impl Scan {
         &self.listing.doubles
     }
 
-    /// How far it has come. The log may grow meanwhile.
+    /// The progress. The log may grow during a scan.
     pub fn extent(&self) -> Extent {
         let position = self.current.as_ref().map_or(0, |current| current.blocks.position());
         let first = self
@@ -176,7 +176,7 @@ impl Scan {
             self.done += segment.bytes;
             return Ok(Step::Again);
         }
-        match Blocks::open(&segment.path, self.block_bytes) {
+        match BlockReader::open(&segment.path, self.block_bytes) {
             Ok(blocks) if blocks.inode == segment.inode => {
                 self.begun = Some(segment.first_seq);
                 self.current = Some(Current { segment, blocks, is_closed: false, at_end: false });
@@ -220,14 +220,14 @@ impl Scan {
             return Err(ScanError::new(&segment.path, io::Error::other(why)));
         };
         let failed = |error| ScanError::new(&copy.path, error);
-        let mut copied = Blocks::open(&copy.path, self.block_bytes).map_err(failed)?;
+        let mut copied = BlockReader::open(&copy.path, self.block_bytes).map_err(failed)?;
         copied.skip_lines(blocks.lines).map_err(failed)?;
         self.current =
             Some(Current { segment: copy, blocks: copied, is_closed: true, at_end: false });
         Ok(Step::Again)
     }
 
-    /// A clock may have been set back, so the time of a line says little of those near it.
+    /// A clock may have been set back, so the time of a line does not bound those near it.
     fn is_of_another_time(&self, segment: &Segment) -> bool {
         let next = self.listing.after(Some(segment.first_seq)).and_then(|next| next.first_time);
         let is_before =

@@ -1,7 +1,6 @@
-//! Whether a log holds: every line is what was written, none is missing, added or out of its place, and
-//! the evidence is there. That its end was cut off, a chain shows only to whoever has a later [`Head`]:
-//! one that was published, or the one that the proxy notes beside the log, which whoever cuts can
-//! change, too.
+//! Verifies a log: no line was changed, removed, added or moved, and the evidence is there. A chain
+//! alone cannot show that its end was cut off: that takes a later [`Head`], one that was published,
+//! or the one that the proxy notes beside the log, which can be forged together with the log.
 
 mod canonical;
 mod chain;
@@ -22,9 +21,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::audit::read::{Extent, Line, Log, Piece, Rest, Scan, ScanError};
+use crate::audit::read::{Extent, Line, Log, Rest, Scan, ScanError, ScanItem};
 use crate::audit::{
-    Content, Head, LineError, Naming, Notice, Record, checked_hash, checked_seq, is_written,
+    Content, EvidenceRefs, Head, LineError, Notice, Record, checked_hash, checked_seq, is_written,
     segment, split,
 };
 use crate::types::timestamp::Timestamp;
@@ -39,14 +38,14 @@ pub use note::{Note, Notes, Unusual};
 use recorded::Counted;
 use times::Times;
 
-/// How often a log is verified whose beginning retention removes meanwhile, before its faults are told.
+/// How often a log is read again because retention removed its beginning during verification.
 const VERIFY_READINGS_MAX: u32 = 3;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     pub faults: Faults,
-    /// What is unusual, and no fault.
+    /// Unusual things that are no faults.
     pub notes: Notes,
     pub files: u64,
     pub lines: u64,
@@ -66,7 +65,7 @@ pub struct Findings {
     pub noted: NotedHead,
 }
 
-/// What the log says of itself.
+/// Counts of notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notices {
     pub gaps: u64,
@@ -78,7 +77,7 @@ pub struct Notices {
     pub totals: u64,
     /// How often the proxy was started.
     pub started: u64,
-    /// How often it took up other settings, or files that they name.
+    /// Changes of settings, or of files that they name.
     pub settings: u64,
     /// How often it was stopped cleanly.
     pub stopped: u64,
@@ -91,8 +90,7 @@ pub struct Notices {
 }
 
 /// Checks `log`, telling `progress` now and then how far it has come, and in how many lines. If its
-/// beginning has been removed meanwhile, what was found missing may have been that, and is looked for
-/// again.
+/// beginning has been removed in between, that may explain missing lines, and it is read again.
 pub fn verify(
     log: &Log,
     published: &[Head],
@@ -110,8 +108,8 @@ pub fn verify(
     }
 }
 
-/// Checks a part of a log: that it does not begin with line 1 is no fault, and heads of lines behind its last say
-/// nothing of it.
+/// Checks a part of a log: it need not begin with line 1, and heads of lines behind its last are
+/// not held against it.
 pub(super) fn verify_part(
     log: &Log,
     published: &[Head],
@@ -122,7 +120,7 @@ pub(super) fn verify_part(
         .map(|(findings, _)| findings)
 }
 
-/// Reads it once: what was found, and whether it begins later now than it did.
+/// Reads the log once. Also returns whether it begins later now than before.
 fn read(
     log: Log,
     chain: fn(Vec<Head>, Option<Head>) -> Chain,
@@ -149,11 +147,11 @@ fn read(
     let first_seq = scan.first_seq();
     loop {
         match scan.next() {
-            Ok(Some(Piece::Lines(block))) => {
+            Ok(Some(ScanItem::Lines(block))) => {
                 reader.enter(block.file);
                 block.lines().for_each(|line| reader.line(line));
             }
-            Ok(Some(Piece::Rest(rest))) => reader.torn(&rest),
+            Ok(Some(ScanItem::Rest(rest))) => reader.torn(&rest),
             Ok(None) => break,
             Err(error) => reader.unreadable(&error),
         }
@@ -186,13 +184,13 @@ struct Reader {
     file: Option<Arc<Path>>,
     entered: Option<Entered>,
     findings: Findings,
-    /// The log has said that the proxy was started, and not that it was stopped.
+    /// A `started` without a `stopped` after it.
     is_running: bool,
     /// The last of the heads is the one that the proxy notes beside the log.
     is_noted: bool,
 }
 
-/// What every line has, whatever its kind.
+/// The members that every line has.
 #[derive(Deserialize)]
 struct AnyLine {
     id: Option<String>,
@@ -249,10 +247,10 @@ impl Reader {
             Ok(Second::Begins) if is_copied => {
                 self.note(at, None, Unusual::Double { read: shown, is_whole: false });
             }
-            // Emptied and begun anew meanwhile.
+            // Emptied and begun anew in between.
             Ok(_) if segment::first_seq(read).ok() != segment::first_seq(second).ok() => {}
             Ok(Second::Begins | Second::Other) => self.fault(at, Problem::Double { read: shown }),
-            // Closed or removed meanwhile.
+            // Closed or removed in between.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.fault(at, Problem::Unreadable(error.to_string())),
         }
@@ -319,18 +317,20 @@ impl Reader {
 
     fn record(&mut self, record: &Record, at: &At) {
         self.findings.records += 1;
-        self.evidence(record.naming(), at, record.seq, Some(&record.id));
+        self.evidence(record.evidence_refs(), at, record.seq, Some(&record.id));
     }
 
     fn evidence<'a>(
         &mut self,
-        namings: impl IntoIterator<Item = Naming<'a>>,
+        evidence_refs: impl IntoIterator<Item = EvidenceRefs<'a>>,
         at: &At,
         seq: u64,
         id: Option<&String>,
     ) {
         let Some(evidence) = &mut self.evidence else { return };
-        for problem in namings.into_iter().flat_map(|naming| evidence.check(&naming)) {
+        for problem in
+            evidence_refs.into_iter().flat_map(|evidence_refs| evidence.check(&evidence_refs))
+        {
             let (at, id) = (Some(at.clone()), id.cloned());
             self.findings.faults.push(Fault { at, seq: Some(seq), id, problem });
         }
@@ -341,7 +341,7 @@ impl Reader {
     }
 
     fn notice(&mut self, notice: &Notice, at: &At) {
-        self.evidence(notice.namings(), at, notice.seq(), None);
+        self.evidence(notice.evidence_refs(), at, notice.seq(), None);
         let notices = &mut self.findings.notices;
         match notice {
             Notice::Gap(gap) => {
@@ -367,7 +367,7 @@ impl Reader {
         }
     }
 
-    /// A line that is not what was written.
+    /// A damaged or changed line.
     fn doubt(&mut self, at: At, line: &[u8], error: LineError) {
         // Whether its text or its hash was changed is not known: the next line names the right one.
         let hashes = split(line).map_or_else(Vec::new, |(canonical, written)| {

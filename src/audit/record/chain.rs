@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::denial_record::Record;
 use super::meta_record::Notice;
 use super::node::Node;
-use crate::audit::evidence::ExhibitName;
+use crate::audit::evidence::BlobName;
 use crate::types::sanitize::hex;
 use crate::types::timestamp::Timestamp;
 
@@ -98,10 +98,10 @@ impl Content {
     }
 
     /// The evidence that it can be checked against.
-    pub fn exhibits(&self) -> Vec<ExhibitName> {
+    pub fn blobs(&self) -> Vec<BlobName> {
         match self {
-            Self::Record(record) => record.exhibits().collect(),
-            Self::Notice(notice) => notice.exhibits().collect(),
+            Self::Record(record) => record.blobs().collect(),
+            Self::Notice(notice) => notice.blobs().collect(),
         }
     }
 

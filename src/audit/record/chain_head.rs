@@ -1,6 +1,6 @@
-//! `head.json`: where the chain stood a moment ago. With it the chain goes on when another program
-//! has taken all files away, and it is the head to publish. It is written after the lines it speaks
-//! of are with the operating system, so it is never ahead of a log that is whole.
+//! `head.json`: the head of the chain a moment ago. With it the chain goes on after another program
+//! has removed all files, and it is the head to publish. It is written after its lines are with the
+//! operating system, so it is never ahead of a whole log.
 
 use std::fs;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ struct Landmark {
     time: Timestamp,
 }
 
-/// What `dir` says of its chain, and when that was written down; `None` where it says nothing.
+/// The head noted in `dir`, and when it was noted; `None` without a `head.json`.
 pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Timestamp)>> {
     let text = match fs::read(dir.join(HEAD_NAME)) {
         Ok(text) => text,
@@ -36,7 +36,7 @@ pub fn read_head(dir: &Path) -> io::Result<Option<(Head, Timestamp)>> {
     Ok(Some((Head { hash, seq }, time)))
 }
 
-/// Puts `head` in the place of what was there: whole, or not at all.
+/// Replaces the noted head, atomically.
 pub fn write_head(dir: &Path, head: &Head, time: Timestamp) -> io::Result<()> {
     let mut text = serde_json::to_vec(&Landmark { hash: head.hash.clone(), seq: head.seq, time })?;
     text.push(b'\n');

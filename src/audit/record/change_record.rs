@@ -1,5 +1,4 @@
-//! What the log says of changes of robots.txt files. They are no decisions; what each allowed and denied is in the
-//! records.
+//! Notices of changed robots.txt files.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +14,7 @@ use crate::types::timestamp::Timestamp;
 pub struct Changed {
     /// Lines of the file that the one before has not.
     pub added: u64,
-    /// As whom it was asked for. What is compared was told to the same agent.
+    /// The User-Agent of the fetch. Both files were sent to the same agent.
     pub agent_asked: String,
     pub event: ChangedEvent,
     pub from: Box<Side>,
@@ -77,11 +76,11 @@ pub struct SampledRequests {
     pub seen: u64,
 }
 
-/// Whom it concerns under one profile.
+/// The agents concerned under one profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Touched {
-    /// Whose rules or records are others; `*` is everybody whom the file does not name.
+    /// The agents whose rules changed; `*` stands for every agent that the file does not name.
     pub agents: Vec<String>,
     pub kind: Kind,
     pub profile: String,

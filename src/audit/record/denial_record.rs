@@ -1,6 +1,7 @@
-//! One record: what was refused to whom, by which rule of which version of which robots.txt. The
-//! names of the fields are a public interface. They stand in alphabetical order here, and so they
-//! are written: that is what makes a line its own canonical form (RFC 8785 §3.2.3).
+//! One record: which request of which client was denied (or exempted, observed, tunnelled), by
+//! which rule of which version of which robots.txt. The names of the members are a public
+//! interface. They are declared and written in alphabetical order, which makes a line its own
+//! canonical form (RFC 8785 §3.2.3).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{AgentSource, Event};
 use super::node::Node;
-use super::shared_robots::Grounds;
+use super::shared_robots::SharedRobots;
 use crate::audit::limits::{RECORD_PATTERN_BYTES_MAX, RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::policy::decision::Named;
 use crate::policy::profile;
@@ -18,8 +19,8 @@ use crate::robots;
 use crate::types::sanitize;
 use crate::types::timestamp::Timestamp;
 
-/// What the writer makes a line of. Texts that strangers wrote are put in with [`Record::url`],
-/// [`Record::text`] and [`Record::pattern`], which bound them.
+/// The data of a record's line. Texts from outside are set with [`Record::url`], [`Record::text`]
+/// and [`Record::pattern`], which bound and escape them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The product token.
@@ -43,7 +44,7 @@ pub struct Record {
     pub prev: String,
     pub profile: Profile,
     pub reason: Reason,
-    pub robots: Option<Grounds>,
+    pub robots: Option<SharedRobots>,
     pub rule: Option<Rule>,
     /// The place in the log: counts from 1, without gaps, over restarts too; the writer fills it in.
     pub seq: u64,
@@ -53,8 +54,7 @@ pub struct Record {
     pub sni: Option<String>,
     #[serde(with = "super::time")]
     pub time: Timestamp,
-    /// Of the trace that the request belongs to, as its `traceparent` field says; left out where it has
-    /// none.
+    /// The trace that the request belongs to, by its `traceparent` header; left out without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
     /// As requested, and so as it was judged and sent.
@@ -67,7 +67,7 @@ pub struct Record {
     pub user_agent: Option<String>,
 }
 
-/// Who asked.
+/// The client of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
     pub address: IpAddr,
@@ -75,7 +75,7 @@ pub struct Client {
     pub name: Option<String>,
 }
 
-/// Who allowed what robots.txt disallows.
+/// The exemption that allowed what robots.txt disallows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exemption {
     pub by: String,

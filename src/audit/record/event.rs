@@ -45,7 +45,7 @@ pub enum AgentSource {
 pub enum RobotsStatus {
     /// There are rules.
     Rules,
-    /// There are none to be had, and the origin says so (RFC 9309 §2.3.1.3).
+    /// The origin states that there are none (RFC 9309 §2.3.1.3).
     Unavailable,
     /// It is not known whether there are any (RFC 9309 §2.3.1.4).
     Unreachable,

@@ -6,12 +6,12 @@ use super::change_record::Side;
 use super::denial_record::Record;
 use super::meta_record::Notice;
 use super::robots_record::Robots;
-use crate::audit::evidence::{ExhibitName, Kind};
+use crate::audit::evidence::{BlobName, Kind};
 use crate::types::sanitize;
 
 /// What of a line names its evidence: members of a record's `robots`, and of a notice's `from` and `to`.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Naming<'a> {
+pub struct EvidenceRefs<'a> {
     /// How the file came.
     pub capture: Option<&'a str>,
     /// How the last attempt failed.
@@ -20,9 +20,9 @@ pub struct Naming<'a> {
     pub sha256: Option<&'a str>,
 }
 
-impl<'a> Naming<'a> {
+impl<'a> EvidenceRefs<'a> {
     /// What it names.
-    pub fn exhibits(self) -> impl Iterator<Item = ExhibitName> + use<'a> {
+    pub fn blobs(self) -> impl Iterator<Item = BlobName> + use<'a> {
         let Self { capture, failed_capture, sha256 } = self;
         [(Kind::File, sha256), (Kind::Capture, capture), (Kind::Capture, failed_capture)]
             .into_iter()
@@ -32,41 +32,41 @@ impl<'a> Naming<'a> {
 
 impl Record {
     /// What names its evidence.
-    pub fn naming(&self) -> Option<Naming<'_>> {
+    pub fn evidence_refs(&self) -> Option<EvidenceRefs<'_>> {
         self.robots.as_ref().map(|robots| {
             let Robots { capture, failed_capture, sha256, .. } = &**robots;
             let [capture, failed_capture, sha256] =
                 [capture, failed_capture, sha256].map(|digest| digest.as_deref());
-            Naming { capture, failed_capture, sha256 }
+            EvidenceRefs { capture, failed_capture, sha256 }
         })
     }
 
     /// The evidence that it can be checked against.
-    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
-        self.naming().into_iter().flat_map(Naming::exhibits)
+    pub fn blobs(&self) -> impl Iterator<Item = BlobName> {
+        self.evidence_refs().into_iter().flat_map(EvidenceRefs::blobs)
     }
 }
 
 impl Side {
-    fn naming(&self) -> Naming<'_> {
+    fn evidence_refs(&self) -> EvidenceRefs<'_> {
         let [capture, failed_capture, sha256] =
             [&self.capture, &self.failed_capture, &self.sha256].map(|digest| digest.as_deref());
-        Naming { capture, failed_capture, sha256 }
+        EvidenceRefs { capture, failed_capture, sha256 }
     }
 }
 
 impl Notice {
     /// What names its evidence.
-    pub fn namings(&self) -> impl Iterator<Item = Naming<'_>> {
+    pub fn evidence_refs(&self) -> impl Iterator<Item = EvidenceRefs<'_>> {
         let sides = match self {
             Self::Changed(changed) => [Some(&*changed.from), Some(&*changed.to)],
             _ => [None, None],
         };
-        sides.into_iter().flatten().map(Side::naming)
+        sides.into_iter().flatten().map(Side::evidence_refs)
     }
 
     /// The evidence that it can be checked against.
-    pub fn exhibits(&self) -> impl Iterator<Item = ExhibitName> {
-        self.namings().flat_map(Naming::exhibits)
+    pub fn blobs(&self) -> impl Iterator<Item = BlobName> {
+        self.evidence_refs().flat_map(EvidenceRefs::blobs)
     }
 }

@@ -1,4 +1,4 @@
-//! What the log says of itself: lines of the same chain that are no decision. Members in
+//! Notices: lines of the chain about the log itself, the proxy and robots.txt files. Members are in
 //! alphabetical order, as in a record. None has a `reason`: only records have that member.
 //!
 //! To add a kind, write its struct below, with the members that all have (`event`, `node`, `prev`, `seq`,
@@ -19,7 +19,7 @@ use crate::types::timestamp::Timestamp;
 /// Makes [`Notice`] of the kinds, each with the type of its `event`.
 macro_rules! notices {
     ($($kind:ident as $event:ident;)+) => {
-        /// The `event` tells which. It comes first in none of them: `event` is a member like any other.
+        /// The kind follows from `event`, which is a member like any other and not the first.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(untagged)]
         pub enum Notice {
@@ -87,7 +87,7 @@ pub struct Gap {
     pub since: Timestamp,
     #[serde(with = "super::time")]
     pub time: Timestamp,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub why: String,
 }
 

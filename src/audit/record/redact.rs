@@ -1,6 +1,6 @@
-//! Values in the queries of recorded URLs, which may be somebody's secret, give way to keyed hashes:
-//! `?q=~3b1f0c9d2a7e4458`. The same value has the same hash, so who reads the records can still
-//! group by it; who has no key cannot find out a value by trying.
+//! Replaces the values in the queries of recorded URLs, which may be secrets, by keyed hashes
+//! (HMAC-SHA-256, cut): `?q=~3b1f0c9d2a7e4458`. Equal values have equal hashes, so records can
+//! still be grouped by them; without the key, values cannot be guessed by trial.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -64,9 +64,9 @@ impl Redactor {
         Self { keyed: Hmac::new_from_slice(key).expect("a key of any length is one") }
     }
 
-    /// `recorded`, as [`super::Record::url`] has it, without the values of its query. Names and their
-    /// order stay; a part without `=` is a value. A digest over what was cut off would tell values
-    /// to who can guess them, so it is replaced, too.
+    /// `recorded`, as [`super::Record::url`] has it, without the values of its query. Names and
+    /// their order stay; a part without `=` is a value. An unkeyed digest of the part that was cut
+    /// off would let values be guessed, so it is replaced, too.
     pub fn url(&self, recorded: &str) -> String {
         // A URL as it was received may have that character itself; the mark is at the end.
         let cut = recorded.rsplit_once('…').and_then(|(kept, mark)| Some((kept, bytes_of(mark)?)));

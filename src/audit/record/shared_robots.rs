@@ -1,5 +1,4 @@
-//! What many records say alike: the robots.txt that they rest on. It is written out once, and not for
-//! each of them.
+//! The robots.txt data that many records share: serialized once, and not for each record.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -11,16 +10,16 @@ use super::robots_record::Robots;
 
 /// A [`Robots`] that records share.
 #[derive(Clone, Debug)]
-pub struct Grounds(Arc<Stated>);
+pub struct SharedRobots(Arc<Stated>);
 
 #[derive(Clone, Debug)]
 struct Stated {
     robots: Robots,
-    /// As it stands in a line.
+    /// Its JSON, as a line has it.
     json: OnceLock<Box<RawValue>>,
 }
 
-impl Deref for Grounds {
+impl Deref for SharedRobots {
     type Target = Robots;
 
     fn deref(&self) -> &Robots {
@@ -28,8 +27,8 @@ impl Deref for Grounds {
     }
 }
 
-/// For this one alone.
-impl DerefMut for Grounds {
+/// Copies on write: other records are not changed.
+impl DerefMut for SharedRobots {
     fn deref_mut(&mut self) -> &mut Robots {
         let stated = Arc::make_mut(&mut self.0);
         stated.json = OnceLock::new();
@@ -37,28 +36,28 @@ impl DerefMut for Grounds {
     }
 }
 
-impl From<Robots> for Grounds {
+impl From<Robots> for SharedRobots {
     fn from(robots: Robots) -> Self {
         Self(Arc::new(Stated { robots, json: OnceLock::new() }))
     }
 }
 
-impl PartialEq for Grounds {
+impl PartialEq for SharedRobots {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Grounds {}
+impl Eq for SharedRobots {}
 
-impl Serialize for Grounds {
+impl Serialize for SharedRobots {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let make = || to_raw_value(&self.0.robots).expect("it is made of plain values");
         self.0.json.get_or_init(make).serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Grounds {
+impl<'de> Deserialize<'de> for SharedRobots {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Robots::deserialize(deserializer).map(Self::from)
     }
@@ -77,14 +76,14 @@ mod tests {
             "confirmed_at": null, "fetched_at": null, "next_try": null, "since": null, "tried": null
         }))
         .unwrap();
-        let grounds = Grounds::from(robots.clone());
-        assert_eq!(to_string(&grounds).unwrap(), to_string(&robots).unwrap());
-        let mut other = grounds.clone();
+        let shared = SharedRobots::from(robots.clone());
+        assert_eq!(to_string(&shared).unwrap(), to_string(&robots).unwrap());
+        let mut other = shared.clone();
         other.status = Some(200);
         assert_eq!(
             to_string(&other).unwrap(),
             to_string(&Robots { status: Some(200), ..robots }).unwrap()
         );
-        assert!(!to_string(&grounds).unwrap().contains("200") && other != grounds);
+        assert!(!to_string(&shared).unwrap().contains("200") && other != shared);
     }
 }

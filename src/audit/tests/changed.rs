@@ -5,14 +5,14 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::audit::evidence::{Exhibit, Kind, Shelf};
+use crate::audit::evidence::{Blob, BlobStore, Kind};
 use crate::policy::change;
 use crate::types::sanitize::sha256_hex;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn exhibit(content: &str, kind: Kind) -> Exhibit {
-    Exhibit {
+fn blob(content: &str, kind: Kind) -> Blob {
+    Blob {
         sha256: Sha256::digest(content).into(),
         kind,
         content: content.as_bytes().to_vec().into(),
@@ -57,17 +57,17 @@ fn changed(from: &str, to: &str, time: Timestamp) -> Changed {
 }
 
 fn note(writer: &Writer, from: &str, to: &str, time: Timestamp) {
-    let capture = |content| exhibit(&format!("capture of {content}"), Kind::Capture);
-    let files = [from, to].map(|content| exhibit(content, Kind::File));
-    let exhibits = files.into_iter().chain([from, to].map(capture)).collect();
-    block_on(writer.note_with(Notice::Changed(changed(from, to, time)), exhibits)).unwrap();
+    let capture = |content| blob(&format!("capture of {content}"), Kind::Capture);
+    let files = [from, to].map(|content| blob(content, Kind::File));
+    let blobs = files.into_iter().chain([from, to].map(capture)).collect();
+    block_on(writer.note_with(Notice::Changed(changed(from, to, time)), blobs)).unwrap();
 }
 
 fn is_kept(dir: &Path, content: &str) -> bool {
-    let shelf = Shelf::of(dir);
+    let blob_store = BlobStore::of(dir);
     let capture = sha256_hex(format!("capture of {content}").as_bytes());
-    shelf.path(Kind::File, &sha256_hex(content.as_bytes())).exists()
-        && shelf.path(Kind::Capture, &capture).exists()
+    blob_store.path(Kind::File, &sha256_hex(content.as_bytes())).exists()
+        && blob_store.path(Kind::Capture, &capture).exists()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_notice_is_read_as_it_was_written_and_its_evidence_was_kept_before_it() {
         *read,
         Changed { prev: read.prev.clone(), node: read.node.clone(), seq: 1, ..written }
     );
-    assert_eq!(contents[0].exhibits().len(), 4);
+    assert_eq!(contents[0].blobs().len(), 4);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn the_evidence_of_a_notice_is_known_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     note(&open(dir.path()).unwrap(), "one", "two", NOON);
     let writer = open(dir.path()).unwrap();
-    let names = chain(dir.path())[0].exhibits();
-    assert_eq!(block_on(writer.desk().forget(names, 0)).unwrap(), 0);
+    let names = chain(dir.path())[0].blobs();
+    assert_eq!(block_on(writer.handle().forget(names, 0)).unwrap(), 0);
     assert!(is_kept(dir.path(), "one") && is_kept(dir.path(), "two"));
 }

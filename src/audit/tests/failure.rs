@@ -122,7 +122,7 @@ fn half_a_line_is_taken_away_when_the_disk_is_full() {
     use std::io::{ErrorKind, Write};
     let dir = tempfile::tempdir().unwrap();
     let open = || {
-        crate::audit::write::active_file::Journal::open(
+        crate::audit::write::active_file::ActiveFile::open(
             &dir.path().join(FILE_NAME),
             &dir.path().join("denials.torn"),
         )

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::audit::evidence::{Exhibit, Kind, Shelf};
+use crate::audit::evidence::{Blob, BlobStore, Kind};
 use crate::types::sanitize::sha256_hex;
 
 /// Something that a crash leaves half done.
@@ -24,9 +24,9 @@ fn month(config: &mut Config) {
     (config.rotate_size, config.retain) = (1, Some(30 * DAY));
 }
 
-fn exhibit(content: &str) -> Exhibit {
+fn blob(content: &str) -> Blob {
     let sha256 = Sha256::digest(content).into();
-    Exhibit { sha256, kind: Kind::File, content: content.as_bytes().to_vec().into() }
+    Blob { sha256, kind: Kind::File, content: content.as_bytes().to_vec().into() }
 }
 
 /// Writes a record of now that names `content`.
@@ -34,7 +34,7 @@ fn write_naming(writer: &Writer, clock: &ManualClock, content: &str) {
     let mut record = Record { time: clock.wall(), ..full() };
     let robots = record.robots.as_mut().unwrap();
     (robots.sha256, robots.capture) = (Some(sha256_hex(content.as_bytes())), None);
-    block_on(writer.write(record, vec![exhibit(content)])).unwrap();
+    block_on(writer.write(record, vec![blob(content)])).unwrap();
 }
 
 /// Does `act`, by which at least one file is closed: a notice of the keeper's may be closed beside it.
@@ -60,7 +60,7 @@ fn close(writer: &Writer, dir: &Path) {
 }
 
 fn is_kept(dir: &Path, content: &str) -> bool {
-    Shelf::of(dir).path(Kind::File, &sha256_hex(content.as_bytes())).exists()
+    BlobStore::of(dir).path(Kind::File, &sha256_hex(content.as_bytes())).exists()
 }
 
 fn names(dir: &Path) -> BTreeSet<String> {

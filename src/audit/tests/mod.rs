@@ -63,7 +63,7 @@ fn full() -> Record {
             pattern: Record::pattern(b"/private/"),
             read_as: Vec::new(),
         }),
-        robots: Some(Grounds::from(Robots {
+        robots: Some(SharedRobots::from(Robots {
             asked_as: None,
             capture: Some(crate::types::sanitize::sha256_hex(b"{}")),
             confirmed_at: Some(NOON),

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::audit::evidence::{Exhibit, Kind, Shelf};
+use crate::audit::evidence::{Blob, BlobStore, Kind};
 use crate::types::sanitize::{hex, sha256_hex};
 
 const FILE: &[u8] = b"user-agent: *\n";
@@ -14,16 +14,15 @@ const FILE: &[u8] = b"user-agent: *\n";
 /// Writes a record that names [`FILE`], and tells its number.
 #[track_caller]
 fn write_naming(writer: &Writer) -> u64 {
-    let exhibit =
-        Exhibit { sha256: Sha256::digest(FILE).into(), kind: Kind::File, content: FILE.into() };
+    let blob = Blob { sha256: Sha256::digest(FILE).into(), kind: Kind::File, content: FILE.into() };
     let mut record = full();
     let robots = record.robots.as_mut().unwrap();
     (robots.sha256, robots.capture) = (Some(sha256_hex(FILE)), None);
-    block_on(writer.write(record, vec![exhibit])).unwrap().seq
+    block_on(writer.write(record, vec![blob])).unwrap().seq
 }
 
 fn has_evidence(dir: &Path) -> bool {
-    Shelf::of(dir).path(Kind::File, &hex(&Sha256::digest(FILE))).exists()
+    BlobStore::of(dir).path(Kind::File, &hex(&Sha256::digest(FILE))).exists()
 }
 
 /// What somebody does to the directory, beside which `old` is free for a name.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::audit::evidence::{Exhibit, Kind};
+use crate::audit::evidence::{Blob, Kind};
 use crate::runtime::clock::monotonic;
 
 const WRITERS: u64 = 64;
 const TIME: Duration = Duration::from_secs(3);
 
-/// Records a second by [`WRITERS`] at once, each with `exhibits`, and the longest wait of one.
-fn rate(sync: Sync, exhibits: fn(u64) -> Vec<Exhibit>) -> (f64, Duration) {
+/// Records a second by [`WRITERS`] at once, each with `blobs`, and the longest wait of one.
+fn rate(sync: Sync, blobs: fn(u64) -> Vec<Blob>) -> (f64, Duration) {
     let dir = tempfile::tempdir().unwrap();
     let writer = Arc::new(open_with(dir.path(), |config| config.sync = sync).unwrap());
     let begin = monotonic();
@@ -24,7 +24,7 @@ fn rate(sync: Sync, exhibits: fn(u64) -> Vec<Exhibit>) -> (f64, Duration) {
                 let (mut count, mut longest) = (0, Duration::ZERO);
                 while begin.elapsed() < TIME {
                     let asked = monotonic();
-                    writer.write(full(), exhibits(number + WRITERS * count)).await.unwrap();
+                    writer.write(full(), blobs(number + WRITERS * count)).await.unwrap();
                     (count, longest) = (count + 1, longest.max(asked.elapsed()));
                 }
                 (count, longest)
@@ -48,7 +48,7 @@ fn records_a_second() {
     }
     let (rate, longest) = rate(Sync::Batch, |number| {
         let content = number.to_string().into_bytes();
-        vec![Exhibit {
+        vec![Blob {
             sha256: Sha256::digest(&content).into(),
             kind: Kind::File,
             content: content.into(),

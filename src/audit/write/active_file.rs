@@ -14,7 +14,7 @@ pub(crate) const RECORD_TAIL_BYTES_MAX: u64 = 4 << 20;
 
 /// The file, open at its end.
 #[derive(Debug)]
-pub struct Journal {
+pub struct ActiveFile {
     file: File,
     path: PathBuf,
     /// Bytes of whole lines.
@@ -32,24 +32,24 @@ pub struct Tail {
     pub torn: Vec<u8>,
 }
 
-impl Journal {
+impl ActiveFile {
     /// Opens or makes the file; what follows the last whole record is moved to `torn_path`.
     pub fn open(path: &Path, torn_path: &Path) -> io::Result<(Self, Tail)> {
         let file = private().read(true).append(true).open(path)?;
         let length = file.metadata()?.len();
-        let mut journal = Self { file, path: path.to_owned(), whole: length, torn: false };
-        let tail = journal.read_tail(length)?;
+        let mut file = Self { file, path: path.to_owned(), whole: length, torn: false };
+        let tail = file.read_tail(length)?;
         if !tail.torn.is_empty() {
             let mut aside = private().append(true).open(torn_path)?;
             aside.write_all(&tail.torn)?;
             aside.write_all(b"\n")?;
             aside.sync_all()?;
-            journal.cut()?;
+            file.cut()?;
         }
         if length == 0 || !tail.torn.is_empty() {
             sync_parent(path)?;
         }
-        Ok((journal, tail))
+        Ok((file, tail))
     }
 
     pub fn path(&self) -> &Path {
@@ -61,8 +61,8 @@ impl Journal {
         self.whole
     }
 
-    /// Whether nobody else has made the file shorter or longer since it was written last, or removed
-    /// it: what is written to a file without a name is lost with it.
+    /// Whether the file has the length of the last write, and a name: lines written to an unlinked
+    /// file are lost with it.
     pub fn is_as_left(&mut self) -> io::Result<bool> {
         self.cut()?;
         let metadata = self.file.metadata()?;
@@ -121,7 +121,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The names of the file and of those beside it, to the disk itself.
+    /// Syncs the directory: the names of the file and of those beside it.
     pub fn sync_names(&self) -> io::Result<()> {
         sync_parent(&self.path)
     }
@@ -134,7 +134,7 @@ impl Journal {
         self.cut()?;
         self.torn = true;
         if let Err(error) = write(&mut self.file, lines) {
-            // The first error is the one to tell; a cut that fails is tried again before next time.
+            // The first error is returned; a failed cut is retried before the next write.
             let _ = self.cut();
             return Err(error);
         }

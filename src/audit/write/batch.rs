@@ -1,8 +1,8 @@
-//! The lines that go into the file with one write, and their places in the chain.
+//! The lines that one write appends, and their places in the chain.
 
 use super::message::Written;
 use super::recover::First;
-use crate::audit::evidence::ExhibitName;
+use crate::audit::evidence::BlobName;
 use crate::audit::record::chain::{Content, Head};
 use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::{Notice, Recorded};
@@ -10,8 +10,8 @@ use crate::audit::record::node::Node;
 use crate::types::timestamp::Timestamp;
 
 #[derive(Debug)]
-pub(super) struct Page {
-    /// The proxy that writes them.
+pub(super) struct Batch {
+    /// The name of this proxy.
     node: Option<Node>,
     /// Where the chain stands after these lines.
     pub head: Head,
@@ -25,12 +25,12 @@ pub(super) struct Page {
     /// Records since the last `totals`, these lines included.
     pub recorded: Recorded,
     /// The evidence that they name.
-    pub names: Vec<ExhibitName>,
+    pub names: Vec<BlobName>,
     /// Of each line, in their order.
     pub places: Vec<Written>,
 }
 
-impl Page {
+impl Batch {
     /// `recorded`: the records since the last `totals` before them.
     pub fn after(head: &Head, recorded: Recorded, node: Option<Node>) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Page {
         if let Content::Notice(Notice::Totals(totals)) = &mut content {
             totals.recorded = Some(std::mem::take(&mut self.recorded));
         }
-        self.names.extend(content.exhibits());
+        self.names.extend(content.blobs());
         let time = content.time();
         self.head.push(content, &mut self.lines);
         self.first.get_or_insert(First { seq: self.head.seq, time });

@@ -1,6 +1,6 @@
-//! The evidence that records name, as the writer keeps it: on the shelf before the record is in the
-//! log, and there for as long as the file being written names it. A thread of its own writes it, and
-//! only the records that name a new piece wait for that.
+//! Tracks which blobs are stored: each is stored before a record that names it is in the log, and
+//! for as long as the active file names it. The blob writer's thread stores them; only records that
+//! name a new blob wait for it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
@@ -10,59 +10,59 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-use super::blob_writer::{Batch, EvidenceWriter, Kept};
-use crate::audit::evidence::{Exhibit, ExhibitName, Shelf};
+use super::blob_writer::{BlobBatch, BlobWriter, Kept};
+use crate::audit::evidence::{Blob, BlobName, BlobStore};
 use crate::runtime::clock::monotonic;
 use crate::types::sanitize;
 
-/// Pieces of evidence that are known to be kept, without a look at the disk.
+/// Blobs that are known to be stored without a look at the disk.
 const EVIDENCE_KNOWN_MAX: usize = 16_384;
 
-/// Pieces of evidence that are brought to the disk together, for what they share is brought there once: a
-/// record waits for those that came before its own, and no longer than for twice as many.
+/// Blobs that are synced together, since their directories are synced once for all: a record waits
+/// for at most twice as many.
 const EVIDENCE_TOGETHER_MAX: usize = 1024;
 
-/// Pieces of evidence that could not be kept and wait for the disk; others wait for the next record
-/// that names them.
+/// Blobs that could not be stored and are retried; any more are retried with the next record that
+/// names them.
 const EVIDENCE_WAITING_MAX: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Exhibits {
-    shelf: Shelf,
-    writer: EvidenceWriter,
+pub(super) struct BlobTracker {
+    blob_store: BlobStore,
+    writer: BlobWriter,
     /// Whether their names are to be on the disk itself before any line that names them.
     durable: bool,
-    /// On the shelf, as far as is remembered.
-    known: LruCache<ExhibitName, ()>,
+    /// Blobs known to be stored.
+    known: LruCache<BlobName, ()>,
     /// Named by the file that is being written; as many as it has lines for, so its size bounds them.
-    in_use: HashSet<ExhibitName>,
-    /// To be given to the thread that writes them; those who wait for them bound them.
-    new: HashMap<ExhibitName, Exhibit>,
+    in_use: HashSet<BlobName>,
+    /// Blobs for the next batch; the records that wait for them bound their number.
+    new: HashMap<BlobName, Blob>,
     /// Their names, in the order in which they came.
-    order: VecDeque<ExhibitName>,
+    order: VecDeque<BlobName>,
     /// What that thread has in hand.
     under_way: Option<UnderWay>,
-    /// Not on the shelf, because that could not be written.
-    failed: Vec<Exhibit>,
+    /// Blobs that could not be stored.
+    failed: Vec<Blob>,
 }
 
 /// What is being written.
 #[derive(Debug)]
 struct UnderWay {
     since: Instant,
-    names: HashSet<ExhibitName>,
+    names: HashSet<BlobName>,
     /// It takes too long, and is no longer waited for.
     is_given_up: bool,
 }
 
-impl Exhibits {
+impl BlobTracker {
     /// Beside a file that names `in_use`.
-    pub fn new(audit_dir: &Path, durable: bool, in_use: HashSet<ExhibitName>) -> io::Result<Self> {
+    pub fn new(audit_dir: &Path, durable: bool, in_use: HashSet<BlobName>) -> io::Result<Self> {
         let known_max = NonZeroUsize::new(EVIDENCE_KNOWN_MAX).expect("a bound is not zero");
-        let (shelf, known) = (Shelf::of(audit_dir), LruCache::new(known_max));
-        let writer = EvidenceWriter::start(shelf.clone())?;
+        let (blob_store, known) = (BlobStore::of(audit_dir), LruCache::new(known_max));
+        let writer = BlobWriter::start(blob_store.clone())?;
         let (new, order, under_way, failed) = (HashMap::new(), VecDeque::new(), None, Vec::new());
-        Ok(Self { shelf, writer, durable, known, in_use, new, order, under_way, failed })
+        Ok(Self { blob_store, writer, durable, known, in_use, new, order, under_way, failed })
     }
 
     /// From now on, whether their names are to be on the disk before the lines.
@@ -70,20 +70,21 @@ impl Exhibits {
         self.durable = durable;
     }
 
-    /// Has those kept that are not known to be, and tells which a record that names them has to wait
-    /// for. While the disk does not answer that is none: they are tried again when it does.
-    pub fn require(&mut self, exhibits: impl IntoIterator<Item = Exhibit>) -> Vec<ExhibitName> {
+    /// Queues the blobs that are not known to be stored; returns those that a record naming them
+    /// has to wait for. While the disk does not answer these are none: they are retried when it
+    /// does.
+    pub fn require(&mut self, blobs: impl IntoIterator<Item = Blob>) -> Vec<BlobName> {
         let mut missing = Vec::new();
-        for exhibit in exhibits {
-            let name = (exhibit.kind, exhibit.sha256);
+        for blob in blobs {
+            let name = (blob.kind, blob.sha256);
             if self.known.get(&name).is_some() {
                 continue;
             }
             match &self.under_way {
-                Some(under_way) if under_way.is_given_up => self.note_failed(exhibit),
+                Some(under_way) if under_way.is_given_up => self.note_failed(blob),
                 Some(under_way) if under_way.names.contains(&name) => missing.push(name),
                 _ => {
-                    self.add(name, exhibit);
+                    self.add(name, blob);
                     missing.push(name);
                 }
             }
@@ -91,29 +92,30 @@ impl Exhibits {
         missing
     }
 
-    /// Gives the thread what is new, if it has nothing to do.
+    /// Sends new blobs to the blob writer, if it is idle.
     pub fn start(&mut self) {
         if self.under_way.is_some() || self.new.is_empty() {
             return;
         }
         let count = self.order.len().min(EVIDENCE_TOGETHER_MAX);
         let names: HashSet<_> = self.order.drain(..count).collect();
-        let exhibits = names.iter().filter_map(|name| self.new.remove(name)).collect();
+        let blobs = names.iter().filter_map(|name| self.new.remove(name)).collect();
         self.under_way = Some(UnderWay { since: monotonic(), names, is_given_up: false });
-        // A thread that has ended takes too long, and is noticed by that.
-        let _ = self.writer.send(Batch { exhibits, is_durable: self.durable });
+        // If the thread has ended, the batch times out, which reports it.
+        let _ = self.writer.send(BlobBatch { blobs, is_durable: self.durable });
     }
 
-    /// The next that is done, for [`Self::settle`].
+    /// The next finished batch, for [`Self::settle`].
     pub async fn done(&mut self) -> Kept {
         self.writer.done().await
     }
 
-    /// Takes note of what was done: which pieces nobody has to wait for any more, and what failed.
-    pub fn settle(&mut self, kept: Kept) -> (Vec<ExhibitName>, Vec<io::Error>) {
+    /// Takes over the outcome of a batch: returns the blobs that no record has to wait for any
+    /// more, and the errors.
+    pub fn settle(&mut self, kept: Kept) -> (Vec<BlobName>, Vec<io::Error>) {
         let (mut settled, mut errors) = (Vec::new(), Vec::new());
-        for (exhibit, put) in kept {
-            let name = (exhibit.kind, exhibit.sha256);
+        for (blob, put) in kept {
+            let name = (blob.kind, blob.sha256);
             settled.push(name);
             match put {
                 Ok(()) => {
@@ -121,7 +123,7 @@ impl Exhibits {
                     self.known.put(name, ());
                 }
                 Err(error) => {
-                    self.note_failed(exhibit);
+                    self.note_failed(blob);
                     errors.push(error);
                 }
             }
@@ -133,21 +135,21 @@ impl Exhibits {
         (settled, errors)
     }
 
-    /// When that is no longer waited for which is under way.
+    /// When waiting for the batch under way ends.
     pub fn end_of_waiting(&self, patience: Duration) -> Option<Instant> {
         let waited_for = self.under_way.as_ref().filter(|under_way| !under_way.is_given_up);
         waited_for.map(|under_way| under_way.since + patience)
     }
 
-    /// From now on nothing is waited for until the disk answers; which pieces that concerns.
-    pub fn give_up(&mut self) -> Vec<ExhibitName> {
+    /// Stops all waiting until the disk answers; returns the blobs concerned.
+    pub fn give_up(&mut self) -> Vec<BlobName> {
         let Some(under_way) = &mut self.under_way else { return Vec::new() };
         under_way.is_given_up = true;
         let mut names: Vec<_> = under_way.names.iter().copied().collect();
         self.order.clear();
-        for (name, exhibit) in std::mem::take(&mut self.new) {
+        for (name, blob) in std::mem::take(&mut self.new) {
             names.push(name);
-            self.note_failed(exhibit);
+            self.note_failed(blob);
         }
         names
     }
@@ -164,19 +166,19 @@ impl Exhibits {
             return;
         }
         // They stay among the failed until they are kept.
-        for exhibit in self.failed.clone() {
-            self.add((exhibit.kind, exhibit.sha256), exhibit);
+        for blob in self.failed.clone() {
+            self.add((blob.kind, blob.sha256), blob);
         }
         self.start();
     }
 
     /// These have been named in the file.
-    pub fn use_all(&mut self, names: impl IntoIterator<Item = ExhibitName>) {
+    pub fn use_all(&mut self, names: impl IntoIterator<Item = BlobName>) {
         self.in_use.extend(names);
     }
 
     /// Another file is being written, which names `in_use`. Gives what the one before names.
-    pub fn begin_file(&mut self, in_use: HashSet<ExhibitName>) -> HashSet<ExhibitName> {
+    pub fn begin_file(&mut self, in_use: HashSet<BlobName>) -> HashSet<BlobName> {
         std::mem::replace(&mut self.in_use, in_use)
     }
 
@@ -185,9 +187,9 @@ impl Exhibits {
         self.known.clear();
     }
 
-    /// Removes what neither the file nor a record names that is about to be written, and tells how many
-    /// pieces that were. One that is needed again is put there again.
-    pub fn forget(&mut self, names: &[ExhibitName], waiting: &[ExhibitName]) -> io::Result<u64> {
+    /// Removes those blobs that neither the active file nor a waiting record names; returns how
+    /// many. A blob that is needed again is stored again.
+    pub fn forget(&mut self, names: &[BlobName], waiting: &[BlobName]) -> io::Result<u64> {
         let mut removed = 0;
         for name in
             names.iter().filter(|name| !self.in_use.contains(*name) && !waiting.contains(*name))
@@ -196,7 +198,7 @@ impl Exhibits {
                 continue;
             }
             self.known.pop(name);
-            match std::fs::remove_file(self.shelf.path(name.0, &sanitize::hex(&name.1))) {
+            match std::fs::remove_file(self.blob_store.path(name.0, &sanitize::hex(&name.1))) {
                 Ok(()) => removed += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -205,18 +207,18 @@ impl Exhibits {
         Ok(removed)
     }
 
-    fn add(&mut self, name: ExhibitName, exhibit: Exhibit) {
-        if self.new.insert(name, exhibit).is_none() {
+    fn add(&mut self, name: BlobName, blob: Blob) {
+        if self.new.insert(name, blob).is_none() {
             self.order.push_back(name);
         }
     }
 
     /// A few wait for the disk; others for the next record that names them.
-    fn note_failed(&mut self, exhibit: Exhibit) {
-        let name = (exhibit.kind, exhibit.sha256);
+    fn note_failed(&mut self, blob: Blob) {
+        let name = (blob.kind, blob.sha256);
         let is_noted = self.failed.iter().any(|failed| (failed.kind, failed.sha256) == name);
         if !is_noted && self.failed.len() < EVIDENCE_WAITING_MAX {
-            self.failed.push(exhibit);
+            self.failed.push(blob);
         }
     }
 }

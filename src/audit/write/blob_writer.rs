@@ -1,40 +1,40 @@
-//! The thread that puts evidence on the disk: each piece is a file of its own, which takes longer than
-//! a line of the log, and a record waits for that of its own origin only.
+//! The thread that stores blobs: each is a file of its own, which takes longer than a line of the
+//! log. A record waits for its own blobs only.
 
 use std::io;
 
 use tokio::sync::mpsc;
 
-use crate::audit::evidence::{Exhibit, Shelf};
+use crate::audit::evidence::{Blob, BlobStore};
 
 /// Pieces of evidence that are written at once: each waits for the disk, and they wait together.
 const EVIDENCE_WRITERS_MAX: usize = 8;
 
 /// Pieces that are written together.
-pub(super) struct Batch {
-    pub exhibits: Vec<Exhibit>,
+pub(super) struct BlobBatch {
+    pub blobs: Vec<Blob>,
     /// Whether their names are to be on the disk itself, too.
     pub is_durable: bool,
 }
 
 /// How it went with each.
-pub(super) type Kept = Vec<(Exhibit, Result<(), io::Error>)>;
+pub(super) type Kept = Vec<(Blob, Result<(), io::Error>)>;
 
 /// The way to the thread. It ends when this is dropped and what it has in hand is done.
 #[derive(Debug)]
-pub(super) struct EvidenceWriter {
-    batches: mpsc::UnboundedSender<Batch>,
+pub(super) struct BlobWriter {
+    batches: mpsc::UnboundedSender<BlobBatch>,
     kept: mpsc::UnboundedReceiver<Kept>,
 }
 
-impl EvidenceWriter {
-    pub fn start(shelf: Shelf) -> io::Result<Self> {
-        // Whoever sends waits for the answer before the next: there is one of each at most.
-        let (batches, mut to_do) = mpsc::unbounded_channel::<Batch>();
+impl BlobWriter {
+    pub fn start(blob_store: BlobStore) -> io::Result<Self> {
+        // The sender waits for the answer before the next batch: each queue holds one at most.
+        let (batches, mut to_do) = mpsc::unbounded_channel::<BlobBatch>();
         let (done, kept) = mpsc::unbounded_channel();
         std::thread::Builder::new().name("audit-evidence".into()).spawn(move || {
             while let Some(batch) = to_do.blocking_recv() {
-                if done.send(keep(&shelf, batch)).is_err() {
+                if done.send(keep(&blob_store, batch)).is_err() {
                     return;
                 }
             }
@@ -43,7 +43,7 @@ impl EvidenceWriter {
     }
 
     /// Gives the batch back where the thread has ended.
-    pub fn send(&self, batch: Batch) -> Result<(), Batch> {
+    pub fn send(&self, batch: BlobBatch) -> Result<(), BlobBatch> {
         self.batches.send(batch).map_err(|returned| returned.0)
     }
 
@@ -56,14 +56,14 @@ impl EvidenceWriter {
     }
 }
 
-fn keep(shelf: &Shelf, batch: Batch) -> Kept {
-    let put = put_all(shelf, &batch.exhibits);
-    let mut kept: Kept = batch.exhibits.into_iter().zip(put).collect();
+fn keep(blob_store: &BlobStore, batch: BlobBatch) -> Kept {
+    let put = put_all(blob_store, &batch.blobs);
+    let mut kept: Kept = batch.blobs.into_iter().zip(put).collect();
     if batch.is_durable {
-        // Once for all that came together, those that were found there included: whoever put them may
-        // have been killed before this.
-        let there = kept.iter().filter(|(_, put)| put.is_ok()).map(|(exhibit, _)| exhibit);
-        if let Err(error) = shelf.sync(there) {
+        // Once for the whole batch, blobs that were there before included: the process that stored
+        // them may have been killed before its sync.
+        let there = kept.iter().filter(|(_, put)| put.is_ok()).map(|(blob, _)| blob);
+        if let Err(error) = blob_store.sync(there) {
             for (_, put) in kept.iter_mut().filter(|(_, put)| put.is_ok()) {
                 *put = Err(io::Error::new(error.kind(), error.to_string()));
             }
@@ -73,14 +73,13 @@ fn keep(shelf: &Shelf, batch: Batch) -> Kept {
 }
 
 /// Several at a time: each waits for the disk, and they wait together.
-fn put_all(shelf: &Shelf, exhibits: &[Exhibit]) -> Vec<io::Result<()>> {
-    let put =
-        |share: &[Exhibit]| share.iter().map(|exhibit| shelf.put(exhibit)).collect::<Vec<_>>();
-    if exhibits.len() < 2 {
-        return put(exhibits);
+fn put_all(blob_store: &BlobStore, blobs: &[Blob]) -> Vec<io::Result<()>> {
+    let put = |share: &[Blob]| share.iter().map(|blob| blob_store.put(blob)).collect::<Vec<_>>();
+    if blobs.len() < 2 {
+        return put(blobs);
     }
     std::thread::scope(|scope| {
-        let shares = exhibits.chunks(exhibits.len().div_ceil(EVIDENCE_WRITERS_MAX));
+        let shares = blobs.chunks(blobs.len().div_ceil(EVIDENCE_WRITERS_MAX));
         let threads: Vec<_> = shares
             .map(|share| {
                 (share, std::thread::Builder::new().spawn_scoped(scope, move || put(share)))

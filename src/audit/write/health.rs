@@ -1,5 +1,5 @@
-//! How the writer does: counted by its thread, read by everybody. What goes wrong is said once when
-//! it begins and once when it is over, however many records it costs.
+//! The health of the writer: counted by its thread, read by others. A failure is logged once when
+//! it begins and once when it ends, however many records it costs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ pub struct Health {
     pub failing: Option<String>,
     /// The last line.
     pub head: Head,
-    /// Records that could not be written. A line of the log says so once one can be.
+    /// Records that could not be written. A `gap` counts them in the log later.
     pub lost: u64,
     pub segments_closed: u64,
     /// Records written.
@@ -60,7 +60,7 @@ struct State {
     loss: Option<Loss>,
 }
 
-/// What could not be written, and no line of the log says yet.
+/// Lost records that no `gap` in the log counts yet.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     records: u64,
@@ -113,12 +113,12 @@ impl Status {
         loss.records += records;
     }
 
-    /// What is still to be said to be lost.
+    /// Lost records that no `gap` counts yet.
     pub fn loss(&self) -> Option<Loss> {
         self.locked().loss.clone()
     }
 
-    /// A line of the log says so. What was lost meanwhile is still to be said.
+    /// A `gap` with `said` was written. Records lost since then remain.
     pub fn said(&self, said: &Loss) {
         let mut state = self.locked();
         state.loss.take_if(|loss| loss.records <= said.records);
@@ -131,7 +131,7 @@ impl Status {
         self.locked().troubles.contains_key(&trouble)
     }
 
-    /// `why` tells the place, too; `cost`: the first record that is lost by it.
+    /// `why` names the path, too; `cost`: the id of the first record lost by it.
     pub fn begin(&self, trouble: Trouble, why: &str, cost: Option<&str>) {
         let what = trouble.words().0;
         let mut state = self.locked();
@@ -152,7 +152,7 @@ impl Status {
         }
     }
 
-    /// What is to become of requests from now on, while records cannot be written.
+    /// Takes over `audit.on_failure`.
     pub fn change(&self, on_failure: OnFailure) {
         let mut state = self.locked();
         state.on_failure = on_failure;
@@ -161,19 +161,20 @@ impl Status {
 
     fn settle(&self, state: &mut State) {
         state.health.failing = state.troubles.values().next().cloned();
-        // Without its evidence, and elsewhere, a record still says what was decided: that stops nothing.
+        // A record without its evidence, or in a moved directory, still tells what was decided:
+        // that stops nothing.
         let is_grave = state.troubles.keys().any(|trouble| *trouble <= Trouble::Disk);
         self.is_stopped.store(is_grave && state.on_failure == OnFailure::Stop, Ordering::Relaxed);
     }
 
-    /// Counters stay right even if somebody panicked while holding them.
+    /// Counters stay right even if a holder of the lock panicked.
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Loss {
-    /// The line that says so.
+    /// The notice of the loss.
     pub fn gap(self, now: Timestamp) -> Notice {
         Notice::Gap(Gap {
             event: GapEvent::It,

@@ -1,6 +1,6 @@
-//! What the writer's thread has in hand, where the watchdog can see it too: the queue of jobs, when
-//! the work on the disk that is under way began, and the requests that wait for its end. A call to
-//! the operating system that does not return cannot be ended, but who waits for it can be answered.
+//! State that the writer's thread shares with its watchdog: the queue of jobs, the start of the
+//! operation on the disk that is under way, and the requests that wait for it. A system call that
+//! does not return cannot be ended, but the requests that wait for it can be answered.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use super::health::{Status, Trouble};
 use super::message::{Done, ForgetError, Job, WriteError, Written, no_answer};
 use crate::audit::config::Current;
-use crate::audit::evidence::ExhibitName;
+use crate::audit::evidence::BlobName;
 use crate::audit::record::chain::Content;
 use crate::audit::record::meta_record::Notice;
 use crate::audit::segment::FILE_NAME;
@@ -22,12 +22,12 @@ pub(crate) const NOTICES_WAITING_MAX: usize = 128;
 
 /// Shared by the writer's thread and its watchdog.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct InFlight {
     config: Current,
     clock: Arc<dyn Clock>,
     status: Arc<Status>,
     /// Locked by the writer's thread while it waits for jobs, and by the watchdog while that thread
-    /// does not come back from the disk.
+    /// is blocked on the disk.
     jobs: Mutex<mpsc::Receiver<Job>>,
     held: Mutex<Held>,
     /// A step has begun.
@@ -40,7 +40,7 @@ pub(super) struct Work {
 struct Held {
     /// When the step under way began; none while the thread waits for jobs.
     since: Option<Instant>,
-    /// It has taken too long, and the requests that waited for it have been answered.
+    /// The step timed out, and the requests that waited for it have been answered.
     is_given_up: bool,
     /// Taken from the queue, and not looked at yet.
     jobs: Vec<Job>,
@@ -54,10 +54,10 @@ struct Held {
     last_notices: Vec<Notice>,
 }
 
-/// Who is told how it went with a line.
+/// The caller that waits for a line.
 #[derive(Debug)]
 pub(super) struct Unanswered {
-    /// None where the writer itself has something to say.
+    /// None for the writer's own notices.
     pub done: Option<Done>,
     pub is_record: bool,
 }
@@ -67,11 +67,11 @@ pub(super) struct Unanswered {
 pub(super) struct Waiting {
     pub content: Content,
     pub done: Done,
-    /// What is not kept yet.
-    pub missing: Vec<ExhibitName>,
+    /// Blobs that are not stored yet.
+    pub missing: Vec<BlobName>,
 }
 
-impl Work {
+impl InFlight {
     pub fn new(
         config: Current,
         clock: Arc<dyn Clock>,
@@ -92,14 +92,14 @@ impl Work {
         self.config.load().write_timeout
     }
 
-    /// The disk is about to be asked for something. Tells whether the step before was given up.
+    /// Begins a step, an operation on the disk. Returns whether the step before was given up.
     pub fn begin_step(&self) -> bool {
         let was_given_up = self.settle(Some(monotonic()));
         self.begun.notify_one();
         was_given_up
     }
 
-    /// Nothing is asked of the disk. Tells whether the step before was given up.
+    /// Ends the step under way. Returns whether it was given up.
     pub fn end_step(&self) -> bool {
         self.settle(None)
     }
@@ -115,7 +115,7 @@ impl Work {
         was_given_up
     }
 
-    /// Nothing is done any more: whoever asks or waits is told so.
+    /// Ends all work: every queued or waiting job is answered with an error.
     pub fn end(&self) {
         self.end_step();
         drop(mem::take(&mut *self.held()));
@@ -129,30 +129,30 @@ impl Work {
         self.held().is_given_up
     }
 
-    /// Since when the step under way has been; none while there is none, or it was given up.
+    /// The start of the step under way; none while there is none, or once it was given up.
     pub fn since(&self) -> Option<Instant> {
         let held = self.held();
         held.since.filter(|_| !held.is_given_up)
     }
 
-    /// These have been taken from the queue.
+    /// Shares jobs that were taken from the queue.
     pub fn put_jobs(&self, jobs: &mut Vec<Job>) {
         self.held().jobs.append(jobs);
     }
 
-    /// What was taken from the queue, into `jobs`; nothing where the step was given up: then it has been
-    /// refused.
+    /// Moves the shared jobs back into `jobs`; none after the step was given up, since they have
+    /// been refused.
     pub fn take_jobs(&self, jobs: &mut Vec<Job>) {
         jobs.append(&mut self.held().jobs);
     }
 
-    /// These wait for the end of the step.
+    /// Sets the callers that wait for the step.
     pub fn hold(&self, unanswered: Vec<Unanswered>) {
         self.held().unanswered = unanswered;
     }
 
-    /// Those who wait for the step, to be answered; none where it was given up: they have been told
-    /// that nothing was written, and so it must be.
+    /// The callers that wait for the step, to be answered; none after it was given up: they were
+    /// answered that nothing was written, so the caller must undo its write.
     pub fn release(&self) -> Option<Vec<Unanswered>> {
         let mut held = self.held();
         let (unanswered, is_given_up) = (mem::take(&mut held.unanswered), held.is_given_up);
@@ -160,12 +160,12 @@ impl Work {
         if !is_given_up {
             return Some(unanswered);
         }
-        // Those who were held after it was given up.
+        // Callers added after it was given up.
         self.refuse(unanswered.into_iter());
         None
     }
 
-    /// Is written as soon as it can be. False: too many wait already.
+    /// Queues a notice to be written as soon as possible. False: too many wait already.
     pub fn queue_notice(&self, notice: Notice) -> bool {
         let mut held = self.held();
         let has_room = held.notices.len() < NOTICES_WAITING_MAX;
@@ -175,18 +175,18 @@ impl Work {
         has_room
     }
 
-    /// Is written when all else is.
+    /// Queues a notice to be written last.
     pub fn queue_last_notice(&self, notice: Notice) {
         self.held().last_notices.push(notice);
     }
 
-    /// What is to be written as soon as it can be, where fewer than are allowed to wait do so at the writer's.
+    /// The queued notices, unless the writer itself has `waiting` ones up to the limit.
     pub fn take_notices(&self, waiting: usize) -> Vec<Notice> {
         let mut held = self.held();
         if waiting < NOTICES_WAITING_MAX { mem::take(&mut held.notices) } else { Vec::new() }
     }
 
-    /// What is to be written at the end, in its order.
+    /// All notices that are left, in the order in which they are to be written.
     pub fn take_last_notices(&self) -> Vec<Notice> {
         let mut held = self.held();
         let mut notices = mem::take(&mut held.notices);
@@ -204,13 +204,13 @@ impl Work {
         self.held().waiting.len()
     }
 
-    /// What they name, and so must not be removed.
-    pub fn names_of_waiting(&self) -> Vec<ExhibitName> {
-        self.held().waiting.iter().flat_map(|waiting| waiting.content.exhibits()).collect()
+    /// Evidence named by waiting lines, which must not be removed.
+    pub fn names_of_waiting(&self) -> Vec<BlobName> {
+        self.held().waiting.iter().flat_map(|waiting| waiting.content.blobs()).collect()
     }
 
-    /// Those that wait for nothing else, now that it has been seen to `settled`.
-    pub fn take_ready(&self, settled: &[ExhibitName]) -> Vec<Waiting> {
+    /// Takes the lines that wait for nothing else once `settled` is done.
+    pub fn take_ready(&self, settled: &[BlobName]) -> Vec<Waiting> {
         let mut held = self.held();
         for waiting in &mut held.waiting {
             waiting.missing.retain(|name| !settled.contains(name));
@@ -218,8 +218,8 @@ impl Work {
         held.waiting.extract_if(.., |waiting| waiting.missing.is_empty()).collect()
     }
 
-    /// Ends all waiting for a step that has taken too long: those who wait are told that nothing was
-    /// written, and it is counted. Whatever the step comes to, it counts as one that failed.
+    /// Gives up a step that has taken too long: the callers are answered that nothing was written,
+    /// and the records are counted as lost. The step counts as failed even if it succeeds later.
     pub fn give_up(&self) {
         let mut held = self.held();
         held.is_given_up = true;
@@ -238,7 +238,7 @@ impl Work {
         jobs.into_iter().for_each(|job| self.refuse_job(job));
     }
 
-    /// What is said to a job that comes while the thread does not come back from the disk.
+    /// Answers a job that arrives while the thread is blocked on the disk.
     pub fn refuse_job(&self, job: Job) {
         match job {
             Job::Write { done, .. } => {
@@ -256,7 +256,7 @@ impl Work {
     fn refuse(&self, unanswered: impl Iterator<Item = Unanswered>) {
         let unanswered: Vec<_> = unanswered.collect();
         let records = unanswered.iter().filter(|it| it.is_record).count() as u64;
-        // Counted before anybody is told.
+        // Counted before the callers are answered.
         self.status.lose(records, &self.why(), self.clock.wall());
         answer(unanswered, &Err(WriteError::TimedOut(self.timeout())));
     }
@@ -276,11 +276,11 @@ impl Waiting {
     }
 }
 
-/// Tells each how it went; without places where nothing was written.
+/// Answers each caller; with places only if the lines were written.
 pub(super) fn answer(unanswered: Vec<Unanswered>, outcome: &Result<Vec<Written>, WriteError>) {
     for (at, done) in unanswered.into_iter().enumerate().filter_map(|(at, it)| Some((at, it.done?)))
     {
-        // Whoever asked may have left; the line stands.
+        // The caller may have gone; the line stands.
         let _ = done.send(outcome.as_ref().map(|places| places[at]).map_err(Clone::clone));
     }
 }

@@ -1,4 +1,4 @@
-//! The lock of a directory of records: one process writes there, and whoever reads can ask whether one
+//! The lock of a directory of records: one process writes there; readers can check whether one
 //! does.
 
 use std::fs::{File, TryLockError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::audit::private_file::private;
 use crate::runtime::clock::monotonic;
 
-/// How often it tries meanwhile.
+/// The interval of attempts.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub const NAME: &str = "lock";
@@ -21,8 +21,9 @@ pub fn is_written(dir: &Path) -> bool {
     matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
-/// The lock, to be held as long as anything there is written; `None` where another writer has it for all
-/// of `patience`. One that only asks has it for an instant, so a single look does not tell.
+/// The lock, to be held as long as anything there is written; `None` where another writer has it
+/// for all of `patience`. A reader that checks holds it for an instant, so a single attempt does
+/// not tell.
 pub fn take(dir: &Path, patience: Duration) -> io::Result<Option<File>> {
     let lock = private().write(true).open(dir.join(NAME))?;
     let end = monotonic() + patience;

@@ -1,4 +1,4 @@
-//! What the writer's thread is asked for, and what it answers.
+//! The jobs of the writer's thread, their outcomes and errors.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::audit::evidence::{Exhibit, ExhibitName};
+use crate::audit::evidence::{Blob, BlobName};
 use crate::audit::record::denial_record::Record;
 use crate::audit::record::meta_record::Notice;
 
@@ -31,7 +31,7 @@ pub enum OpenError {
 pub enum WriteError {
     #[error("the denial record could not be written: {0}")]
     Io(Arc<io::Error>),
-    /// It is not in the log, and a later line will say that it is missing.
+    /// The disk did not answer in time. The record is not in the log; a later `gap` counts it.
     #[error("the denial record could not be written: {}", no_answer(*.0))]
     TimedOut(Duration),
     #[error("the denial record could not be written: the writer has stopped")]
@@ -54,17 +54,17 @@ pub enum ForgetError {
     Stopped,
 }
 
-/// What the thread is asked to do, and where to say how it went.
+/// A job, with the channel for its outcome.
 #[derive(Debug)]
 pub(super) enum Job {
-    Write { record: Box<Record>, exhibits: Vec<Exhibit>, done: Done },
-    Note { notice: Box<Notice>, exhibits: Vec<Exhibit>, done: Done },
-    Forget { names: Vec<ExhibitName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
+    Write { record: Box<Record>, blobs: Vec<Blob>, done: Done },
+    Note { notice: Box<Notice>, blobs: Vec<Blob>, done: Done },
+    Forget { names: Vec<BlobName>, files: u64, done: oneshot::Sender<Result<u64, ForgetError>> },
 }
 
 pub(super) type Done = oneshot::Sender<Result<Written, WriteError>>;
 
-/// What is said of a disk that does not answer.
+/// The message for a disk that does not answer.
 pub(super) fn no_answer(timeout: Duration) -> String {
     format!("the disk has not answered for {timeout:?} (audit.write_timeout)")
 }

@@ -1,16 +1,16 @@
-//! Where the log goes on: the file to write, and the line to write after. The chain stands where the
-//! latest of three says: the file itself, the newest of the closed ones, and `head.json`. So it goes
-//! on after a crash at any moment, and after another program has taken files away.
+//! Recovery at start: finds the file to append to, and the line to go on after. The head of the
+//! chain is the latest of three: of the active file, of the newest closed file, and of `head.json`.
+//! So the chain goes on after a crash at any moment, and after another program has removed files.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use super::active_file::Journal;
+use super::active_file::ActiveFile;
 use super::lock;
 use super::message::OpenError;
 use crate::audit::config::Config;
-use crate::audit::evidence::ExhibitName;
+use crate::audit::evidence::BlobName;
 use crate::audit::record::chain::{Content, Head, head_of, split};
 use crate::audit::record::chain_head::read_head;
 use crate::audit::record::meta_event::TornEvent;
@@ -28,13 +28,13 @@ pub const OLDER_NAME: &str = "older.jsonl";
 /// The file that is being written, opened.
 #[derive(Debug)]
 pub struct Active {
-    pub journal: Journal,
+    pub file: ActiveFile,
     /// Its first line; none in an empty file.
     pub first: Option<First>,
     /// Its last line.
     pub last: Option<Head>,
     /// The evidence that its lines name.
-    pub in_use: HashSet<ExhibitName>,
+    pub in_use: HashSet<BlobName>,
     /// What was at its end and has been set aside.
     pub torn: Option<Torn>,
 }
@@ -51,7 +51,7 @@ pub struct First {
 ///
 /// # Errors
 ///
-/// What would keep the writer from starting, as far as it can be known before.
+/// What would keep the writer from starting, if that can be known before.
 pub fn check(config: &Config) -> Result<(), OpenError> {
     let dir = &config.dir;
     let failed = |source| OpenError::Io { path: dir.clone(), source };
@@ -66,7 +66,7 @@ pub fn check(config: &Config) -> Result<(), OpenError> {
 /// Opens or makes the file in `dir`, and reads it through.
 pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
     set_older_aside(dir)?;
-    let (journal, tail) = Journal::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME))?;
+    let (file, tail) = ActiveFile::open(&dir.join(FILE_NAME), &dir.join(TORN_NAME))?;
     let torn = (!tail.torn.is_empty()).then(|| Torn {
         event: TornEvent::It,
         node: None,
@@ -84,8 +84,8 @@ pub fn open_active(dir: &Path, now: Timestamp) -> io::Result<Active> {
             dir.join(TORN_NAME).display()
         );
     }
-    let (first, in_use) = read_through(&journal)?;
-    Ok(Active { journal, first, last: tail.head, in_use, torn })
+    let (first, in_use) = read_through(&file)?;
+    Ok(Active { file, first, last: tail.head, in_use, torn })
 }
 
 /// Records from before there was a chain have no hash that a line could go on after. Their file is
@@ -134,7 +134,7 @@ fn is_older(path: &Path) -> io::Result<bool> {
 
 /// The line after which the log in `dir` goes on.
 pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
-    let newest = newest_closed(dir, active.journal.path())?;
+    let newest = newest_closed(dir, active.file.path())?;
     // As a rule the file that is written is the latest, and nothing need be decompressed.
     let is_latest =
         |first: First| newest.as_ref().is_none_or(|newest| newest.first_seq < first.seq);
@@ -172,29 +172,29 @@ pub fn find_head(dir: &Path, active: &Active) -> io::Result<Head> {
 }
 
 /// The first line of the file, and the evidence that its lines name.
-fn read_through(journal: &Journal) -> io::Result<(Option<First>, HashSet<ExhibitName>)> {
+fn read_through(file: &ActiveFile) -> io::Result<(Option<First>, HashSet<BlobName>)> {
     let (mut first, mut in_use) = (None, HashSet::new());
-    let mut lines = Lines::open(journal.path())?;
-    while lines.bytes < journal.len() {
+    let mut lines = Lines::open(file.path())?;
+    while lines.bytes < file.len() {
         let number = lines.number;
         let content = match lines.next()? {
             Found::Line(line) => Content::parse(line),
             Found::Rest(_) => continue,
             Found::End => break,
         };
-        // A line that is damaged is for who verifies to find.
+        // A damaged line is for `verify` to find.
         let Ok(content) = content else { continue };
         first.get_or_insert(First {
             seq: content.seq().saturating_sub(number),
             time: content.time(),
         });
-        in_use.extend(content.exhibits());
+        in_use.extend(content.blobs());
     }
     Ok((first, in_use))
 }
 
-/// The file that begins latest, apart from the one that is written. What cannot be read is said, and
-/// keeps nobody from writing.
+/// The file that begins latest, apart from the active one. A file that cannot be read is logged,
+/// and does not prevent writing.
 fn newest_closed(dir: &Path, active: &Path) -> io::Result<Option<Segment>> {
     let mut newest = None;
     for entry in std::fs::read_dir(dir)? {
@@ -211,7 +211,7 @@ fn newest_closed(dir: &Path, active: &Path) -> io::Result<Option<Segment>> {
     Ok(newest)
 }
 
-/// The last line of a closed file, as far as it can be read.
+/// The last readable line of a closed file.
 fn last_of(path: &Path) -> Option<Head> {
     let mut last = None;
     let mut read = || -> io::Result<()> {

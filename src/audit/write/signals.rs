@@ -2,28 +2,28 @@
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::audit::evidence::Inventory;
+use crate::audit::evidence::EvidenceIndex;
 
-/// A file that has been closed, by the number of its first line, and what it has.
-pub type Closing = (u64, Inventory);
+/// A closed file: the number of its first line, and its evidence index.
+pub type Closing = (u64, EvidenceIndex);
 
-/// What others hear of the files.
-pub(super) struct News {
-    /// How many have been begun.
+/// Events of the files, for other threads.
+pub(super) struct Events {
+    /// How many files have been begun.
     pub files: watch::Sender<u64>,
-    /// What each had that has been closed.
+    /// The evidence index of each file that was closed.
     pub closed: mpsc::Sender<Closing>,
 }
 
-/// What the thread is called by, beside its jobs.
+/// Signals to the thread beside its jobs.
 #[derive(Debug, Default)]
-pub(super) struct Bells {
-    /// Another program may have taken the file away.
+pub(super) struct Signals {
+    /// Reopen the file: another program may have renamed it.
     pub hang_up: Notify,
-    /// The settings are others.
+    /// The settings have changed.
     pub changed: Notify,
-    /// A notice is to be written.
+    /// A notice was queued.
     pub notice: Notify,
-    /// What waits is to be written, and then nothing more.
+    /// Write what is queued, then end.
     pub end: Notify,
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::in_flight::Work;
+use super::in_flight::InFlight;
 use crate::runtime::clock::monotonic;
 
 /// The thread; it ends when it is dropped.
@@ -20,11 +20,11 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub fn start(work: Arc<Work>) -> io::Result<Self> {
+    pub fn start(in_flight: Arc<InFlight>) -> io::Result<Self> {
         let end = CancellationToken::new();
         let ended = end.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let run = move || runtime.block_on(ended.run_until_cancelled(watch(&work)));
+        let run = move || runtime.block_on(ended.run_until_cancelled(watch(&in_flight)));
         let thread =
             std::thread::Builder::new().name("audit-watchdog".into()).spawn(move || {
                 run();
@@ -46,14 +46,14 @@ impl Drop for Watchdog {
 
 /// It is woken by the first step after a rest, and then no more often than a step may take: under load
 /// it costs the writer nothing.
-async fn watch(work: &Work) {
+async fn watch(in_flight: &InFlight) {
     loop {
-        work.begun.notified().await;
-        while let Some(since) = work.since() {
-            let end = since + work.timeout();
+        in_flight.begun.notified().await;
+        while let Some(since) = in_flight.since() {
+            let end = since + in_flight.timeout();
             if end <= monotonic() {
-                work.give_up();
-                refuse_until_it_returns(work).await;
+                in_flight.give_up();
+                refuse_until_it_returns(in_flight).await;
             } else {
                 sleep_until(end.into()).await;
             }
@@ -66,16 +66,16 @@ async fn watch(work: &Work) {
     clippy::await_holding_lock,
     reason = "that thread waits for the lock when it is back, and for no more"
 )]
-async fn refuse_until_it_returns(work: &Work) {
-    let mut jobs = work.jobs();
+async fn refuse_until_it_returns(in_flight: &InFlight) {
+    let mut jobs = in_flight.jobs();
     loop {
         tokio::select! {
             biased;
-            () = work.returned.notified() => return,
+            () = in_flight.returned.notified() => return,
             job = jobs.recv() => match job {
-                Some(job) => work.refuse_job(job),
+                Some(job) => in_flight.refuse_job(job),
                 // None can come any more.
-                None => return work.returned.notified().await,
+                None => return in_flight.returned.notified().await,
             },
         }
     }

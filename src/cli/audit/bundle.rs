@@ -1,4 +1,4 @@
-//! `courtesy audit export --format bundle`, and `verify` of what it has written.
+//! `courtesy audit export --format bundle`, and `verify` of a bundle.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::progress::Progress;
-use super::when;
+use super::time_arg;
 use crate::audit::Head;
 use crate::audit::read::bundle::{self, Lacks, Manifest, ReadError, WriteError};
 use crate::audit::read::verify::Findings;
@@ -24,7 +24,7 @@ pub fn export(logs: &[Log], filter: &Filter, output: Option<&Path>) -> Result<Ex
         let why = "a bundle is of one log, for each has its own chain: give one --dir at a time";
         return Err(anyhow::anyhow!(why)).or_exit(Exit::Usage);
     };
-    when::check(filter.since, filter.until)?;
+    time_arg::check(filter.since, filter.until)?;
     let Some(manifest) = bundle::find(log, filter)? else {
         return Err(anyhow::anyhow!("no line matches, so there is nothing to bundle"))
             .or_exit(Exit::No);
@@ -52,7 +52,7 @@ fn write(log: &Log, manifest: &Manifest, output: impl Write) -> Result<Lacks, Fa
     Ok(lacks)
 }
 
-/// Says what does not hold in a bundle that was just written.
+/// Reports faults of a bundle that was just written.
 fn said(Lacks { damaged, evidence }: &Lacks) -> Exit {
     if *damaged > 0 {
         let lines = if *damaged == 1 { "1 line is" } else { &format!("{damaged} lines are") };
@@ -73,7 +73,7 @@ fn said(Lacks { damaged, evidence }: &Lacks) -> Exit {
     if *damaged == 0 && evidence.is_empty() { Exit::Done } else { Exit::No }
 }
 
-/// What was found in a bundle. Files are named as they are in it.
+/// The result of verifying a bundle. Files are named as in it.
 pub struct Checked {
     pub manifest: Manifest,
     pub findings: Findings,
@@ -97,7 +97,7 @@ pub fn check(path: &Path, heads: &[Head], with_evidence: bool) -> Result<Checked
 }
 
 impl Checked {
-    /// `text` of the findings, with what is to be known of a part.
+    /// `text` of the findings, with remarks for a part.
     pub fn text(&self, text: &str) -> String {
         let Manifest { first, last, noted_head, .. } = &self.manifest;
         let mut said = text.replace(&self.dir, "");

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer, record};
-use super::place::PlaceFlags;
+use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use super::table::Layout;
 use super::{bundle, is_broken_pipe};
@@ -60,7 +60,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     profile: ProfileFlag,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ fn write_evidence(
     Ok(told(&archive.finish()?))
 }
 
-/// Says what an archive lacks.
+/// Reports what is missing from an archive.
 fn told(Findings { faults, may_repeat }: &Findings) -> Exit {
     faults.described.iter().for_each(|fault| eprintln!("warning: {fault}"));
     let more = faults.count - faults.described.len() as u64;

@@ -6,7 +6,7 @@ use serde::de::value::Error;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::when;
+use super::time_arg;
 use crate::audit::read::Filter;
 use crate::audit::read::filter::{Client, Place, Profile, Rule};
 use crate::audit::{Event, Notice, Reason};
@@ -21,10 +21,10 @@ use crate::types::words::nearest;
 #[command(next_help_heading = "Which records")]
 pub struct FilterFlags {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
-    #[arg(long, value_name = "TIME", value_parser = when::since)]
+    #[arg(long, value_name = "TIME", value_parser = time_arg::since)]
     since: Option<Timestamp>,
     /// Until then; of a day, to its end (today and yesterday, too)
-    #[arg(long, value_name = "TIME", value_parser = when::until)]
+    #[arg(long, value_name = "TIME", value_parser = time_arg::until)]
     until: Option<Timestamp>,
     /// An origin (https://example.com), a host (example.com, example.com:8080), or hosts (*.example.com)
     #[arg(long, value_name = "ORIGIN", value_parser = Place::parse)]
@@ -101,7 +101,7 @@ impl FilterFlags {
     }
 }
 
-/// What was done, or the word of a notice.
+/// An event, or the kind of a notice.
 fn event(text: &str) -> Result<String, String> {
     one_of(text, &[words::<Event>(), Notice::WORDS].concat())
 }
@@ -120,7 +120,7 @@ fn one_of(text: &str, words: &[&str]) -> Result<String, String> {
     Err(format!("it is one of {}{hint}", words.join(", ")))
 }
 
-/// The words of an enumeration, as it tells them to whoever deserializes it.
+/// The words of an enumeration, by its deserializer.
 fn words<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut words: &[&str] = &[];
     let _ = T::deserialize(Listener(&mut words));

@@ -1,4 +1,4 @@
-//! The forms in which records are printed: a table for people, the very lines of the log, or CSV.
+//! The formats of records: a table for people, the unchanged lines of the log, or CSV.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::search::Taken;
 use super::sources::Hit;
-use super::{sheet, table};
+use super::{csv_row, table};
 use crate::audit::{Content, Record, split};
 use crate::types::sanitize;
 
@@ -49,14 +49,14 @@ impl<W: Write> Printer<W> {
             Form::Json => Self::Json { output, is_terminal },
             Form::Csv => {
                 let mut sheet = csv::Writer::from_writer(output);
-                sheet.write_record(sheet::HEADER).map_err(told)?;
+                sheet.write_record(csv_row::HEADER).map_err(told)?;
                 Self::Csv(Box::new(sheet))
             }
         })
     }
 
-    /// A line that was changed is marked in the table and left out of CSV, which has no hash to check;
-    /// JSON Lines are what is in the log.
+    /// A line that was changed is marked in the table and left out of CSV, which has no hash to
+    /// check; JSON Lines are the lines of the log.
     pub fn print(&mut self, Hit { line, is_changed, .. }: Hit<'_>) -> io::Result<Taken> {
         match self {
             Self::Json { output, is_terminal: false } => {
@@ -79,10 +79,10 @@ impl<W: Write> Printer<W> {
             Self::Csv(_) if is_changed => {}
             Self::Csv(sheet) => match content(line) {
                 Some((Content::Record(record), hash)) => {
-                    sheet.write_record(sheet::row(&record, hash)).map_err(told)?;
+                    sheet.write_record(csv_row::row(&record, hash)).map_err(told)?;
                 }
                 Some((Content::Notice(notice), hash)) => {
-                    sheet.write_record(sheet::notice(&notice, hash)).map_err(told)?;
+                    sheet.write_record(csv_row::notice(&notice, hash)).map_err(told)?;
                 }
                 None => return Ok(Taken::Damaged),
             },
@@ -90,7 +90,7 @@ impl<W: Write> Printer<W> {
         Ok(Taken::Good)
     }
 
-    /// What has been done with changed lines, for [`super::search::Search::conclude`].
+    /// What was done with changed lines, for [`super::search::Search::conclude`].
     pub const fn changed_are(&self) -> &'static str {
         match self {
             Self::Table { .. } => "marked with ! in the table",
@@ -115,13 +115,13 @@ pub fn record(line: &[u8]) -> Option<(Box<Record>, &str)> {
     }
 }
 
-/// What a line says, and its hash.
+/// The content of a line, and its hash.
 fn content(line: &[u8]) -> Option<(Content, &str)> {
     let (_, hash) = split(line)?;
     Content::parse(line).ok().map(|content| (content, hash))
 }
 
-/// What the operating system said: the crate would hide which error it was.
+/// The error of the operating system, which the crate's error hides.
 fn told(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

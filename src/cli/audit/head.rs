@@ -1,4 +1,4 @@
-//! `courtesy audit head`: where the chain stands. Published elsewhere, it shows later that nothing
+//! `courtesy audit head`: the head of the chain. Published elsewhere, it proves later that nothing
 //! was cut off.
 
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::place::PlaceFlags;
+use super::log_source::LogSourceFlags;
 use super::table::printable;
-use crate::audit::read::{Log, Piece, Scan, ScanError};
+use crate::audit::read::{Log, Scan, ScanError, ScanItem};
 use crate::audit::{Content, Head, print_time, split};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output::{Form, print};
@@ -33,7 +33,7 @@ pub struct HeadArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
 pub fn run(args: &HeadArgs) -> Result<Exit, Failure> {
@@ -71,8 +71,8 @@ pub fn last(log: Log) -> Result<Option<(Head, Timestamp)>, ScanError> {
     let mut scan = Scan::new(log)?.from_last_segment();
     let mut last = None;
     while let Some(piece) = scan.next()? {
-        let Piece::Lines(block) = piece else { continue };
-        // A damaged line is no head; that it is damaged is for who verifies.
+        let ScanItem::Lines(block) = piece else { continue };
+        // A damaged line is no head; `verify` reports it.
         let found = block.bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').find_map(|line| {
             let content = Content::parse(line).ok()?;
             let (_, hash) = split(line)?;

@@ -1,23 +1,23 @@
-//! `courtesy audit`: what has been denied, and whether the log of it holds.
+//! `courtesy audit`: search, show, verify and export the log of denials.
 
 mod bundle;
+mod csv_row;
 mod export;
 pub mod filters;
 mod form;
 pub mod head;
+pub mod log_source;
 mod notices;
-pub mod place;
 pub mod progress;
 mod query;
 mod replay;
 mod report;
 mod search;
-mod sheet;
 mod show;
 mod sources;
 mod table;
+mod time_arg;
 mod verify;
-mod when;
 
 use std::io;
 
@@ -61,7 +61,7 @@ pub fn run(args: &AuditArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Whoever reads our output has seen enough.
+/// The reader of the output has closed it.
 fn is_broken_pipe(failure: &Failure) -> bool {
     let error = failure.error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

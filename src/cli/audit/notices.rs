@@ -1,15 +1,15 @@
-//! What the log says of itself, in words: one line for each notice.
+//! Notices in words, one line each.
 
 use crate::audit::{
     Changed, ChangesOmitted, Notice, Omission, Recorded, SettingsChanged, Started, Totals, Who,
     print_time,
 };
-use crate::cli::audit::sheet::word;
+use crate::cli::audit::csv_row::word;
 
 /// Bytes of a digest that people compare.
 const DIGEST_SHOWN: usize = 12;
 
-/// What `notice` says, beside its number, time and word.
+/// The text of `notice`, beside its number, time and kind.
 pub fn words(notice: &Notice) -> String {
     match notice {
         Notice::Gap(gap) => {

@@ -1,4 +1,4 @@
-//! How far a long reading has come, on standard error, for those who watch: a terminal.
+//! Progress of a long reading, on standard error if that is a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::audit::read::Extent;
 use crate::cli::span::span;
 use crate::runtime::clock::monotonic;
 
-/// What takes less is not worth a word.
+/// Shorter readings show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
 

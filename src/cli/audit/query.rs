@@ -1,4 +1,4 @@
-//! `courtesy audit query`: the records that match, as they are in the log or as they come.
+//! `courtesy audit query`: prints the records that match, those in the log or new ones.
 
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::filters::{FilterFlags, ProfileFlag};
 use super::form::{Form, Printer};
 use super::is_broken_pipe;
-use super::place::PlaceFlags;
+use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use super::sources::Hit;
 use super::table::Layout;
@@ -71,7 +71,7 @@ pub struct QueryArgs {
     #[arg(long, short, conflicts_with = "files")]
     follow: bool,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
 pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
@@ -88,8 +88,8 @@ pub fn run(args: &QueryArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// `with_nodes`: the table tells which proxy wrote each line.
-/// Gives what was done with changed lines.
+/// `with_nodes`: the table names the proxy that wrote each line. Returns what was done with changed
+/// lines.
 fn print(args: &QueryArgs, search: &mut Search, with_nodes: bool) -> Result<&'static str, Failure> {
     let is_terminal = io::stdout().is_terminal();
     let output = BufWriter::with_capacity(64 << 10, io::stdout().lock());
@@ -148,11 +148,11 @@ fn last(count: u32, search: &mut Search) -> Result<VecDeque<(Vec<u8>, usize)>, F
     Ok(lines)
 }
 
-/// Waits until it is time to look again. False: nobody reads what is printed any more.
+/// Waits until the next look. False: the reader of the output has closed it.
 fn is_read() -> bool {
     let stdout = io::stdout();
     let wait = Timespec::try_from(FOLLOW_INTERVAL).ok();
-    // That the reader has gone is told whatever is asked for.
+    // Poll reports a closed reader without being asked.
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     match poll(&mut fds, wait.as_ref()) {
         Ok(_) => !fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL),

@@ -1,4 +1,4 @@
-//! `courtesy audit replay`: would it be decided the same way again?
+//! `courtesy audit replay`: makes the recorded decisions again from the evidence.
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::filters::FilterFlags;
-use super::place::PlaceFlags;
+use super::log_source::LogSourceFlags;
 use super::search::{Search, Taken};
 use crate::audit::read::Log;
 use crate::audit::read::replay::{Count, Outcome, Replay};
@@ -46,12 +46,12 @@ pub struct ReplayArgs {
     #[command(flatten)]
     filters: FilterFlags,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     match decide_all(args) {
-        // A reader that has seen enough is no error.
+        // A closed reader is no error.
         Err(failure) if is_broken_pipe(&failure) => Ok(Exit::Done),
         outcome => outcome,
     }

@@ -1,4 +1,4 @@
-//! `courtesy audit report`: what a period came to, for people, for programs and for the file.
+//! `courtesy audit report`: the report of a period as text, JSON or HTML.
 
 mod html;
 mod sections;
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::place::PlaceFlags;
+use super::log_source::LogSourceFlags;
 use super::progress::Progress;
+use super::time_arg;
 use super::verify::{Heads, heads, only_of_one};
-use super::when;
 use crate::audit::read::filter::{Filter, Place, PlaceError};
 use crate::audit::read::report::{Report, Request, Survey, Verified};
 use crate::audit::read::verify::verify;
-use crate::audit::read::{Log, Piece, Scan};
+use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::output;
 use crate::cli::paint::Paint;
@@ -51,10 +51,10 @@ Exit codes: 0 done · 1 lines were changed, or --verify found faults · 2 usage 
 74 a part of it could not be read, or the output could not be written")]
 pub struct ReportArgs {
     /// From then on: 2h, 7d (ago), yesterday, 2026-11-20, '2026-11-20 12:44' (UTC), 2026-11-20T12:00:00+01:00
-    #[arg(long, value_name = "TIME", value_parser = when::since)]
+    #[arg(long, value_name = "TIME", value_parser = time_arg::since)]
     since: Option<Timestamp>,
     /// Until then; of a day, to its end (today and yesterday, too)
-    #[arg(long, value_name = "TIME", value_parser = when::until)]
+    #[arg(long, value_name = "TIME", value_parser = time_arg::until)]
     until: Option<Timestamp>,
     /// Only an origin (https://example.com), a host (example.com), or hosts (*.example.com); may be
     /// repeated
@@ -77,7 +77,7 @@ pub struct ReportArgs {
     #[arg(long, value_name = "SEQ:HASH|FILE", value_parser = heads, requires = "verify")]
     head: Vec<Heads>,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Wanted {
 }
 
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
-    when::check(args.since, args.until)?;
+    time_arg::check(args.since, args.until)?;
     let filter = Filter {
         since: args.since,
         until: args.until,
@@ -163,7 +163,7 @@ fn read_all(
     Ok(worst)
 }
 
-/// Once over the log. A part that cannot be read is said, and makes the whole no success.
+/// One pass over the log. A part that cannot be read is reported, and makes the command fail.
 fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit, Failure> {
     // To its end, whatever is asked for: the head of the chain ties the report to the log.
     let mut scan = Scan::new(log)?.between(since, None);
@@ -174,11 +174,11 @@ fn read(log: Log, since: Option<Timestamp>, survey: &mut Survey) -> Result<Exit,
         let extent = scan.extent();
         progress.at(|| extent, lines);
         match scan.next() {
-            Ok(Some(Piece::Lines(block))) => block.lines().for_each(|line| {
+            Ok(Some(ScanItem::Lines(block))) => block.lines().for_each(|line| {
                 lines += 1;
                 survey.read(line.bytes);
             }),
-            Ok(Some(Piece::Rest(_))) => survey.damaged(),
+            Ok(Some(ScanItem::Rest(_))) => survey.damaged(),
             Ok(None) => return Ok(exit),
             Err(error) => {
                 progress.clear();

@@ -1,16 +1,16 @@
-//! Once over a log, or several, for every command that picks out records. What is missing from the log or cannot
-//! be read is said on standard error: nobody should take a part for the whole.
+//! One pass over a log, or several, for every command that selects records. Missing and unreadable
+//! parts are reported on standard error, so that a part is not taken for the whole.
 
 use std::ops::ControlFlow;
 
 use super::progress::Progress;
 use super::sources::{Hit, Source, extent, merge};
-use super::when;
-use crate::audit::read::{Block, Filter, Log, Piece, ScanError, Sieve};
+use super::time_arg;
+use crate::audit::read::{Block, CompiledFilter, Filter, Log, ScanError, ScanItem};
 use crate::audit::{Content, Notice, checked_hash, print_time, split};
 use crate::cli::exit::{Exit, Failure};
 
-/// What has become of a line that was found.
+/// What the caller did with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     Good,
@@ -20,7 +20,7 @@ pub enum Taken {
     Enough,
 }
 
-/// The logs and what is searched for.
+/// The logs and the filter.
 #[derive(Debug)]
 pub struct Search {
     sources: Vec<Source>,
@@ -30,11 +30,11 @@ pub struct Search {
 /// Tells which lines are meant, and keeps account of the rest.
 #[derive(Debug)]
 pub struct Judge {
-    sieve: Sieve,
+    compiled: CompiledFilter,
     pub progress: Progress,
     pub lines: u64,
     damaged: u64,
-    /// Lines handed out whose text is not what their hash was made of, and what the first calls itself.
+    /// Changed lines that were passed on, and the id of the first.
     changed: u64,
     first_changed: Option<String>,
     /// Whether notices that are asked for are handed out, too.
@@ -44,14 +44,14 @@ pub struct Judge {
 }
 
 impl Search {
-    /// Of several logs, what matches is handed out in the order of time.
+    /// Lines of several logs are passed on in the order of time.
     pub fn new(logs: Vec<Log>, filter: Filter) -> Result<Self, Failure> {
-        when::check(filter.since, filter.until)?;
+        time_arg::check(filter.since, filter.until)?;
         let is_alone = logs.len() == 1;
         let sources = logs.into_iter().map(|log| Source::new(log, &filter, is_alone));
         let sources = sources.collect::<Result<_, _>>()?;
         let judge = Judge {
-            sieve: Sieve::new(filter),
+            compiled: CompiledFilter::new(filter),
             progress: Progress::new(),
             lines: 0,
             damaged: 0,
@@ -70,7 +70,7 @@ impl Search {
     }
 
     /// Hands each line that matches to `take`, to the end of the logs or until it has enough. After
-    /// the end it goes on with what has been written since.
+    /// the end it goes on with lines written since.
     pub fn run(
         &mut self,
         take: &mut dyn FnMut(Hit<'_>) -> Result<Taken, Failure>,
@@ -83,9 +83,9 @@ impl Search {
         Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     }
 
-    /// Says what was found damaged or changed; `changed_are`: what was done with changed lines, as
-    /// "left out". A part of the log that could not be read makes it [`Exit::InputOutput`] or, where
-    /// this user may not read it, [`Exit::Permission`], a changed line [`Exit::No`].
+    /// Reports damaged and changed lines; `changed_are`: what was done with changed lines, as "left
+    /// out". A part of the log that could not be read makes it [`Exit::InputOutput`] or, where this
+    /// user may not read it, [`Exit::Permission`], a changed line [`Exit::No`].
     pub fn conclude(self, changed_are: &str) -> Exit {
         let Judge { damaged, changed, first_changed, unreadable, .. } = self.judge;
         if damaged > 0 {
@@ -126,15 +126,15 @@ fn alone(
 }
 
 impl Judge {
-    /// The lines that come next; none inside where something else does, and none at all at the end. What cannot be
-    /// read is said.
+    /// The next lines; none inside if something else comes next, and none at all at the end.
+    /// Reports what cannot be read.
     pub fn block<'a>(
         &mut self,
-        next: Result<Option<Piece<'a>>, ScanError>,
+        next: Result<Option<ScanItem<'a>>, ScanError>,
     ) -> Option<Option<Block<'a>>> {
         match next {
-            Ok(Some(Piece::Lines(block))) => Some(Some(block)),
-            Ok(Some(Piece::Rest(_))) => {
+            Ok(Some(ScanItem::Lines(block))) => Some(Some(block)),
+            Ok(Some(ScanItem::Rest(_))) => {
                 self.damaged += 1;
                 Some(None)
             }
@@ -152,25 +152,25 @@ impl Judge {
     /// Whether a line is meant.
     pub fn admits(&mut self, line: &[u8]) -> bool {
         self.lines += 1;
-        if self.sieve.admits(line) {
+        if self.compiled.admits(line) {
             let is_whole = split(line).is_some();
             self.damaged += u64::from(!is_whole);
             return is_whole;
         }
-        if Sieve::is_record(line) {
+        if CompiledFilter::is_record(line) {
             return false;
         }
         match Content::parse(line) {
             Ok(Content::Notice(notice))
-                if self.with_notices && self.sieve.admits_notice(&notice) =>
+                if self.with_notices && self.compiled.admits_notice(&notice) =>
             {
                 true
             }
             Ok(Content::Notice(notice)) if checked_hash(line).is_ok() => {
-                note_lost(&notice, &self.sieve);
+                note_lost(&notice, &self.compiled);
                 false
             }
-            // A record in another spelling than the log's, too: filters do not see what it says.
+            // Also a record that is not in canonical form: filters cannot read it.
             Ok(_) | Err(_) => {
                 self.damaged += 1;
                 false
@@ -195,16 +195,16 @@ impl Judge {
     }
 }
 
-/// What a line calls itself.
+/// The id of a line.
 fn named(line: &[u8]) -> String {
     Content::parse(line)
         .map_or_else(|_| "no record any more".into(), |it| format!("number {}", it.seq()))
 }
 
 /// Records that could not be written are missing from every answer.
-fn note_lost(notice: &Notice, sieve: &Sieve) {
+fn note_lost(notice: &Notice, compiled: &CompiledFilter) {
     if let Notice::Gap(gap) = notice
-        && sieve.covers(gap.since, gap.time)
+        && compiled.covers(gap.since, gap.time)
     {
         let [since, time] = [gap.since, gap.time].map(print_time);
         eprintln!(

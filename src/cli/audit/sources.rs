@@ -1,12 +1,11 @@
-//! The logs that are read together: each as a stream of its own, whose next lines that match wait to be taken in
-//! the order of time. What a log has is given in the order of its chain.
+//! Merges logs by time: each is a stream of matching lines, in the order of its chain.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::search::Judge;
 use crate::audit::checked_hash;
-use crate::audit::read::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
+use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
 use crate::cli::exit::Failure;
 
 /// A line that was found, without its end.
@@ -15,7 +14,7 @@ pub struct Hit<'a> {
     pub line: &'a [u8],
     /// Which of the logs has it, counted from 0.
     pub log: usize,
-    /// Its text is not what its hash was made of: it is not what was written.
+    /// Its text does not match its hash: it was changed.
     pub is_changed: bool,
 }
 
@@ -29,11 +28,11 @@ impl<'a> Hit<'a> {
 #[derive(Debug)]
 pub struct Source {
     scan: Scan,
-    /// Those of the last block that match.
+    /// The matching lines of the last block.
     found: VecDeque<Vec<u8>>,
 }
 
-/// By what the next line of a log has its turn, and the log.
+/// The sort key of the next line of a log, and the log.
 type Turn = Reverse<((String, String), usize)>;
 
 impl Source {
@@ -45,11 +44,11 @@ impl Source {
     }
 
     /// The next part of the log.
-    pub fn next(&mut self) -> Result<Option<Piece<'_>>, ScanError> {
+    pub fn next(&mut self) -> Result<Option<ScanItem<'_>>, ScanError> {
         self.scan.next()
     }
 
-    /// Reads on until there is a line that matches; what it is sorted by. None at the end, for now.
+    /// Reads on to a matching line; returns its sort key. None at the end, for now.
     fn fill(&mut self, judge: &mut Judge) -> Option<(String, String)> {
         while self.found.is_empty() {
             let Some(block) = judge.block(self.scan.next())? else { continue };
@@ -57,7 +56,7 @@ impl Source {
                 self.found.push_back(line.bytes.to_vec());
             }
         }
-        self.found.front().map(|line| Sieve::order(line))
+        self.found.front().map(|line| CompiledFilter::order(line))
     }
 }
 
@@ -72,7 +71,8 @@ pub fn extent(sources: &[Source]) -> Extent {
     )
 }
 
-/// Hands out what matches in all of them in the order of time, until `take` wants no more: then false.
+/// Passes the matching lines of all logs to `take` in the order of time, until `take` stops: then
+/// false.
 pub fn merge(
     sources: &mut [Source],
     judge: &mut Judge,

@@ -1,9 +1,9 @@
-//! Records as rows for people: when, to whom, why, what. On a terminal a row is one line of it.
+//! Records as rows of a table: time, client, reason, URL. On a terminal a row is one line.
 
 use rustix::termios::tcgetwinsize;
 
+use super::csv_row::word;
 use super::notices::words;
-use super::sheet::word;
 use crate::audit::{Event, Node, Notice, Reason, Record, print_time};
 use crate::cli::environment;
 use crate::cli::paint::Paint;
@@ -19,7 +19,7 @@ const URL_MIN: usize = 10;
 /// The widths of the columns; none where rows may be as long as they like.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// None where the proxies that wrote the lines are not told.
+    /// None without the column of proxies.
     node: Option<usize>,
     seq: usize,
     /// Bytes of the time that are left out at its beginning.
@@ -31,7 +31,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As wide as the terminal; elsewhere as COLUMNS says, or [`WIDTH`].
+    /// As wide as the terminal; elsewhere COLUMNS, or [`WIDTH`].
     pub fn of_output(is_terminal: bool) -> Self {
         let size = is_terminal.then(|| tcgetwinsize(std::io::stdout()).ok()).flatten();
         let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
@@ -39,14 +39,14 @@ impl Layout {
         Self::of_width(columns.or_else(set).unwrap_or(WIDTH).max(WIDTH_MIN), Paint::for_stdout())
     }
 
-    /// Nothing is cut: rows are as long as what stands in them.
+    /// Nothing is cut: rows are as long as their text.
     pub fn wide() -> Self {
         let paint = Paint::for_stdout();
         Self { node: None, seq: 8, time_from: 0, agent: 16, why: 28, url: None, paint }
     }
 
     fn of_width(columns: usize, paint: Paint) -> Self {
-        // A year is told where there is room for it.
+        // With a year if there is room.
         let (seq, time_from) = (8, if columns >= 120 { 0 } else { 5 });
         let rest = columns.saturating_sub(seq + (TIME_BYTES - time_from) + 4 * GAP);
         let (agent, why) = (rest / 5, rest * 3 / 10);
@@ -84,7 +84,7 @@ impl Layout {
         format!("{node}{seq}  {}  {agent}  {why}  {url}\n", self.paint.faint(time))
     }
 
-    /// The same of what the log says of itself.
+    /// The row of a notice.
     pub fn notice(&self, notice: &Notice, is_changed: bool) -> String {
         let time = print_time(notice.time()).replace('T', " ");
         let (seq, time) = (marked(notice.seq(), is_changed), &time[self.time_from..TIME_BYTES]);
@@ -128,7 +128,7 @@ fn marked(seq: u64, is_changed: bool) -> String {
 /// `2026-11-20 12:00:00`.
 const TIME_BYTES: usize = 19;
 
-/// The line that decided, or the reason's word; and what else than a denial became of it.
+/// The line that decided, or the reason; and the event if it is no denial.
 fn why(record: &Record) -> String {
     let why = match (&record.rule, record.reason) {
         (Some(rule), Reason::DisallowRule) => {
@@ -142,7 +142,7 @@ fn why(record: &Record) -> String {
     }
 }
 
-/// Escaped as a record has it, whoever has changed the record since.
+/// Escaped again, since the record may have been changed.
 pub fn printable(text: &str) -> String {
     let escape = |shown: &mut String, character: char| {
         character
@@ -153,7 +153,7 @@ pub fn printable(text: &str) -> String {
     sanitize::shown(text, escape).into_owned()
 }
 
-/// Filled up or cut to `width` columns; what is cut ends in `…`.
+/// Padded or cut to `width` columns; cut text ends in `…`.
 pub fn fit(text: &str, width: usize) -> String {
     let text = printable(text);
     let columns: usize = text.chars().map(columns).sum();
@@ -173,8 +173,8 @@ pub fn fit(text: &str, width: usize) -> String {
     cut + &" ".repeat(width.saturating_sub(used))
 }
 
-/// What stands from U+1100 on is taken for as wide as an ideograph: a column too many is left empty,
-/// one too few would break the line.
+/// Characters from U+1100 on count as two columns, like an ideograph: a column too many is left
+/// empty, one too few would break the line.
 pub const fn columns(character: char) -> usize {
     if character as u32 >= 0x1100 && character != '…' { 2 } else { 1 }
 }

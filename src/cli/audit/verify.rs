@@ -1,4 +1,4 @@
-//! `courtesy audit verify`: does the log hold?
+//! `courtesy audit verify`: verifies the log and its evidence.
 
 mod published;
 
@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::bundle;
-use super::place::PlaceFlags;
+use super::log_source::LogSourceFlags;
 use super::progress::Progress;
 use super::table::printable;
 use crate::audit::read::Log;
@@ -59,10 +59,10 @@ pub struct VerifyArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
-/// What one `--head` names.
+/// The value of one `--head`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heads(pub Vec<Head>);
 
@@ -108,7 +108,7 @@ const fn exit(findings: &Findings) -> Exit {
     if findings.faults.count == 0 { Exit::Done } else { Exit::No }
 }
 
-/// A published head is of one log: which of several it is not said.
+/// A published head belongs to one log, and does not name which.
 pub fn only_of_one(logs: &[Log], heads: &[Head]) -> Result<(), Failure> {
     if logs.len() > 1 && !heads.is_empty() {
         Err(anyhow::anyhow!("a published head is of one log: give --head with one --dir at a time"))
@@ -219,7 +219,7 @@ fn text(findings: &Findings) -> String {
     text + "\n"
 }
 
-/// What is unusual, a line each.
+/// Notes, a line each.
 fn notes(notes: &Notes) -> String {
     let mut text: String = notes.described.iter().map(|note| format!("\nNote: {note}")).collect();
     if notes.count > notes.described.len() as u64 {
@@ -231,7 +231,7 @@ fn notes(notes: &Notes) -> String {
     text
 }
 
-/// What the log says of itself, as sentences.
+/// The counts of notices, as sentences.
 fn notices(notices: &Notices) -> String {
     let Notices {
         gaps,

@@ -13,7 +13,7 @@ use super::account::Account;
 use super::crawler::{self, Answer};
 use super::origin::{Origin, Reply};
 use crate::audit::How;
-use crate::audit::read::{Log, Piece, Scan};
+use crate::audit::read::{Log, Scan, ScanItem};
 use crate::cli::exit::{Exit, Failure, OrExit};
 use crate::cli::temporary_dir::TemporaryDir;
 use crate::config::{Roots, Settings};
@@ -144,7 +144,7 @@ impl<W: Write> Stage<W> {
         let mut lines = Vec::new();
         let Ok(mut scan) = Scan::new(Log::Dir(self.audit_dir.clone())) else { return lines };
         while let Ok(Some(piece)) = scan.next() {
-            let Piece::Lines(block) = piece else { continue };
+            let ScanItem::Lines(block) = piece else { continue };
             lines.extend(block.lines().filter_map(|line| serde_json::from_slice(line.bytes).ok()));
         }
         lines

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use courtesy::audit::evidence::{Exhibit, Kind, Shelf};
+use courtesy::audit::evidence::{Blob, BlobStore, Kind};
 use courtesy::audit::{Record, Robots};
 use courtesy::types::sanitize::{digest, sha256_hex};
 use serde_json::Value;
@@ -20,12 +20,12 @@ const PART: [&str; 4] = ["--since", "2026-11-20T12:03:00Z", "--until", "2026-11-
 fn log() -> (Log, Vec<String>) {
     let mut log = Log::new();
     let sha256 = sha256_hex(FILE.as_bytes());
-    let exhibit = Exhibit {
+    let blob = Blob {
         sha256: digest(&sha256).unwrap(),
         kind: Kind::File,
         content: FILE.to_owned().into(),
     };
-    Shelf::of(log.dir.path()).put(&exhibit).unwrap();
+    BlobStore::of(log.dir.path()).put(&blob).unwrap();
     let mut lines = Vec::new();
     for numbers in [1..=3, 4..=5, 6..=8] {
         lines.extend(log.write(numbers.map(|n| naming(n, &sha256))));
@@ -188,7 +188,7 @@ fn what_cannot_be_bundled_is_refused() {
 #[test]
 fn what_does_not_hold_in_the_log_is_said_when_it_is_bundled() {
     let (log, _) = log();
-    fs::remove_file(Shelf::of(log.dir.path()).path(Kind::File, &sha256_hex(FILE.as_bytes())))
+    fs::remove_file(BlobStore::of(log.dir.path()).path(Kind::File, &sha256_hex(FILE.as_bytes())))
         .unwrap();
     let text = fs::read_to_string(log.active()).unwrap();
     fs::write(log.active(), text.replace("/private/7", "/public/77")).unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use courtesy::audit::evidence::{Exhibit, Kind, Shelf};
+use courtesy::audit::evidence::{Blob, BlobStore, Kind};
 use courtesy::audit::{Record, Robots};
 use courtesy::types::sanitize::{digest, sha256_hex};
 use serde_json::Value;
@@ -147,13 +147,13 @@ fn each_chain_is_verified_for_itself_and_the_worst_is_the_code() {
 fn evidence_is_looked_for_beside_the_log_that_names_it() {
     let mut logs = [Log::new(), Log::new()];
     let sha256 = sha256_hex(FILE.as_bytes());
-    let exhibit = |log: &Log| {
+    let blob = |log: &Log| {
         let content = FILE.as_bytes().to_vec().into();
         let sha256 = digest(&sha256).unwrap();
-        Shelf::of(log.dir.path()).put(&Exhibit { sha256, kind: Kind::File, content }).unwrap();
+        BlobStore::of(log.dir.path()).put(&Blob { sha256, kind: Kind::File, content }).unwrap();
     };
     // Only one of them has what both name.
-    exhibit(&logs[1]);
+    blob(&logs[1]);
     for (node, log) in logs.iter_mut().enumerate() {
         let of = by(node, node as u64);
         let robots = Robots { sha256: Some(sha256.clone()), ..Robots::clone(&of.robots.unwrap()) };
@@ -162,12 +162,12 @@ fn evidence_is_looked_for_beside_the_log_that_names_it() {
     let shown = |n: u64| succeeds(&mut audit(&logs, &["show", &record(n).id, "--format", "json"]));
     assert!(!shown(0).contains("Disallow: /private/"));
     assert!(shown(1).contains("Disallow: /private/"));
-    let missing = Shelf::of(logs[0].dir.path()).path(Kind::File, &sha256).display().to_string();
+    let missing = BlobStore::of(logs[0].dir.path()).path(Kind::File, &sha256).display().to_string();
     let (code, said, _) = ended(&mut audit(&logs, &["replay"]));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&format!("no evidence: {missing} is missing")), "{said}");
     assert!(said.contains("  1 have lost their evidence\n"), "{said}");
-    exhibit(&logs[0]);
+    blob(&logs[0]);
     let (_, said, _) = ended(&mut audit(&logs, &["replay"]));
     assert!(!said.contains("evidence"), "{said}");
     // A number is of one log; both have it.

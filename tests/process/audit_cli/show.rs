@@ -1,6 +1,6 @@
 //! One record, its robots.txt, and how that came.
 
-use courtesy::audit::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
+use courtesy::audit::evidence::{Answer, Blob, BlobStore, Body, CaptureRecord, Failure, Kind};
 use courtesy::audit::{Group, Reason, Record, Robots, RobotsStatus, Rule};
 use courtesy::types::sanitize::{hex, sha256_hex};
 use sha2::{Digest, Sha256};
@@ -18,9 +18,9 @@ fn file() -> String {
         .collect()
 }
 
-fn put(shelf: &Shelf, kind: Kind, content: &[u8]) -> String {
+fn put(blob_store: &BlobStore, kind: Kind, content: &[u8]) -> String {
     let sha256: [u8; 32] = Sha256::digest(content).into();
-    shelf.put(&Exhibit { sha256, kind, content: content.to_vec().into() }).unwrap();
+    blob_store.put(&Blob { sha256, kind, content: content.to_vec().into() }).unwrap();
     hex(&sha256)
 }
 
@@ -32,8 +32,8 @@ fn answer(url: &str, status: u16, head: &str) -> Answer {
 /// A log with one denial by rule, number 1, and one for want of a robots.txt, number 2.
 fn log() -> Log {
     let mut log = Log::new();
-    let shelf = Shelf::of(log.dir.path());
-    let sha256 = put(&shelf, Kind::File, file().as_bytes());
+    let blob_store = BlobStore::of(log.dir.path());
+    let sha256 = put(&blob_store, Kind::File, file().as_bytes());
     let came = CaptureRecord {
         answers: vec![
             answer(
@@ -61,8 +61,8 @@ fn log() -> Log {
         fetched_at: NOON,
         user_agent: None,
     };
-    let capture = put(&shelf, Kind::Capture, &came.seal().json);
-    let failed_capture = put(&shelf, Kind::Capture, &failed.seal().json);
+    let capture = put(&blob_store, Kind::Capture, &came.seal().json);
+    let failed_capture = put(&blob_store, Kind::Capture, &failed.seal().json);
     let (by_rule, unreachable) = (record(1), record(2));
     let robots = Robots::clone(by_rule.robots.as_ref().unwrap());
     let by_rule = Record {
@@ -144,8 +144,8 @@ fn json_has_record_file_and_captures() {
 #[test]
 fn missing_and_damaged_evidence_is_said() {
     let log = log();
-    let shelf = Shelf::of(log.dir.path());
-    let path = shelf.path(Kind::File, &sha256_hex(file().as_bytes()));
+    let blob_store = BlobStore::of(log.dir.path());
+    let path = blob_store.path(Kind::File, &sha256_hex(file().as_bytes()));
     std::fs::write(&path, "no gzip").unwrap();
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "1"]));
     assert!(shown.contains("warning: its robots.txt is damaged in the evidence: "), "{shown}");

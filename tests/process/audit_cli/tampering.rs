@@ -532,13 +532,13 @@ fn a_list_of_evidence_that_was_emptied_is_a_fault() {
     log.write([at_noon(3)]);
     compress(&closed);
     let evidence = log.dir.path().join("evidence");
-    let shelf = courtesy::audit::evidence::Shelf::of(log.dir.path());
-    let exhibit = courtesy::audit::evidence::Exhibit {
+    let blob_store = courtesy::audit::evidence::BlobStore::of(log.dir.path());
+    let blob = courtesy::audit::evidence::Blob {
         sha256: courtesy::types::sanitize::digest(&sha256_hex(b"")).unwrap(),
         kind: courtesy::audit::evidence::Kind::File,
         content: Vec::new().into(),
     };
-    shelf.put(&exhibit).unwrap();
+    blob_store.put(&blob).unwrap();
     assert!(evidence.exists());
     let list = log.dir.path().join("denials-000000000001.evidence");
     let top = format!("2026-11-20T12:00:00.000000Z 2 {}\n", hash_of(&lines[1]));

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use courtesy::audit::evidence::{Answer, Body, CaptureRecord, Exhibit, Failure, Kind, Shelf};
+use courtesy::audit::evidence::{Answer, Blob, BlobStore, Body, CaptureRecord, Failure, Kind};
 use courtesy::audit::{Record, Robots};
 use courtesy::types::sanitize::{digest, hex, sha256_hex};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::evidence::warcio::{python, read_back};
 
 const FILE: &str = "User-agent: *\nDisallow: /private/\n";
 
-/// Puts a fetch of `url` on the shelf, with the file that it brought, if it did; gives its name.
+/// Puts a fetch of `url` on the blob_store, with the file that it brought, if it did; gives its name.
 fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
     let (status, head) = match file {
         Some(_) => (200, "HTTP/1.1 200 OK\r\nserver: a\r\n"),
@@ -41,13 +41,15 @@ fn fetched(log: &Log, url: &str, file: Option<&str>) -> String {
         fetched_at: NOON,
         user_agent: None,
     };
-    let (shelf, capture) = (Shelf::of(log.dir.path()), capture.seal());
+    let (blob_store, capture) = (BlobStore::of(log.dir.path()), capture.seal());
     if let Some(file) = file {
         let sha256 = digest(&sha256_hex(file.as_bytes())).unwrap();
-        shelf.put(&Exhibit { sha256, kind: Kind::File, content: file.to_owned().into() }).unwrap();
+        blob_store
+            .put(&Blob { sha256, kind: Kind::File, content: file.to_owned().into() })
+            .unwrap();
     }
-    shelf
-        .put(&Exhibit { sha256: capture.sha256, kind: Kind::Capture, content: capture.json })
+    blob_store
+        .put(&Blob { sha256: capture.sha256, kind: Kind::Capture, content: capture.json })
         .unwrap();
     hex(&capture.sha256)
 }
@@ -117,14 +119,14 @@ fn the_evidence_of_the_records_that_match_is_an_archive_that_has_each_capture_on
 #[test]
 fn evidence_that_is_missing_or_was_changed_is_said_and_the_rest_is_written() {
     let mut log = Log::new();
-    let shelf = Shelf::of(log.dir.path());
+    let blob_store = BlobStore::of(log.dir.path());
     let whole = fetched(&log, "http://whole.example/robots.txt", Some(FILE));
     let without_file = fetched(&log, "http://without.example/robots.txt", Some("gone"));
     let missing = fetched(&log, "http://missing.example/robots.txt", Some("kept"));
     let changed = fetched(&log, "http://changed.example/robots.txt", None);
-    fs::remove_file(shelf.path(Kind::File, &sha256_hex(b"gone"))).unwrap();
-    fs::remove_file(shelf.path(Kind::Capture, &missing)).unwrap();
-    let path = shelf.path(Kind::Capture, &changed);
+    fs::remove_file(blob_store.path(Kind::File, &sha256_hex(b"gone"))).unwrap();
+    fs::remove_file(blob_store.path(Kind::Capture, &missing)).unwrap();
+    let path = blob_store.path(Kind::Capture, &changed);
     fs::write(&path, [&fs::read(&path).unwrap()[..], b"behind the end"].concat()).unwrap();
     log.write([
         naming(1, Some(&without_file), None),

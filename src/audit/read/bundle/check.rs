@@ -1,15 +1,16 @@
-//! Whether a bundle holds: its lines as those of any log, their first and last as `bundle.json` says, and no
-//! evidence that none of them names.
+//! Verifies a bundle: its lines as those of any log, their first and last against `bundle.json`,
+//! and that every blob is named by a line.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{First, Manifest, Unpacked, evidence_name};
 use crate::audit::read::verify::{Fault, Findings, NotedHead, Problem, verify_part};
-use crate::audit::read::{Extent, Log, Piece, Scan, ScanError};
+use crate::audit::read::{Extent, Log, Scan, ScanError, ScanItem};
 use crate::audit::{Content, Head, split};
 
-/// Checks what was unpacked into `dir`. Heads of lines before or behind the part say nothing of it.
+/// Verifies the bundle that was unpacked into `dir`. Heads of lines before or behind the part are
+/// not held against it.
 ///
 /// # Errors
 ///
@@ -23,13 +24,13 @@ pub fn verify(
 ) -> Result<Findings, ScanError> {
     let log = Log::Dir(dir.to_owned());
     let mut findings = verify_part(&log, published, with_evidence, progress)?;
-    // A bundle has no head.json: what it said is in bundle.json.
+    // A bundle has no head.json; bundle.json has its content.
     findings.noted = NotedHead::NotRead;
     let mut ends = Ends { first: None, last: None, noted: None, unnamed: evidence };
     let mut scan = Scan::new(log)?;
-    // What cannot be read is a fault already.
+    // An unreadable file is a fault already.
     while let Ok(Some(piece)) = scan.next() {
-        let Piece::Lines(block) = piece else { continue };
+        let ScanItem::Lines(block) = piece else { continue };
         block.lines().for_each(|line| ends.line(line.bytes, &manifest));
     }
     for why in ends.problems(&manifest) {
@@ -52,8 +53,8 @@ struct Ends {
 impl Ends {
     fn line(&mut self, line: &[u8], manifest: &Manifest) {
         let (Ok(content), Some((_, hash))) = (Content::parse(line), split(line)) else { return };
-        for exhibit in content.exhibits() {
-            self.unnamed.remove(&evidence_name(&exhibit));
+        for blob in content.blobs() {
+            self.unnamed.remove(&evidence_name(&blob));
         }
         let head = Head { hash: hash.to_owned(), seq: content.seq() };
         if manifest.noted_head.as_ref().is_some_and(|noted| noted.seq == head.seq) {

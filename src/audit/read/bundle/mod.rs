@@ -1,7 +1,8 @@
-//! A bundle: a part of a log in one file, to be given away and checked by itself. It is a tar file (POSIX ustar)
-//! with, in this order, `bundle.json`, the lines as closed segments of a log, and the evidence that they name as it
-//! is stored. All of it is determined by that content: the headers of its entries have one form, nothing is between
-//! or behind them, so every byte of the file is either checked or refused.
+//! A bundle: a part of a log in one file, to be passed on and verified by itself. It is a tar file
+//! (POSIX ustar) with, in this order, `bundle.json`, the lines as closed segments of a log, and the
+//! evidence that they name as it is stored. All of it is determined by that content: the headers of
+//! its entries have one form, nothing is between or behind them, so every byte of the file is
+//! either checked or refused.
 
 mod check;
 mod read;
@@ -16,7 +17,7 @@ use crate::audit::evidence::{self, Kind};
 use crate::audit::limits::{
     BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX, RECORD_LINE_BYTES_MAX,
 };
-use crate::audit::{ExhibitName, Head, checked_hash, segment};
+use crate::audit::{BlobName, Head, checked_hash, segment};
 use crate::types::sanitize::{digest, hex};
 
 pub use check::verify;
@@ -81,12 +82,12 @@ impl First {
     }
 }
 
-/// What an entry of a bundle is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Manifest,
     Segment,
-    Evidence(ExhibitName),
+    Evidence(BlobName),
 }
 
 impl Entry {
@@ -114,7 +115,7 @@ impl Entry {
     }
 }
 
-fn evidence_name((kind, sha256): &ExhibitName) -> String {
+fn evidence_name((kind, sha256): &BlobName) -> String {
     evidence::name(*kind, &hex(sha256))
 }
 
@@ -137,7 +138,8 @@ const fn padding(bytes: u64) -> usize {
     (bytes.next_multiple_of(BLOCK as u64) - bytes) as usize
 }
 
-/// How much of what a bundle may have is used. The same bounds hold for writing and reading.
+/// Counts entries and bytes against the limits of a bundle, which are the same for writing and
+/// reading.
 #[derive(Debug, Default)]
 struct Budget {
     entries: usize,

@@ -1,5 +1,6 @@
-//! Unpacks a bundle into a directory, which is then a log with its evidence. Whatever is not as [`super::write`]
-//! makes it is refused: other names, links, directories, sizes beyond the bounds, bytes between or behind entries.
+//! Unpacks a bundle into a directory, which is then a log with its evidence. Anything that
+//! [`super::write`] does not make is refused: other names, links, directories, sizes beyond the
+//! bounds, bytes between or behind entries.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -29,7 +30,7 @@ pub enum ReadError {
     Newer(u64),
 }
 
-/// What there is in the directory.
+/// The contents of the directory.
 #[derive(Debug)]
 pub struct Unpacked {
     pub manifest: Manifest,

@@ -7,7 +7,7 @@ use super::{
     Budget, END, Entry, FORMAT, First, MANIFEST, Manifest, VERSION, evidence_name, header, padding,
 };
 use crate::audit::limits::{BUNDLE_ENTRIES_MAX, BUNDLE_SEGMENT_BYTES, EVIDENCE_BYTES_MAX};
-use crate::audit::read::{Extent, Filter, Log, Piece, Scan, ScanError, Sieve};
+use crate::audit::read::{CompiledFilter, Extent, Filter, Log, Scan, ScanError, ScanItem};
 use crate::audit::{Content, Head, Notice, checked_hash, read_head, segment, split};
 use crate::runtime::files;
 
@@ -24,10 +24,10 @@ pub enum WriteError {
     Changed,
 }
 
-/// What a bundle has that does not hold, or lacks.
+/// Damaged and missing parts of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacks {
-    /// Lines that were changed or are no lines of a log. What is no whole line is left out.
+    /// Lines that were changed or are no lines of a log. Incomplete lines are left out.
     pub damaged: u64,
     /// Evidence that cannot be read, and why.
     pub evidence: Vec<String>,
@@ -41,19 +41,21 @@ pub struct Lacks {
 /// A file of the log cannot be read.
 pub fn find(log: &Log, filter: &Filter) -> Result<Option<Manifest>, ScanError> {
     let mut scan = Scan::new(log.clone())?.between(filter.since, filter.until);
-    let sieve = Sieve::new(filter.clone());
+    let compiled = CompiledFilter::new(filter.clone());
     let words = Notice::WORDS.iter().map(|word| (*word).to_owned()).collect();
-    let any_notice =
-        filter.events.is_empty().then(|| Sieve::new(Filter { events: words, ..filter.clone() }));
-    let of_notices = any_notice.as_ref().unwrap_or(&sieve);
+    let any_notice = filter
+        .events
+        .is_empty()
+        .then(|| CompiledFilter::new(Filter { events: words, ..filter.clone() }));
+    let of_notices = any_notice.as_ref().unwrap_or(&compiled);
     let is_meant = |line: &[u8]| {
-        sieve.admits(line)
-            || !Sieve::is_record(line)
+        compiled.admits(line)
+            || !CompiledFilter::is_record(line)
                 && matches!(Content::parse(line), Ok(Content::Notice(notice)) if of_notices.admits_notice(&notice))
     };
     let mut ends: Option<(First, Head)> = None;
     while let Some(piece) = scan.next()? {
-        let Piece::Lines(block) = piece else { continue };
+        let ScanItem::Lines(block) = piece else { continue };
         for line in block.lines().map(|line| line.bytes).filter(|line| is_meant(line)) {
             let Some(place) = First::of(line) else { continue };
             let last = Head { hash: place.hash.clone(), seq: place.seq };
@@ -75,7 +77,7 @@ pub fn find(log: &Log, filter: &Filter) -> Result<Option<Manifest>, ScanError> {
 ///
 /// # Errors
 ///
-/// See [`WriteError`]. What has been written by then is no bundle.
+/// See [`WriteError`]. The file written by then is no bundle.
 pub fn write(
     log: &Log,
     manifest: &Manifest,
@@ -135,8 +137,8 @@ impl<W: Write> Writer<W> {
         let (mut is_begun, mut seq, mut count) = (false, first.seq, 0);
         while let Some(piece) = scan.next()? {
             match piece {
-                Piece::Rest(_) => self.lacks.damaged += u64::from(is_begun),
-                Piece::Lines(block) => {
+                ScanItem::Rest(_) => self.lacks.damaged += u64::from(is_begun),
+                ScanItem::Lines(block) => {
                     for line in block.lines().map(|line| line.bytes) {
                         is_begun = is_begun || is_it(line, &first.hash);
                         if !is_begun {
@@ -163,7 +165,7 @@ impl<W: Write> Writer<W> {
         lines.push(b'\n');
         self.lacks.damaged += u64::from(checked_hash(line).is_err());
         if let Ok(content) = Content::parse(line) {
-            self.named.extend(content.exhibits().iter().map(evidence_name));
+            self.named.extend(content.blobs().iter().map(evidence_name));
         }
         if self.named.len() > BUNDLE_ENTRIES_MAX { Err(WriteError::TooLarge) } else { Ok(()) }
     }

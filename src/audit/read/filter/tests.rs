@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{Client, Filter, Place, Profile as WantedProfile, Rule, Sieve};
+use super::{Client, CompiledFilter, Filter, Place, Profile as WantedProfile, Rule};
 use crate::audit::{
     AgentSource, Client as AuditClient, Content, Event, Exemption, Group, Head, Profile, Reason,
     Record, Robots, Rule as AuditRule,
@@ -218,7 +218,7 @@ proptest! {
         let mut line = Vec::new();
         Head::genesis().push(Content::Record(Box::new(record.clone())), &mut line);
         let line = line.strip_suffix(b"\n").unwrap();
-        prop_assert_eq!(Sieve::new(filter.clone()).admits(line), obviously_admits(&filter, &record));
+        prop_assert_eq!(CompiledFilter::new(filter.clone()).admits(line), obviously_admits(&filter, &record));
         // And one condition at a time, made to hold.
         let holds = [
             Filter { ids: vec![record.id.clone()], ..Filter::default() },
@@ -228,12 +228,12 @@ proptest! {
             Filter { urls: vec![Glob::new(&record.url)], ..Filter::default() },
         ];
         for filter in holds {
-            prop_assert!(Sieve::new(filter.clone()).admits(line), "{:?}", filter);
+            prop_assert!(CompiledFilter::new(filter.clone()).admits(line), "{:?}", filter);
         }
         if let Some(rule) = &record.rule {
             let rules = vec![Rule::Pattern(rule.pattern.clone())];
             let both = Filter { rules, ..Filter::default() };
-            prop_assert!(Sieve::new(both).admits(line));
+            prop_assert!(CompiledFilter::new(both).admits(line));
         }
     }
 }
@@ -277,5 +277,5 @@ fn a_place_is_an_origin_or_hosts() {
 fn a_notice_is_no_record() {
     let line =
         br#"{"event":"gap","lost":3,"prev":"","seq":2,"since":"","time":"","why":"","hash":""}"#;
-    assert!(!Sieve::new(Filter::default()).admits(line));
+    assert!(!CompiledFilter::new(Filter::default()).admits(line));
 }

@@ -1,5 +1,4 @@
-//! What was asked for, as far as a record tells: the path of its URL, which may have been cut or
-//! have lost the values of its query.
+//! The requested path, from the URL of a record, which may be cut or have redacted query values.
 
 use std::borrow::Cow;
 
@@ -8,13 +7,13 @@ use crate::policy::decision::{Decision, HostDecision, decide, decide_beginning, 
 use crate::policy::state::Policy;
 use crate::robots::Percent;
 
-/// Begins what stands for the rest of a URL that was cut. No URL has that character: what is not
-/// ASCII is percent-encoded in a record.
+/// Begins the mark for the rest of a URL that was cut. No URL has that character: what is not ASCII
+/// is percent-encoded in a record.
 const CUT_MARK: char = '…';
 /// Of a value that was redacted: `~` and so many hexadecimal digits.
 const REDACTED_DIGITS: usize = 16;
 
-/// What a decision is made on.
+/// The input of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
     Host,
@@ -59,8 +58,8 @@ impl<'a> Asked<'a> {
         Self::Beginning { text: &text[..end], because }
     }
 
-    /// What follows from `policy`, if that can be told; `was_encoded`: the proxy judged the URL as it is recorded, and
-    /// not as the client wrote it.
+    /// The decision of `policy`, if it is determined; `was_encoded`: the proxy judged the URL as it
+    /// is recorded, and not as the client wrote it.
     pub(super) fn decide<'p>(
         &self,
         policy: &Policy<'p>,

@@ -1,4 +1,4 @@
-//! How the records of a log came out.
+//! Counts of the outcomes of a replay.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::policy::profile::VERSION;
 pub struct Count {
     pub records: u64,
     pub same: u64,
-    /// What was disallowed would be allowed.
+    /// Disallowed before, allowed now.
     pub allowed: u64,
-    /// Disallowed all the same, on another basis.
+    /// Disallowed as before, on another basis.
     pub other_basis: u64,
     /// By the reason that is not robots.txt.
     pub not_of_robots: BTreeMap<String, u64>,

@@ -1,5 +1,5 @@
-//! What deciding again needs: the profile and the evidence of each record, each made once and kept
-//! within bounds.
+//! The inputs of a replay: profile and evidence of each record, each loaded once and cached within
+//! limits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use lru::LruCache;
 
 use super::state::needs_capture;
 use super::{Evidence, Outcome, again};
-use crate::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
+use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
 use crate::audit::{self, Record, Robots};
 use crate::policy::profile::Profile;
@@ -18,14 +18,15 @@ use crate::robots::{Dialect, RobotsTxt};
 /// Bytes of robots.txt files that are kept parsed while a log is decided again.
 const REPLAY_CACHE_BYTES: usize = 64 << 20;
 
-/// Makes the profile that a record names, of that version of the table, or says why there is none.
+/// Makes the profile that a record names, of that version of the table, or returns why there is
+/// none.
 pub type MakeProfile = fn(&str, u32, &BTreeMap<String, String>) -> Result<Profile, String>;
 
 /// Decides the records of a log again, or of several.
 #[derive(Debug)]
 pub struct Replay {
     /// Of each log.
-    shelves: Vec<Shelf>,
+    shelves: Vec<BlobStore>,
     under: Under,
     files: Files,
 }
@@ -43,7 +44,8 @@ enum Under {
 /// Parsed files, the ones used last.
 #[derive(Debug)]
 struct Files {
-    /// By the log, too: what is missing from one is not there because another has it.
+    /// Keyed by the log, too: a blob missing from one log does not count as there because another
+    /// has it.
     parsed: LruCache<(usize, String, bool, Dialect), Arc<RobotsTxt>>,
     bytes: usize,
 }
@@ -62,12 +64,12 @@ impl Replay {
 
     fn new(audit_dir: &Path, under: Under) -> Self {
         let files = Files { parsed: LruCache::unbounded(), bytes: 0 };
-        Self { shelves: vec![Shelf::of(audit_dir)], under, files }
+        Self { shelves: vec![BlobStore::of(audit_dir)], under, files }
     }
 
     /// With the evidence of another log, too: they are counted from 0.
     pub fn and(mut self, audit_dir: &Path) -> Self {
-        self.shelves.push(Shelf::of(audit_dir));
+        self.shelves.push(BlobStore::of(audit_dir));
         self
     }
 
@@ -105,14 +107,14 @@ impl Replay {
         robots: &Robots,
         dialect: &Dialect,
     ) -> Result<(Option<Arc<RobotsTxt>>, Option<CaptureRecord>), String> {
-        let shelf = self.shelves.get(log).ok_or("no such log")?;
+        let blob_store = self.shelves.get(log).ok_or("no such log")?;
         let file = match &robots.sha256 {
-            Some(name) => Some(self.files.read((log, shelf), name, robots.cut, dialect)?),
+            Some(name) => Some(self.files.read((log, blob_store), name, robots.cut, dialect)?),
             None => None,
         };
         let failed = match robots.failed_capture.as_deref().filter(|_| needs_capture(robots)) {
             Some(name) => {
-                let content = content(shelf, Kind::Capture, name)?;
+                let content = content(blob_store, Kind::Capture, name)?;
                 let capture = serde_json::from_slice(&content);
                 Some(capture.map_err(|error| format!("{name} is no capture: {error}"))?)
             }
@@ -141,7 +143,7 @@ impl Under {
 impl Files {
     fn read(
         &mut self,
-        (log, shelf): (usize, &Shelf),
+        (log, blob_store): (usize, &BlobStore),
         name: &str,
         cut: bool,
         dialect: &Dialect,
@@ -150,7 +152,7 @@ impl Files {
         if let Some(known) = self.parsed.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let body = content(shelf, Kind::File, name)?;
+        let body = content(blob_store, Kind::File, name)?;
         let file = Arc::new(RobotsTxt::parse(&body, &dialect.for_length(body.len(), cut)));
         self.bytes += file.weight();
         self.parsed.put(key, Arc::clone(&file));
@@ -163,10 +165,10 @@ impl Files {
     }
 }
 
-fn content(shelf: &Shelf, kind: Kind, name: &str) -> Result<Vec<u8>, String> {
-    let path = shelf.path(kind, name);
+fn content(blob_store: &BlobStore, kind: Kind, name: &str) -> Result<Vec<u8>, String> {
+    let path = blob_store.path(kind, name);
     let path = path.display();
-    match shelf.get(kind, name) {
+    match blob_store.get(kind, name) {
         Ok(Found::Content(content)) => Ok(content),
         Ok(Found::Missing) => Err(format!("{path} is missing")),
         Ok(Found::Damaged(why)) => Err(format!("{path} was changed: {why}")),

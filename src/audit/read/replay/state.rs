@@ -1,5 +1,4 @@
-//! What was known of an origin's robots.txt, from what a record says of it and from its evidence; and
-//! what it amounts to under a profile, which need not be the one of the record.
+//! Restores the state of an origin's robots.txt from a record and its evidence, under any profile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +17,8 @@ use crate::types::timestamp::Timestamp;
 /// record is a moment, even where the machine is overloaded.
 const REPLAY_OVERDUE_MAX: Duration = Duration::from_secs(60);
 
-/// The state as `profile` has it. `file` is the kept one as that profile reads it; `failed` tells of
-/// the last attempt, where the record does not.
+/// The state as `profile` has it. `file` is the stored one as that profile reads it; `failed`
+/// describes the last attempt, where the record does not.
 pub(super) fn state(
     robots: &Robots,
     profile: &Profile,
@@ -62,8 +61,8 @@ pub(super) fn state(
     })
 }
 
-/// What held at `now`. Between the answer of the store and the time of a record there may be a
-/// moment in which the state comes due; what is long due was not to be decided by.
+/// The policy in force at `now`. The state may come due between the store's answer and the time of
+/// the record; a state that was due for longer could not decide.
 pub(super) fn policy<'a>(
     state: &'a RobotsState,
     profile: &Profile,
@@ -120,7 +119,7 @@ fn cause(
         robots.result.as_deref().ok_or(Unknown("it does not tell how robots.txt was asked for"))?;
     Ok(Some(match word {
         "successful" => return Ok(None),
-        // Unasked, it says nothing of any file.
+        // Before any fetch it has no file.
         "not_modified" => Cause::Status { code: 304, retry_after: None },
         "status" => Cause::Status { code: status()?, retry_after: None },
         "too_many_redirects" => Cause::TooManyRedirects { limit: profile.redirects_max },

@@ -1,5 +1,4 @@
-//! Records apart by what was done with the request: refused ones are never summed up with those that were
-//! forwarded.
+//! Counts of records by event: denied requests are never added to forwarded ones.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +39,7 @@ impl Events {
         self.denied + self.forwarded()
     }
 
-    /// Those that were not refused.
+    /// Records of forwarded requests.
     pub const fn forwarded(self) -> u64 {
         self.would_deny + self.exempted + self.tunnelled
     }

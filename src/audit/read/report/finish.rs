@@ -1,4 +1,4 @@
-//! From what was counted to the report.
+//! Makes the report from the counts.
 
 use super::events::Events;
 use super::keys::{ExemptionKey, OriginKey};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Bars of a report's chart over time: the days of a quarter, and what a terminal has room for.
 const REPORT_BARS_MAX: usize = 92;
 
-/// How long before its end an exemption is said to expire soon.
+/// How long before its end an exemption is reported as expiring soon.
 const EXEMPTION_NOTICE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How a report is to be.
@@ -25,7 +25,7 @@ pub struct Request {
     pub made_at: Timestamp,
     /// The origins reported on, as they were written; empty: all.
     pub origins: Vec<String>,
-    /// What verifying the log has found; none where it was not verified.
+    /// The result of verifying the log; none without verification.
     pub verified: Option<Verified>,
 }
 
@@ -38,7 +38,7 @@ impl Survey {
         decided.counted_seconds = self.decided_times.sum().total.as_secs();
         let missing = self.losses.finish(&self.log, self.since.is_none());
         let log = if self.logs.is_empty() { self.log } else { Log::together(&self.logs) };
-        // No emptier than the log itself: before its first line nobody knows what there was.
+        // Begins with the log: nothing is known of the time before its first line.
         let since = self.since.max(log.since);
         let until = self.until.map(|until| until.min(made_at));
         Report {

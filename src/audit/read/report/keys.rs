@@ -1,4 +1,4 @@
-//! What records are counted by. The names of the fields are those of the report's JSON.
+//! The keys of counts. The names of the fields are those of the report's JSON.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -14,7 +14,7 @@ pub struct NamedLog {
 }
 
 impl Log {
-    /// What they come to together. A chain has a head and a first line, several have none.
+    /// The sum of several logs. A chain has a head and a first line, several have none.
     pub(super) fn together(logs: &[NamedLog]) -> Self {
         let all = || logs.iter().map(|named| &named.log);
         Self {

@@ -1,4 +1,4 @@
-//! What is known to be missing from a log, so that a reader knows what a report cannot say.
+//! Records known to be missing from a log, and so from the report.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::types::timestamp::Timestamp;
 /// Gaps in the log that a report names; the rest are counted.
 const REPORT_GAPS_MAX: usize = 20;
 
-/// What the notices of a log say is gone.
+/// Losses by the notices of a log.
 #[derive(Debug, Default)]
 pub struct Losses {
     gaps: Vec<LostRecords>,
@@ -25,7 +25,7 @@ pub struct Losses {
     pub changed: u64,
 }
 
-/// What a report says of it.
+/// Losses, as a report has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// Records that could not be written in the period.
@@ -45,7 +45,7 @@ pub struct Missing {
     pub absent_lines: u64,
     /// Lines that are none of this log's.
     pub unreadable_lines: u64,
-    /// Lines whose text is not what their hash was made of. Nothing that they say is counted.
+    /// Lines whose text does not match their hash. They are not counted otherwise.
     pub changed_lines: u64,
 }
 

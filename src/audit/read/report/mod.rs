@@ -1,5 +1,5 @@
-//! The report of a period: everything that the lines of a log add up to, in one pass and bounded
-//! memory. Nothing here is printed; [`Report`] is data, and its JSON is a public interface.
+//! The report of a period: counts over the lines of a log, in one pass and bounded memory. Nothing
+//! here is printed; [`Report`] is data, and its JSON is a public interface.
 
 mod events;
 mod finish;
@@ -18,8 +18,8 @@ mod writers;
 
 use serde::Serializer;
 
-use super::brief::Brief;
-use super::filter::{Filter, Sieve};
+use super::filter::{CompiledFilter, Filter};
+use super::raw_record::RawRecord;
 use crate::audit::{
     Content, Event, LineError, Notice, Record, checked_hash, checked_seq, parse_time, print_time,
 };
@@ -50,7 +50,7 @@ const REPORT_EXEMPTIONS_MAX: usize = 10_000;
 pub struct Survey {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
-    sieve: Sieve,
+    compiled: CompiledFilter,
     log: Log,
     /// Those that have been read, of several.
     logs: Vec<NamedLog>,
@@ -83,7 +83,7 @@ impl Survey {
         Self {
             since: filter.since,
             until: filter.until,
-            sieve: Sieve::new(filter),
+            compiled: CompiledFilter::new(filter),
             log: Log::default(),
             logs: Vec::new(),
             writers: Writers::default(),
@@ -109,14 +109,14 @@ impl Survey {
             Err(LineError::Changed) => return self.changed(),
             Err(_) => return self.damaged(),
         };
-        let is_admitted = self.sieve.admits(line);
+        let is_admitted = self.compiled.admits(line);
         // Of most lines of a long log nothing but their place is asked for.
         if !is_admitted && let Some((seq, time)) = place(line) {
             return self.log.pass(seq, time, hash);
         }
         let Ok(content) = Content::parse(line) else { return self.damaged() };
         self.log.pass(content.seq(), content.time(), hash);
-        if is_admitted || self.sieve.covers(content.time(), content.time()) {
+        if is_admitted || self.compiled.covers(content.time(), content.time()) {
             self.writers.pass(&content);
         }
         match content {
@@ -126,19 +126,19 @@ impl Survey {
         }
     }
 
-    /// One of several logs has been read, and what follows is of another.
+    /// Ends one of several logs; later lines are of another.
     pub fn end_log(&mut self, dir: &str) {
         let log = std::mem::take(&mut self.log);
         self.losses.end_log(&log, self.since.is_none());
         self.logs.push(NamedLog { dir: dir.to_owned(), log });
     }
 
-    /// Takes in what should be a line and is none.
+    /// Counts a part of the log that is no line.
     pub fn damaged(&mut self) {
         self.losses.unreadable += 1;
     }
 
-    /// Takes in a line that is not what was written: it is there, and nothing that it says counts.
+    /// Counts a changed line; nothing else of it is counted.
     fn changed(&mut self) {
         self.losses.changed += 1;
         self.log.lines += 1;
@@ -165,14 +165,14 @@ impl Survey {
 
     fn notice(&mut self, notice: Notice) {
         match notice {
-            Notice::Gap(gap) if self.sieve.covers(gap.since, gap.time) => self.losses.gap(&gap),
-            Notice::Torn(torn) if self.sieve.covers(torn.time, torn.time) => {
+            Notice::Gap(gap) if self.compiled.covers(gap.since, gap.time) => self.losses.gap(&gap),
+            Notice::Torn(torn) if self.compiled.covers(torn.time, torn.time) => {
                 self.losses.torn(&torn)
             }
-            // What was removed is missing, whenever that was done.
+            // Removed lines are missing, whenever they were removed.
             Notice::Pruned(pruned) => self.losses.pruned(&pruned),
             // Counted whole where they end: which part of them is of the period is not known.
-            Notice::Totals(totals) if self.sieve.covers(totals.time, totals.time) => {
+            Notice::Totals(totals) if self.compiled.covers(totals.time, totals.time) => {
                 self.decided.add(&totals);
                 self.decided_times.add(Stretch { from: totals.since, to: totals.time });
             }
@@ -192,8 +192,8 @@ impl Use {
 
 /// Number and time of a record's line.
 fn place(line: &[u8]) -> Option<(u64, Timestamp)> {
-    let brief = Brief::of(line)?;
-    Some((checked_seq(brief.seq()?).ok()?, parse_time(&brief.time()?)?))
+    let raw = RawRecord::of(line)?;
+    Some((checked_seq(raw.seq()?).ok()?, parse_time(&raw.time()?)?))
 }
 
 fn print_moment<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

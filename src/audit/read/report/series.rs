@@ -31,7 +31,7 @@ const WIDTHS: [u64; 10] = [
     36_400 * DAY,
 ];
 
-/// The end of the year 9999: no line is of a later time, whatever a clock said.
+/// The end of the year 9999: later times are not counted.
 const LAST: u64 = 253_402_300_799_999;
 
 /// Weeks begin on Monday, and 1970-01-01 was a Thursday.
@@ -48,7 +48,7 @@ pub struct Series {
     buckets: BTreeMap<u64, EventsByReason>,
 }
 
-/// Records over time, as a report says it.
+/// Records over time, as a report has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OverTime {
     pub bucket_seconds: u64,
@@ -62,7 +62,7 @@ pub struct Bucket {
     #[serde(serialize_with = "print_moment")]
     pub start: Timestamp,
     pub by_reason: ByReason,
-    /// The same records, those of each reason by what was done.
+    /// The same records, by reason and event.
     pub events_by_reason: EventsByReason,
 }
 

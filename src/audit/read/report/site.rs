@@ -1,5 +1,4 @@
-//! What the records of one origin tell beyond their number: which versions of its robots.txt decided,
-//! and when there was none to be had.
+//! Details of one origin: which versions of its robots.txt decided, and when it was unreachable.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +19,7 @@ const AGENTS_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub struct Site {
     pub unreachable: Stretches,
-    /// For which agents alone it was, as far as records tell; a few of them.
+    /// The agents that alone were concerned, by the records; a few of them.
     pub unreachable_for: BTreeSet<String>,
     /// Whether it was for all agents at some time.
     pub unreachable_for_all: bool,
@@ -51,14 +50,14 @@ pub struct Version {
 }
 
 impl Site {
-    /// Takes in a record of this origin. What a record says of the time before `since` is left out.
+    /// Takes in a record of this origin. Times before `since` are left out.
     pub fn add(&mut self, record: &Record, since: Option<Timestamp>) {
         self.unreachable_records += u64::from(record.reason == Reason::RobotsUnreachable);
         let Some(robots) = &record.robots else { return };
         if let Some(sha256) = &robots.sha256 {
             self.versions.add(sha256, record.time);
         }
-        // A rule of an earlier copy may have decided meanwhile; the file was unreachable all the same.
+        // A rule of an earlier copy may have decided in between; the file was still unreachable.
         if robots.state == RobotsStatus::Unreachable {
             let from =
                 robots.since.unwrap_or(record.time).max(since.unwrap_or(Timestamp::from_millis(0)));

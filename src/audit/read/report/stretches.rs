@@ -19,12 +19,12 @@ pub struct Stretch {
 pub struct Stretches {
     /// Apart from each other, in the order of time.
     open: Vec<Stretch>,
-    /// What the earliest came to, once there were more than are kept apart. Records come in the
-    /// order of time, so that nothing is added to those any more.
+    /// The sum of the earliest stretches, once there are more than are kept apart. Records come in
+    /// the order of time, so that nothing is added to those any more.
     settled: Sum,
 }
 
-/// What stretches come to.
+/// The sum of stretches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub count: u64,

@@ -15,7 +15,7 @@ use super::{Verified, Writers, print_moment, print_option};
 use crate::audit::{Event, Head, Record, Totals};
 use crate::types::timestamp::Timestamp;
 
-/// What a period came to.
+/// The report of a period.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The version of courtesy that made it.
@@ -23,7 +23,7 @@ pub struct Report {
     #[serde(serialize_with = "print_moment")]
     pub made_at: Timestamp,
     pub period: Asked,
-    /// Of several, what they come to together.
+    /// Of several logs, the sum.
     pub log: Log,
     /// Each of several; left out of a report on one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ pub struct Report {
     pub robots_txt: Vec<FileVersions>,
 }
 
-/// What was asked for.
+/// The request for the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Asked {
     #[serde(serialize_with = "print_option")]
@@ -81,7 +81,7 @@ pub struct Records {
     pub all: u64,
     pub by_event: BTreeMap<Event, u64>,
     pub by_reason: ByReason,
-    /// Of each reason, the records by what was done.
+    /// Records by reason and event.
     pub events_by_reason: EventsByReason,
     /// Decided by their path.
     pub by_path: u64,
@@ -93,8 +93,8 @@ pub struct Records {
     pub last: Option<Timestamp>,
 }
 
-/// How many requests were decided in all, those without a record included: what the proxy notes from
-/// time to time.
+/// How many requests were decided in all, those without a record included: the totals that the
+/// proxy notes from time to time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decided {
     pub allowed: u64,
@@ -115,13 +115,12 @@ pub struct Row<K> {
     #[serde(flatten)]
     pub key: K,
     pub records: u64,
-    /// The same records, by what was done.
+    /// The same records, by event.
     #[serde(flatten)]
     pub events: Events,
 }
 
-/// What was forwarded although it is disallowed: observed, exempted, or tunnelled without its paths being
-/// seen.
+/// Requests forwarded although disallowed: observed, exempted, or tunnelled with unseen paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Forwarded {
     pub records: u64,
@@ -132,7 +131,7 @@ pub struct Forwarded {
     pub by_agent: Top<Row<AgentKey>>,
 }
 
-/// The origins whose robots.txt could not be had, as far as records show it.
+/// The origins whose robots.txt was unreachable, by their records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unreachable {
     pub origins: u64,
@@ -152,7 +151,7 @@ pub struct Outages {
     /// For which agents alone that holds; none where it holds for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
-    /// Records of what was refused for that.
+    /// Records of requests denied for that.
     pub records: u64,
 }
 
@@ -169,7 +168,7 @@ pub struct ExemptionUse {
     pub standing: Standing,
 }
 
-/// Whether somebody should look at an exemption.
+/// Whether an exemption needs attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -211,7 +210,7 @@ impl Log {
 }
 
 impl Records {
-    /// All of them, by what was done.
+    /// All records, by event.
     pub fn events(&self) -> Events {
         let mut all = Events::default();
         self.events_by_reason.values().for_each(|events| all.add(*events));

@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use super::events::Events;
 
-/// Keys that a report counts exactly, of each kind: more origins, rules or clients than anybody
+/// Keys that a report counts exactly, of each kind: more origins, rules or clients than any reader
 /// reads about. Beyond it the rarest are let go.
 const REPORT_KEYS_MAX: usize = 100_000;
 
 /// Bytes of the keys of one kind that a report holds: patterns may be long.
 const REPORT_KEY_BYTES_MAX: usize = 32 << 20;
 
-/// What is counted by.
+/// A key of a count.
 pub trait Key: Clone + Eq + Hash + Ord {
-    /// What it takes of memory, beyond a fixed amount.
+    /// Its memory beyond a fixed amount, in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// How often each key occurred, and what else is kept of it.
+/// How often each key occurred, with details.
 #[derive(Debug)]
 pub struct Tally<K, D = ()> {
     entries: HashMap<K, Entry<D>>,
@@ -39,14 +39,14 @@ pub struct Entry<D> {
     pub detail: D,
 }
 
-/// The most frequent keys, and what is left.
+/// The most frequent keys, and a summary of the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Top<R> {
     /// The most frequent first.
     pub rows: Vec<R>,
     /// Records of all keys that have no row.
     pub others: u64,
-    /// The same records, by what was done.
+    /// The same records, by event.
     pub others_by_event: Events,
     /// How many keys there are; at least, if counts are approximate.
     pub distinct: u64,
@@ -75,7 +75,7 @@ impl<K, D> Tally<K, D> {
 }
 
 impl<K: Key, D: Default> Tally<K, D> {
-    /// Counts records of `key`: what is kept of it, to be added to.
+    /// Counts records of `key`; returns its details, to be updated.
     pub fn add(&mut self, key: K, events: Events) -> &mut D {
         if !self.entries.contains_key(&key) {
             self.bytes += key.bytes();
@@ -89,8 +89,9 @@ impl<K: Key, D: Default> Tally<K, D> {
         &mut entry.detail
     }
 
-    /// Keeps the half that occurs more often. A key loses at most the count of the last that goes,
-    /// each time: that is what a count may be short by, also of a key that went and came back.
+    /// Keeps the more frequent half. Each time, a key loses at most the count of the most frequent
+    /// key removed: a count may be short by the sum of these, also for a key that was removed and
+    /// came back.
     fn let_half_go(&mut self) {
         let mut entries: Vec<_> = self.entries.drain().collect();
         entries.sort_unstable_by(|(a, one), (b, other)| {

@@ -1,11 +1,11 @@
-//! What a report says of the verification of its log.
+//! The verification of the log, as a report has it.
 
 use serde::Serialize;
 
 use crate::audit::Head;
 use crate::audit::read::verify::Findings;
 
-/// What verifying the log found before the report was made.
+/// The result of verifying the log before the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Whether there are no faults.
@@ -13,7 +13,8 @@ pub struct Verified {
     pub fault_count: u64,
     /// The first of them, in words.
     pub first_fault: Option<String>,
-    /// The last line that was verified; none in an empty log. Later ones were written meanwhile.
+    /// The last line that was verified; none in an empty log. Later lines were written during the
+    /// report.
     pub head: Option<Head>,
     /// Published heads that the log was held against.
     pub published_heads: u64,

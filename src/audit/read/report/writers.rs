@@ -9,7 +9,7 @@ use crate::audit::{Content, Notice};
 /// Proxies, and versions of the program, that a report names of a log.
 const REPORT_NODES_MAX: usize = 100;
 
-/// The proxies that wrote what was read of the period: a few are named.
+/// The proxies that wrote the lines of the period: a few are named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Writers {
     /// Their names (`audit.node`), in order; at most `REPORT_NODES_MAX`.

@@ -1,11 +1,11 @@
-//! Whether a line is written in the one way in which its hash can be made again (RFC 8785).
+//! Checks that a line is in canonical form (RFC 8785), so that its hash can be computed again.
 
 use serde_json::Value;
 
 use crate::audit::{Content, split};
 
-/// Whether the bytes before the hash are the canonical form of what they say. What we know writes
-/// itself that way; of other lines the general rule is checked.
+/// Whether the bytes before the hash are in canonical form. Known lines are serialized again and
+/// compared; others are checked by the general rules.
 pub fn is_canonical(line: &[u8], content: Option<&Content>) -> bool {
     let Some((canonical, _)) = split(line) else { return false };
     let text = [canonical, b"}"].concat();
@@ -17,7 +17,7 @@ pub fn is_canonical(line: &[u8], content: Option<&Content>) -> bool {
     written.is_some_and(|written| written == text) || is_canonical_json(&text)
 }
 
-/// RFC 8785 §3.2, for what lines are made of: no white space, members sorted, no fractions.
+/// RFC 8785 §3.2 for the values that lines have: no white space, members sorted, no fractions.
 fn is_canonical_json(text: &[u8]) -> bool {
     let Ok(value) = serde_json::from_slice::<Value>(text) else { return false };
     is_sorted(&value) && serde_json::to_vec(&value).is_ok_and(|written| written == text)

@@ -1,5 +1,5 @@
-//! Whether each line follows the one before. Pure: told of the lines one after the other, it says what
-//! does not hold and goes on behind it, so that one fault is one fault.
+//! Checks that each line follows the one before. Pure: takes one line after the other, reports
+//! faults, and goes on behind each, so that one fault is reported once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::fault::{At, Fault, Faults, Problem};
 use super::heads::{HeadState, HeldHead};
 use crate::audit::Head;
 
-/// Runs of missing lines that are remembered, to tell lines that were moved from others.
+/// Runs of missing lines that are remembered, to recognize moved lines.
 const HOLES_REMEMBERED_MAX: usize = 1024;
 
 /// A line whose hash is right.
@@ -21,13 +21,13 @@ pub(super) struct Link {
     pub id: Option<String>,
 }
 
-/// The chain as far as it has been read.
+/// The chain read so far.
 #[derive(Debug)]
 pub(super) struct Chain {
     start: Option<Start>,
     /// The number of the last line that could be relied on.
     seq: u64,
-    /// What the next line may name as the one before it; empty: anything.
+    /// Hashes that the next line may have as `prev`; empty: any.
     hashes: Vec<String>,
     /// Lines since that could not be relied on: each has one number.
     doubtful: u64,
@@ -60,7 +60,7 @@ struct Start {
     seq: u64,
     /// None where the first lines could not be relied on.
     prev: Option<String>,
-    /// Whether a line says that what is missing before has been removed by retention.
+    /// Whether a line states that the missing lines before it were removed by retention.
     is_accounted: bool,
 }
 
@@ -105,7 +105,7 @@ impl Chain {
         Self { is_part: true, ..Self::new(published, noted) }
     }
 
-    /// A line that cannot be relied on. One of `hashes` was its own; none: that cannot be told.
+    /// A line that is not trusted. Its own hash is one of `hashes`; unknown if that is empty.
     pub(super) fn doubt(&mut self, hashes: Vec<String>) {
         self.doubtful += 1;
         self.hashes = hashes;
@@ -121,8 +121,8 @@ impl Chain {
         self.is_excused = true;
     }
 
-    /// Retention says that it removed the lines up to `last`, or was about to: it says so first, and
-    /// a crash may have kept it from removing all of them.
+    /// A `pruned` notice: retention removed the lines up to `last`, or was about to: it writes that
+    /// first, and a crash may have kept it from removing all of them.
     pub(super) fn removed(&mut self, last: &Head) {
         if let Some(start) = &mut self.start {
             let fits = start.prev.as_ref().is_none_or(|prev| *prev == last.hash);
@@ -161,7 +161,7 @@ impl Chain {
         }
     }
 
-    /// Puts a line where its number says.
+    /// Puts a line in the place of its number.
     fn place(&mut self, link: Link, faults: &mut Faults) {
         if link.seq > self.expected() {
             self.early = Some(Early { link, after: self.seq, is_passed: false });
@@ -172,8 +172,8 @@ impl Chain {
         }
     }
 
-    /// The last line, and the heads in the order in which they were given; what is wrong with the whole
-    /// goes to `faults`.
+    /// The last line, and the heads in the order in which they were given; faults of the whole go
+    /// to `faults`.
     pub(super) fn end(mut self, faults: &mut Faults) -> (Head, Vec<HeldHead>) {
         match self.early.take() {
             Some(early) if early.is_passed => {
@@ -282,7 +282,7 @@ impl Chain {
         let hole = self.holes.iter().position(|(first, last)| (*first..=*last).contains(&link.seq));
         let Some(hole) = hole else {
             if link.seq == self.seq {
-                // Which of the two the next line goes on from tells which was there first.
+                // The next line shows which of the two was there first.
                 self.hashes.push(link.hash.clone());
             }
             return faults.push(link.fault(Problem::Repeated));

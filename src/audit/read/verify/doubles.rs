@@ -1,4 +1,4 @@
-//! Two files of a log that begin with the same line: only one of them is read.
+//! Compares two files of a log that begin with the same line, of which only one is read.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::audit::segment;
 
-/// What a second file has.
+/// The content of a second file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Second {
     Same,
@@ -15,7 +15,7 @@ pub(super) enum Second {
     Other,
 }
 
-/// Holds the text of one against the other's, both compressed or not.
+/// Compares their text, after decompression.
 pub(super) fn compare(one: &Path, other: &Path) -> io::Result<Second> {
     let open = |path: &Path| Ok::<_, io::Error>(BufReader::new(segment::text(File::open(path)?)?));
     let (mut one, mut other) = (open(one)?, open(other)?);

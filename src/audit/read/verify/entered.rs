@@ -1,12 +1,13 @@
-//! A file of the log as a whole: whether its name is that of its lines, and whether the list of evidence beside it
-//! has all that they name. What is not on that list, retention removes with the segments before.
+//! Checks a file of the log as a whole: that its name fits its lines, and that its evidence index
+//! has all blobs that they name. Retention removes blobs missing from the index together with
+//! earlier segments.
 
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::fault::Problem;
-use crate::audit::{Content, ExhibitName, Inventory, segment};
+use crate::audit::{BlobName, Content, EvidenceIndex, segment};
 
 /// The file that is read.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub(super) struct Entered {
     named: Option<u64>,
     /// The number that its first line should have; none of the first file.
     next: Option<u64>,
-    /// What its lines name, where there may be a list of that.
-    names: Option<HashSet<ExhibitName>>,
+    /// The blobs that its lines name, if there may be an index.
+    names: Option<HashSet<BlobName>>,
 }
 
 impl Entered {
@@ -37,7 +38,7 @@ impl Entered {
         content: Option<&Content>,
     ) -> Option<Problem> {
         if let (Some(names), Some(content)) = (&mut self.names, content) {
-            names.extend(content.exhibits());
+            names.extend(content.blobs());
         }
         let named = self.named.take()?;
         let first = seq.saturating_sub(number - 1);
@@ -46,14 +47,14 @@ impl Entered {
         (named != first && !is_cut).then_some(Problem::OtherName { named, first })
     }
 
-    /// After its lines: what is wrong with the list.
+    /// After its lines: the fault of the index.
     pub(super) fn end(self) -> Option<Problem> {
         let names = self.names?;
-        let path = Inventory::path_beside(&self.path)?;
+        let path = EvidenceIndex::path_beside(&self.path)?;
         let list = path.display().to_string();
-        match Inventory::read(&path) {
-            Ok(inventory) => {
-                let missing = names.difference(&inventory.names).count();
+        match EvidenceIndex::read(&path) {
+            Ok(evidence_index) => {
+                let missing = names.difference(&evidence_index.names).count();
                 (missing > 0).then_some(Problem::ShortList { list, missing })
             }
             // Made anew where it is needed: a copy of the log may be without.

@@ -1,19 +1,19 @@
-//! Whether what the records name as evidence is there, and is what they say. Each piece is read once.
+//! Checks that the evidence named by records is there and matches them. Each blob is read once.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::fault::Problem;
-use crate::audit::Naming;
-use crate::audit::evidence::{CaptureRecord, Found, Kind, Shelf};
+use crate::audit::EvidenceRefs;
+use crate::audit::evidence::{BlobStore, CaptureRecord, Found, Kind};
 use crate::types::sanitize::digest;
 
 type Digest = [u8; 32];
 
-/// The evidence, and what of it has been checked.
+/// The evidence, and the blobs checked so far.
 #[derive(Debug)]
 pub(super) struct Checked {
-    shelf: Shelf,
+    blob_store: BlobStore,
     files: HashSet<Digest>,
     /// With the file that each brought; none where it brought none, or has a fault.
     captures: HashMap<Digest, Option<Digest>>,
@@ -24,7 +24,7 @@ pub(super) struct Checked {
 impl Checked {
     pub(super) fn new(audit_dir: &Path) -> Self {
         Self {
-            shelf: Shelf::of(audit_dir),
+            blob_store: BlobStore::of(audit_dir),
             files: HashSet::new(),
             captures: HashMap::new(),
             of_other_gzip: Vec::new(),
@@ -41,8 +41,8 @@ impl Checked {
         self.files.len() + self.captures.len()
     }
 
-    /// What is wrong with the evidence of a line that has not been said of another one.
-    pub(super) fn check(&mut self, robots: &Naming<'_>) -> Vec<Problem> {
+    /// The faults of the evidence of a line, unless reported for an earlier line.
+    pub(super) fn check(&mut self, robots: &EvidenceRefs<'_>) -> Vec<Problem> {
         let mut problems = Vec::new();
         if let Some(name) = robots.sha256 {
             self.file(name).into_iter().for_each(|problem| problems.push(problem));
@@ -65,7 +65,7 @@ impl Checked {
         if !self.files.insert(digest) {
             return None;
         }
-        let content = read(&self.shelf, Kind::File, name);
+        let content = read(&self.blob_store, Kind::File, name);
         self.look_at_gzip(Kind::File, name, content.is_ok());
         content.err()
     }
@@ -75,7 +75,7 @@ impl Checked {
         if self.captures.contains_key(&key) {
             return None;
         }
-        let capture = read_capture(&self.shelf, name);
+        let capture = read_capture(&self.blob_store, name);
         self.look_at_gzip(Kind::Capture, name, capture.is_ok());
         let brought =
             capture.as_ref().ok().and_then(|capture| digest(&capture.body.as_ref()?.sha256));
@@ -84,7 +84,7 @@ impl Checked {
     }
 
     fn look_at_gzip(&mut self, kind: Kind, name: &str, is_whole: bool) {
-        let path = self.shelf.path(kind, name);
+        let path = self.blob_store.path(kind, name);
         if is_whole && !is_of_our_gzip(&path) {
             self.of_other_gzip.push(path.display().to_string());
         }
@@ -93,23 +93,23 @@ impl Checked {
 
 /// The capture of a name, as it was written.
 pub(in crate::audit::read) fn read_capture(
-    shelf: &Shelf,
+    blob_store: &BlobStore,
     name: &str,
 ) -> Result<CaptureRecord, Problem> {
-    let content = read(shelf, Kind::Capture, name)?;
+    let content = read(blob_store, Kind::Capture, name)?;
     serde_json::from_slice(&content)
         .map_err(|error| Problem::OtherEvidence { why: format!("{name} is no capture: {error}") })
 }
 
-/// What is kept under a name, as it was written.
+/// The blob stored under a name.
 pub(in crate::audit::read) fn read(
-    shelf: &Shelf,
+    blob_store: &BlobStore,
     kind: Kind,
     name: &str,
 ) -> Result<Vec<u8>, Problem> {
-    let path = shelf.path(kind, name);
+    let path = blob_store.path(kind, name);
     let shown = path.display().to_string();
-    match shelf.get(kind, name) {
+    match blob_store.get(kind, name) {
         Ok(Found::Content(content)) => Ok(content),
         Ok(Found::Missing) => Err(Problem::NoEvidence { path: shown }),
         Ok(Found::Damaged(why)) => Err(Problem::ChangedEvidence { path: shown, why }),
@@ -122,8 +122,8 @@ pub(in crate::audit::read) fn no_name(name: &str) -> Problem {
     Problem::OtherEvidence { why }
 }
 
-/// Whether a compressed file begins as ours do (RFC 1952 §2.3): no flags, no time, no system. Those
-/// bytes are under no checksum, and say nothing of the content.
+/// Whether a compressed file begins as ours do (RFC 1952 §2.3): no flags, no time, no system. No
+/// checksum covers those bytes, and they do not affect the content.
 pub(super) fn is_of_our_gzip(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 10];

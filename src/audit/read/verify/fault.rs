@@ -1,4 +1,4 @@
-//! What does not hold in a log, and where.
+//! Faults of a log and their places.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::recorded::difference;
 use crate::audit::limits::FAULTS_DESCRIBED_MAX;
 use crate::audit::{LineError, Recorded};
 
-/// Where a line is: what to look at, whatever the line says of itself.
+/// The place of a line, by file and not by its number in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct At {
     pub file: Arc<Path>,
@@ -23,7 +23,7 @@ pub struct At {
 pub struct Fault {
     #[serde(flatten)]
     pub at: Option<At>,
-    /// What the line calls itself.
+    /// The id in the line.
     pub seq: Option<u64>,
     pub id: Option<String>,
     #[serde(serialize_with = "in_words")]
@@ -42,7 +42,7 @@ pub enum Problem {
         last: u64,
         file_begins: bool,
     },
-    /// From the beginning of the log, and nothing in it says that they were removed by retention.
+    /// From the beginning of the log, without a `pruned` notice.
     BeginningMissing {
         last: u64,
     },
@@ -103,7 +103,7 @@ pub enum Problem {
         path: String,
         why: String,
     },
-    /// What it names is evidence of something else.
+    /// The evidence belongs to something else.
     OtherEvidence {
         why: String,
     },

@@ -1,11 +1,11 @@
-//! The heads that a log is held against: published ones, and the one that the proxy notes beside it.
+//! Heads to check a log against: published ones, and the one that the proxy notes beside it.
 
 use serde::Serialize;
 
 use crate::audit::read::Log;
 use crate::audit::{Head, read_head};
 
-/// What the log says of one head.
+/// How a head compares with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeadState {
@@ -15,9 +15,9 @@ pub enum HeadState {
     Other,
     /// It ends before that line.
     CutOff,
-    /// It begins after that line: nothing can be said of the hash.
+    /// The log begins after that line: the hash cannot be checked.
     Removed,
-    /// Only a part of the log is there, and the line comes after it: nothing can be said.
+    /// Only a part of the log is there, and the line comes after it: it cannot be checked.
     Beyond,
 }
 
@@ -29,11 +29,12 @@ pub struct HeldHead {
     pub state: HeadState,
 }
 
-/// The head in `head.json`. Whoever can change the log can change it, so it is no published one.
+/// The head in `head.json`. It can be forged together with the log, so it does not count as
+/// published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "file", rename_all = "snake_case")]
 pub enum NotedHead {
-    /// Single files were checked: what lies beside them was not looked at.
+    /// Single files were checked, without the files beside them.
     #[default]
     NotRead,
     Missing,
@@ -43,8 +44,7 @@ pub enum NotedHead {
     Read(HeldHead),
 }
 
-/// What the log in `log` notes of its own head. To be asked for before its lines are read: it is never
-/// ahead of those.
+/// The head noted beside `log`. Read it before the lines: it is never ahead of those.
 pub(super) fn noted(log: &Log) -> Result<Head, NotedHead> {
     let Log::Dir(dir) = log else { return Err(NotedHead::NotRead) };
     match read_head(dir) {

@@ -1,4 +1,4 @@
-//! What is unusual in a log, and changes nothing that it says: it holds all the same.
+//! Notes: unusual things in a log that are no faults.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Note {
 /// What it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unusual {
-    /// The file was compressed by another program; its lines are checked all the same.
+    /// The file was compressed by another program; its lines are checked as usual.
     OtherGzip,
     EvidenceOfOtherGzip {
         path: String,

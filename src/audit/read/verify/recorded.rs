@@ -1,5 +1,5 @@
-//! Whether the totals that the log says of itself are those of its records. A chain that was written
-//! anew without some of the records holds; their number is in the totals.
+//! Checks the `totals` of a log against its records. A chain rewritten without some records is
+//! consistent; the totals show their number.
 
 use super::fault::Problem;
 use crate::audit::{Content, Event, Notice, Recorded};
@@ -14,7 +14,8 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// The next line that can be relied on. The difference, where it has totals and they are not what was counted.
+    /// Counts the next trusted line. Returns the difference if it has totals that differ from the
+    /// count.
     pub(super) fn line(&mut self, seq: u64, content: Option<&Content>) -> Option<Problem> {
         if seq != self.seq + 1 {
             self.doubt();
@@ -43,7 +44,7 @@ impl Counted {
         }
     }
 
-    /// A line is missing, or is not what was written: it may have been a record.
+    /// A line is missing or changed: it may have been a record.
     pub(super) const fn doubt(&mut self) {
         self.recorded = None;
     }

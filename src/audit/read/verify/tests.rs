@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit::evidence::{Body, CaptureRecord, Exhibit, Kind, Shelf};
+use crate::audit::evidence::{Blob, BlobStore, Body, CaptureRecord, Kind};
 use crate::audit::record::chain::RECORD_SEQ_MAX;
 use crate::audit::{
     AgentSource, Client, Event, Gap, GapEvent, Profile, Pruned, PrunedEvent, Reason, Record,
@@ -40,9 +40,9 @@ impl Keep {
 
     fn of(lines: Vec<String>) -> Self {
         let keep = Self { dir: tempfile::tempdir().unwrap(), lines };
-        let shelf = Shelf::of(keep.dir.path());
-        for exhibit in [file(0), file(1), capture(0), capture(1)] {
-            shelf.put(&exhibit).unwrap();
+        let blob_store = BlobStore::of(keep.dir.path());
+        for blob in [file(0), file(1), capture(0), capture(1)] {
+            blob_store.put(&blob).unwrap();
         }
         let (first, rest) = keep.lines.split_at(4.min(keep.lines.len()));
         let (second, active) = rest.split_at(4.min(rest.len()));
@@ -94,16 +94,16 @@ fn text(which: u64) -> String {
     format!("user-agent: *\ndisallow: /{which}\n")
 }
 
-fn file(which: u64) -> Exhibit {
+fn file(which: u64) -> Blob {
     let text = text(which);
-    Exhibit {
+    Blob {
         sha256: digest(&sha256_hex(text.as_bytes())).unwrap(),
         kind: Kind::File,
         content: text.into(),
     }
 }
 
-fn capture(which: u64) -> Exhibit {
+fn capture(which: u64) -> Blob {
     let file = file(which);
     let body = Body { cut: false, bytes: file.content.len() as u64, sha256: hex(&file.sha256) };
     let record = CaptureRecord {
@@ -115,7 +115,7 @@ fn capture(which: u64) -> Exhibit {
         user_agent: None,
     };
     let sealed = record.seal();
-    Exhibit { sha256: sealed.sha256, kind: Kind::Capture, content: sealed.json }
+    Blob { sha256: sealed.sha256, kind: Kind::Capture, content: sealed.json }
 }
 
 fn record(seq: u64) -> Record {
@@ -309,7 +309,7 @@ fn a_file_that_another_program_has_compressed_is_as_good() {
 #[test]
 fn evidence_that_another_program_has_compressed_is_a_note() {
     let keep = Keep::new();
-    let path = Shelf::of(keep.dir.path()).path(Kind::File, &hex(&file(1).sha256));
+    let path = BlobStore::of(keep.dir.path()).path(Kind::File, &hex(&file(1).sha256));
     let mut packed = gzip(&text(1));
     packed[9] = 3;
     fs::write(&path, packed).unwrap();
@@ -535,8 +535,8 @@ fn an_end_without_a_line_end_is_torn_unless_somebody_is_writing_it() {
 #[test]
 fn evidence_that_is_missing_or_of_something_else_is_told_once() {
     let keep = Keep::new();
-    let shelf = Shelf::of(keep.dir.path());
-    fs::remove_file(shelf.path(Kind::File, &hex(&file(1).sha256))).unwrap();
+    let blob_store = BlobStore::of(keep.dir.path());
+    fs::remove_file(blob_store.path(Kind::File, &hex(&file(1).sha256))).unwrap();
     let said = keep.said();
     assert!(said.len() == 1 && said[0].contains("jsonl.gz:1: number 1"), "{said:?}");
     assert!(said[0].contains("its evidence is missing: evidence/"), "{said:?}");
@@ -596,9 +596,9 @@ proptest! {
             a_change_shows(keep, &keep.path(ACTIVE), at, mask);
             // Whole bytes: up to seven bits behind the end of a compressed text mean nothing.
             a_change_shows(keep, &keep.path(FIRST), at, 0xff);
-            let shelf = Shelf::of(keep.dir.path());
-            a_change_shows(keep, &shelf.path(Kind::File, &hex(&file(1).sha256)), at, 0xff);
-            a_change_shows(keep, &shelf.path(Kind::Capture, &hex(&capture(0).sha256)), at, 0xff);
+            let blob_store = BlobStore::of(keep.dir.path());
+            a_change_shows(keep, &blob_store.path(Kind::File, &hex(&file(1).sha256)), at, 0xff);
+            a_change_shows(keep, &blob_store.path(Kind::Capture, &hex(&capture(0).sha256)), at, 0xff);
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the times of lines go back. Clocks are set back, so that is no fault.
+//! Checks whether the times of lines go back. Clocks may be set back, so that is no fault.
 
 use super::fault::At;
 use super::note::{Note, Unusual};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// and so do not stand quite in the order of their times.
 const VERIFY_TIME_SLACK: Duration = Duration::from_secs(60);
 
-/// The times as far as they have been read.
+/// The times read so far.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     last: Option<(At, Timestamp)>,

@@ -61,7 +61,7 @@ fn evidence_stays_as_long_as_any_file_names_it() {
     let mut record = Record { time: clock.wall(), ..full() };
     let robots = record.robots.as_mut().unwrap();
     (robots.sha256, robots.capture) = (Some(sha256_hex(b"written")), None);
-    block_on(writer.write(record, vec![exhibit("written")])).unwrap();
+    block_on(writer.write(record, vec![blob("written")])).unwrap();
     until("the old files and what only they named are gone", || {
         names(dir.path()) == put_away([6]) && !is_kept(dir.path(), "old")
     });
@@ -141,12 +141,12 @@ fn the_oldest_lines_go_when_there_is_no_room_and_take_their_evidence() {
     assert!(kept.iter().filter(|is_kept| **is_kept).count() >= 2, "{kept:?}");
     assert!(!is_kept(dir.path(), &dense("shared 0")) && is_kept(dir.path(), &dense("shared 1")));
     let named = contents.iter().filter_map(|content| match content {
-        Content::Record(record) => record.exhibits().next(),
+        Content::Record(record) => record.blobs().next(),
         Content::Notice(_) => None,
     });
     for (kind, sha256) in named {
         assert!(
-            Shelf::of(dir.path()).path(kind, &crate::types::sanitize::hex(&sha256)).exists(),
+            BlobStore::of(dir.path()).path(kind, &crate::types::sanitize::hex(&sha256)).exists(),
             "what is named is there"
         );
     }

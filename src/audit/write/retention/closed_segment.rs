@@ -12,12 +12,12 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
 use super::file_error::{at, bytes};
-use crate::audit::evidence::{Inventory, over};
+use crate::audit::evidence::{EvidenceIndex, over};
 use crate::audit::private_file::private;
 use crate::audit::segment::{FILE_NAME, closed_name, is_segment, ours};
 
-/// How hard it is compressed. Lines are much alike: from 2 to 6 they become a thirtieth smaller, and take half as
-/// much of the processor again, which those who are refused pay for; at 1 they are half as large again.
+/// How hard it is compressed. From level 2 to 6 files become a thirtieth smaller for half as much
+/// CPU time again, which denied requests pay for; at level 1 they are half as large again.
 const LEVEL: u32 = 2;
 
 /// A closed segment by its first line's number, as its files are named.
@@ -33,7 +33,7 @@ pub(super) struct Closed {
 struct Files {
     plain: bool,
     packed: bool,
-    inventory: bool,
+    evidence_index: bool,
     /// The inventory of lines that we have removed.
     pruned: bool,
 }
@@ -63,7 +63,7 @@ impl Survey {
                     closed.entry(first_seq).or_default().packed = true
                 }
                 Some((first_seq, ".evidence")) => {
-                    closed.entry(first_seq).or_default().inventory = true
+                    closed.entry(first_seq).or_default().evidence_index = true
                 }
                 Some((first_seq, ".pruned")) => closed.entry(first_seq).or_default().pruned = true,
                 Some((_, ".jsonl.gz.tmp" | ".evidence.tmp")) => survey.unfinished.push(path),
@@ -91,8 +91,8 @@ impl Closed {
         self.has.plain || self.has.packed
     }
 
-    /// Whether we have removed its lines, and its evidence is still to be seen to. Lines that somebody
-    /// else has taken away may be kept elsewhere, and their evidence stays.
+    /// Whether retention has removed its lines, and its evidence is still to be removed. Lines that
+    /// another program has taken away may be kept elsewhere, and their evidence stays.
     pub const fn is_pruned(&self) -> bool {
         self.has.pruned && !self.is_there()
     }
@@ -113,20 +113,21 @@ impl Closed {
         bytes(&self.lines())
     }
 
-    /// Compresses it and writes its inventory, `known` to who wrote it, as far as that has not been done.
+    /// Compresses it and writes its evidence index, unless that is done. `known` is the index from
+    /// the writer's thread.
     pub fn put_away(
         &self,
-        known: Option<&Inventory>,
+        known: Option<&EvidenceIndex>,
         is_over: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         let (plain, packed) = (self.file(".jsonl"), self.file(".jsonl.gz"));
         // It was about to be removed, and was not.
         self.forget()?;
-        // One that was there before the lines were compressed may be of another file of that name, which
-        // somebody has taken away with the rest of its log.
-        if !self.has.inventory || !self.has.packed {
+        // An index that was there before the lines were compressed may be of another file of that
+        // name, which was removed with the rest of its log.
+        if !self.has.evidence_index || !self.has.packed {
             match known {
-                Some(inventory) => self.write_inventory(inventory)?,
+                Some(evidence_index) => self.write_inventory(evidence_index)?,
                 None => self.take_inventory(is_over).map(drop)?,
             }
         }
@@ -138,10 +139,10 @@ impl Closed {
         remove(&plain)
     }
 
-    /// What its inventory says; taken again where that is missing or damaged.
-    pub fn inventory(&self, is_over: &dyn Fn() -> bool) -> io::Result<Inventory> {
+    /// Its evidence index; rebuilt if that is missing or damaged.
+    pub fn evidence_index(&self, is_over: &dyn Fn() -> bool) -> io::Result<EvidenceIndex> {
         let path = self.file(".evidence");
-        match Inventory::read(&path) {
+        match EvidenceIndex::read(&path) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
                 self.take_inventory(is_over)
             }
@@ -149,28 +150,28 @@ impl Closed {
         }
     }
 
-    /// What its inventory said when its lines were removed.
-    pub fn pruned(&self) -> io::Result<Inventory> {
+    /// Its evidence index when its lines were removed.
+    pub fn pruned(&self) -> io::Result<EvidenceIndex> {
         let path = self.file(".pruned");
-        Inventory::read(&path).map_err(at(&path))
+        EvidenceIndex::read(&path).map_err(at(&path))
     }
 
-    fn take_inventory(&self, is_over: &dyn Fn() -> bool) -> io::Result<Inventory> {
+    fn take_inventory(&self, is_over: &dyn Fn() -> bool) -> io::Result<EvidenceIndex> {
         let lines = self.lines();
-        let inventory = Inventory::take(&lines, is_over).map_err(at(&lines))?;
-        self.write_inventory(&inventory).map(|()| inventory)
+        let evidence_index = EvidenceIndex::take(&lines, is_over).map_err(at(&lines))?;
+        self.write_inventory(&evidence_index).map(|()| evidence_index)
     }
 
-    fn write_inventory(&self, inventory: &Inventory) -> io::Result<()> {
+    fn write_inventory(&self, evidence_index: &EvidenceIndex) -> io::Result<()> {
         let path = self.file(".evidence");
-        write_whole(&path, |mut file| file.write_all(inventory.to_string().as_bytes()))
+        write_whole(&path, |mut file| file.write_all(evidence_index.to_string().as_bytes()))
             .map_err(at(&path))
     }
 
-    /// Its lines go; its inventory stays until the evidence is seen to, too.
+    /// Removes its lines; its index stays until the evidence is removed, too.
     pub fn prune(&self) -> io::Result<()> {
-        let inventory = self.file(".evidence");
-        fs::rename(&inventory, self.file(".pruned")).map_err(at(&inventory))?;
+        let evidence_index = self.file(".evidence");
+        fs::rename(&evidence_index, self.file(".pruned")).map_err(at(&evidence_index))?;
         remove(&self.file(".jsonl"))?;
         remove(&self.file(".jsonl.gz"))
     }

@@ -8,7 +8,7 @@ pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Of one file; none where it has gone meanwhile.
+/// The size of one file; 0 if it is gone.
 pub(super) fn bytes(path: &Path) -> io::Result<u64> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),

@@ -1,10 +1,10 @@
-//! What becomes of closed files: each is compressed, and beside it is written which evidence it
-//! names; those that are older than they are kept are removed from the beginning of the log, which
-//! says so itself before they go, and with them the evidence that nothing else in the directory
-//! names. On a thread of its own, never in the way of a record.
+//! Retention, on a thread of its own: compresses each closed file and writes its evidence index
+//! beside it; removes files that are too old or too many from the beginning of the log, after a
+//! `pruned` notice in the log, and with them the evidence that no other file in the directory
+//! names.
 //!
-//! Every step leaves a state that the next round goes on from, so a crash costs nothing. What another
-//! program has rotated away is read, and otherwise left alone.
+//! Every step leaves a state that the next round goes on from, so a crash costs nothing. Files that
+//! another program has rotated away are read, and otherwise left alone.
 
 mod closed_segment;
 mod file_error;
@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use crate::audit::config::Current;
-use crate::audit::write::handle::Desk;
+use crate::audit::write::handle::WriterHandle;
 use crate::audit::write::signals::Closing;
 use crate::runtime::clock::Clock;
 use closed_segment::{Closed, Survey};
@@ -33,11 +33,11 @@ const KEEPER_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The same where the log has a bound of size: evidence makes it larger without a file being closed.
 const KEEPER_SIZE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
-pub(super) struct Keeper {
+pub(super) struct Retention {
     dir: PathBuf,
     config: Current,
     clock: Arc<dyn Clock>,
-    desk: Desk,
+    handle: WriterHandle,
     closings: mpsc::Receiver<Closing>,
     /// Changes when a file is closed or the settings are others, and ends with the writer.
     files: watch::Receiver<u64>,
@@ -45,17 +45,17 @@ pub(super) struct Keeper {
     _lock: File,
 }
 
-impl Keeper {
+impl Retention {
     /// It ends by itself with the writer that `desk` belongs to.
     pub fn new(
         config: Current,
         clock: Arc<dyn Clock>,
-        mut desk: Desk,
+        mut handle: WriterHandle,
         closings: mpsc::Receiver<Closing>,
         lock: File,
     ) -> Self {
-        let (dir, files) = (config.load().dir.clone(), desk.files().clone());
-        Self { dir, config, clock, desk, closings, files, _lock: lock }
+        let (dir, files) = (config.load().dir.clone(), handle.files().clone());
+        Self { dir, config, clock, handle, closings, files, _lock: lock }
     }
 
     /// Begins with what is there.

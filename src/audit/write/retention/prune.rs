@@ -1,14 +1,14 @@
-//! What is older than it is kept goes, and so does what there is no room for: lines from the beginning of
-//! the log, and the evidence that only they named.
+//! Removes lines from the beginning of the log that are too old (`audit.retain`) or for which there
+//! is no room (`audit.retain_size`), and the evidence that only they named.
 
 use std::collections::HashSet;
 use std::path::Path;
 use std::{fs, io};
 
-use super::Keeper;
+use super::Retention;
 use super::closed_segment::{Closed, Survey};
 use super::file_error::{at, bytes};
-use crate::audit::evidence::{ExhibitName, Inventory, each_line};
+use crate::audit::evidence::{BlobName, EvidenceIndex, each_line};
 use crate::audit::record::meta_event::PrunedEvent;
 use crate::audit::record::meta_record::{Notice, Pruned};
 use crate::audit::write::message::ForgetError;
@@ -16,13 +16,14 @@ use crate::audit::write::message::ForgetError;
 /// Pieces of evidence that the writer removes between two writes: a few milliseconds.
 const EVIDENCE_FORGOTTEN_AT_ONCE: usize = 64;
 
-impl Keeper {
+impl Retention {
     /// Removes closed files whose last line is too old, oldest first, and the evidence that only they
     /// named. `files`: how many had been begun before anything was looked at.
     pub(super) async fn prune_by_age(&self, files: u64) -> io::Result<()> {
         if let Some(retain) = self.config.load().retain {
             let now = self.clock.wall();
-            self.remove_while(|_, inventory| Ok(now.since(inventory.time) >= retain)).await?;
+            self.remove_while(|_, evidence_index| Ok(now.since(evidence_index.time) >= retain))
+                .await?;
         }
         self.forget(files).await.map(drop)
     }
@@ -30,8 +31,8 @@ impl Keeper {
     /// Removes the oldest closed files until the log has room for the others. `files`: as above.
     pub(super) async fn prune_by_size(&self, files: u64) -> io::Result<()> {
         let Some(size) = self.config.load().retain_size else { return Ok(()) };
-        // What goes with their evidence is known only when that is seen to: first the files that would be
-        // too many without any, all at once, then one file after the other.
+        // The space that evidence frees is known only once it is removed: first the files in excess
+        // without counting any, all at once, then one file after the other.
         let survey = Survey::of(&self.dir)?;
         let lines: u64 = survey.closed.iter().map(Closed::bytes).sum::<io::Result<_>>()?;
         let mut excess = lines.saturating_sub(size);
@@ -52,20 +53,20 @@ impl Keeper {
         }
     }
 
-    /// Removes closed files from the oldest on for as long as `goes` says so, once the log has said so
-    /// itself. Whether there were any.
+    /// Removes closed files from the oldest on while `goes` returns true, after a `pruned` notice.
+    /// Returns whether there were any.
     async fn remove_while(
         &self,
-        mut goes: impl FnMut(&Closed, &Inventory) -> io::Result<bool>,
+        mut goes: impl FnMut(&Closed, &EvidenceIndex) -> io::Result<bool>,
     ) -> io::Result<bool> {
         let now = self.clock.wall();
         let (mut old, mut last) = (Vec::new(), None);
         for closed in Survey::of(&self.dir)?.closed.into_iter().filter(Closed::is_there) {
-            let inventory = closed.inventory(&|| self.is_over())?;
-            if !goes(&closed, &inventory)? {
+            let evidence_index = closed.evidence_index(&|| self.is_over())?;
+            if !goes(&closed, &evidence_index)? {
                 break;
             }
-            last = Some(inventory.last);
+            last = Some(evidence_index.last);
             old.push(closed);
         }
         let Some(last) = last else { return Ok(false) };
@@ -78,7 +79,7 @@ impl Keeper {
             seq: 0,
             time: now,
         };
-        self.desk.note(Notice::Pruned(notice)).await.map_err(io::Error::other)?;
+        self.handle.note(Notice::Pruned(notice)).await.map_err(io::Error::other)?;
         tracing::info!(
             last_seq = last.seq,
             files = old.len(),
@@ -87,8 +88,8 @@ impl Keeper {
         old.iter().try_for_each(Closed::prune).map(|()| true)
     }
 
-    /// Removes the evidence of files that were pruned, as their inventories tell, unless another file
-    /// names it; false where a file was closed meanwhile, and another round has to see what that names.
+    /// Removes the evidence of pruned files by their indexes, unless another file names it. False:
+    /// a file was closed in between, and another round has to search it.
     async fn forget(&self, files: u64) -> io::Result<bool> {
         let survey = Survey::of(&self.dir)?;
         for gone in survey.closed.iter().filter(|closed| closed.is_pruned()) {
@@ -96,7 +97,7 @@ impl Keeper {
             self.spare(&survey, &mut names)?;
             let names: Vec<_> = names.into_iter().collect();
             for names in names.chunks(EVIDENCE_FORGOTTEN_AT_ONCE) {
-                match self.desk.forget(names.to_vec(), files).await {
+                match self.handle.forget(names.to_vec(), files).await {
                     Ok(_) => {}
                     Err(ForgetError::Outdated) => return Ok(false),
                     Err(error) => return Err(io::Error::other(error)),
@@ -107,20 +108,20 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Takes out what a file that is still there names. One file after the other, so that memory
+    /// Takes out the names that a remaining file has. One file after the other, so that memory
     /// holds the names of two files at most, however long the log.
-    fn spare(&self, survey: &Survey, names: &mut HashSet<ExhibitName>) -> io::Result<()> {
+    fn spare(&self, survey: &Survey, names: &mut HashSet<BlobName>) -> io::Result<()> {
         for kept in survey.closed.iter().filter(|closed| closed.is_there()) {
             if names.is_empty() {
                 return Ok(());
             }
-            kept.inventory(&|| self.is_over())?.names.iter().for_each(|name| {
+            kept.evidence_index(&|| self.is_over())?.names.iter().for_each(|name| {
                 names.remove(name);
             });
         }
         for (other, _) in &survey.others {
             each_line(other, &|| self.is_over(), &mut |told, _| {
-                told.exhibits().for_each(|name| {
+                told.blobs().for_each(|name| {
                     names.remove(&name);
                 });
             })

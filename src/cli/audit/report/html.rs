@@ -1,5 +1,5 @@
-//! A report as one HTML page that needs nothing else: no script, no image, no font, nothing to load,
-//! and a policy in the page that forbids it. Whatever others wrote goes through [`Html`].
+//! A report as one HTML page that needs nothing else: no script, no image, no font, nothing to
+//! load, and a policy in the page that forbids it. All text from outside is escaped by [`Html`].
 
 mod chart;
 
@@ -137,7 +137,7 @@ fn print_row(page: &mut String, table: &Table, row: &Line) {
         let _ = write!(page, "<td{}>{}</td>", class(column.kind), Html(cell));
     }
     if let Some(bar) = row.bar {
-        // Its number stands beside it, so it is nothing to those who do not see it.
+        // The number stands beside it, so it is hidden from screen readers.
         let _ = write!(
             page,
             "<td class=\"bar\"><svg aria-hidden=\"true\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\">\

@@ -1,10 +1,10 @@
-//! What a report says, section by section, for every form that people read: a form only lays it out.
+//! The sections of a report, for text and HTML: these only lay them out.
 
 use super::words::{capital, day, fraction, minute, number, plural, standing};
 use crate::audit::read::report::{
     AgentKey, ClientKey, ExemptionUse, NodeKey, OriginKey, ProfileKey, Report, Standing, Top,
 };
-use crate::cli::audit::when::print_until;
+use crate::cli::audit::time_arg::print_until;
 use crate::cli::span::span;
 
 mod ranked;
@@ -23,14 +23,14 @@ pub struct Section {
     pub title: &'static str,
     /// Sentences before the table.
     pub notes: Vec<String>,
-    /// Whether the notes are what somebody should look at.
+    /// Whether the notes need attention.
     pub is_urgent: bool,
     pub table: Table,
     /// A sentence after it.
     pub foot: Option<String>,
 }
 
-/// What stands in the beginning, each number with its name.
+/// The facts at the top, each number with its name.
 pub fn facts(report: &Report) -> Vec<(String, String)> {
     let records = &report.records;
     let mut facts = vec![("Records".into(), number(records.all))];
@@ -43,7 +43,7 @@ pub fn facts(report: &Report) -> Vec<(String, String)> {
     facts
 }
 
-/// All sections that have something to say, in order.
+/// All sections that are not empty, in order.
 pub fn sections(report: &Report) -> Vec<Section> {
     let ranked = Ranked::of(report);
     let sections = [
@@ -209,7 +209,7 @@ fn robots_txt(report: &Report) -> Section {
     Section { title: "robots.txt versions", table: Table::of(columns, lines), ..Section::default() }
 }
 
-/// What is not in the rows.
+/// The footer: records that are not in the rows.
 fn foot<R>(top: &Top<R>) -> Option<String> {
     let mut sentences = Vec::new();
     if top.others > 0 {

@@ -1,4 +1,4 @@
-//! A report for a terminal, and for a letter: nothing is wider than a hundred columns.
+//! A report as text, at most a hundred columns wide.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ const DIGEST_COLUMNS: usize = 12;
 const COLUMN_MIN: usize = 8;
 /// The title of a number is folded to this.
 const NUMBER_TITLE_COLUMNS: usize = 9;
-/// Lines that one cell may have; what does not fit into them is cut.
+/// Lines that one cell may have; longer text is cut.
 const CELL_LINES_MAX: usize = 3;
 const FACTS_IN_A_LINE: usize = 4;
 
@@ -111,9 +111,9 @@ fn chart(
     let _ = writeln!(text, "{:CHART_MARGIN$}{first}{last:>room$}", "");
 }
 
-/// What one bucket shows in one row, counted from below.
+/// The character of one bucket in one row, counted from below.
 fn bar_cell(count: u64, most: u64, row: u64, width: usize) -> String {
-    // What is there at all is seen.
+    // A count above zero is visible.
     let eighths = (count * CHART_ROWS * 8).div_ceil(most);
     let filled = eighths.saturating_sub(row * 8).min(8);
     let gap = usize::from(width > 1);
@@ -189,7 +189,7 @@ fn shown(table: &Table, line: &Line) -> Vec<String> {
     table.columns.iter().zip(&line.cells).map(show).collect()
 }
 
-/// As wide as what stands in a column; where that is too much, the widest text gives way.
+/// Widths of columns: as wide as their text; if that is too much, the widest column shrinks.
 fn widths(table: &Table, cells: &[Vec<String>]) -> Vec<usize> {
     let widest = |at: usize| cells.iter().map(|row| width(&row[at])).max().unwrap_or_default();
     let titles = table.columns.iter().map(|column| match column.kind {

@@ -1,4 +1,4 @@
-//! How a report says numbers, times and the words of records, to whatever reader.
+//! Numbers, times and words of records as a report prints them.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ pub fn day(moment: Timestamp) -> String {
     print_time(moment)[..10].to_owned()
 }
 
-/// What the records of a report are: denied requests, if there are no others.
+/// The subject of a report: denied requests, if there are no others.
 pub fn subject(report: &Report) -> &'static str {
     match (report.records.all, report.forwarded.records) {
         (1.., 0) => "Denied requests",
@@ -76,7 +76,7 @@ pub fn subject(report: &Report) -> &'static str {
     }
 }
 
-/// Which proxies wrote the log, if it says so.
+/// The proxies that wrote the log, if known.
 pub fn instances(report: &Report) -> Option<String> {
     let writers = &report.writers;
     let list =
@@ -89,7 +89,7 @@ pub fn instances(report: &Report) -> Option<String> {
     (!writers.nodes.is_empty()).then(|| format!("by {}{version}", list(&writers.nodes)))
 }
 
-/// Whether the log was verified, and what that found.
+/// The verification of the log in words.
 pub fn verification(report: &Report) -> String {
     let Some(verified) = &report.verified else {
         return "Not verified: courtesy audit report --verify checks that the log is what was written."

@@ -1,4 +1,4 @@
-//! How a robots.txt came, or did not: which URLs were asked, who answered, with what.
+//! A capture in words: the requested URLs, the responses, the addresses.
 
 use super::file::trouble;
 use crate::audit::evidence::{CaptureRecord, Found};

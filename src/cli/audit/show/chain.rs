@@ -1,11 +1,11 @@
-//! Whether the record that is shown is what was written, as far as its line and those beside it tell.
+//! Whether the shown record is unchanged, by its line and those beside it.
 
 use serde_json::{Value, json};
 
 use crate::audit::read::{Beside, Standing};
 use crate::cli::paint::Paint;
 
-/// What does not hold, before all else; empty where nothing speaks against the record.
+/// The faults, printed first; empty if there are none.
 pub fn warnings(standing: Option<&Standing>, paint: Paint) -> String {
     let Some(standing) = standing.filter(|standing| !standing.holds()) else {
         return String::new();

@@ -11,7 +11,7 @@ const CONTEXT: u32 = 3;
 /// Bytes of a line that are shown.
 const SHOWN_BYTES_MAX: usize = 400;
 
-/// `all`: the whole file, not only what stands near the marked lines.
+/// `all`: the whole file, not only the lines near the marked ones.
 pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
     let body = match found {
         Found::Content(body) => body,
@@ -24,7 +24,7 @@ pub fn of(found: &Found, record: &Record, all: bool, paint: Paint) -> String {
     let body = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n")).unwrap_or(body);
     let rule = record.rule.as_ref().map(|rule| rule.line);
     let group = record.group.as_ref().map(|group| group.line);
-    // Where nothing is marked, the beginning says most.
+    // Without marks, show the beginning.
     let marks = [rule, group, rule.or(group).is_none().then_some(1)];
     let is_near = |number: u32| marks.iter().flatten().any(|mark| mark.abs_diff(number) <= CONTEXT);
     let dialect = Dialect { size_limit: usize::MAX, ..Dialect::RFC9309.clone() };

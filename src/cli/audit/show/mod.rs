@@ -1,4 +1,4 @@
-//! `courtesy audit show`: one record for people, with the robots.txt it rests on and how that came.
+//! `courtesy audit show`: one record in words, with its robots.txt and capture.
 
 mod capture;
 mod chain;
@@ -11,12 +11,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::form::{self, record};
+use super::log_source::LogSourceFlags;
 use super::notices;
-use super::place::PlaceFlags;
 use super::search::{Search, Taken};
 use super::sources::Hit;
 use super::table::{Layout, printable};
-use crate::audit::evidence::{Found, Kind, Shelf};
+use crate::audit::evidence::{BlobStore, Found, Kind};
 use crate::audit::read::{Filter, Log, Standing};
 use crate::audit::{Content, Event, Notice, Record, print_time};
 use crate::cli::exit::{Exit, Failure};
@@ -52,7 +52,7 @@ pub struct ShowArgs {
     #[arg(value_name = "FILE", conflicts_with_all = ["run", "dir"])]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    place: PlaceFlags,
+    place: LogSourceFlags,
 }
 
 /// Records that begin alike and are listed.
@@ -156,7 +156,7 @@ fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
             error: anyhow::anyhow!("the record {} is damaged; see courtesy audit verify", args.id),
         });
     };
-    let evidence = Evidence::read(&record, &Shelf::of(&log.dir()))?;
+    let evidence = Evidence::read(&record, &BlobStore::of(&log.dir()))?;
     let standing = Standing::of(line, log)?;
     print(match args.format {
         Form::Json => format!("{:#}\n", evidence.json(line, standing.as_ref())),
@@ -190,7 +190,7 @@ fn show(args: &ShowArgs, line: &[u8], log: Log) -> Result<bool, Failure> {
     Ok(standing.is_none_or(|standing| standing.holds()))
 }
 
-/// What the record names; none where it names nothing.
+/// The blob that the record names, if any.
 struct Evidence {
     file: Option<Found>,
     capture: Option<Found>,
@@ -198,9 +198,9 @@ struct Evidence {
 }
 
 impl Evidence {
-    fn read(record: &Record, shelf: &Shelf) -> std::io::Result<Self> {
+    fn read(record: &Record, blob_store: &BlobStore) -> std::io::Result<Self> {
         let get = |kind, sha256: Option<&String>| {
-            sha256.map(|sha256| shelf.get(kind, sha256)).transpose()
+            sha256.map(|sha256| blob_store.get(kind, sha256)).transpose()
         };
         let robots = record.robots.as_ref();
         Ok(Self {

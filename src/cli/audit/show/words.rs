@@ -1,4 +1,4 @@
-//! A record in words, field by field.
+//! A record in words, member by member.
 
 use crate::audit::read::Standing;
 use crate::audit::{
@@ -128,7 +128,7 @@ fn profile(record: &Record) -> String {
     format!("{}, version {}{}", profile.name, profile.version, changes.collect::<String>())
 }
 
-/// What was known of the robots.txt.
+/// The state of the robots.txt.
 fn robots(robots: &Robots) -> Vec<(&'static str, String)> {
     let reached = robots.url_reached.as_ref().filter(|reached| **reached != robots.url);
     let reached = reached.map(|reached| format!(", redirected to {reached}")).unwrap_or_default();

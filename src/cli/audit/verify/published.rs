@@ -1,5 +1,5 @@
-//! How far a log is held by heads that were published, in words. A chain by itself shows neither that its
-//! end was cut off nor that all of it was written anew.
+//! The result of checking published heads, in words. A chain by itself shows neither that its end
+//! was cut off nor that all of it was rewritten.
 
 use crate::audit::Head;
 use crate::audit::read::verify::{Findings, HeadState, HeldHead, NotedHead};
@@ -81,7 +81,7 @@ fn others(findings: &Findings) -> String {
     format!("\nPublished heads: {}.", states.collect::<Vec<_>>().join(", "))
 }
 
-/// What `head.json` says, which is no published head.
+/// The head of `head.json`, which does not count as published.
 fn noted(findings: &Findings) -> String {
     let last = findings.head.as_ref().map_or(0, |last| last.seq);
     match &findings.noted {

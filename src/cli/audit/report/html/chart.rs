@@ -19,14 +19,14 @@ const BOTTOM: f64 = 28.0;
 /// Times named below the drawing.
 const TICKS: usize = 6;
 
-/// What is stacked: the reasons of what was denied, and above them what was forwarded.
+/// The stack: denied requests by reason, and forwarded ones above.
 #[derive(Clone, Copy)]
 enum Part {
     Denied(Reason),
     Forwarded(Event),
 }
 
-/// What was forwarded, with the class that gives it its colour.
+/// Forwarded requests, with their colour class.
 const FORWARDED: [(Event, &str); 3] =
     [(Event::WouldDeny, "e1"), (Event::Exempted, "e2"), (Event::Tunnelled, "e3")];
 
@@ -149,7 +149,7 @@ fn column(page: &mut String, bucket: &Bucket, (x, width): (f64, f64), top: u64) 
             continue;
         }
         let (from, to) = (height_of(below, top), height_of(below + count, top));
-        // What is there at all is seen.
+        // A count above zero is visible.
         let height = (from - to).max(0.8);
         let _ = writeln!(
             page,

@@ -1,5 +1,5 @@
-//! What records have in common, most frequent first: refused, observed and exempted requests each in a
-//! column of their own.
+//! Rankings: origins, agents, rules and clients, most frequent first, with denied, observed and
+//! exempted requests in columns of their own.
 
 use super::{Kind, Line, Section, Table, agent, foot, origin};
 use crate::audit::Event;
@@ -94,7 +94,7 @@ impl Ranked {
 
 const FORWARDED: [Event; 3] = [Event::WouldDeny, Event::Exempted, Event::Tunnelled];
 
-/// What was fetched against the rules: in all, and of which origins.
+/// Requests forwarded against the rules: in all, and by origin.
 pub fn forwarded(report: &Report) -> Section {
     let forwarded = &report.forwarded;
     let say = |event: &Event| {
@@ -110,7 +110,7 @@ pub fn forwarded(report: &Report) -> Section {
     }
 }
 
-/// The same, by whom.
+/// The same, by client.
 pub fn forwarded_by_agent(report: &Report) -> Section {
     let forwarded = &report.forwarded;
     let ranked =

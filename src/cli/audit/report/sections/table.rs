@@ -1,4 +1,4 @@
-//! A table as data: what stands in it, and of which kind that is.
+//! A table as data: cells and their kinds.
 
 #[derive(Clone, Debug, Default)]
 pub struct Table {

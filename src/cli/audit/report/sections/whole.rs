@@ -109,7 +109,7 @@ pub fn missing(missing: &Missing) -> Section {
     }
 }
 
-/// What makes the whole doubtful, said before all else.
+/// Doubts about the whole log, printed first.
 pub fn warning(missing: &Missing) -> Option<String> {
     let changed = missing.changed_lines;
     let counted = if changed == 1 { "it is not counted" } else { "they are not counted" };

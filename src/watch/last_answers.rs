@@ -1,5 +1,6 @@
-//! What each agent was told last at each origin. Some origins have a file for each agent: were the answer to one
-//! compared with the answer to another, each fetch would be a change.
+//! The last robots.txt that each origin sent to each agent. Some origins have a file for each
+//! agent: if the file of one were compared with the file of another, each fetch would look like a
+//! change.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -15,13 +16,13 @@ use crate::store::fetch::FetchIdentity;
 use crate::store::{Landing, Step};
 use crate::types::origin::Origin;
 
-/// Agents at origins of which it is remembered what they were told last: 64 bytes and their names.
-const TOLD_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not zero");
+/// Pairs of agent and origin whose last file is remembered, at 64 bytes and their names each.
+const LAST_ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not zero");
 
-/// Bytes of files that are kept for agents that are told others than the rest.
-const TOLD_BYTES_MAX: usize = 16 << 20;
+/// Bytes of files that are kept for agents that get a file of their own.
+const LAST_ANSWERS_BYTES_MAX: usize = 16 << 20;
 
-/// An answer, as far as it is compared.
+/// The compared part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// By its SHA-256.
@@ -36,13 +37,13 @@ pub(super) enum Compare {
     Stored,
     /// It can be had again and is as this agent knows it.
     Returned,
-    /// What this agent was told, where another was told something else since.
+    /// This agent's last state, if another agent got a different one since.
     Own(Arc<RobotsState>),
     Nothing,
 }
 
 /// By origin and agent.
-pub(super) struct Told {
+pub(super) struct LastAnswers {
     last: LruCache<(Origin, FetchIdentity), Last>,
     /// Bytes of the states that are kept.
     bytes: usize,
@@ -50,12 +51,12 @@ pub(super) struct Told {
 
 struct Last {
     answer: Answer,
-    /// Kept of origins that tell agents apart.
+    /// Bytes kept for origins that have several files.
     state: Option<Arc<RobotsState>>,
 }
 
 impl Answer {
-    /// None where nothing was told: the file cannot be had, or is kept from us.
+    /// None without a file: it is unreachable, or access to it is denied.
     pub fn of(state: &RobotsState, profile: &Profile) -> Option<Self> {
         match state {
             RobotsState::Successful { copy, .. } => Some(Self::File(copy.snapshot.sha256)),
@@ -67,8 +68,9 @@ impl Answer {
     }
 }
 
-impl Told {
-    /// What `landing` is to be compared with, whose step under its own profile is `step`; and takes note of it.
+impl LastAnswers {
+    /// Chooses the state to compare `landing` with, and remembers its answer. `step` is its step
+    /// under its own profile.
     pub fn note(&mut self, landing: &Landing, step: &Step) -> Compare {
         let key = (landing.origin.clone(), landing.identity.clone());
         let answer = |state: &RobotsState| Answer::of(state, &step.profile);
@@ -88,7 +90,7 @@ impl Told {
             (Some(_), Some(own)) if own.answer == now => Compare::Nothing,
             (Some(_), Some(own)) if Some(own.answer) == stored => Compare::Stored,
             (Some(_), Some(own)) => own.state.clone().map_or(Compare::Nothing, Compare::Own),
-            // After a restart: whose answer the store has, its capture tells.
+            // After a restart: the capture shows to which agent the store's answer was sent.
             (Some(_), None) if is_of_same_agent(landing, step) => Compare::Stored,
             (Some(_), None) => Compare::Nothing,
         };
@@ -107,7 +109,7 @@ impl Told {
             self.bytes -= former.bytes();
         }
         let mut last = Last { answer, state };
-        if self.bytes + last.bytes() > TOLD_BYTES_MAX {
+        if self.bytes + last.bytes() > LAST_ANSWERS_BYTES_MAX {
             last.state = None;
         }
         self.bytes += last.bytes();
@@ -128,7 +130,7 @@ pub(super) fn bytes(state: &RobotsState) -> usize {
     state.copy().map_or(0, |copy| copy.snapshot.body.len() + copy.rules.weight())
 }
 
-/// Whether what the store had was asked for as the same agent.
+/// Whether the store's answer was fetched as the same agent.
 fn is_of_same_agent(landing: &Landing, step: &Step) -> bool {
     let asker = |state: &RobotsState, failed: &Option<Arc<Fetched>>| {
         let failed = failed.as_ref().map(|failed| &failed.capture);
@@ -138,7 +140,8 @@ fn is_of_same_agent(landing: &Landing, step: &Step) -> bool {
     before.is_some() && before == asker(&step.after, &landing.failed)
 }
 
-/// As whom was asked, without our version and the contact: neither makes another agent of one.
+/// The User-Agent of the fetch without the proxy's version and contact, which do not make another
+/// agent.
 fn asker(capture: &Capture) -> Option<String> {
     let capture: CaptureRecord = serde_json::from_slice(&capture.json).ok()?;
     let user_agent = capture.user_agent?;
@@ -146,14 +149,14 @@ fn asker(capture: &Capture) -> Option<String> {
     Some(user_agent[..own].to_owned())
 }
 
-impl Default for Told {
+impl Default for LastAnswers {
     fn default() -> Self {
-        Self { last: LruCache::sparse(TOLD_MAX), bytes: 0 }
+        Self { last: LruCache::sparse(LAST_ANSWERS_MAX), bytes: 0 }
     }
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for LastAnswers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Told").field("octets", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("LastAnswers").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What a scan of a log gives: its lines in blocks, what is no line, and what could not be read.
+//! The items of a scan: lines in blocks, bytes that are no line, and read errors.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub enum Log {
 
 /// A part of the log.
 #[derive(Clone, Copy, Debug)]
-pub enum Piece<'a> {
+pub enum ScanItem<'a> {
     Lines(Block<'a>),
     /// Bytes that are no line: more than one has, or at the end of a file and without an end.
     Rest(Rest<'a>),

@@ -1,5 +1,5 @@
-//! A segment in blocks of whole lines: what is not looked at closely is not copied, and a line costs
-//! no more than finding its end.
+//! Reads a segment in blocks of whole lines, without copying lines: a line costs no more than
+//! finding its end.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 use crate::audit::segment;
 
 /// One file, read from its beginning; a plain one can be read on when it has grown.
-pub struct Blocks {
+pub struct BlockReader {
     pub path: PathBuf,
     /// The number of the file on its file system: it stays the same when the file is renamed.
     pub inode: u64,
     /// Whole lines given so far.
     pub lines: u64,
-    /// The same without those that [`Blocks::bytes`] shows.
+    /// The same without those that [`BlockReader::bytes`] shows.
     pub lines_before: u64,
-    /// The same open file as `text` reads from: it tells how far reading has come.
+    /// The open file that `text` reads from, for the position.
     file: File,
     text: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// Of the buffer: what [`Blocks::bytes`] shows, what has been given, and what there is.
+    /// Of the buffer: what [`BlockReader::bytes`] shows, what has been given, and what there is.
     shown: usize,
     given: usize,
     filled: usize,
 }
 
-/// What [`Blocks::next`] found; [`Blocks::bytes`] has it.
+/// What [`BlockReader::next`] found; [`BlockReader::bytes`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Whole lines, with their ends.
@@ -38,7 +38,7 @@ pub enum Found {
     End,
 }
 
-impl Blocks {
+impl BlockReader {
     /// With room for `bytes` at once, which any line has to fit in.
     pub fn open(path: &Path, bytes: usize) -> io::Result<Self> {
         let file = File::open(path)?;
@@ -99,7 +99,7 @@ impl Blocks {
         &self.buffer[..self.shown]
     }
 
-    /// Takes what is at the end for given, although it has no line end.
+    /// Counts the unfinished bytes at the end as given.
     pub fn give_rest(&mut self) {
         self.give(self.filled);
     }
@@ -108,7 +108,7 @@ impl Blocks {
         (self.shown, self.given) = (bytes, bytes);
     }
 
-    /// Passes over lines that have been given before, by another name of the file.
+    /// Skips lines that were given before, under another name of the file.
     pub fn skip_lines(&mut self, count: u64) -> io::Result<()> {
         while self.lines < count {
             let missing = usize::try_from(count - self.lines).unwrap_or(usize::MAX);
@@ -123,9 +123,9 @@ impl Blocks {
     }
 }
 
-impl std::fmt::Debug for Blocks {
+impl std::fmt::Debug for BlockReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Blocks")
+        f.debug_struct("BlockReader")
             .field("path", &self.path)
             .field("lines", &self.lines)
             .finish_non_exhaustive()

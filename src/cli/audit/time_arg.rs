@@ -1,4 +1,4 @@
-//! Moments as people write them: a length of time before now, a day, or a time as it is printed or as RFC 3339 has it.
+//! Arguments of time: a duration before now, a day, or a time as records have it (RFC 3339).
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub const HEADER: [&str; 36] = [
     "url_as_received",
 ];
 
-/// The cells in the order of [`HEADER`]. What a record has not is empty.
+/// The cells in the order of [`HEADER`]. A member that a record lacks is empty.
 pub fn row(record: &Record, hash: &str) -> [String; HEADER.len()] {
     let (group, rule) = (record.group.as_ref(), record.rule.as_ref());
     let robots = |cell: fn(&Robots) -> Option<String>| record.robots.as_deref().and_then(cell);
@@ -91,7 +91,7 @@ pub fn row(record: &Record, hash: &str) -> [String; HEADER.len()] {
     .map(|cell| harmless(cell.unwrap_or_default()))
 }
 
-/// The same of what the log says of itself: most cells are empty.
+/// The cells of a notice: most are empty.
 pub fn notice(notice: &Notice, hash: &str) -> [String; HEADER.len()] {
     HEADER.map(|column| {
         harmless(match column {
@@ -111,8 +111,8 @@ pub fn word(value: impl Serialize) -> String {
     word.as_str().unwrap_or_default().to_owned()
 }
 
-/// A spreadsheet would compute what begins like a formula, and strangers wrote it: with an
-/// apostrophe before it, it stays a text.
+/// A spreadsheet would compute text that begins like a formula, and the text is from outside: with
+/// an apostrophe before it, it stays a text.
 fn harmless(cell: String) -> String {
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{cell}") } else { cell }
 }

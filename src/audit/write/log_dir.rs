@@ -1,5 +1,5 @@
-//! The directory of the log, held by this process alone. Its path may come to lead elsewhere: somebody
-//! has moved or removed it, mounted something there, or turned a link.
+//! The directory of the log, locked by this process. Its path may come to lead elsewhere: after a
+//! move, a removal, a mount, or a changed link.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::lock;
 
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct LogDir {
     dir: PathBuf,
     /// Device and inode, by which directories are told apart.
     id: (u64, u64),
@@ -18,7 +18,7 @@ pub(super) struct Place {
     lock: File,
 }
 
-impl Place {
+impl LogDir {
     /// Takes the directory, and makes it if need be; `None` where another process has it, and has had it
     /// for all of `patience`.
     pub fn take(dir: &Path, patience: Duration) -> io::Result<Option<Self>> {

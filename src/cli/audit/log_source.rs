@@ -1,4 +1,4 @@
-//! Which log is meant: that of the settings, of a run, of a directory, or single files.
+//! The log to read: that of the settings, of a run, of a directory, or single files.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ const LOGS_MAX: usize = 400;
 
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which log")]
-pub struct PlaceFlags {
+pub struct LogSourceFlags {
     /// The records of `courtesy run`: the last one, or that with the ID (its beginning is enough)
     #[arg(long, value_name = "last|ID", conflicts_with = "dir")]
     run: Option<String>,
@@ -27,13 +27,13 @@ pub struct PlaceFlags {
     config: StateFlags,
 }
 
-impl PlaceFlags {
+impl LogSourceFlags {
     /// The logs, at least one, each once; `files`, where there are any, are one.
     pub fn logs(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
         self.logs_if(files, is_log)
     }
 
-    /// As [`Self::logs`], for who waits for what is written: the first line may be still to come.
+    /// As [`Self::logs`], for following: the first line may be still to come.
     pub fn logs_to_come(&self, files: &[PathBuf]) -> Result<Vec<Log>, Failure> {
         self.logs_if(files, Path::is_dir)
     }
@@ -76,7 +76,7 @@ fn each_once(dirs: &[PathBuf]) -> Vec<PathBuf> {
     dirs.iter().filter(is_new).cloned().collect()
 }
 
-/// Before anything is said of what is in it: "nothing" is not what this user may not see.
+/// Checked first: "no log" would be wrong for a directory that this user may not read.
 fn check_readable(dir: &Path) -> Result<(), Failure> {
     match std::fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -87,11 +87,10 @@ fn check_readable(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether anything in `dir` says that there is a log, or was: that nothing is wrong with nothing is
-/// for nobody to hear who took the wrong directory.
+/// Whether `dir` has, or had, a log: verifying a wrong directory must not succeed.
 fn is_log(dir: &Path) -> bool {
     let files = segment::files(dir);
-    // What cannot be listed is said by whoever reads it.
+    // Reading it reports a directory that cannot be listed.
     dir.is_dir() && (dir.join(HEAD_NAME).exists() || files.map_or(true, |files| !files.is_empty()))
 }
 

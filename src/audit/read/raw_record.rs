@@ -1,8 +1,7 @@
-//! The members of a record that filters ask for, read from the text of its line without parsing it.
-//! A line is canonical: its members have one order and one spelling, and no quotation mark stands
-//! unescaped within a text. So a member is found by what stands before it and nowhere else, at the
-//! speed of a search for a few bytes. What is no line of ours is not vouched for: that is for who
-//! verifies.
+//! Reads members of a record from the text of its line without parsing it, for filters. A line is
+//! canonical: its members have one order and one spelling, and no quotation mark is unescaped
+//! within a text. So a member is found by the text before it, at the speed of a search for a few
+//! bytes. For a line that is not canonical the result is undefined; `verify` finds those.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,7 +10,7 @@ use memchr::memmem::Finder;
 
 /// A record's line.
 #[derive(Clone, Copy, Debug)]
-pub struct Brief<'a>(&'a [u8]);
+pub struct RawRecord<'a>(&'a [u8]);
 
 /// How the line of every record begins, and that of no notice.
 const START: &[u8] = b"{\"agent\":";
@@ -22,8 +21,8 @@ macro_rules! markers {
     )+};
 }
 
-// Other objects within a record have a `reason`, a `line`, a `sha256` and a `url`, too: those markers say which
-// is meant by more of what stands around it, or are looked for behind another.
+// Other objects within a record have a `reason`, a `line`, a `sha256` and a `url`, too: those
+// markers contain more of their context, or are searched behind another marker.
 markers! {
     CLIENT = ",\"client\":{\"address\":";
     EVENT = ",\"event\":";
@@ -46,13 +45,13 @@ markers! {
     SEQ = ",\"seq\":";
 }
 
-impl<'a> Brief<'a> {
+impl<'a> RawRecord<'a> {
     /// `None`: the line is no record.
     pub fn of(line: &'a [u8]) -> Option<Self> {
         line.starts_with(START).then_some(Self(line))
     }
 
-    /// Of any line, of which only what all lines have is to be asked for.
+    /// For any line; only members that all lines have may be read.
     pub const fn of_any(line: &'a [u8]) -> Self {
         Self(line)
     }
