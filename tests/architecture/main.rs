@@ -1,5 +1,5 @@
 //! What the source must not become, read from its text: the floors of `src/lib.rs`, circles of
-//! imports; and the pages that are held against it. A binary of its own, because it is built and
+//! imports, retired words; and the pages that are held against it. A binary of its own, because it is built and
 //! run in seconds, before each commit.
 
 mod circles;
@@ -8,3 +8,4 @@ mod imports;
 mod readme;
 mod safety_rows;
 mod source;
+mod words;
