@@ -5,7 +5,6 @@
 mod address;
 mod build;
 mod cgroup;
-mod defaults;
 mod diagnostics;
 mod digest;
 mod enums;

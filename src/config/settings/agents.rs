@@ -1,0 +1,32 @@
+//! Rules for crawlers, and the status of a refusal.
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::config::rules::AgentRule;
+use crate::config::units;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {
+    /// Whether a request without a User-Agent is refused.
+    pub require: bool,
+    /// The first that matches holds.
+    pub rules: Vec<AgentRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Deny {
+    #[serde(with = "units::status")]
+    pub status: StatusCode,
+    /// Where the denial rests on a robots.txt that could not be had.
+    #[serde(with = "units::status")]
+    pub unreachable_status: StatusCode,
+}
+
+impl Default for Deny {
+    fn default() -> Self {
+        Self { status: StatusCode::FORBIDDEN, unreachable_status: StatusCode::FORBIDDEN }
+    }
+}

@@ -1,0 +1,106 @@
+//! What is written to disk and to standard error: records, notices of changes, the store, log lines.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::audit::OnFailure;
+use crate::audit::Sync;
+use crate::config::enums::LogFormat;
+use crate::config::enums::LogLevel;
+use crate::config::units;
+use crate::config::values::NodeName;
+use crate::config::values::Retain;
+use crate::config::values::RetainSize;
+use crate::watch::Changes;
+
+const MIB: u64 = 1 << 20;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Audit {
+    /// Where the denial records are written; absent: `audit` in the state directory.
+    pub dir: Option<PathBuf>,
+    /// When records are brought to the disk itself.
+    pub sync: Sync,
+    /// What becomes of requests while records cannot be written.
+    pub on_failure: OnFailure,
+    /// How long the disk may take for one thing that is asked of it.
+    #[serde(with = "units::duration")]
+    pub write_timeout: Duration,
+    /// The size at which a file of records is closed.
+    #[serde(with = "units::size")]
+    pub rotate_size: u64,
+    /// The age at which a file of records is closed.
+    #[serde(with = "units::duration")]
+    pub rotate_age: Duration,
+    /// How long closed files are kept.
+    pub retain: Retain,
+    /// How much room the log and its evidence may take.
+    pub retain_size: RetainSize,
+    /// Whether the values of a URL's query are replaced by keyed hashes.
+    pub redact_query: bool,
+    /// What this proxy is called in its lines; absent: as its host.
+    pub node: Option<NodeName>,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            dir: None,
+            sync: Sync::Batch,
+            on_failure: OnFailure::Deny,
+            write_timeout: Duration::from_secs(10),
+            rotate_size: 128 * MIB,
+            rotate_age: Duration::from_hours(24),
+            retain: Retain(None),
+            retain_size: RetainSize(None),
+            redact_query: false,
+            node: None,
+        }
+    }
+}
+
+/// Changes of robots.txt files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Watch {
+    /// Which of them have a notice in the log of denials.
+    pub changes: Changes,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { changes: Changes::Meaning }
+    }
+}
+
+/// What is known of origins, kept over restarts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    pub enabled: bool,
+    /// Bytes on the disk.
+    #[serde(with = "units::size")]
+    pub max_size: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { enabled: true, max_size: 1024 * MIB }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, level: LogLevel::Info }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where the proxy and its admin listener listen, and which clients they serve.
+
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::config::address::ADMIN_PORT;
+use crate::config::address::PROXY_PORT;
+use crate::config::units;
+use crate::config::values::AdminAddress;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    /// Where clients connect.
+    #[serde(with = "units::listen")]
+    pub proxy: Vec<SocketAddr>,
+    /// Where health and metrics are told.
+    pub admin: AdminAddress,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self {
+            proxy: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PROXY_PORT))],
+            admin: AdminAddress::default(),
+        }
+    }
+}
+
+/// Who may look at the admin listener.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Admin {
+    /// A file with the token that requests need; absent: none is required.
+    pub token_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Clients {
+    /// Who may use the proxy, beside loopback.
+    #[serde(with = "units::blocks")]
+    pub allow: Vec<IpNet>,
+    /// Whether anybody may use the proxy.
+    pub open: bool,
+    /// Who may use the proxy by name and password; absent: nobody is asked.
+    pub users_file: Option<PathBuf>,
+    /// Client connections at one time.
+    #[serde(with = "units::count")]
+    pub max_connections: usize,
+    /// Those of one client: of an address, and of a user.
+    #[serde(with = "units::count")]
+    pub max_per_client: usize,
+    /// Requests under way of one client: of a user or, without users, of an address.
+    #[serde(with = "units::count")]
+    pub max_requests_per_client: usize,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            open: false,
+            users_file: None,
+            max_connections: 10_000,
+            max_per_client: 5000,
+            max_requests_per_client: 5000,
+        }
+    }
+}
+
+impl Default for AdminAddress {
+    fn default() -> Self {
+        Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT)))
+    }
+}

@@ -1,0 +1,154 @@
+//! How robots.txt is fetched, kept and read.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::units;
+use crate::config::values::ContactUrl;
+use crate::config::values::FetchAs;
+use crate::policy::mode::Mode;
+use crate::policy::profile::Access;
+use crate::policy::profile::Meaning;
+use crate::policy::profile::OutageCopy;
+use crate::policy::profile::{Profile, ProfileName};
+use crate::robots::Spellings;
+use crate::store::limits::ROBOTS_TXT_BYTES;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Robots {
+    pub profile: ProfileName,
+    pub mode: Mode,
+    pub fetch_as: FetchAs,
+    /// By which a site finds the operator; sent with `fetch_as = "agent"`.
+    pub contact: Option<ContactUrl>,
+    /// For a whole fetch of a robots.txt, redirects included.
+    #[serde(with = "units::duration")]
+    pub fetch_timeout: Duration,
+    /// How long a fetch has at the least, where others wait for its place.
+    #[serde(with = "units::duration")]
+    pub busy_fetch_timeout: Duration,
+    /// Fetches under way at one time.
+    #[serde(with = "units::count")]
+    pub max_fetches: usize,
+    /// Fetches that wait for their turn.
+    #[serde(with = "units::count")]
+    pub max_queued_fetches: usize,
+    /// Requests that wait for a fetch.
+    #[serde(with = "units::count")]
+    pub max_waiting: usize,
+    /// Bytes of a robots.txt that are read, counted after decoding.
+    #[serde(with = "units::size")]
+    pub max_size: u64,
+    #[serde(with = "units::few")]
+    pub max_redirects: u8,
+    /// Bytes of memory for what is known of origins.
+    #[serde(with = "units::size")]
+    pub cache_size: u64,
+    /// Origins that something is known of, at one time.
+    #[serde(with = "units::non_zero")]
+    pub cache_entries: NonZeroUsize,
+    /// Whether a client's own request for a robots.txt is answered from the copy that decides.
+    pub serve_cached: bool,
+    /// In which spellings a path is compared with the rules; absent: as the profile has it.
+    pub spellings: Option<Spellings>,
+    pub knobs: Knobs,
+}
+
+impl Default for Robots {
+    fn default() -> Self {
+        Self {
+            profile: ProfileName::Rfc9309,
+            mode: Mode::Enforce,
+            fetch_as: FetchAs::Agent,
+            contact: None,
+            fetch_timeout: Duration::from_secs(10),
+            busy_fetch_timeout: Duration::from_secs(2),
+            max_fetches: 256,
+            max_queued_fetches: 4096,
+            max_waiting: 16_384,
+            max_size: 500 * KIB,
+            max_redirects: 5,
+            cache_size: 256 * MIB,
+            cache_entries: NonZeroUsize::MIN.saturating_add(999_999),
+            serve_cached: true,
+            spellings: None,
+            knobs: Knobs::default(),
+        }
+    }
+}
+
+/// Single knobs of the profile; absent: as the profile has them. They hold for every profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Knobs {
+    pub status_401_403: Option<Meaning>,
+    pub status_429: Option<Meaning>,
+    pub status_other_4xx: Option<Meaning>,
+    /// Whether a refresh may ask with `If-None-Match` and `If-Modified-Since`.
+    pub conditional: Option<bool>,
+}
+
+/// What holds while a robots.txt is unreachable; absent: as the profile has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Outage {
+    pub copy: Option<OutageCopy>,
+    pub after: Option<Access>,
+    /// How long robots.txt must have been seen unreachable before `after` holds.
+    #[serde(with = "units::duration_option")]
+    pub after_time: Option<Duration>,
+    /// The first wait before an unreachable robots.txt is tried again; it doubles up to `retry_max`.
+    #[serde(with = "units::duration_option")]
+    pub retry_min: Option<Duration>,
+    #[serde(with = "units::duration_option")]
+    pub retry_max: Option<Duration>,
+}
+
+/// Applies the knobs and the outage that are set to `profile`.
+pub fn apply_knobs(robots: &Robots, outage: &Outage, profile: &mut Profile) {
+    profile.redirects_max = robots.max_redirects;
+    // Upwards only: RFC 9309 §2.5 sets the least, and each profile has its own default.
+    if robots.max_size > ROBOTS_TXT_BYTES as u64 {
+        profile.dialect.size_limit = usize::try_from(robots.max_size).unwrap_or(usize::MAX);
+    }
+
+    let knobs = &robots.knobs;
+    put(&mut profile.meanings.unauthorized, knobs.status_401_403);
+    put(&mut profile.meanings.too_many_requests, knobs.status_429);
+    put(&mut profile.meanings.other_4xx, knobs.status_other_4xx);
+    put(&mut profile.conditional, knobs.conditional);
+    put(&mut profile.dialect.spellings, robots.spellings);
+
+    put(&mut profile.outage.copy, outage.copy);
+    put(&mut profile.outage.after, outage.after);
+    put(&mut profile.outage.after_time, outage.after_time);
+    put(&mut profile.outage.retry_min, outage.retry_min);
+    put(&mut profile.outage.retry_max, outage.retry_max);
+}
+
+/// Sets the knobs and the outage to the values of `profile`.
+pub fn fill_knobs(robots: &mut Robots, outage: &mut Outage, profile: &Profile) {
+    robots.knobs.status_401_403 = Some(profile.meanings.unauthorized);
+    robots.knobs.status_429 = Some(profile.meanings.too_many_requests);
+    robots.knobs.status_other_4xx = Some(profile.meanings.other_4xx);
+    robots.knobs.conditional = Some(profile.conditional);
+    robots.spellings = Some(profile.dialect.spellings);
+    outage.copy = Some(profile.outage.copy);
+    outage.after = Some(profile.outage.after);
+    outage.after_time = Some(profile.outage.after_time);
+    outage.retry_min = Some(profile.outage.retry_min);
+    outage.retry_max = Some(profile.outage.retry_max);
+}
+
+/// Replaces `place` if there is a value.
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
