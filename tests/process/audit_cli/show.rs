@@ -123,7 +123,7 @@ fn why_there_is_no_file_is_shown_from_the_failed_attempt() {
     let log = log();
     let shown = succeeds(&mut audit(log.dir.path(), &["show", "01k9zz00000000000000000002"]));
     for expected in
-        ["could not be had (status 503)", "failed 3 times", "answered 503", "Retry-After: 60"]
+        ["could not be fetched (status 503)", "failed 3 times", "answered 503", "Retry-After: 60"]
     {
         assert!(shown.contains(expected), "{expected}\n{shown}");
     }
