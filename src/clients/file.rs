@@ -262,7 +262,7 @@ mod tests {
                 "users.toml: ada.password is no PHC string",
             ),
             (format!("[\"a b\"]\npassword = \"{hash}\"\n"), 0o600, "cannot be a user's name"),
-            (format!("{good}mode = \"watch\"\n"), 0o600, "line 3: unknown variant `watch`"),
+            (format!("{good}mode = \"watch\"\n"), 0o600, "line 3: \"watch\" is not one of"),
             (
                 format!("{good}deny_status = 200\n"),
                 0o600,

@@ -180,7 +180,7 @@ mod tests {
         let parts = [
             "<h1>Too much under way</h1>",
             "<p>Too many.</p>",
-            "Come back when",
+            "Try again after",
             "<details>",
             "http://a/",
         ];

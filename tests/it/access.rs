@@ -23,7 +23,7 @@ enum Verdict {
     Unavailable,
     /// Everything is denied, because robots.txt cannot be had.
     Unreachable,
-    /// Everything is denied, because robots.txt is kept from us.
+    /// Everything is denied, because access to robots.txt is denied.
     AccessDenied,
 }
 

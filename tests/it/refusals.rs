@@ -27,7 +27,7 @@ fn the_reason_phrase_says_what_refused_the_request() {
     assert_line(&proxy.https(&secure.authority()).get("/private/").head.0, disallowed);
     // The second of one state, and what is no denial.
     assert_line(&proxy.get(&origin.url("/private/")).head.0, disallowed);
-    assert_line(&proxy.get("ftp://a.example/").head.0, "HTTP/1.1 501 Not served");
+    assert_line(&proxy.get("ftp://a.example/").head.0, "HTTP/1.1 501 Not supported");
     assert_line(&proxy.get("/").head.0, "HTTP/1.1 400 Not a valid request");
     let mut client = proxy.client();
     assert_line(
