@@ -2,12 +2,14 @@
 
 use super::events::Events;
 use super::keys::{ExemptionKey, OriginKey};
+use super::logs::Log;
 use super::site::Site;
 use super::summary::{
     Asked, ExemptionUse, FileVersions, Forwarded, Outages, Report, Row, Standing, Unreachable,
 };
+use super::survey::{Survey, Use};
 use super::tally::{Entry, Key, Tally, Top};
-use super::{Log, Survey, Use, Verified};
+use super::verified::Verified;
 use crate::types::timestamp::Timestamp;
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::print_moment;
 use super::tally::Key;
+use super::time_member::print_moment;
 use crate::audit::{Exemption, Profile, Record};
 use crate::types::timestamp::Timestamp;
 

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Log, print_moment};
+use super::logs::Log;
+use super::time_member::print_moment;
 use crate::audit::{Gap, Pruned, Torn};
 use crate::types::timestamp::Timestamp;
 

@@ -10,203 +10,23 @@ mod series;
 mod site;
 mod stretches;
 mod summary;
+mod survey;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
+mod time_member;
 mod verified;
 mod writers;
-
-use serde::Serializer;
-
-use super::filter::{CompiledFilter, Filter};
-use super::raw_record::RawRecord;
-use crate::audit::{
-    Content, Event, LineError, Notice, Record, checked_hash, checked_seq, parse_time, print_time,
-};
-use crate::types::timestamp::Timestamp;
-use missing::Losses;
-use series::Series;
-use site::Site;
-use stretches::{Stretch, Stretches};
-use tally::Tally;
 
 pub use events::{Events, EventsByReason};
 pub use finish::Request;
 pub use keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
-pub use logs::NamedLog;
+pub use logs::{Log, NamedLog};
 pub use missing::{LostRecords, Missing};
 pub use series::{Bucket, ByReason, OverTime};
 pub use site::Version;
 pub use summary::*;
+pub use survey::Survey;
 pub use tally::Top;
 pub use verified::Verified;
 pub use writers::Writers;
-
-/// Exemptions that a report tells apart, by origin; people write them, so there are few.
-const REPORT_EXEMPTIONS_MAX: usize = 10_000;
-
-/// Takes in lines, in any order.
-#[derive(Debug)]
-pub struct Survey {
-    since: Option<Timestamp>,
-    until: Option<Timestamp>,
-    compiled: CompiledFilter,
-    log: Log,
-    /// Those that have been read, of several.
-    logs: Vec<NamedLog>,
-    writers: Writers,
-    records: Records,
-    decided: Decided,
-    /// The times that `decided` is of.
-    decided_times: Stretches,
-    losses: Losses,
-    origins: Tally<OriginKey, Site>,
-    agents: Tally<AgentKey>,
-    rules: Tally<RuleKey>,
-    clients: Tally<ClientKey>,
-    nodes: Tally<NodeKey>,
-    profiles: Tally<ProfileKey>,
-    exemptions: Tally<ExemptionKey, Use>,
-    series: Series,
-}
-
-/// When something was used.
-#[derive(Clone, Copy, Debug, Default)]
-struct Use {
-    /// First and last.
-    times: Option<(Timestamp, Timestamp)>,
-}
-
-impl Survey {
-    /// Of the records that `filter` admits.
-    pub fn of(filter: Filter) -> Self {
-        Self {
-            since: filter.since,
-            until: filter.until,
-            compiled: CompiledFilter::new(filter),
-            log: Log::default(),
-            logs: Vec::new(),
-            writers: Writers::default(),
-            records: Records::default(),
-            decided: Decided::default(),
-            decided_times: Stretches::default(),
-            losses: Losses::default(),
-            origins: Tally::default(),
-            agents: Tally::default(),
-            rules: Tally::default(),
-            clients: Tally::default(),
-            nodes: Tally::default(),
-            profiles: Tally::default(),
-            exemptions: Tally::bounded(REPORT_EXEMPTIONS_MAX, usize::MAX),
-            series: Series::default(),
-        }
-    }
-
-    /// Takes in a line, without its end.
-    pub fn read(&mut self, line: &[u8]) {
-        let hash = match checked_hash(line) {
-            Ok(hash) => hash,
-            Err(LineError::Changed) => return self.changed(),
-            Err(_) => return self.damaged(),
-        };
-        let is_admitted = self.compiled.admits(line);
-        // Of most lines of a long log nothing but their place is asked for.
-        if !is_admitted && let Some((seq, time)) = place(line) {
-            return self.log.pass(seq, time, hash);
-        }
-        let Ok(content) = Content::parse(line) else { return self.damaged() };
-        self.log.pass(content.seq(), content.time(), hash);
-        if is_admitted || self.compiled.covers(content.time(), content.time()) {
-            self.writers.pass(&content);
-        }
-        match content {
-            Content::Notice(notice) => self.notice(notice),
-            Content::Record(record) if is_admitted => self.record(&record),
-            Content::Record(_) => {}
-        }
-    }
-
-    /// Ends one of several logs; later lines are of another.
-    pub fn end_log(&mut self, dir: &str) {
-        let log = std::mem::take(&mut self.log);
-        self.losses.end_log(&log, self.since.is_none());
-        self.logs.push(NamedLog { dir: dir.to_owned(), log });
-    }
-
-    /// Counts a part of the log that is no line.
-    pub fn damaged(&mut self) {
-        self.losses.unreadable += 1;
-    }
-
-    /// Counts a changed line; nothing else of it is counted.
-    fn changed(&mut self) {
-        self.losses.changed += 1;
-        self.log.lines += 1;
-    }
-
-    fn record(&mut self, record: &Record) {
-        self.records.add(record);
-        self.series.add(record.time, record.reason, record.event);
-        let events = Events::one(record.event);
-        self.origins.add(OriginKey::of(record), events).add(record, self.since);
-        self.agents.add(AgentKey::of(record), events);
-        self.clients.add(ClientKey::of(record), events);
-        self.nodes.add(NodeKey::of(record), events);
-        self.profiles.add(ProfileKey::of(record), events);
-        if let Some(rule) = RuleKey::of(record) {
-            self.rules.add(rule, events);
-        }
-        if let Some(exemption) =
-            ExemptionKey::of(record).filter(|_| record.event == Event::Exempted)
-        {
-            self.exemptions.add(exemption, events).note(record.time);
-        }
-    }
-
-    fn notice(&mut self, notice: Notice) {
-        match notice {
-            Notice::Gap(gap) if self.compiled.covers(gap.since, gap.time) => self.losses.gap(&gap),
-            Notice::Torn(torn) if self.compiled.covers(torn.time, torn.time) => {
-                self.losses.torn(&torn)
-            }
-            // Removed lines are missing, whenever they were removed.
-            Notice::Pruned(pruned) => self.losses.pruned(&pruned),
-            // Counted whole where they end: which part of them is of the period is not known.
-            Notice::Totals(totals) if self.compiled.covers(totals.time, totals.time) => {
-                self.decided.add(&totals);
-                self.decided_times.add(Stretch { from: totals.since, to: totals.time });
-            }
-            Notice::Gap(_) | Notice::Torn(_) | Notice::Totals(_) => {}
-            Notice::Started(_) | Notice::SettingsChanged(_) | Notice::Stopped(_) => {}
-            Notice::Changed(_) | Notice::ChangesOmitted(_) => {}
-        }
-    }
-}
-
-impl Use {
-    fn note(&mut self, time: Timestamp) {
-        let (first, last) = self.times.unwrap_or((time, time));
-        self.times = Some((first.min(time), last.max(time)));
-    }
-}
-
-/// Number and time of a record's line.
-fn place(line: &[u8]) -> Option<(u64, Timestamp)> {
-    let raw = RawRecord::of(line)?;
-    Some((checked_seq(raw.seq()?).ok()?, parse_time(&raw.time()?)?))
-}
-
-fn print_moment<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&print_time(*moment))
-}
-
-/// As above, or `null`.
-fn print_option<S: Serializer>(
-    moment: &Option<Timestamp>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match moment {
-        Some(moment) => print_moment(moment, serializer),
-        None => serializer.serialize_none(),
-    }
-}

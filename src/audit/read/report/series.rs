@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::events::{Events, EventsByReason};
-use super::print_moment;
+use super::time_member::print_moment;
 use crate::audit::{Event, Reason};
 use crate::types::timestamp::Timestamp;
 

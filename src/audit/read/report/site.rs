@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::print_moment;
 use super::stretches::{Stretch, Stretches};
+use super::time_member::print_moment;
 use crate::audit::{Reason, Record, RobotsStatus};
 use crate::types::timestamp::Timestamp;
 

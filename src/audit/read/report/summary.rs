@@ -6,13 +6,15 @@ use serde::Serialize;
 
 use super::events::{Events, EventsByReason};
 use super::keys::{AgentKey, ClientKey, ExemptionKey, NodeKey, OriginKey, ProfileKey, RuleKey};
-use super::logs::NamedLog;
+use super::logs::{Log, NamedLog, widen};
 use super::missing::Missing;
 use super::series::{ByReason, OverTime};
 use super::site::Version;
 use super::tally::Top;
-use super::{Verified, Writers, print_moment, print_option};
-use crate::audit::{Event, Head, Record, Totals};
+use super::time_member::{print_moment, print_option};
+use super::verified::Verified;
+use super::writers::Writers;
+use crate::audit::{Event, Record, Totals};
 use crate::types::timestamp::Timestamp;
 
 /// The report of a period.
@@ -58,21 +60,6 @@ pub struct Asked {
     pub until: Option<Timestamp>,
     /// The origins reported on, as they were written; empty: all.
     pub origins: Vec<String>,
-}
-
-/// The log as it was when it was read, from the period's beginning to its own end: ties the report to
-/// it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Log {
-    pub head: Option<Head>,
-    pub first_seq: Option<u64>,
-    pub lines: u64,
-    /// The time of its earliest line.
-    #[serde(serialize_with = "print_option")]
-    pub since: Option<Timestamp>,
-    /// The time of its latest.
-    #[serde(serialize_with = "print_option")]
-    pub until: Option<Timestamp>,
 }
 
 /// The records of the period.
@@ -189,26 +176,6 @@ pub struct FileVersions {
     pub earlier: u64,
 }
 
-impl Log {
-    /// Takes in a line of the log.
-    pub(super) fn pass(&mut self, seq: u64, time: Timestamp, hash: &str) {
-        self.lines += 1;
-        self.first_seq = Some(self.first_seq.map_or(seq, |first| first.min(seq)));
-        widen(&mut self.since, &mut self.until, time);
-        if self.head.as_ref().is_none_or(|head| head.seq < seq) {
-            self.head = Some(Head { hash: hash.to_owned(), seq });
-        }
-    }
-
-    /// Lines that are not there, though they were not pruned. Of a log that was read `from_start`,
-    /// those before the first line, too.
-    pub(super) fn absent(&self, pruned_up_to: u64, from_start: bool) -> u64 {
-        let (Some(first), Some(head)) = (self.first_seq, &self.head) else { return 0 };
-        let before = if from_start { (first - 1).saturating_sub(pruned_up_to) } else { 0 };
-        before + (head.seq - first + 1).saturating_sub(self.lines)
-    }
-}
-
 impl Records {
     /// All records, by event.
     pub fn events(&self) -> Events {
@@ -240,9 +207,4 @@ impl Decided {
         widen(&mut self.since, &mut self.until, totals.since);
         widen(&mut self.since, &mut self.until, totals.time);
     }
-}
-
-fn widen(first: &mut Option<Timestamp>, last: &mut Option<Timestamp>, time: Timestamp) {
-    *first = Some(first.map_or(time, |first| first.min(time)));
-    *last = Some(last.map_or(time, |last| last.max(time)));
 }

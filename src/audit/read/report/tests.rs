@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::audit::Reason;
+use crate::audit::read::filter::Filter;
 use crate::audit::read::filter::Place;
 use log::{DAY, HOUR, Log as Lines, NOON};
 

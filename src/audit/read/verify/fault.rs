@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use super::recorded::difference;
 use crate::audit::limits::FAULTS_DESCRIBED_MAX;
-use crate::audit::{LineError, Recorded};
+use crate::audit::{Event, LineError, Recorded};
 
 /// The place of a line, by file and not by its number in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,4 +256,14 @@ impl fmt::Display for Problem {
             Self::OtherEvidence { why } => write!(f, "its evidence does not belong to it: {why}"),
         }
     }
+}
+
+/// The counts that differ: `2 denied where there are 3`.
+fn difference(said: &Recorded, counted: &Recorded) -> String {
+    let each = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
+    let each = each.into_iter().map(|event| (event, said.of(event), counted.of(event)));
+    let other = each.filter(|(_, said, counted)| said != counted);
+    let words = other
+        .map(|(event, said, counted)| format!("{said} {} where there are {counted}", event.word()));
+    words.collect::<Vec<_>>().join(", ")
 }

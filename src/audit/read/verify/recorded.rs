@@ -2,7 +2,7 @@
 //! consistent; the totals show their number.
 
 use super::fault::Problem;
-use crate::audit::{Content, Event, Notice, Recorded};
+use crate::audit::{Content, Notice, Recorded};
 
 /// The records since the last `totals`.
 #[derive(Debug, Default)]
@@ -48,14 +48,4 @@ impl Counted {
     pub(super) const fn doubt(&mut self) {
         self.recorded = None;
     }
-}
-
-/// The counts that differ: `2 denied where there are 3`.
-pub(super) fn difference(said: &Recorded, counted: &Recorded) -> String {
-    let each = [Event::Denied, Event::WouldDeny, Event::Exempted, Event::Tunnelled];
-    let each = each.into_iter().map(|event| (event, said.of(event), counted.of(event)));
-    let other = each.filter(|(_, said, counted)| said != counted);
-    let words = other
-        .map(|(event, said, counted)| format!("{said} {} where there are {counted}", event.word()));
-    words.collect::<Vec<_>>().join(", ")
 }

@@ -17,7 +17,9 @@ use crate::audit::{
     AgentSource, Client, Event, Gap, GapEvent, Profile, Pruned, PrunedEvent, Reason, Record,
     Robots, RobotsStatus,
 };
+use crate::audit::{Content, Notice, split};
 use crate::types::sanitize::{digest, hex, sha256_hex};
+use crate::types::timestamp::Timestamp;
 
 const NOON: Timestamp = Timestamp::from_millis(1_795_176_000_123);
 const FIRST: &str = "denials-000000000001.jsonl.gz";
