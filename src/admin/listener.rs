@@ -57,7 +57,7 @@ impl Listener {
         bound.map_err(|source| BindError { address, source })
     }
 
-    /// One that somebody else has bound and handed to this process.
+    /// A socket that the service manager has bound and handed over.
     pub fn handed_over(socket: TcpListener) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;

@@ -55,7 +55,7 @@ pub struct Watched {
     pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,
     pub door: Arc<ClientAdmission>,
-    /// Who may look.
+    /// The token that requests need.
     pub token: Arc<Token>,
     pub clock: Arc<dyn Clock>,
     /// When the process began.

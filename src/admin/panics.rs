@@ -19,7 +19,7 @@ pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// A text that was put together may hold what a client sent, so only the program's own words are told.
+/// A formatted message may contain bytes from a client, so only literal messages are logged.
 fn note(panic: &PanicHookInfo<'_>) {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let place = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Whether the proxy should be sent requests. Not while it drains, and not while denials cannot be
-//! recorded: whoever balances between several should take one that keeps its log. A store on disk
-//! that fails is told and no more: everything is decided as well from memory, and a restart, which
-//! some do to whoever is not ready, would lose that too. So are settings that could not be taken up
-//! (the former ones are in effect, and a restart would be the end of the service) and a CA that has
-//! expired (what is not intercepted goes on).
+//! Readiness: whether the proxy should be sent requests. It is not ready while it drains or cannot
+//! record denials, so that a load balancer prefers an instance that keeps its log. Three faults are
+//! reported without making it unready: a failed store on disk (decisions are made from memory, and a
+//! restart of an unready instance would lose that), settings that could not be reloaded (the former
+//! ones are in effect, and a restart would end the service), and an expired CA (only interception
+//! stops).
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use crate::ca::CURE;
 #[derive(Serialize)]
 struct Readiness {
     status: Status,
-    /// None for those who may only know the status.
+    /// Absent in responses to unauthorized requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     reasons: Option<Vec<Reason>>,
     /// What was looked at, where that is asked for.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::config::Effective;
 use crate::types::timestamp::Timestamp;
 
-/// Written by who reads the settings, read by everybody.
+/// Written by each reload, read by the admin listener.
 #[derive(Debug, Default)]
 pub struct Reloads(Mutex<State>);
 

@@ -1,6 +1,6 @@
-//! What can be asked, in one table, and who is not answered: whoever lacks the token, where there is
-//! one; a page in somebody's browser that has its own name resolved to this machine (DNS rebinding);
-//! and whoever takes this for the proxy.
+//! The pages of the admin listener, in one table, and the requests that it rejects: those without the
+//! token, if one is set; those of a web page whose name resolves to this machine (DNS rebinding); and
+//! those for the proxy.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ const ROUTES: [Route; 5] = [
 /// Answers a request to the admin listener.
 pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminResponse {
     let may_look = watched.token.is_in(request.headers());
-    // Who has the token is no stranger's page, and may call us by the name that he knows us by.
+    // A request with the token cannot be DNS rebinding, so any `Host` is accepted.
     if !(may_look && watched.token.is_asked())
         && let Err((status, complaint)) = check_host(request)
     {
@@ -79,9 +79,9 @@ pub(super) fn answer<B>(request: &Request<B>, watched: &Watched) -> AdminRespons
     )
 }
 
-/// Only whoever names us by our address, or as `localhost`, means us: a name that somebody else's
-/// DNS resolves may be a trap. One `Host`, as RFC 9112 §3.2 has it; HTTP/1.0 has none, and browsers
-/// do not speak it. There is no CORS either: no page may read what is told here.
+/// Accepts a `Host` that is an address or `localhost`: another name may be one that an attacker's DNS
+/// resolves to this machine. There is one `Host` (RFC 9112 §3.2); HTTP/1.0 has none, and browsers do
+/// not speak it. Without CORS headers no web page can read the responses.
 fn check_host<B>(request: &Request<B>) -> Result<(), (StatusCode, String)> {
     let bad = |what| (StatusCode::BAD_REQUEST, format!("Host is {what} (RFC 9112, 3.2).\n"));
     let mut fields = request.headers().get_all(HOST).iter();

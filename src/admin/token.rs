@@ -98,7 +98,7 @@ impl Token {
         is_other
     }
 
-    /// Whether anybody is asked.
+    /// Whether a token is required.
     pub(super) fn is_asked(&self) -> bool {
         self.0.load().is_some()
     }

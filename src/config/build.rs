@@ -19,7 +19,7 @@ use crate::store::limits::{STORE_PENDING_BYTES_MAX, STORE_PENDING_BYTES_MIN};
 use crate::types::origin::Origin;
 use crate::{audit, ca, clients, egress, proxy, store};
 
-/// What a fetch may take beyond its own deadline until those who wait for it are told.
+/// The time between the end of a fetch's timeout and the answer to the requests that wait for it.
 const FETCH_GRACE: Duration = Duration::from_millis(500);
 
 impl Settings {
@@ -157,7 +157,7 @@ impl Settings {
         }
     }
 
-    /// Who is let in. The users are read from their file.
+    /// The clients that are permitted. Reads the users from their file.
     pub fn clients(&self) -> Result<clients::Clients, UsersError> {
         let set = &self.clients;
         let users = set.users_file.as_deref().map(Users::load).transpose()?;

@@ -60,7 +60,7 @@ pub fn whereabouts(
     }
 }
 
-/// The settings' texts as far as they can be read, and the first error.
+/// The settings' texts that can be read, and the first error.
 fn read(path: &Path, text: &str) -> (Vec<(&'static str, String)>, Option<String>) {
     let problem = FileLayer::parse(path, text).err().map(|complaint| complaint.to_string());
     let (table, _) = DeTable::parse_recoverable(text);

@@ -261,7 +261,7 @@ fn body_memory() -> Option<Value> {
     Some(Value::new(Some(&format!("a quarter of {}", from.display())), print_size(&size)))
 }
 
-/// The values that lie on the way of a key such as `agents.rules[0].token`, as far as there are any.
+/// The values on the path of a key such as `agents.rules[0].token`, to the last that exists.
 fn path<'a>(tree: &'a Value, key: &str) -> Vec<&'a Value> {
     let mut values = Vec::new();
     let mut at = tree;

@@ -1,5 +1,5 @@
 //! The profile that a record names: the row of that name, changed by the settings that the record
-//! repeats. They are read as those of the file are, and the configuration of this machine has no say.
+//! repeats. They are parsed as those of a file; the configuration of this machine has no influence.
 
 use std::collections::BTreeMap;
 

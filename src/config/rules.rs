@@ -41,7 +41,7 @@ pub struct OriginRule {
     pub profile: Option<ProfileName>,
 }
 
-/// `[[exemptions]]`: what may be fetched although robots.txt disallows it, and who said so.
+/// `[[exemptions]]`: a permission to fetch despite robots.txt, and its author.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exemption {
@@ -53,7 +53,7 @@ pub struct Exemption {
     /// Product tokens, in any case; none: every agent.
     #[serde(default)]
     pub agents: Vec<Token>,
-    /// Who allowed it.
+    /// The person who allowed it.
     pub by: String,
     pub reason: String,
     #[serde(default)]

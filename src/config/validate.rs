@@ -270,7 +270,7 @@ fn check_exemptions(settings: &Settings, complain: Complain<'_>) {
 }
 
 impl Settings {
-    /// What is no error and should be said at start all the same.
+    /// Valid settings that deserve a warning at start.
     pub fn notices(&self, now: Timestamp) -> Vec<String> {
         let expired = self.exemptions.iter().filter(|exemption| exemption.until <= now);
         let expired = expired.map(|exemption| {

@@ -24,7 +24,7 @@ pub enum FetchAs {
     Text(String),
 }
 
-/// A URL of the operator's, for those who want to know who runs a crawler.
+/// A URL of the operator's, for site owners who ask for the operator of a crawler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContactUrl(String);
 

@@ -65,7 +65,7 @@ impl Acceptor {
                     }
                     self.let_in(stream, client, place);
                 }
-                // It was the client who left, or an interruption: nothing that waiting would mend.
+                // The client left, or a signal interrupted the call: waiting would not help.
                 Err(error) if is_passing(&error) => {}
                 Err(error) => {
                     // Most often no descriptors are left: waiting helps, trying at once does not.
@@ -98,7 +98,7 @@ impl Acceptor {
         let received =
             catch_unwind(AssertUnwindSafe(|| self.door.receive(client.ip(), self.share)));
         let Ok(Some(reception)) = received else { return };
-        // Who is turned away has a place among those, and leaves this one to others.
+        // Rejected connections have their own reserve of descriptors.
         let place = reception.reject_reason.is_none().then_some(place);
         let mut arrival = Accepted { stream, client, reception, place };
         let chosen = choose(self.workers.iter().map(WorkerHandle::connections));

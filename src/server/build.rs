@@ -37,7 +37,7 @@ pub struct Components {
     pub(super) pipes: Arc<Pipes>,
     /// What became of reading the settings again.
     pub reloads: Arc<Reloads>,
-    /// Who may look at the admin listener.
+    /// The token of the admin listener.
     pub(super) token: Arc<Token>,
     pub(super) decisions: Arc<Decisions>,
     /// Follows changes of robots.txt files.

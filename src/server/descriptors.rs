@@ -43,7 +43,7 @@ fn beside_within(limit: usize) -> usize {
 }
 
 /// Half of what we do not need ourselves is for origins, up to a bound: of many clients most are idle.
-/// At least one place, or nobody would ever be served.
+/// At least one, so that clients are served at all.
 fn places_within(limit: usize) -> usize {
     let beside = beside_within(limit);
     let beside = beside.min(ATTEMPTS_BESIDE_MAX) + beside.min(LOOKUPS_MAX) * DESCRIPTORS_PER_LOOKUP;

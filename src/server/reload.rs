@@ -17,7 +17,7 @@ pub struct Changed {
     pub ca: bool,
     /// There are other users, or they have other passwords or rights.
     pub users: bool,
-    /// Who looks at the admin listener needs another token.
+    /// The admin listener has another token.
     pub token: bool,
 }
 

@@ -67,7 +67,7 @@ impl Server {
             stop: stop.clone(),
             is_short: Arc::default(),
         };
-        // Nobody is let in before all is there.
+        // Listening comes last: the first client finds everything started.
         listeners.listen().map_err(|error| io::Error::new(error.source.kind(), error))?;
         for (worker, listeners) in workers.iter().zip(accepting) {
             worker.accept(acceptor.clone(), listeners);
@@ -101,7 +101,7 @@ impl Server {
         self.watching.end();
         self.totals.end();
         self.components.tally.inside.name_rest(self.components.settings().under_run);
-        // Nobody learns anything any more: what is still to be written has its last chance.
+        // The workers have ended: the store writes what is left.
         self.components.store.close();
     }
 }

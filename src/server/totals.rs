@@ -1,5 +1,5 @@
-//! The log is told how many decisions there were, every hour and at the end, also when there were none: a line of
-//! the chain, so that an auditor knows what the records are a part of, and that the proxy was there.
+//! Writes the number of decisions to the log every hour and at the end, also when there were none: a
+//! line of the chain, by which an auditor sees the share of the records and that the proxy ran.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::proxy::{DecisionCounts, Decisions};
 use crate::runtime::clock::Clock;
 use crate::types::timestamp::Timestamp;
 
-/// How often the log is told how many decisions there were.
+/// How often the totals of decisions are written to the log.
 const TOTALS_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// How often the log of the process sums up the decisions that had no line of their own.
@@ -30,7 +30,7 @@ pub struct Totals {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is counted, and where it is told.
+/// The counters, and the log that they are written to.
 struct Account {
     decisions: Arc<Decisions>,
     audit: Arc<Writer>,
@@ -38,7 +38,7 @@ struct Account {
     lifecycle: Arc<Lifecycle>,
 }
 
-/// What has been told.
+/// The totals that the log has.
 struct Told {
     counts: DecisionCounts,
     until: Timestamp,
@@ -101,7 +101,7 @@ async fn sum_up(account: &Account, end: CancellationToken) {
 }
 
 impl Told {
-    /// Tells what there was since the last time. What cannot be told is told with the next.
+    /// Writes the totals since the last notice. If that fails, the next notice includes them.
     fn tell(self, account: &Account) -> Self {
         let (notice, next) = self.until_now(account);
         if account.audit.queue_notice(notice) {
@@ -114,7 +114,7 @@ impl Told {
         self
     }
 
-    /// What there was since the last time, and what has been told with it.
+    /// The totals since the last notice, and the state after they are written.
     fn until_now(&self, account: &Account) -> (Notice, Self) {
         let next = Self { counts: account.decisions.counts(), until: account.clock.wall() };
         let totals = audit::Totals {

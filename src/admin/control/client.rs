@@ -40,7 +40,7 @@ pub fn ask(
     }
 }
 
-/// No socket, none that anybody serves, or a name too long for one: no proxy can have made it.
+/// No socket, an unserved one, or a name too long for one: no proxy runs there.
 fn is_nobody(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -67,7 +67,7 @@ impl Socket {
     }
 }
 
-/// Nobody answers there any more, and it is a socket: nothing else is removed.
+/// Removes a socket without a server; any other file stays.
 fn remove_stale(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::runtime::histogram::HistogramCounts;
 use crate::types::timestamp::Timestamp;
 
-/// What is told in one answer.
+/// The content of one response to `/metrics`.
 #[derive(Debug, Default)]
 pub struct Exposition(Registry);
 

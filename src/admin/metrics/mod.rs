@@ -29,7 +29,7 @@ pub(super) fn answer(watched: &Watched, request: &AdminRequest<'_>) -> AdminResp
     respond(StatusCode::OK, format.content_type(), page.text(format))
 }
 
-/// OpenMetrics for those who name it; everybody else reads the older format.
+/// OpenMetrics if `Accept` names it, else the older text format of Prometheus.
 fn format(fields: &HeaderMap) -> Format {
     let accepted = fields.get_all(ACCEPT).iter().filter_map(|field| field.to_str().ok());
     let names_it = |field: &str| field.contains("application/openmetrics-text");

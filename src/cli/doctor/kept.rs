@@ -17,7 +17,7 @@ use crate::store::disk::{Offline, OpenError, Stats};
 /// compressed copy stand side by side for a moment, and so do two copies of a small store.
 const DISK_FREE_NOTICE_BYTES: u64 = 256 << 20;
 
-/// Whether the log can be written, and goes as far as was noted.
+/// Whether the log can be written, and reaches the head that was noted.
 pub fn records(settings: &Settings) -> Finding {
     let (dir, subject) = (settings.audit().dir, "denial records");
     let shown = dir.display();

@@ -39,7 +39,7 @@ pub fn configuration(flags: &ConfigFlags) -> (Option<Settings>, Finding) {
     }
 }
 
-/// Whether each address can be listened on, or who is there already.
+/// Whether each address can be bound, or a proxy listens there already.
 pub fn listeners(settings: &Settings) -> Vec<Finding> {
     settings.listen.proxy.iter().map(|address| listener(*address)).collect()
 }

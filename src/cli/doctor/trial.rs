@@ -22,7 +22,7 @@ use crate::proxy::HttpsMode;
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::types::origin::{Host, Scheme};
 
-/// Who asks.
+/// The User-Agent of the trial.
 const USER_AGENT: &str = "User-Agent: courtesy-doctor\r\n";
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Trial {
 impl Trial {
     pub fn begin(settings: &Settings) -> Result<Self, Failure> {
         let scratch = Scratch::make()?;
-        // The site's authority is one of our own making, too, and nobody else ever trusts it.
+        // The site's authority is made here as well; no other program trusts it.
         let (tls, root) = site_tls(scratch.0.join("site"))?;
         let site = Site::open(tls)?;
         let proxy =
@@ -49,7 +49,7 @@ impl Trial {
         Ok(Self { proxy, site, scratch, schemes })
     }
 
-    /// What the proxy does with requests that are plain as far as to it.
+    /// Checks what the proxy does with requests that reach it in plain text.
     pub fn proxy(&self) -> Vec<Finding> {
         [("HTTP", Scheme::Http), ("HTTPS to the site", Scheme::Https)]
             .map(|it| self.asked(it.0, it.1))

@@ -1,6 +1,5 @@
-//! What the service manager is told (sd_notify(3)): that the proxy serves, reads its settings again, or
-//! ends; and, where it keeps a watchdog, that all threads that serve still run. Where there is none,
-//! nobody is told.
+//! Notifications to the service manager (sd_notify(3)): ready, reloading, stopping, and, with a
+//! watchdog, that all serving threads still run. Without a service manager they do nothing.
 
 use sd_notify::NotifyState::{self, Ready, Reloading, Status, Stopping, Watchdog};
 use tokio::time::sleep;

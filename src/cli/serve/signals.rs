@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, watch};
 
-/// How a process ends that was told so twice: as a shell tells of a command that INT has ended.
+/// The exit code after a second signal, that of a shell after SIGINT.
 const ENDED_AT_ONCE: i32 = 130;
 
 /// What a signal asks for.

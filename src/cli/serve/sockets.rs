@@ -13,7 +13,7 @@ use crate::config::{Change, Override};
 /// Where they came from, as complaints name it.
 const VARIABLE: &str = "$LISTEN_FDS";
 
-/// What was handed over; nothing, where nobody does that.
+/// The sockets that were handed over; empty without a service manager.
 #[derive(Debug, Default)]
 pub struct Sockets {
     pub proxy: Vec<TcpListener>,

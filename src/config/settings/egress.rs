@@ -13,7 +13,7 @@ use crate::types::origin::HostPattern;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {
-    /// Special-purpose blocks that may be reached all the same, at every port or at one.
+    /// Special-purpose blocks that are permitted, at every port or at one.
     pub allow: Vec<Endpoints>,
     /// Blocks that may not be reached; wins over `allow`.
     pub deny: Vec<Endpoints>,

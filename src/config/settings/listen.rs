@@ -18,7 +18,7 @@ pub struct Listen {
     /// Where clients connect.
     #[serde(with = "units::listen")]
     pub proxy: Vec<SocketAddr>,
-    /// Where health and metrics are told.
+    /// The address of health and metrics.
     pub admin: AdminAddress,
 }
 
@@ -31,7 +31,7 @@ impl Default for Listen {
     }
 }
 
-/// Who may look at the admin listener.
+/// Access to the admin listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Admin {
@@ -42,12 +42,12 @@ pub struct Admin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clients {
-    /// Who may use the proxy, beside loopback.
+    /// Clients that may use the proxy, beside loopback.
     #[serde(with = "units::blocks")]
     pub allow: Vec<IpNet>,
-    /// Whether anybody may use the proxy.
+    /// Clients of any address may use the proxy.
     pub open: bool,
-    /// Who may use the proxy by name and password; absent: nobody is asked.
+    /// The users, with their passwords; absent: no authentication.
     pub users_file: Option<PathBuf>,
     /// Client connections at one time.
     #[serde(with = "units::count")]
