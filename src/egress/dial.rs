@@ -172,6 +172,12 @@ impl Connection {
         Self { asked: stream.asked(), link: Link::Http2(stream), kept: true }
     }
 
+    /// Whether a request without a response may be sent again: the origin may have closed a kept
+    /// connection, or refuse a stream of HTTP/2 (RFC 9113 §8.7).
+    pub const fn may_need_retry(&self) -> bool {
+        self.kept || matches!(self.link, Link::Http2(_))
+    }
+
     /// The link, over which an answer has come.
     pub fn proven(self) -> Link {
         if let Link::Http2(stream) = &self.link {

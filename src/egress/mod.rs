@@ -140,7 +140,7 @@ impl Egress {
         request.body.charged_to(asker.for_slots(), &self.shared.memory);
         let wanted = Wanted { versions, asker, is_read: request.body.is_read() };
         let connection = self.connection(origin, wanted).await?;
-        let spare = Spare::of(&request);
+        let spare = if connection.may_need_retry() { Spare::of(&request) } else { None };
         let unanswered = match self.exchange(connection, origin, request, slot).await {
             Ok(response) => return Ok(response),
             Err(unanswered) => unanswered,
