@@ -31,7 +31,6 @@ mod portions;
 mod progress;
 mod resolve;
 mod shortage;
-mod signatures;
 mod slots;
 mod spare;
 mod terms;

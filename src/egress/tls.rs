@@ -17,7 +17,6 @@ use tokio_rustls::client::TlsStream;
 use tracing::warn;
 
 use super::error::{Error, Failure};
-use super::signatures;
 use super::tls_words::handshake_error;
 use super::trust::{Roots, RootsError};
 use super::verify::{NoCertificate, Unverified, Verifier};
@@ -70,9 +69,7 @@ pub struct Secured {
 ///
 /// Each file that cannot be used.
 pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, Vec<RootsError>> {
-    let mut provider = provider();
-    provider.signature_verification_algorithms.all = signatures::remembering();
-    let provider = Arc::new(provider);
+    let provider = Arc::new(provider());
     let roots = Arc::new(roots.with(extra)?);
     let webpki =
         WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
