@@ -4,7 +4,6 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -29,7 +28,6 @@ use super::portions::{Portions, Signs};
 use super::terms::{Standing, Terms};
 use crate::clients::Held;
 use crate::egress::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
-use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
 
@@ -55,8 +53,6 @@ pub struct Alone {
     room: Option<Room>,
     /// What its larger pieces may take and, while it idles, what the engine keeps of that.
     memory: Option<Held>,
-    /// Kept from answer to answer.
-    pub(super) overdue: LazyTimer,
 }
 
 impl Alone {
@@ -91,7 +87,6 @@ impl Alone {
             signs,
             room: None,
             memory: None,
-            overdue: LazyTimer::new(),
         }))
     }
 
@@ -108,11 +103,6 @@ impl Alone {
     /// Where it is kept between two exchanges, while that is there.
     pub fn home(&self) -> Option<Arc<Pool>> {
         self.home.upgrade()
-    }
-
-    /// Whether that is `pool`.
-    pub fn is_at_home(&self, pool: &Arc<Pool>) -> bool {
-        ptr::eq(self.home.as_ptr(), Arc::as_ptr(pool))
     }
 
     /// For an answer that comes over it, of so many bytes: to be read in the largest pieces, if there is room.

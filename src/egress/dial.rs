@@ -1,7 +1,6 @@
 //! From an origin to a connection that a request can be sent over: a kept one, or a new one in the
 //! version of HTTP that the origin has chosen (RFC 7301; RFC 9113 §3.2).
 
-use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -37,7 +36,6 @@ use crate::egress::boxed_request::BoxedRequest;
 use crate::egress::limits::HTTP2_LARGE_WINDOW_BYTES;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
-use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::origin::{Origin, Scheme};
 
 /// What a request is sent over.
@@ -81,23 +79,6 @@ impl Link {
         match self {
             Self::Http1(alone) => alone.bulk(rights, to_come?),
             Self::Http2(_) => None,
-        }
-    }
-
-    /// For an answer that is waited for by one of `pool`'s worker; one that was used before, if there is one.
-    pub fn take_deadline(&mut self, pool: &Arc<Pool>) -> LazyTimer {
-        match self {
-            Self::Http1(alone) if alone.is_at_home(pool) => mem::take(&mut alone.overdue),
-            Self::Http1(_) | Self::Http2(_) => LazyTimer::new(),
-        }
-    }
-
-    /// Keeps it for the next answer. Its timer is the worker's: who borrows a connection leaves none with it.
-    pub fn keep_deadline(&mut self, deadline: LazyTimer, pool: &Arc<Pool>) {
-        if let Self::Http1(alone) = self
-            && alone.is_at_home(pool)
-        {
-            alone.overdue = deadline;
         }
     }
 

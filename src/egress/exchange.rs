@@ -27,6 +27,7 @@ use super::terms::Config;
 use super::tls::Versions;
 use super::tls_words::{alert_received, client_certificate, tls_error};
 use crate::egress::boxed_request::BoxedRequest;
+use crate::runtime::lazy_timer::LazyTimer;
 use crate::types::origin::Origin;
 
 /// An exchange without an answer.
@@ -103,17 +104,13 @@ impl Egress {
         progress: &Progress,
         limit: Duration,
     ) -> Option<Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> {
-        let mut deadline = link.take_deadline(&self.pool);
-        let answered = {
-            let mut answer = pin!(link.begin(origin, request));
-            poll_fn(|cx| match link.poll_driven(cx, |cx| answer.as_mut().poll(cx)) {
-                Poll::Ready(answered) => Poll::Ready(Some(answered)),
-                Poll::Pending => progress.poll_overdue(limit, &mut deadline, cx).map(|()| None),
-            })
-            .await
-        };
-        link.keep_deadline(deadline, &self.pool);
-        answered
+        let mut timer = LazyTimer::new();
+        let mut answer = pin!(link.begin(origin, request));
+        poll_fn(|cx| match link.poll_driven(cx, |cx| answer.as_mut().poll(cx)) {
+            Poll::Ready(answered) => Poll::Ready(Some(answered)),
+            Poll::Pending => progress.poll_overdue(limit, &mut timer, cx).map(|()| None),
+        })
+        .await
     }
 }
 
