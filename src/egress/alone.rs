@@ -107,9 +107,7 @@ impl Alone {
 
     /// For an answer that comes over it, of so many bytes: to be read in the largest pieces, if there is room.
     pub fn bulk(&mut self, rights: &Arc<Semaphore>, to_come: u64) -> Option<Bulk> {
-        if self.room.is_none() {
-            self.room = Some(Room::take(rights, to_come)?);
-        }
+        self.room = Some(Room::take(rights, to_come)?);
         Bulk::begin(&self.signs, to_come)
     }
 
@@ -132,9 +130,9 @@ impl Alone {
         self.signs.has_grown.load(Ordering::Relaxed)
     }
 
-    /// Whether it would keep, while it idles, what others want.
-    pub fn is_in_the_way(&self) -> bool {
-        self.room.as_ref().is_some_and(Room::is_wanted)
+    /// Whether it is to be closed after the exchange: its buffer has room for the largest pieces.
+    pub const fn closes_when_idle(&self) -> bool {
+        self.room.is_some()
     }
 
     /// Whether it is there for another exchange: both messages of the last one have been read and written
@@ -146,13 +144,8 @@ impl Alone {
     /// Nobody is woken for what happens to it until it is used again, but by the deadline of its last answer, once.
     pub fn rest(&mut self) {
         if let Some(memory) = &mut self.memory {
-            let piece =
-                if self.room.is_some() { ORIGIN_READ_BULK_BYTES } else { ORIGIN_READ_LARGE_BYTES };
-            memory.shrink_to(if self.signs.has_grown.load(Ordering::Relaxed) {
-                2 * piece
-            } else {
-                0
-            });
+            let has_grown = self.signs.has_grown.load(Ordering::Relaxed);
+            memory.shrink_to(if has_grown { 2 * ORIGIN_READ_LARGE_BYTES } else { 0 });
         }
         self.bell.ring_for(Waker::noop());
         self.bell.silence();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::portions::Signs;
-use crate::egress::limits::{ORIGIN_BULKS_MAX, ORIGIN_READ_BULK_BYTES};
+use crate::egress::limits::ORIGIN_READ_BULK_BYTES;
 
 /// An answer is long from so many bytes on.
 const ORIGIN_BULK_BYTES_MIN: u64 = 8 << 20;
@@ -19,7 +19,9 @@ const ORIGIN_BULK_REST_BYTES: u64 = 4 * ORIGIN_READ_BULK_BYTES as u64;
 
 /// The right of one connection to have the room for them.
 #[derive(Debug)]
-pub struct Room(OwnedSemaphorePermit);
+pub struct Room {
+    _permit: OwnedSemaphorePermit,
+}
 
 impl Room {
     /// For an answer of so many bytes, if one more may have it.
@@ -27,12 +29,7 @@ impl Room {
         if to_come < ORIGIN_BULK_BYTES_MIN {
             return None;
         }
-        Arc::clone(rights).try_acquire_owned().ok().map(Self)
-    }
-
-    /// Whether there is little of it left for others.
-    pub fn is_wanted(&self) -> bool {
-        self.0.semaphore().available_permits() < ORIGIN_BULKS_MAX / 2
+        Arc::clone(rights).try_acquire_owned().ok().map(|permit| Self { _permit: permit })
     }
 }
 
@@ -63,18 +60,17 @@ impl Drop for Bulk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::egress::limits::ORIGIN_BULKS_MAX;
 
     #[test]
-    fn few_connections_have_the_room_and_those_that_rest_leave_half_of_it() {
+    fn few_connections_read_large_pieces_at_one_time() {
         let rights = Arc::new(Semaphore::new(ORIGIN_BULKS_MAX));
         assert!(Room::take(&rights, ORIGIN_BULK_BYTES_MIN - 1).is_none(), "no long answer");
-        let mut rooms: Vec<_> =
-            std::iter::from_fn(|| Room::take(&rights, ORIGIN_BULK_BYTES_MIN)).collect();
+        let take = || Room::take(&rights, ORIGIN_BULK_BYTES_MIN);
+        let rooms: Vec<_> = std::iter::from_fn(take).collect();
         assert_eq!(rooms.len(), ORIGIN_BULKS_MAX);
-        rooms.truncate(ORIGIN_BULKS_MAX / 2 + 1);
-        assert!(rooms[0].is_wanted());
-        rooms.pop();
-        assert!(!rooms[0].is_wanted());
+        drop(rooms);
+        assert!(take().is_some());
     }
 
     #[test]

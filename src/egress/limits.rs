@@ -24,13 +24,9 @@ pub const ORIGIN_READ_LARGE_BYTES: usize = (128 << 10) - 1;
 /// each byte.
 pub const ORIGIN_READ_BULK_BYTES: usize = 768 << 10;
 
-/// How many connections read so at a time: where all their clients stop, 72 MiB are held. Each that idles keeps the
-/// room for one piece; half of them may.
+/// How many connections read so at a time: where all their clients stop, 72 MiB are held. Each is closed
+/// after its answer.
 pub const ORIGIN_BULKS_MAX: usize = 32;
-
-/// How many connections idle with each worker that were once read in large pieces ([`ORIGIN_READ_LARGE_BYTES`]): each
-/// keeps the room for two, 32 MiB in all. For one more, the one that has idled longest is closed.
-pub const ORIGIN_GROWN_MAX: usize = 128;
 
 /// So long is that beginning: more than what the systems on either side hold for a client that does not
 /// read. After it reads are larger, which costs less than half of the time.

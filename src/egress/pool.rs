@@ -17,7 +17,7 @@ use super::outgoing::Answered;
 use super::slots::Slot;
 use super::terms::Shared;
 use crate::clients::BodyMemory;
-use crate::egress::limits::{BORROWED_MAX, ORIGIN_GROWN_MAX};
+use crate::egress::limits::BORROWED_MAX;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
 
@@ -37,8 +37,6 @@ struct Idle {
     /// How often one was borrowed since the last sweep.
     borrowed: HashMap<Origin, u32>,
     count: usize,
-    /// How many of them have grown.
-    grown: usize,
 }
 
 /// A connection, and since when it is idle.
@@ -76,7 +74,7 @@ impl Lease {
         if let Link::Http1(mut alone) = self.link
             && self.lasts
             && alone.is_idle()
-            && !alone.is_in_the_way()
+            && !alone.closes_when_idle()
             && let Some(home) = alone.home()
             && (!alone.has_grown() || home.memory().is_ample())
         {
@@ -129,10 +127,9 @@ impl Pool {
         let mut idle = self.state();
         let connections = idle.by_origin.get_mut(origin)?;
         let now = clock::monotonic();
-        let (mut taken, mut gone, mut grown) = (None, 0, 0);
+        let (mut taken, mut gone) = (None, 0);
         while let Some(Resting { mut alone, since }) = connections.pop_back() {
             gone += 1;
-            grown += usize::from(alone.has_grown());
             let in_time = now.duration_since(since) < terms.config.idle_timeout;
             if in_time && alone.holds(origin, &terms) && alone.is_still_idle() {
                 taken = Some(alone);
@@ -140,7 +137,6 @@ impl Pool {
             }
         }
         idle.count -= gone;
-        idle.grown -= grown;
         taken
     }
 
@@ -149,10 +145,6 @@ impl Pool {
             return;
         }
         let mut idle = self.state();
-        if alone.has_grown() {
-            idle.make_room_for_grown();
-            idle.grown += 1;
-        }
         idle.count += 1;
         let resting = Resting { alone, since: clock::monotonic() };
         match idle.by_origin.get_mut(origin) {
@@ -211,24 +203,6 @@ impl Idle {
         !self.by_origin.contains_key(origin) && !self.borrowed.get(origin).is_some_and(has_enough)
     }
 
-    /// Where as many as may have grown: closes the one of them that has idled longest.
-    fn make_room_for_grown(&mut self) {
-        if self.grown < ORIGIN_GROWN_MAX {
-            return;
-        }
-        let longest_of_each = self.by_origin.values_mut().filter_map(|connections| {
-            let at = connections.iter().position(|resting| resting.alone.has_grown())?;
-            Some((connections, at))
-        });
-        if let Some((connections, at)) =
-            longest_of_each.min_by_key(|(connections, at)| connections[*at].since)
-        {
-            connections.remove(at);
-            self.count -= 1;
-            self.grown -= 1;
-        }
-    }
-
     fn sweep(&mut self, now: Instant, timeout: Duration) {
         self.by_origin.retain(|_, connections| {
             connections.retain_mut(|Resting { alone, since }| {
@@ -237,8 +211,6 @@ impl Idle {
             !connections.is_empty()
         });
         self.borrowed = HashMap::default();
-        let kept = || self.by_origin.values().flatten();
-        self.count = kept().count();
-        self.grown = kept().filter(|resting| resting.alone.has_grown()).count();
+        self.count = self.by_origin.values().map(VecDeque::len).sum();
     }
 }
