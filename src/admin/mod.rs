@@ -51,7 +51,7 @@ pub struct Watched {
     pub tally: Arc<Tally>,
     pub decisions: Arc<Decisions>,
     pub watch: Arc<Watch>,
-    pub egress: Arc<egress::Shared>,
+    pub egress: Arc<egress::EgressState>,
     pub leaves: Arc<Leaves>,
     pub reloads: Arc<Reloads>,
     pub door: Arc<ClientAdmission>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::address::parse_admin;
 use super::parse::{parse_duration, parse_size, print_duration, print_size};
-use crate::egress::Endpoints;
+use crate::egress::AddressBlock;
 use crate::proxy::Protocol;
 use crate::types::agent::Token;
 use crate::types::glob::Glob;
@@ -292,6 +292,6 @@ serde_as_text!(
     Token,
     Glob,
     HostPattern,
-    Endpoints,
+    AddressBlock,
     Protocol
 );

@@ -1,8 +1,9 @@
-//! A request while it is passed from hand to hand.
+//! A request with a boxed head.
 
 use http::{Request, request};
 
-/// Its head is on the heap: heads are large, and each hand would have room of its own for one.
+/// A request as functions pass it on. Heads are large: unboxed, each future on the way would have
+/// room of its own for one.
 #[derive(Debug)]
 pub struct BoxedRequest<B> {
     pub head: Box<request::Parts>,
@@ -17,6 +18,7 @@ impl<B> From<Request<B>> for BoxedRequest<B> {
 }
 
 impl<B> BoxedRequest<B> {
+    /// The request with its head unboxed.
     pub fn whole(self) -> Request<B> {
         Request::from_parts(*self.head, self.body)
     }

@@ -1,6 +1,7 @@
-//! What can go wrong on the way to an origin, in the words of RFC 9209 §2.3.
+//! The failures of egress, with the proxy error types of RFC 9209 §2.3.
 
-/// The kind of trouble. Each is one proxy error type of RFC 9209 §2.3 ([`Failure::proxy_error`]).
+/// The kind of failure. Each maps to one proxy error type of RFC 9209 §2.3
+/// ([`Failure::proxy_error`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The name does not exist.
@@ -12,55 +13,55 @@ pub enum Failure {
     Loop,
     /// Every address of the host is refused by the egress policy.
     AddressProhibited,
-    /// The operator's lists of hosts close this one.
+    /// The operator's lists of hosts prohibit this one.
     HostProhibited,
-    /// A router on the way knows no route to any permitted address.
+    /// A router on the path has no route to any permitted address.
     Unroutable,
-    /// This machine knows no route to any permitted address.
+    /// This machine has no route to any permitted address.
     NoRoute,
-    /// This machine or the proxy lacks what it takes: descriptors, ports, memory, a place among the
-    /// look-ups of names.
+    /// This machine or the proxy lacks resources: descriptors, ports, memory, a permit for a DNS
+    /// lookup.
     Exhausted,
     ConnectionRefused,
     ConnectionTimeout,
-    /// Closed or reset before an answer came.
+    /// Closed or reset before a response came.
     ConnectionTerminated,
-    /// The body of the request broke off, or its framing did: the client's doing.
+    /// The client's request body broke off, or is not framed correctly.
     RequestIncomplete,
-    /// The body of the request did not come in time: the client's doing.
+    /// The client's request body did not come in time.
     RequestTimeout,
-    /// The bound on connections to this origin was reached and none came free in time.
+    /// The limit on exchanges with this origin was reached, and none ended in time.
     ConnectionLimit,
     TlsCertificate,
     TlsProtocol,
     /// Not HTTP, or ambiguous framing.
     Protocol,
-    /// The head of the answer exceeds the bound.
+    /// The response head exceeds the limit.
     HeaderTooLarge,
-    /// The answer ended before it was complete.
+    /// The response ended before it was complete.
     Incomplete,
-    /// The origin took too long to answer.
+    /// The origin took too long to respond.
     ResponseTimeout,
 }
 
 impl Failure {
-    /// Whether the side that failed is the client's, so that nothing was learnt of the origin.
+    /// Whether the client's side failed, so that nothing was learnt about the origin.
     pub const fn is_clients(self) -> bool {
         matches!(self, Self::RequestIncomplete | Self::RequestTimeout)
     }
 
-    /// Whether the reason is the state of the proxy or of its machine, so that nothing was learnt of the
-    /// origin: it must be neither kept nor counted.
+    /// Whether the cause is the state of the proxy or of its machine, so that nothing was learnt
+    /// about the origin: the failure must be neither cached nor counted as an outage.
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::ConnectionLimit | Self::NoRoute | Self::Exhausted)
     }
 
-    /// Whether the operator's word closes the way: a denial, and no failure of anybody.
+    /// Whether a setting prohibits the request: a denial, not a failure.
     pub const fn is_prohibition(self) -> bool {
         matches!(self, Self::AddressProhibited | Self::HostProhibited)
     }
 
-    /// The proxy error types of RFC 9209 §2.3, each at the place of those that it stands for.
+    /// The proxy error types of RFC 9209 §2.3, in the order of [`Self::place`].
     pub const PROXY_ERRORS: [&str; 18] = [
         "dns_error",
         "dns_timeout",
@@ -82,7 +83,7 @@ impl Failure {
         "proxy_internal_error",
     ];
 
-    /// Which of them it is.
+    /// The index of its type in [`Self::PROXY_ERRORS`].
     pub const fn place(self) -> usize {
         match self {
             Self::NameNotFound | Self::Dns => 0,
@@ -106,8 +107,8 @@ impl Failure {
         }
     }
 
-    /// The proxy error type with the parameters that are its own: a name that does not exist is told from a resolver
-    /// that failed by its `rcode` (RFC 9209 §2.3.2).
+    /// The proxy error type with its parameters: the `rcode` tells a name that does not exist from a
+    /// resolver that failed (RFC 9209 §2.3.2).
     pub const fn proxy_error_parameters(self) -> &'static str {
         match self {
             Self::NameNotFound => "dns_error; rcode=\"NXDOMAIN\"",
@@ -121,7 +122,7 @@ impl Failure {
     }
 }
 
-/// Trouble with one request on the way out, with the words that help.
+/// A failure of one request, with an explanation for people.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{detail}")]
 pub struct Error {
@@ -130,6 +131,7 @@ pub struct Error {
 }
 
 impl Error {
+    /// A failure with its explanation.
     pub fn new(failure: Failure, detail: impl Into<String>) -> Self {
         Self { failure, detail: detail.into() }
     }

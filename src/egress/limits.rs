@@ -1,41 +1,41 @@
-//! Bounds that several files of `egress` share, with unit and source.
+//! Limits that several files of `egress` share, with unit and source.
 
-/// Exchanges on one HTTP/2 connection at one time: what RFC 9113 §6.5.2 advises origins to allow at
-/// the least. One more gets another connection.
+/// Exchanges on one HTTP/2 connection at one time: the least that RFC 9113 §6.5.2 advises origins to
+/// allow. One more opens another connection.
 pub const HTTP2_STREAMS_MAX: usize = 100;
 
-/// The same for clients that are known to read, where there is memory for it.
-pub const HTTP2_LARGE_WINDOW_BYTES: u32 = 256 << 10;
-
-/// Bytes of one body that wait to be sent, a request's or an answer's.
+/// Bytes of one body that wait to be sent, of a request or of a response.
 pub const HTTP2_SEND_BUFFER_BYTES: usize = 16 << 10;
 
-/// Bytes of an answer of HTTP/1.1 that are read at once in its beginning: three such pieces, one on its way
-/// out, one that follows and one being read, are what a slow client makes us hold. One less than the
-/// engine's room for them, which would double each time that it was filled.
+/// Bytes of an HTTP/1.1 response that are read at once at first. A slow client makes the proxy hold
+/// three such pieces: one being sent, one that follows and one being read. One less than hyper's
+/// buffer for them, which would double each time that it was filled.
 pub const ORIGIN_READ_BYTES: usize = (8 << 10) - 1;
 
-/// Bytes of it that may be read at once where the client has shown that it reads
-/// ([`ORIGIN_READ_SMALL_BYTES`]): three such pieces are held at most where it stops. One less than room for
-/// them, as above.
+/// Bytes that may be read at once when the client has proved that it reads
+/// ([`ORIGIN_READ_SMALL_BYTES`]): at most three such pieces are held when it stops. One less than
+/// the buffer, as above.
 pub const ORIGIN_READ_LARGE_BYTES: usize = (128 << 10) - 1;
 
-/// The same of long answers over a few connections ([`ORIGIN_BULKS_MAX`]): two fifths less of the processor's time for
-/// each byte.
+/// The same for large responses over a few connections: two fifths less processor time for each
+/// byte.
 pub const ORIGIN_READ_BULK_BYTES: usize = 768 << 10;
 
-/// How many connections read so at a time: where all their clients stop, 72 MiB are held. Each is closed
-/// after its answer.
-pub const ORIGIN_BULKS_MAX: usize = 32;
-
-/// So long is that beginning: more than what the systems on either side hold for a client that does not
-/// read. After it reads are larger, which costs less than half of the time.
+/// Bytes of a response after which reads may grow: more than what the systems on either side hold
+/// for a client that does not read. Larger reads cost less than half of the processor time.
 pub const ORIGIN_READ_SMALL_BYTES: usize = 256 << 10;
 
-/// How often a worker borrows a connection to one origin between two sweeps, before it opens its own: to wake
-/// another thread, and to be woken by it, costs about a thirtieth of a handshake.
+/// Bytes of a request body that wait for the origin to take them. At so many, no more are read from
+/// the client; one piece more, of what the client's connection may read at once, can be there.
+pub const ORIGIN_WAITING_SMALL_BYTES: usize = 16 << 10;
+
+/// The same when the origin has taken [`ORIGIN_READ_SMALL_BYTES`] and there is memory for it.
+pub const ORIGIN_WAITING_BYTES_MAX: usize = 128 << 10;
+
+/// Times that a worker borrows a connection to one origin between two sweeps, before it opens its
+/// own: to wake another thread, and to be woken by it, costs about a thirtieth of a handshake.
 pub const BORROWED_MAX: u32 = 32;
 
-/// The fields that the HTTP engine takes in a head if it is not told how many. For so many it has room
-/// on the stack, which for a number that it is told, and be it this one, it fills each time.
+/// Headers of a head that hyper accepts by default. For so many it has room on the stack; for a
+/// number that is set, even this one, it fills a buffer for each head.
 pub const ENGINES_FIELDS_MAX: usize = 100;

@@ -1,162 +1,159 @@
-//! The way out: resolve, keep only permitted addresses, connect to exactly those, speak the version
-//! of HTTP that the origin prefers.
+//! Sends requests to origins: resolves a name, keeps only permitted addresses, connects to exactly
+//! those, and speaks the version of HTTP that the origin prefers.
 //!
-//! Promises: no connection to an address that the policy refuses, by whatever name; bounds on
-//! connections in use and idle; a request is sent a second time only when that is safe
-//! (RFC 9110 §9.2.2). Never follows a redirect and never decides what may be fetched.
+//! Guarantees: no connection to an address that the policy refuses, whatever name leads to it;
+//! limits on connections in use and idle; a request is sent a second time only when that is safe
+//! (RFC 9110 §9.2.2). Egress follows no redirect and does not decide what may be fetched.
 
-mod address;
-mod alone;
-mod arriving;
-mod asker;
-mod attempts;
-mod bell;
+mod body;
 pub mod boxed_request;
-mod bulk;
-mod connect;
-mod counters;
+mod config;
+mod connection;
 mod dial;
-mod endpoints;
+mod dns;
 mod error;
 mod exchange;
-mod hosts;
-mod hosts_file;
+mod happy_eyeballs;
+mod http1;
 mod http2;
+mod hyper_error;
 pub mod limits;
-mod multiplexed;
-mod outgoing;
-mod plaintext;
+mod os_error;
+mod policy;
 mod pool;
-mod portions;
-mod progress;
-mod resolve;
-mod shortage;
-mod slots;
-mod spare;
-mod terms;
+mod requester;
+mod retry;
+mod route;
+mod state;
+mod stats;
 mod tls;
-mod tls_words;
-mod trailers;
-mod trust;
-mod unstalled;
-mod verify;
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use http::Response;
-use http::header::UPGRADE;
+use tokio::net::TcpStream;
 
-use crate::egress::boxed_request::BoxedRequest;
 use crate::runtime::box_future::box_future;
 use crate::types::origin::Origin;
-pub use address::{AddressPolicy, Prohibited};
-pub use arriving::Arriving;
-pub use asker::{Asker, Queued};
-pub use counters::Stats;
-use dial::Wanted;
-pub use endpoints::Endpoints;
+pub use body::{InformationalListener, ReadAllowance, RequestBody, ResponseBody, TimeoutBody};
+use boxed_request::BoxedRequest;
+pub use config::{Config, Snapshot};
+use dial::{Dialer, Wanted};
 pub use error::{Error, Failure};
-use exchange::Again;
-pub use hosts::HostRules;
-pub use outgoing::{ContentReads, Listener, Outgoing};
-pub use plaintext::{Plaintext, Readable};
+use exchange::exchange;
+pub use policy::{AddressBlock, AddressPolicy, HostRules, Prohibited};
 use pool::Pool;
-use spare::Spare;
-pub use terms::{Config, Shared, Terms};
+pub use requester::{QueueWait, Requester};
+use retry::{Retry, RetryCopy};
+pub use state::EgressState;
+pub use stats::Stats;
 use tls::Versions;
-pub use tls::{Tls, connector as tls_connector};
-pub use trust::{Roots, RootsError};
-pub use unstalled::Unstalled;
+pub use tls::{PlaintextStream, PollReadable, Roots, RootsError, Tls, connector as tls_connector};
 
-/// One worker's handle on the way out, with its own idle connections.
+/// One worker's access to origins, with its own pool of idle connections.
+#[derive(Debug)]
 pub struct Egress {
-    shared: Arc<Shared>,
+    state: Arc<EgressState>,
     pool: Arc<Pool>,
 }
 
 thread_local! {
-    /// That of the worker whose thread this is.
-    static WORKERS_OWN: RefCell<Weak<Egress>> = const { RefCell::new(Weak::new()) };
-}
-
-impl std::fmt::Debug for Egress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Egress").field("shared", &self.shared).field("pool", &self.pool).finish()
-    }
+    /// The egress of the worker that runs on this thread.
+    static CURRENT: RefCell<Weak<Egress>> = const { RefCell::new(Weak::new()) };
 }
 
 impl Egress {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        let pool = Pool::new(Arc::clone(&shared));
-        shared.enter(&pool);
-        Self { pool, shared }
+    /// With a pool whose idle connections the other workers may borrow.
+    pub fn new(state: Arc<EgressState>) -> Self {
+        Self { pool: state.add_pool(), state }
     }
 
-    /// Each connection ends with its exchange: for whoever is not bound to one runtime.
-    pub fn without_pool(shared: Arc<Shared>) -> Self {
-        Self { pool: Pool::none(Arc::clone(&shared)), shared }
+    /// Without a pool: each connection ends with its exchange. For tasks that run on several
+    /// runtimes.
+    pub fn without_pool(state: Arc<EgressState>) -> Self {
+        Self { pool: state.no_pool(), state }
     }
 
-    /// Lets whoever runs on this thread, and belongs to no request, use these connections, too: see
-    /// [`Self::of_this_worker`]. The thread drives one runtime, and that is this one's.
-    pub fn settle(self: &Arc<Self>) {
-        WORKERS_OWN.set(Arc::downgrade(self));
+    /// Makes this the thread's current egress ([`Self::current`]). The thread must drive the
+    /// runtime of this egress, and no other.
+    pub fn set_current(self: &Arc<Self>) {
+        CURRENT.set(Arc::downgrade(self));
     }
 
-    /// That of the worker whose thread this is: a robots.txt comes over the connection that its page
-    /// then takes, and an origin that is new costs one handshake and not two.
-    pub fn of_this_worker() -> Option<Arc<Self>> {
-        WORKERS_OWN.with_borrow(Weak::upgrade)
+    /// The egress of the worker that runs on this thread. A robots.txt fetched with it leaves a
+    /// connection in the pool that the page takes: a new origin costs one handshake, not two.
+    pub fn current() -> Option<Arc<Self>> {
+        CURRENT.with_borrow(Weak::upgrade)
     }
 
-    /// Whether `origin` may be contacted at all: [`Failure::HostProhibited`],
-    /// [`Failure::AddressProhibited`] or [`Failure::Loop`] when not, another failure when its name
-    /// cannot be resolved.
-    pub async fn permits(&self, origin: &Origin, asker: impl Into<Asker<'_>>) -> Result<(), Error> {
-        self.route(origin, asker.into()).await.map(drop)
-    }
-
-    /// Sends one request to `origin` and returns the head of the answer, its body still to come.
-    /// The request is in origin-form, with the `Host` that the caller derived from `origin`. It is
-    /// sent a second time at most, and only when that is safe. Who asks shares the origin's slots with
-    /// the others.
-    pub async fn send(
+    /// Checks that `origin` may be contacted.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::HostProhibited`], [`Failure::AddressProhibited`] or [`Failure::Loop`] when it may
+    /// not; another failure when its name cannot be resolved.
+    pub async fn permits<'a>(
         &self,
         origin: &Origin,
-        mut request: BoxedRequest<Outgoing>,
-        asker: impl Into<Asker<'_>>,
-    ) -> Result<Response<Box<Arriving>>, Error> {
-        let asker = asker.into();
-        let deadline = self.shared.look().config.connect_timeout;
-        let slot = self.shared.slots.acquire(origin, asker, deadline).await?;
-        // HTTP/2 has no upgrades (RFC 9113 §8.6).
-        let versions = if request.head.headers.contains_key(UPGRADE) {
-            Versions::Http1
-        } else {
-            Versions::Any
-        };
-        request.body.charged_to(asker.for_slots(), &self.shared.memory);
-        let wanted = Wanted { versions, asker, is_read: request.body.is_read() };
-        let connection = self.connection(origin, wanted).await?;
-        let spare = if connection.may_need_retry() { Spare::of(&request) } else { None };
-        let unanswered = match self.exchange(connection, origin, request, slot).await {
-            Ok(response) => return Ok(response),
-            Err(unanswered) => unanswered,
-        };
-        let (request, versions) = match (unanswered.unsent, spare, unanswered.again) {
-            (Some(unsent), _, _) => (unsent, versions),
-            (None, Some(spare), Again::Yes(versions)) => (spare.request(), versions),
-            _ => return Err(unanswered.error),
-        };
-        let connection = self.fresh(origin, Wanted { versions, ..wanted }).await?;
-        let answer =
-            box_future(|| self.exchange(connection, origin, request, unanswered.slot)).await;
-        answer.map_err(|unanswered| unanswered.error)
+        requester: impl Into<Requester<'a>>,
+    ) -> Result<(), Error> {
+        self.dialer().route(origin, requester.into()).await.map(drop)
     }
 
-    /// Closes idle connections whose time is over.
+    /// Connects to a permitted address of `origin` and sends nothing: for a tunnel.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::permits`], and the failure of the connection attempts.
+    pub async fn connect_plain<'a>(
+        &self,
+        origin: &Origin,
+        requester: impl Into<Requester<'a>>,
+    ) -> Result<TcpStream, Error> {
+        let dialer = self.dialer();
+        dialer.connect(&dialer.route(origin, requester.into()).await?).await
+    }
+
+    /// Sends one request to `origin` and returns the response as soon as its head has arrived.
+    /// The request is in origin-form, with the `Host` that the caller derived from `origin`. The
+    /// requester takes a slot of the origin, in turn with the others. The request is sent a second
+    /// time at most, and only when that is safe.
+    ///
+    /// # Errors
+    ///
+    /// Why no response came; see [`Failure`].
+    pub async fn send<'a>(
+        &self,
+        origin: &Origin,
+        mut request: BoxedRequest<RequestBody>,
+        requester: impl Into<Requester<'a>>,
+    ) -> Result<Response<Box<ResponseBody>>, Error> {
+        let requester = requester.into();
+        let timeout = self.state.load().config.connect_timeout;
+        let slot = self.state.slots.acquire(origin, requester, timeout).await?;
+        request.body.charge_to(requester.for_slots(), &self.state.memory);
+        let versions = Versions::for_request(&request.head);
+        let client_reads = request.body.client_reads();
+        let wanted = Wanted { versions, requester, client_reads };
+        let connection = self.dialer().kept_or_new(origin, wanted).await?;
+        let copy = if connection.may_need_retry() { RetryCopy::of(&request) } else { None };
+        let failed = match exchange(&self.state, connection, origin, request, slot).await {
+            Ok(response) => return Ok(response),
+            Err(failed) => failed,
+        };
+        let Retry { request, versions, slot } = failed.retry(copy, versions)?;
+        let connection = self.dialer().shared_or_new(origin, Wanted { versions, ..wanted }).await?;
+        let second = box_future(|| exchange(&self.state, connection, origin, request, slot));
+        second.await.map_err(|failed| failed.error)
+    }
+
+    /// Closes connections that have idled too long or that their origin has closed.
     pub fn sweep(&self) {
         self.pool.sweep();
+    }
+
+    fn dialer(&self) -> Dialer<'_> {
+        Dialer { state: &self.state, pool: &self.pool }
     }
 }

@@ -29,7 +29,7 @@ use super::via::Via;
 use super::{Received, closing, upgrade};
 use crate::clients::ClientAdmission;
 use crate::egress::boxed_request::BoxedRequest;
-use crate::egress::{self, Arriving, Egress, Error, Failure, Outgoing, Unstalled};
+use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, TimeoutBody};
 use crate::runtime::shutdown::Shutdown;
 
 /// How long an origin may take to say 100 (Continue) before the body is sent all the same.
@@ -80,17 +80,20 @@ impl Forwarding {
         let client_side = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
         let is_expected = names.have(Names::EXPECT) && received == Version::HTTP_11;
         let (body, hold) = self.body(body, is_expected);
-        let body = body.read_by(client.control.is_known_to_read());
+        let body = body.with_client_reads(client.control.is_known_to_read());
         // Of HTTP/2 the window says how much may come.
         let body = if received < Version::HTTP_2 {
-            body.reading(client.control.content_reads())
+            body.with_read_allowance(client.control.content_reads())
         } else {
             body
         };
         let progress = body.progress();
         self.rewrite(permit, &mut head, names, protocol.clone());
         let interim = Interim::pass_on(received, client.control, hold);
-        let outgoing = BoxedRequest { head, body: body.heard_by(Arc::clone(&interim) as Arc<_>) };
+        let outgoing = BoxedRequest {
+            head,
+            body: body.with_informational_listener(Arc::clone(&interim) as Arc<_>),
+        };
 
         let (origin, asker) = (&permit.target().origin, client.ask.client.key());
         let mut sending = pin!(self.egress.send(origin, outgoing, &asker));
@@ -139,14 +142,18 @@ impl Forwarding {
 
     /// The client's body as it goes out. With `Expect: 100-continue` it is not asked for before the
     /// origin has said what it thinks of the head (RFC 9110 §10.1.1).
-    fn body(&self, body: Incoming, is_expected: bool) -> (Outgoing, Option<oneshot::Sender<()>>) {
+    fn body(
+        &self,
+        body: Incoming,
+        is_expected: bool,
+    ) -> (RequestBody, Option<oneshot::Sender<()>>) {
         let waits = is_expected && !body.is_end_stream();
-        let body = Outgoing::streamed(Unstalled::new(body, self.body_idle_timeout));
+        let body = RequestBody::streamed(TimeoutBody::new(body, self.body_idle_timeout));
         if !waits {
             return (body, None);
         }
         let (go, hold) = oneshot::channel();
-        (body.held_until(hold, CONTINUE_WAIT), Some(go))
+        (body.hold_until(hold, CONTINUE_WAIT), Some(go))
     }
 
     /// From the request received to the request sent.
@@ -195,7 +202,7 @@ impl Forwarding {
         self.via.append(&mut parts.headers, received);
     }
 
-    fn answer(&self, response: Response<Box<Arriving>>) -> Response<Body> {
+    fn answer(&self, response: Response<Box<ResponseBody>>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         fields::pass_back(&mut parts.headers);
         self.via.append(&mut parts.headers, parts.version);

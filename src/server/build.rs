@@ -16,7 +16,7 @@ use crate::audit::Writer;
 use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
-use crate::egress::{self, AddressPolicy, Egress, Terms, Tls};
+use crate::egress::{self, AddressPolicy, Egress, Snapshot, Tls};
 use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
 use crate::runtime::clock::Clock;
 use crate::store::Store;
@@ -47,7 +47,7 @@ pub struct Components {
     pub lifecycle: Arc<Lifecycle>,
     /// What is in effect.
     pub(super) settings: Arc<ArcSwap<Settings>>,
-    pub(super) egress: Arc<egress::Shared>,
+    pub(super) egress: Arc<egress::EgressState>,
     /// The addresses that the proxy listens on: it never connects to them.
     own: Vec<SocketAddr>,
     /// By which this process knows itself again in `Via`.
@@ -77,7 +77,7 @@ pub fn build_prepared(
 ) -> Result<Components, SetupErrors> {
     let memory = Arc::new(BodyMemory::new(settings.body_memory()));
     let egress =
-        egress::Shared::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
+        egress::EgressState::with_memory(terms(settings, tls, own.clone()), Arc::clone(&memory));
     let token = Token::default();
     token.change(secret);
     let audit = Arc::new(Writer::open(settings.audit(), Arc::clone(&clock))?);
@@ -178,7 +178,7 @@ impl Components {
     }
 
     /// On which terms origins are contacted by these settings.
-    pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> Terms {
+    pub(super) fn terms(&self, settings: &Settings, tls: Tls) -> Snapshot {
         terms(settings, tls, self.own.clone())
     }
 
@@ -192,22 +192,22 @@ impl Components {
 pub fn build_egress(
     settings: &Settings,
     own: Vec<SocketAddr>,
-) -> Result<Arc<egress::Shared>, SetupErrors> {
+) -> Result<Arc<egress::EgressState>, SetupErrors> {
     let mut found = Vec::new();
     let tls = prepare::tls(settings, &mut found);
-    Ok(egress::Shared::new(terms(settings, prepare::finish(tls, found)?, own)))
+    Ok(egress::EgressState::new(terms(settings, prepare::finish(tls, found)?, own)))
 }
 
-fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Terms {
+fn terms(settings: &Settings, tls: Tls, own: Vec<SocketAddr>) -> Snapshot {
     let policy =
         AddressPolicy::new(settings.egress.allow.clone(), settings.egress.deny.clone(), own);
-    Terms { config: descriptors::bound(settings.egress()), policy, tls }
+    Snapshot { config: descriptors::bound(settings.egress()), policy, tls }
 }
 
 /// The store over a way out. Without a `disk` nothing outlives it.
 pub fn store(
     settings: &Settings,
-    egress: &Arc<egress::Shared>,
+    egress: &Arc<egress::EgressState>,
     clock: &Arc<dyn Clock>,
     disk: Option<Disk>,
 ) -> Arc<Store> {
@@ -218,7 +218,7 @@ pub fn store(
 /// that one's.
 fn fetcher(
     settings: &Settings,
-    egress: &Arc<egress::Shared>,
+    egress: &Arc<egress::EgressState>,
     clock: &Arc<dyn Clock>,
 ) -> Arc<dyn FetchRobots> {
     let egress = Arc::new(Egress::without_pool(Arc::clone(egress)));

@@ -60,7 +60,7 @@ impl Worker {
                 proxy.forwarding.egress.sweep();
                 proxy.tally.inside.name_distrusting(clock::monotonic(), settings.load().under_run);
             };
-            served.load().forwarding.egress.settle();
+            served.load().forwarding.egress.set_current();
             runtime.block_on(async {
                 serve(arrivals, &connections, receive, run_housekeeping).await;
                 drain(&connections, settings.load().limits.drain_timeout).await;

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::audit::Reason;
 use crate::clients::Held;
-use crate::egress::Plaintext;
+use crate::egress::PlaintextStream;
 use crate::proxy::asker::Asker;
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
@@ -37,7 +37,7 @@ use crate::types::origin::{Origin, Scheme};
 
 type Stream = Rewind<TcpStream>;
 /// Its TLS on the heap: it would be moved with each change of hands.
-type Secured = Plaintext<Box<TlsStream<Stream>>>;
+type Secured = PlaintextStream<Box<TlsStream<Stream>>>;
 
 impl Unsent for Stream {
     fn has_fewer(&self, bytes: u32) -> bool {
@@ -196,7 +196,7 @@ async fn tls(
         }
     };
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let stream = Plaintext::new(Box::new(stream));
+    let stream = PlaintextStream::new(Box::new(stream));
     let within = Arc::new(channel.within(origin));
     Some(if is_h2 { Inside::Http2(stream, within) } else { Inside::Http1(stream, within) })
 }

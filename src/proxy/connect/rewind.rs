@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::egress::Readable;
+use crate::egress::PollReadable;
 
 #[derive(Debug)]
 pub struct Rewind<S> {
@@ -48,7 +48,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
     }
 }
 
-impl<S: Readable> Readable for Rewind<S> {
+impl<S: PollReadable> PollReadable for Rewind<S> {
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.first.is_empty() { self.stream.poll_readable(cx) } else { Poll::Ready(()) }
     }

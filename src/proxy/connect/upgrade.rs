@@ -14,7 +14,7 @@ use tracing::debug;
 
 use crate::audit::Reason;
 use crate::clients::Held;
-use crate::egress::Arriving;
+use crate::egress::ResponseBody;
 use crate::proxy::connect::preread::{Preread, mismatch};
 use crate::proxy::connect::sni::UNRECOGNIZED_NAME;
 use crate::proxy::connect::tunnel::{self, IdleTimer, Pipes, write_all};
@@ -30,7 +30,7 @@ use crate::runtime::box_future::box_future;
 
 /// Passes the 101 on, and then the bytes.
 pub fn switch(
-    mut response: Response<Box<Arriving>>,
+    mut response: Response<Box<ResponseBody>>,
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,

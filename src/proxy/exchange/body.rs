@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use crate::clients::Held;
-use crate::egress::Arriving;
+use crate::egress::ResponseBody;
 use crate::proxy::exchange::connection_state::Control;
 use crate::proxy::fields::remove_forgeries;
 use crate::proxy::names::Names;
@@ -30,7 +30,7 @@ pub struct Body {
 #[derive(Debug)]
 enum Content {
     Own(Bytes),
-    Origin(Box<Arriving>),
+    Origin(Box<ResponseBody>),
 }
 
 /// An exchange under way on a client's connection; over when dropped.
@@ -68,7 +68,7 @@ impl Body {
         Self { content: Content::Own(content.into()), given: 0, exchange: None }
     }
 
-    pub fn origin(body: Box<Arriving>) -> Self {
+    pub fn origin(body: Box<ResponseBody>) -> Self {
         Self { content: Content::Origin(body), given: 0, exchange: None }
     }
 
@@ -84,7 +84,7 @@ impl Body {
     pub fn asked_at(&self) -> Option<Instant> {
         match &self.content {
             Content::Own(_) => None,
-            Content::Origin(body) => body.asked_at(),
+            Content::Origin(body) => body.request_sent_at(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::BytesMut;
 
-use crate::egress::ContentReads;
+use crate::egress::ReadAllowance;
 use crate::proxy::refusal::Refusal;
 
 /// What the request handler tells its connection.
@@ -29,7 +29,7 @@ pub struct Control {
     released: AtomicBool,
     sequel: Mutex<Option<Sequel>>,
     taken: AtomicUsize,
-    content: Arc<ContentReads>,
+    content: Arc<ReadAllowance>,
 }
 
 /// Bytes of answers that a client has to take before it is known for one that reads.
@@ -177,7 +177,7 @@ impl Control {
     }
 
     /// How much of a request's content may be read at once.
-    pub const fn content_reads(&self) -> &Arc<ContentReads> {
+    pub const fn content_reads(&self) -> &Arc<ReadAllowance> {
         &self.content
     }
 

@@ -8,7 +8,7 @@ use http::header::HeaderMap;
 use http::{StatusCode, Version};
 use tokio::sync::oneshot;
 
-use crate::egress::Listener;
+use crate::egress::InformationalListener;
 use crate::proxy::exchange::connection_state::Control;
 use crate::proxy::fields;
 
@@ -49,8 +49,8 @@ impl Interim {
     }
 }
 
-impl Listener for Interim {
-    fn hear(&self, status: StatusCode, fields: &HeaderMap) {
+impl InformationalListener for Interim {
+    fn on_informational(&self, status: StatusCode, fields: &HeaderMap) {
         self.read.fetch_add(1, Ordering::Relaxed);
         if self.is_flood() {
             return;

@@ -25,7 +25,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, IF_MODIFIED_SINCE, IF_NONE_MAT
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 
-use crate::egress::{self, Asker, Egress, Failure, Outgoing, Queued};
+use crate::egress::{self, Egress, Failure, QueueWait, RequestBody, Requester};
 use crate::policy::access::{AccessResult, Cause, Fetched, NetworkFailure};
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock::Clock;
@@ -64,7 +64,7 @@ pub struct Ask {
 #[derive(Debug, Default)]
 pub struct Progress {
     answered: AtomicBool,
-    queued: Queued,
+    queued: QueueWait,
 }
 
 /// RFC 9110 §8.8: identifies the representation that `url` returned.
@@ -132,14 +132,14 @@ impl FetchRobots for RobotsFetcher {
         let (client, progress) = (ask.client.clone(), Arc::clone(&ask.progress));
         let send = move |origin: Origin, request| {
             let egress = match origin.scheme() {
-                Scheme::Https => Egress::of_this_worker().unwrap_or_else(|| Arc::clone(&egress)),
+                Scheme::Https => Egress::current().unwrap_or_else(|| Arc::clone(&egress)),
                 // Plain HTTP saves no handshake by sharing, and the page then finds an unused
                 // connection.
                 Scheme::Http | Scheme::Ftp => Arc::clone(&egress),
             };
             let (client, progress) = (client.clone(), Arc::clone(&progress));
             async move {
-                let asker = Asker::Robots(&client, &progress.queued);
+                let asker = Requester::Robots(&client, &progress.queued);
                 let response = egress.send(&origin, Request::into(request), asker).await?;
                 let peer = response.body().peer();
                 Ok((response, peer))
@@ -162,7 +162,7 @@ async fn fetch<S, R, B>(
     send: S,
 ) -> Result<Fetched, Refused>
 where
-    S: Fn(Origin, Request<Outgoing>) -> R,
+    S: Fn(Origin, Request<RequestBody>) -> R,
     R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -200,7 +200,7 @@ async fn follow<S, R, B>(
     send: S,
 ) -> Result<AccessResult, Refused>
 where
-    S: Fn(Origin, Request<Outgoing>) -> R,
+    S: Fn(Origin, Request<RequestBody>) -> R,
     R: Future<Output = Result<(Response<B>, Option<IpAddr>), egress::Error>>,
     B: HttpBody<Data = bytes::Bytes, Error: std::error::Error + 'static> + Unpin,
 {
@@ -230,8 +230,8 @@ where
     }
 }
 
-fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<Outgoing> {
-    let mut request = Request::new(Outgoing::empty());
+fn request(hop: &Hop, ask: &Ask, config: &Config) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody::empty());
     *request.uri_mut() = hop.target.clone();
     let headers = request.headers_mut();
     headers.insert(HOST, hop.host.clone());
@@ -251,7 +251,7 @@ fn user_agent(ask: &Ask, config: &Config) -> HeaderValue {
     ask.identity.user_agent(config.fetch_as.as_ref(), config.contact.as_deref())
 }
 
-fn is_conditional(request: &Request<Outgoing>) -> bool {
+fn is_conditional(request: &Request<RequestBody>) -> bool {
     [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|field| request.headers().contains_key(field))
 }
 

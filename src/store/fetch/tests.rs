@@ -83,7 +83,7 @@ fn ask() -> Ask {
 async fn run(
     ask: Ask,
     answers: Vec<Answer>,
-) -> (Result<Fetched, Refused>, Vec<(Origin, Request<Outgoing>)>) {
+) -> (Result<Fetched, Refused>, Vec<(Origin, Request<RequestBody>)>) {
     let config = Config { timeout: Duration::from_millis(50), max_size: 100, ..Config::default() };
     let clock = ManualClock::starting_at(Timestamp::from_millis(1_790_000_000_000));
     let answers = Mutex::new(VecDeque::from(answers));

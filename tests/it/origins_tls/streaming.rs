@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use courtesy::egress::{Egress, Listener, Outgoing, Unstalled};
+use courtesy::egress::{Egress, InformationalListener, RequestBody, TimeoutBody};
 use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::Origin;
 use http::{HeaderMap, Request, Response, StatusCode, Version};
@@ -50,20 +50,20 @@ async fn client(egress: Egress, origin: Origin) -> SendRequest<Body> {
 
 struct Gate(Mutex<Option<oneshot::Sender<()>>>);
 
-impl Listener for Gate {
-    fn hear(&self, _: StatusCode, _: &HeaderMap) {
+impl InformationalListener for Gate {
+    fn on_informational(&self, _: StatusCode, _: &HeaderMap) {
         drop(self.0.lock().unwrap().take());
     }
 }
 
 /// With an expectation the body is held until an interim response lets it go.
-fn sent_on(request: Request<Incoming>) -> Request<Outgoing> {
-    let mut request = request.map(|body| Outgoing::streamed(Unstalled::new(body, 5 * PAUSE)));
+fn sent_on(request: Request<Incoming>) -> Request<RequestBody> {
+    let mut request = request.map(|body| RequestBody::streamed(TimeoutBody::new(body, 5 * PAUSE)));
     if request.headers().contains_key("expect") {
         let (go, held) = oneshot::channel();
-        request = request.map(|body| body.held_until(held, 5 * PAUSE));
+        request = request.map(|body| body.hold_until(held, 5 * PAUSE));
         let go = Arc::new(Gate(Mutex::new(Some(go))));
-        request = request.map(|body| body.heard_by(go));
+        request = request.map(|body| body.with_informational_listener(go));
     }
     request
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use courtesy::egress::{self, AddressPolicy, Arriving, Egress, Outgoing, Roots, Terms};
+use courtesy::egress::{self, AddressPolicy, Egress, RequestBody, ResponseBody, Roots, Snapshot};
 use courtesy::types::client_key::ClientKey;
 use courtesy::types::origin::{Origin, split_url};
 use http::{HeaderMap, Method, Request, Response};
@@ -177,7 +177,7 @@ impl http_body::Body for Fed {
 pub fn shared(
     authority: &Authority,
     change: impl FnOnce(&mut egress::Config),
-) -> Arc<egress::Shared> {
+) -> Arc<egress::EgressState> {
     shared_with(authority, change, |tls| tls)
 }
 
@@ -185,14 +185,14 @@ pub fn shared_with(
     authority: &Authority,
     change: impl FnOnce(&mut egress::Config),
     tls: impl FnOnce(egress::Tls) -> egress::Tls,
-) -> Arc<egress::Shared> {
-    let Terms { mut config, policy, tls: connector } = terms(authority);
+) -> Arc<egress::EgressState> {
+    let Snapshot { mut config, policy, tls: connector } = terms(authority);
     change(&mut config);
-    egress::Shared::new(Terms { config, policy, tls: tls(connector) })
+    egress::EgressState::new(Snapshot { config, policy, tls: tls(connector) })
 }
 
 /// What [`shared`] begins with.
-pub fn terms(authority: &Authority) -> Terms {
+pub fn terms(authority: &Authority) -> Snapshot {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("root.pem");
     std::fs::write(&file, &authority.pem).unwrap();
@@ -212,30 +212,30 @@ pub fn terms(authority: &Authority) -> Terms {
         hosts: egress::HostRules::default(),
         under_run: false,
     };
-    Terms { config, policy, tls: connector }
+    Snapshot { config, policy, tls: connector }
 }
 
 pub fn way_out(authority: &Authority) -> Egress {
     Egress::new(shared(authority, |_| ()))
 }
 
-pub fn request(method: Method, origin: &Origin, path: &str) -> Request<Outgoing> {
+pub fn request(method: Method, origin: &Origin, path: &str) -> Request<RequestBody> {
     let host = origin.authority();
     Request::builder()
         .method(method)
         .uri(path)
         .header("host", host)
-        .body(Outgoing::empty())
+        .body(RequestBody::empty())
         .unwrap()
 }
 
 pub async fn get(
     egress: &Egress,
     origin: &Origin,
-) -> Result<Response<Box<Arriving>>, egress::Error> {
+) -> Result<Response<Box<ResponseBody>>, egress::Error> {
     egress.send(origin, request(Method::GET, origin, "/").into(), &ClientKey::Proxy).await
 }
 
-pub async fn text(response: Response<Box<Arriving>>) -> String {
+pub async fn text(response: Response<Box<ResponseBody>>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }

@@ -1,10 +1,10 @@
-//! Terms that change while connections are open: what was made on others is judged again before it is
+//! Configurations that change while connections are open: what was made on others is judged again before it is
 //! used, and what is under way ends as it began.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use courtesy::egress::{AddressPolicy, Egress, Failure, HostRules, Shared, Terms, Tls};
+use courtesy::egress::{AddressPolicy, Egress, EgressState, Failure, HostRules, Snapshot, Tls};
 use courtesy::types::origin::HostPattern;
 use http::Response;
 
@@ -15,7 +15,7 @@ use crate::origins_tls::support::{
 
 /// A way out, and what it was made of, to be changed in one place.
 struct WayOut {
-    shared: Arc<Shared>,
+    shared: Arc<EgressState>,
     egress: Egress,
 }
 
@@ -29,7 +29,7 @@ impl WayOut {
         Self { egress: Egress::new(Arc::clone(&shared)), shared }
     }
 
-    fn change(&self, authority: &Authority, edit: impl FnOnce(&mut Terms)) {
+    fn change(&self, authority: &Authority, edit: impl FnOnce(&mut Snapshot)) {
         let mut terms = terms(authority);
         edit(&mut terms);
         self.shared.change(terms);
@@ -154,7 +154,7 @@ async fn the_bounds_follow() {
     way_out.works(&site).await;
     assert_eq!(site.seen.connections(), 2, "the kept one, and then one that was not kept");
 
-    way_out.change(&authority, |Terms { config, .. }| {
+    way_out.change(&authority, |Snapshot { config, .. }| {
         config.max_per_origin = 1;
         config.connect_timeout = Duration::from_millis(10);
     });

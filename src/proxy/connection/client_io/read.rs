@@ -182,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unsent + Unpin> Wire<S> {
         cx: &mut Context<'_>,
         scratch: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.phase == Phase::Content && !self.control.content_reads().may_be_large() {
+        if self.phase == Phase::Content && !self.control.content_reads().is_large() {
             let mut room = [const { MaybeUninit::uninit() }; CONTENT_READ_BYTES];
             return self.poll_some(cx, &mut ReadBuf::uninit(&mut room));
         }

@@ -6,8 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "../../../../../src/egress/bell.rs"]
-mod bell;
+mod runtime {
+    #[path = "../../../../../../src/runtime/lock.rs"]
+    pub mod lock;
+}
+#[path = "../../../../../src/egress/http1/wake_relay.rs"]
+mod wake_relay;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,7 +21,6 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker, ready};
 
-use bell::Bell;
 use clap::Parser;
 use http_body_util::{Either, Empty};
 use hudsucker::certificate_authority::{CertificateAuthority, RcgenAuthority};
@@ -34,6 +37,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::coop::unconstrained;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use wake_relay::WakeRelay;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Engine = Boxed<hyper::Result<()>>;
@@ -51,7 +55,7 @@ struct Worker {
 struct Kept {
     sender: client::SendRequest<Incoming>,
     engine: Engine,
-    bell: Arc<Bell>,
+    relay: Arc<WakeRelay>,
 }
 
 /// The body of an answer, and the connection by which it comes.
@@ -161,37 +165,37 @@ impl Worker {
 impl Kept {
     async fn open(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Self, Failure> {
         let (sender, connection) = client::handshake(TokioIo::new(stream)).await?;
-        Ok(Self { sender, engine: Box::pin(connection), bell: Bell::new() })
+        Ok(Self { sender, engine: Box::pin(connection), relay: WakeRelay::new() })
     }
 
     async fn send(&mut self, request: Request<Incoming>) -> hyper::Result<Response<Incoming>> {
-        self.bell.silence();
+        self.relay.mute();
         // With a budget it might wait for more of that, and nobody would be woken.
         let mut answer = pin!(unconstrained(self.sender.send_request(request)));
-        let (engine, bell) = (&mut self.engine, &self.bell);
-        poll_fn(|cx| drive(engine, bell, cx, |cx| answer.as_mut().poll(cx))).await
+        let (engine, relay) = (&mut self.engine, &self.relay);
+        poll_fn(|cx| drive(engine, relay, cx, |cx| answer.as_mut().poll(cx))).await
     }
 }
 
 /// What `poll` gives, which the engine brings about: nobody is woken for what he brings about himself.
 fn drive<T>(
     engine: &mut Engine,
-    bell: &Arc<Bell>,
+    relay: &Arc<WakeRelay>,
     cx: &mut Context<'_>,
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
     let mut asleep = Context::from_waker(Waker::noop());
-    bell.silence();
+    relay.mute();
     if let Poll::Ready(there) = poll(&mut asleep) {
         return Poll::Ready(there);
     }
-    bell.end_silence();
-    bell.ring_for(cx.waker());
+    relay.unmute();
+    relay.register(cx.waker());
     // It ends with the connection, and then so does what is waited for.
-    let _ = engine.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(bell))));
-    bell.silence();
+    let _ = engine.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(relay))));
+    relay.mute();
     let polled = poll(&mut asleep);
-    if bell.end_silence() && polled.is_pending() {
+    if relay.unmute() && polled.is_pending() {
         cx.waker().wake_by_ref();
     }
     polled
@@ -208,7 +212,7 @@ impl Body for Arriving {
         let Self { body, from } = &mut *self;
         let frame = match from {
             Some((_, _, kept)) => {
-                ready!(drive(&mut kept.engine, &kept.bell, cx, |cx| { Pin::new(&mut *body).poll_frame(cx) }))
+                ready!(drive(&mut kept.engine, &kept.relay, cx, |cx| { Pin::new(&mut *body).poll_frame(cx) }))
             }
             None => ready!(Pin::new(&mut *body).poll_frame(cx)),
         };
@@ -216,7 +220,7 @@ impl Body for Arriving {
             && let Some((worker, origin, kept)) = from.take()
             && kept.sender.is_ready()
         {
-            kept.bell.silence();
+            kept.relay.mute();
             worker.kept().entry(origin).or_default().push(kept);
         }
         Poll::Ready(frame)

@@ -1,0 +1,20 @@
+//! Flags and counts that the bodies above hyper and the stream below it share.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+/// The state of one connection's reads and writes. Bodies and stream run in turn on one task.
+#[derive(Debug, Default)]
+pub struct IoState {
+    /// There is memory for larger reads than the smallest.
+    pub may_grow: AtomicBool,
+    /// With `may_grow`: the response is to be read in the largest pieces.
+    pub in_bulk: AtomicBool,
+    /// A read was larger than the smallest: hyper has enlarged its buffer, and never shrinks it.
+    pub has_grown: AtomicBool,
+    /// Bytes that the system has accepted for the origin; wraps around.
+    pub written: AtomicUsize,
+    /// More of a request is still to come from its client.
+    pub is_uploading: AtomicBool,
+    /// The request body waits for `written` to grow.
+    pub is_awaited: AtomicBool,
+}

@@ -1,0 +1,74 @@
+//! The progress of a request, and which side is waited for. The origin's response timeout counts
+//! only from the time at which it has all that there is: the time that a client takes for its
+//! upload is not the origin's.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::runtime::clock;
+use crate::runtime::lazy_timer::LazyTimer;
+use crate::runtime::lock::Lock;
+
+/// The progress of one request, from before it is sent to its response.
+#[derive(Debug, Default)]
+pub struct RequestProgress {
+    is_complete: AtomicBool,
+    client_reads: AtomicBool,
+    /// Since when the origin is waited for; `None` while the client is.
+    waiting_since: Lock<Option<Instant>>,
+}
+
+impl RequestProgress {
+    /// For a request whose body has come whole, or not.
+    pub fn new(is_complete: bool) -> Self {
+        Self { is_complete: AtomicBool::new(is_complete), ..Self::default() }
+    }
+
+    /// Sets whether the client is known to read what it asks for.
+    pub fn set_client_reads(&self, client_reads: bool) {
+        self.client_reads.store(client_reads, Ordering::Relaxed);
+    }
+
+    /// Whether the client is known to read what it asks for.
+    pub fn client_reads(&self) -> bool {
+        self.client_reads.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the whole body has been taken.
+    pub fn note_complete(&self) {
+        self.is_complete.store(true, Ordering::Release);
+    }
+
+    /// Whether the whole body has been taken.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Acquire)
+    }
+
+    /// Starts the origin's time anew.
+    pub fn wait_for_origin(&self) {
+        *self.waiting_since.lock() = Some(clock::monotonic());
+    }
+
+    /// Stops the origin's time: the client is waited for, which has timeouts of its own.
+    pub fn wait_for_client(&self) {
+        *self.waiting_since.lock() = None;
+    }
+
+    /// Since when the origin is waited for; `None` while the client is.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        *self.waiting_since.lock()
+    }
+
+    /// Ready when the origin has been waited for `limit` without a break.
+    pub fn poll_overdue(
+        &self,
+        limit: Duration,
+        timer: &mut LazyTimer,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        // While the client is waited for, the origin's time ends `limit` from now at the soonest.
+        let end = self.waiting_since().unwrap_or_else(clock::monotonic) + limit;
+        timer.poll_at(end, cx)
+    }
+}

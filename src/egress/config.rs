@@ -1,0 +1,94 @@
+//! The configuration of egress at one moment: limits, permitted hosts and addresses, TLS.
+//!
+//! It can change while the proxy runs: code reads it at the time of use, and a kept connection is
+//! checked against the current configuration before it is used again ([`Revalidation`]).
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::policy::{AddressPolicy, HostRules};
+use super::tls::Tls;
+use crate::types::origin::{Origin, Scheme};
+
+/// The settings of egress; see `config/courtesy.toml` for their meaning and defaults.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub connect_timeout: Duration,
+    pub response_timeout: Duration,
+    pub body_idle_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub max_per_origin: usize,
+    pub max_idle: usize,
+    /// DNS lookups under way at one time.
+    pub max_lookups: usize,
+    /// Connection attempts at one time, besides the first one of each request.
+    pub max_attempts_beside: usize,
+    pub max_header_bytes: usize,
+    pub max_headers: usize,
+    pub hosts: HostRules,
+    /// Whether the proxy serves one command, `courtesy run`: a refusal then names its flags.
+    pub under_run: bool,
+}
+
+/// The configuration at one moment.
+pub struct Snapshot {
+    pub config: Config,
+    pub policy: AddressPolicy,
+    pub tls: Tls,
+}
+
+impl Snapshot {
+    /// Whether a connection to `origin` at `peer`, made under `before`, could also have been made
+    /// under this configuration.
+    fn permits(&self, before: &Self, origin: &Origin, peer: IpAddr) -> bool {
+        self.config.hosts.judge(origin.host()).is_ok()
+            && self.policy.judge(SocketAddr::new(peer, origin.port())).is_ok()
+            && (origin.scheme() != Scheme::Https || self.tls.trusts_as(&before.tls, origin.host()))
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// The peer of a connection, and the configuration under which the connection was last permitted.
+#[derive(Debug)]
+pub(super) struct Revalidation {
+    peer: Option<IpAddr>,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Revalidation {
+    /// For a new connection.
+    pub const fn new(peer: Option<IpAddr>, snapshot: Arc<Snapshot>) -> Self {
+        Self { peer, snapshot }
+    }
+
+    /// The address of the peer.
+    pub const fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    /// The settings under which the connection was last permitted.
+    pub fn config(&self) -> &Config {
+        &self.snapshot.config
+    }
+
+    /// Checks whether the connection, which leads to `origin`, may be used under `current`. When
+    /// the configuration has not changed, this costs one comparison of pointers.
+    pub fn revalidate(&mut self, origin: &Origin, current: &Arc<Snapshot>) -> bool {
+        if Arc::ptr_eq(&self.snapshot, current) {
+            return true;
+        }
+        let is_permitted =
+            self.peer.is_some_and(|peer| current.permits(&self.snapshot, origin, peer));
+        if is_permitted {
+            self.snapshot = Arc::clone(current);
+        }
+        is_permitted
+    }
+}

@@ -1,0 +1,173 @@
+//! A connection in use for one exchange: one of HTTP/1.1, or a stream of one of HTTP/2.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use http::{Request, Response};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use tokio::sync::Semaphore;
+use tokio_util::either::Either;
+
+use super::body::RequestBody;
+use super::boxed_request::BoxedRequest;
+use super::http1::{Http1Connection, LargeRead};
+use super::http2::{Http2Connection, Http2Stream, to_http1, to_http2};
+use super::pool::Pool;
+use crate::types::origin::Origin;
+
+/// What a request is sent over.
+#[derive(Debug)]
+pub enum Link {
+    /// Boxed: it is moved through many functions in each exchange.
+    Http1(Box<Http1Connection>),
+    Http2(Http2Stream),
+}
+
+/// A link to an origin, and how it came about.
+#[derive(Debug)]
+pub struct Connection {
+    pub link: Link,
+    /// The pool that keeps the connection between exchanges.
+    pub home: Weak<Pool>,
+    /// Whether it was kept from an earlier exchange: the origin may have closed it meanwhile.
+    pub is_kept: bool,
+    /// Whether the origin asked for a client certificate in the handshake.
+    pub certificate_requested: bool,
+}
+
+impl Link {
+    /// The address of the origin.
+    pub fn peer(&self) -> Option<IpAddr> {
+        match self {
+            Self::Http1(connection) => connection.peer(),
+            Self::Http2(stream) => stream.connection().peer(),
+        }
+    }
+
+    /// Has a response of `to_come` bytes read in the largest pieces, if there is a permit.
+    pub fn begin_large_read(
+        &mut self,
+        permits: &Arc<Semaphore>,
+        to_come: Option<u64>,
+    ) -> Option<LargeRead> {
+        match self {
+            Self::Http1(connection) => connection.begin_large_read(permits, to_come?),
+            Self::Http2(_) => None,
+        }
+    }
+
+    /// Spawns a task for what is left of an exchange besides its response: an upload, or another
+    /// protocol.
+    pub fn detach(&mut self) {
+        if let Self::Http1(connection) = self {
+            connection.detach();
+        }
+    }
+
+    /// Sends a request. The response future is to be polled by [`Self::poll_driven`]; the error
+    /// carries the request when nothing of it was sent.
+    pub fn send(
+        &mut self,
+        origin: &Origin,
+        mut request: BoxedRequest<RequestBody>,
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
+    {
+        match self {
+            Self::Http1(connection) => {
+                to_http1(&mut request.head);
+                frame_content(&mut request);
+                Either::Left(connection.send(with_informational_listener(request)))
+            }
+            Self::Http2(stream) => {
+                to_http2(&mut request.head, origin);
+                let request = with_informational_listener(request);
+                // hyper passes no interim responses on from HTTP/2. The listener must not be
+                // dropped before the final response: its sender's loss means "final response" to a
+                // body that waits for 100 (Continue).
+                let listener = request.extensions().clone();
+                let response = stream.sender.try_send_request(request);
+                Either::Right(async move {
+                    let _listener = listener;
+                    response.await
+                })
+            }
+        }
+    }
+
+    /// Polls `poll`, and drives the connection that it waits for.
+    pub fn poll_driven<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        match self {
+            Self::Http1(connection) => connection.poll_driven(cx, poll),
+            Self::Http2(_) => poll(cx),
+        }
+    }
+}
+
+/// Frames content of unknown length: hyper takes a GET or HEAD without a length for one without
+/// content, which would be lost (RFC 9110 §9.3.1 gives it no meaning, but a proxy passes it on).
+fn frame_content(request: &mut BoxedRequest<RequestBody>) {
+    let has_no_length = request.body.size_hint().exact().is_none();
+    if has_no_length && !request.head.headers.contains_key(CONTENT_LENGTH) {
+        request.head.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
+/// Registers the listener for 1xx responses with hyper. It survives in a request that comes back
+/// unsent.
+fn with_informational_listener(mut request: BoxedRequest<RequestBody>) -> Request<RequestBody> {
+    let listener = request.body.take_listener();
+    let mut request = request.whole();
+    if let Some(listener) = listener {
+        hyper::ext::on_informational(&mut request, move |response| {
+            listener.on_informational(response.status(), response.headers());
+        });
+    }
+    request
+}
+
+impl Connection {
+    /// A connection that was idle in the pool `home`.
+    pub const fn idle(connection: Box<Http1Connection>, home: Weak<Pool>) -> Self {
+        Self { link: Link::Http1(connection), home, is_kept: true, certificate_requested: false }
+    }
+
+    /// A new stream of a connection that other exchanges share.
+    pub fn shared(stream: Http2Stream, home: Weak<Pool>) -> Self {
+        let certificate_requested = stream.certificate_requested();
+        Self { link: Link::Http2(stream), home, is_kept: true, certificate_requested }
+    }
+
+    /// A connection that was made for this exchange.
+    pub const fn new(link: Link, home: Weak<Pool>, certificate_requested: bool) -> Self {
+        Self { link, home, is_kept: false, certificate_requested }
+    }
+
+    /// Whether a request without a response may be sent again: the origin may have closed a kept
+    /// connection, or refuse a stream of HTTP/2 (RFC 9113 §8.7).
+    pub const fn may_need_retry(&self) -> bool {
+        self.is_kept || matches!(self.link, Link::Http2(_))
+    }
+
+    /// Notes that the origin has responded: it does without a client certificate.
+    pub fn note_response(&self) {
+        if let Link::Http2(stream) = &self.link {
+            stream.note_response();
+        }
+    }
+
+    /// The connection that other exchanges can share, if it is one.
+    pub fn shareable(&self) -> Option<Http2Connection> {
+        match &self.link {
+            Link::Http1(_) => None,
+            Link::Http2(stream) => Some(stream.connection().clone()),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Resolves host names.
+
+mod hosts_file;
+mod resolver;
+
+pub use resolver::Resolver;

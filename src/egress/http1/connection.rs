@@ -1,0 +1,247 @@
+//! A connection of HTTP/1.1, which one exchange at a time uses and drives in its own task.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::coop::unconstrained;
+use tokio::time::timeout;
+
+use super::large_read::{BufferPermit, LargeRead};
+use super::read_limit::ReadLimited;
+use super::wake_relay::WakeRelay;
+use crate::clients::{BodyMemory, Held};
+use crate::egress::body::{IoState, RequestBody};
+use crate::egress::config::{Revalidation, Snapshot};
+use crate::egress::error::Error;
+use crate::egress::hyper_error::setup_error;
+use crate::egress::limits::{ENGINES_FIELDS_MAX, ORIGIN_READ_BULK_BYTES, ORIGIN_READ_LARGE_BYTES};
+use crate::types::client_key::ClientKey;
+use crate::types::origin::Origin;
+
+/// Pieces of a response held at most: one being sent, one that follows, and one being read.
+const PIECES_HELD: usize = 3;
+
+/// hyper's connection future, which reads and writes the messages. It ends with the connection; its
+/// errors reach the exchange in use.
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+
+/// A connection that one exchange at a time uses.
+pub struct Http1Connection {
+    sender: http1::SendRequest<RequestBody>,
+    /// `None` when the connection has ended, or when the driver has a task of its own.
+    driver: Option<Driver>,
+    /// The waker that the driver is polled with.
+    relay: Arc<WakeRelay>,
+    revalidation: Revalidation,
+    io: Arc<IoState>,
+    /// Permits the largest reads. hyper never shrinks its buffer, so the connection is closed
+    /// after the exchange.
+    permit: Option<BufferPermit>,
+    /// Memory for larger reads and, while the connection idles, for the buffer that hyper keeps.
+    memory: Option<Held>,
+}
+
+impl Http1Connection {
+    /// Sets up HTTP/1.1 on a stream.
+    pub async fn open(
+        origin: &Origin,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        revalidation: Revalidation,
+    ) -> Result<Box<Self>, Error> {
+        let config = revalidation.config();
+        let io = Arc::<IoState>::default();
+        let mut builder = http1::Builder::new();
+        if config.max_headers != ENGINES_FIELDS_MAX {
+            builder.max_headers(config.max_headers);
+        }
+        let (sender, connection) = builder
+            .preserve_header_case(true)
+            // For header names without a recorded case: those in title case, and those from HTTP/2.
+            .title_case_headers(true)
+            .max_header_size(config.max_header_bytes)
+            .max_buf_size(config.max_header_bytes.max(ORIGIN_READ_BULK_BYTES))
+            .handshake(TokioIo::new(ReadLimited::new(stream, Arc::clone(&io))))
+            .await
+            .map_err(|error| setup_error(origin, &error))?;
+        let driver: Driver = Box::pin(connection.with_upgrades());
+        Ok(Box::new(Self {
+            sender,
+            driver: Some(driver),
+            relay: WakeRelay::new(),
+            revalidation,
+            io,
+            permit: None,
+            memory: None,
+        }))
+    }
+
+    /// The address of the origin.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.revalidation.peer()
+    }
+
+    /// Checks whether it may be used under `current`.
+    pub fn revalidate(&mut self, origin: &Origin, current: &Arc<Snapshot>) -> bool {
+        self.revalidation.revalidate(origin, current)
+    }
+
+    /// Has a response of `to_come` bytes read in the largest pieces, if there is a permit.
+    pub fn begin_large_read(
+        &mut self,
+        permits: &Arc<Semaphore>,
+        to_come: u64,
+    ) -> Option<LargeRead> {
+        self.permit = Some(BufferPermit::take(permits, to_come)?);
+        LargeRead::begin(&self.io, to_come)
+    }
+
+    /// Allows larger reads for the rest of the response, the largest if `is_large`, when there is
+    /// memory for them; whether there is.
+    pub fn allow_larger_reads(
+        &mut self,
+        memory: &Arc<BodyMemory>,
+        client: &ClientKey,
+        is_large: bool,
+    ) -> bool {
+        let piece = if is_large { ORIGIN_READ_BULK_BYTES } else { ORIGIN_READ_LARGE_BYTES };
+        let held = memory.more(client, PIECES_HELD * piece);
+        let is_allowed = held.is_some();
+        if is_allowed {
+            self.memory = held;
+            self.io.may_grow.store(true, Ordering::Relaxed);
+        }
+        is_allowed
+    }
+
+    /// Whether hyper has enlarged its buffer for a large response. It never shrinks it.
+    pub fn has_large_buffer(&self) -> bool {
+        self.io.has_grown.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is to be closed after the exchange: its buffer has room for the largest reads.
+    pub const fn closes_when_idle(&self) -> bool {
+        self.permit.is_some()
+    }
+
+    /// Whether it can take another exchange: both messages of the last one have been read and
+    /// written whole, and nothing has come behind them.
+    pub fn is_idle(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Prepares for idling: no task is woken for what happens to the connection until it is used
+    /// again.
+    pub fn park(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            let has_large_buffer = self.io.has_grown.load(Ordering::Relaxed);
+            memory.shrink_to(if has_large_buffer { 2 * ORIGIN_READ_LARGE_BYTES } else { 0 });
+        }
+        self.relay.register(Waker::noop());
+        self.relay.mute();
+    }
+
+    /// Checks whether it is still idle: drives it once if anything has happened to it.
+    pub fn check_idle(&mut self) -> bool {
+        if self.relay.mute() {
+            self.drive(Waker::noop());
+        }
+        self.is_idle()
+    }
+
+    /// Sends a request. The response future is to be polled by [`Self::poll_driven`]; the error
+    /// carries the request when nothing of it was sent.
+    pub fn send(
+        &mut self,
+        mut request: Request<RequestBody>,
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>
+    {
+        request.body_mut().limit_backlog(&self.io);
+        self.io.may_grow.store(false, Ordering::Relaxed);
+        self.relay.mute();
+        // Under tokio's cooperative budget it might wait for more budget, a wake-up that does not
+        // come through the relay.
+        let response = unconstrained(self.sender.try_send_request(request));
+        self.relay.unmute();
+        response
+    }
+
+    /// Polls `poll`, and drives the connection that it waits for.
+    pub fn poll_driven<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        if self.driver.is_none() {
+            return poll(cx);
+        }
+        // `poll` runs before and after the driver, so wake-ups between the two can be dropped.
+        let mut no_waker = Context::from_waker(Waker::noop());
+        self.relay.mute();
+        let before = poll(&mut no_waker);
+        self.relay.unmute();
+        if before.is_ready() {
+            return before;
+        }
+        self.drive(cx.waker());
+        self.relay.mute();
+        let after = poll(&mut no_waker);
+        if self.relay.unmute() && after.is_pending() {
+            cx.waker().wake_by_ref();
+        }
+        after
+    }
+
+    fn drive(&mut self, task: &Waker) {
+        let Some(driver) = &mut self.driver else { return };
+        self.relay.register(task);
+        let waker = Waker::from(Arc::clone(&self.relay));
+        if driver.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            self.driver = None;
+        }
+    }
+
+    /// Spawns a task for the driver: it has work that the response does not wait for.
+    pub fn detach(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            tokio::spawn(driver);
+        }
+    }
+}
+
+/// The driver ends by itself once there is no sender: what is left of a whole upload is sent, and
+/// TLS is closed properly (RFC 9112 §9.8). It may take as long as an origin may be silent. An upload
+/// that never becomes whole, because its client has left or timed out, is given up at once.
+impl Drop for Http1Connection {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take()
+            && !self.io.is_uploading.load(Ordering::Relaxed)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let limit = self.revalidation.config().body_idle_timeout;
+            let held = (self.permit.take(), self.memory.take());
+            runtime.spawn(async move {
+                let _ = timeout(limit, driver).await;
+                drop(held);
+            });
+        }
+    }
+}
+
+impl fmt::Debug for Http1Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1Connection")
+            .field("revalidation", &self.revalidation)
+            .finish_non_exhaustive()
+    }
+}

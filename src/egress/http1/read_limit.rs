@@ -1,0 +1,200 @@
+//! Limits read sizes: small until the client has proved that it reads, so that a stalled client
+//! costs little memory. Counts what the origin takes of a request, for backpressure.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
+
+use crate::egress::body::IoState;
+use crate::egress::limits::{
+    ORIGIN_READ_BULK_BYTES, ORIGIN_READ_BYTES, ORIGIN_READ_LARGE_BYTES, ORIGIN_READ_SMALL_BYTES,
+};
+
+/// The stream of a connection, below hyper.
+#[derive(Debug)]
+pub struct ReadLimited<S> {
+    stream: Take<S>,
+    /// Bytes read since something was written: since the request.
+    taken: usize,
+    io: Arc<IoState>,
+}
+
+impl<S: AsyncRead> ReadLimited<S> {
+    /// Limits reads of `stream` by the flags of `io`.
+    pub fn new(stream: S, io: Arc<IoState>) -> Self {
+        Self { stream: stream.take(0), taken: 0, io }
+    }
+
+    /// Bytes that may be read at once.
+    fn limit(&self) -> usize {
+        if self.taken < ORIGIN_READ_SMALL_BYTES || !self.io.may_grow.load(Ordering::Relaxed) {
+            ORIGIN_READ_BYTES
+        } else if self.io.in_bulk.load(Ordering::Relaxed) {
+            ORIGIN_READ_BULK_BYTES
+        } else {
+            ORIGIN_READ_LARGE_BYTES
+        }
+    }
+
+    /// Counts what was written, and wakes the task if the request body waits for it: after a
+    /// partial write hyper does not poll the body by itself.
+    fn count(&self, cx: &Context<'_>, poll: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = poll {
+            let IoState { written, is_awaited, .. } = &*self.io;
+            written.store(written.load(Ordering::Relaxed).wrapping_add(bytes), Ordering::Relaxed);
+            if is_awaited.load(Ordering::Relaxed) {
+                is_awaited.store(false, Ordering::Relaxed);
+                cx.waker().wake_by_ref();
+            }
+        }
+        poll
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ReadLimited<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let limit = self.limit();
+        self.stream.set_limit(limit as u64);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let bytes = buf.filled().len() - before;
+        self.taken += bytes;
+        if bytes > ORIGIN_READ_BYTES {
+            self.io.has_grown.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadLimited<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.taken = 0;
+        let poll = Pin::new(self.stream.get_mut()).poll_write(cx, buf);
+        self.count(cx, poll)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.taken = 0;
+        let stream = Pin::new(self.stream.get_mut());
+        let poll = match bufs {
+            // hyper writes requests without a body as a list of one, and writev(2) costs more than
+            // write(2).
+            [one] => stream.poll_write(cx, one),
+            several => stream.poll_write_vectored(cx, several),
+        };
+        self.count(cx, poll)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.get_ref().is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.stream.get_mut()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.stream.get_mut()).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::{Wake, Waker};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn counts_what_is_written_and_wakes_a_task_that_waits_for_it() {
+        let (near, mut far) = tokio::io::duplex(8);
+        let io = Arc::<IoState>::default();
+        let mut stream = ReadLimited::new(near, Arc::clone(&io));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut write =
+            || Pin::new(&mut stream).poll_write(&mut Context::from_waker(&waker), b"12345");
+        for taken in [5, 3] {
+            assert!(matches!(write(), Poll::Ready(Ok(bytes)) if bytes == taken));
+        }
+        assert_eq!(io.written.load(Ordering::Relaxed), 8);
+        io.is_awaited.store(true, Ordering::Relaxed);
+        assert!(write().is_pending() && io.is_awaited.load(Ordering::Relaxed), "nothing is taken");
+        far.read_exact(&mut [0; 1]).await.unwrap();
+        let before = woken.0.load(Ordering::Relaxed);
+        assert!(write().is_ready() && !io.is_awaited.load(Ordering::Relaxed));
+        assert_eq!(io.written.load(Ordering::Relaxed), 9);
+        assert_eq!(
+            woken.0.load(Ordering::Relaxed),
+            before + 1,
+            "more of the request can be asked for"
+        );
+        far.read_exact(&mut [0; 8]).await.unwrap();
+        let before = woken.0.load(Ordering::Relaxed);
+        assert!(write().is_ready());
+        assert_eq!(woken.0.load(Ordering::Relaxed), before, "nobody waits for it");
+    }
+
+    /// Counts wake-ups.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn x() {
+        const BYTES: usize = ORIGIN_READ_SMALL_BYTES + 2 * ORIGIN_READ_BULK_BYTES;
+        let (near, mut far) = tokio::io::duplex(BYTES);
+        let io = Arc::<IoState>::default();
+        let mut stream = ReadLimited::new(near, Arc::clone(&io));
+        stream.write_all(b"request").await.unwrap();
+        far.read_exact(&mut [0; 7]).await.unwrap();
+        far.write_all(&[b'x'; ORIGIN_READ_SMALL_BYTES]).await.unwrap();
+        stream.read_exact(&mut [0; ORIGIN_READ_SMALL_BYTES]).await.unwrap();
+        assert!(!io.has_grown.load(Ordering::Relaxed), "all of them were small");
+        far.write_all(&[b'x'; 2 * ORIGIN_READ_BYTES]).await.unwrap();
+        let mut room = vec![0; 2 * ORIGIN_READ_BYTES];
+        assert_eq!(stream.read(&mut room).await.unwrap(), ORIGIN_READ_BYTES, "no memory for more");
+        stream.read_exact(&mut room[..ORIGIN_READ_BYTES]).await.unwrap();
+        io.may_grow.store(true, Ordering::Relaxed);
+        for (in_bulk, then) in [(false, ORIGIN_READ_LARGE_BYTES), (true, ORIGIN_READ_BULK_BYTES)] {
+            io.in_bulk.store(in_bulk, Ordering::Relaxed);
+            stream.write_all(b"request").await.unwrap();
+            far.read_exact(&mut [0; 7]).await.unwrap();
+            far.write_all(&vec![b'x'; BYTES]).await.unwrap();
+            let (mut room, mut pieces) = (vec![0; BYTES], Vec::new());
+            while pieces.iter().sum::<usize>() < BYTES {
+                pieces.push(stream.read(&mut room).await.unwrap());
+            }
+            let small = ORIGIN_READ_SMALL_BYTES.div_ceil(ORIGIN_READ_BYTES);
+            assert!(pieces[..small].iter().all(|bytes| *bytes == ORIGIN_READ_BYTES), "{pieces:?}");
+            assert!(
+                pieces[small..pieces.len() - 1].iter().all(|bytes| *bytes == then),
+                "{pieces:?}"
+            );
+            assert!(io.has_grown.load(Ordering::Relaxed));
+        }
+    }
+}

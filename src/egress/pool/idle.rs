@@ -1,0 +1,92 @@
+//! Idle connections of HTTP/1.1, by origin.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
+
+use crate::egress::config::Snapshot;
+use crate::egress::http1::Http1Connection;
+use crate::egress::limits::BORROWED_MAX;
+use crate::types::origin::Origin;
+
+/// The idle connections of one worker.
+#[derive(Debug, Default)]
+pub struct Idle {
+    /// An origin keeps its entry until the next sweep when its last connection is taken: the worker
+    /// will have a connection to it again.
+    by_origin: HashMap<Origin, VecDeque<Entry>>,
+    /// How often a connection was borrowed from another worker since the last sweep.
+    borrowed: HashMap<Origin, u32>,
+    len: usize,
+}
+
+/// A connection, and since when it is idle.
+#[derive(Debug)]
+struct Entry {
+    connection: Box<Http1Connection>,
+    since: Instant,
+}
+
+impl Idle {
+    /// The number of connections.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes the connection to `origin` that became idle last, has not idled too long, and may
+    /// still be used. Closes those that may not.
+    pub fn take(
+        &mut self,
+        origin: &Origin,
+        current: &Arc<Snapshot>,
+        now: Instant,
+    ) -> Option<Box<Http1Connection>> {
+        let connections = self.by_origin.get_mut(origin)?;
+        while let Some(Entry { mut connection, since }) = connections.pop_back() {
+            self.len -= 1;
+            let is_in_time = now.duration_since(since) < current.config.idle_timeout;
+            if is_in_time && connection.revalidate(origin, current) && connection.check_idle() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Adds a connection that has just become idle.
+    pub fn put(&mut self, origin: &Origin, connection: Box<Http1Connection>, now: Instant) {
+        self.len += 1;
+        let entry = Entry { connection, since: now };
+        match self.by_origin.get_mut(origin) {
+            Some(connections) => connections.push_back(entry),
+            None => {
+                self.by_origin.insert(origin.clone(), VecDeque::from([entry]));
+            }
+        }
+    }
+
+    /// Whether a connection to `origin` may be borrowed: there has been none here lately, and not
+    /// too many were borrowed.
+    pub fn may_borrow(&self, origin: &Origin) -> bool {
+        let has_enough = |times: &u32| *times >= BORROWED_MAX;
+        !self.by_origin.contains_key(origin) && !self.borrowed.get(origin).is_some_and(has_enough)
+    }
+
+    /// Counts one borrowed connection.
+    pub fn note_borrowed(&mut self, origin: &Origin) {
+        *self.borrowed.entry(origin.clone()).or_default() += 1;
+    }
+
+    /// Closes connections that have idled for `timeout` or that their origin has closed.
+    pub fn sweep(&mut self, now: Instant, timeout: Duration) {
+        self.by_origin.retain(|_, connections| {
+            connections.retain_mut(|Entry { connection, since }| {
+                now.duration_since(*since) < timeout && connection.check_idle()
+            });
+            !connections.is_empty()
+        });
+        self.borrowed = HashMap::default();
+        self.len = self.by_origin.values().map(VecDeque::len).sum();
+    }
+}

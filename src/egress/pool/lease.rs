@@ -1,0 +1,54 @@
+//! A connection in use for one exchange, with the slot that permits the exchange.
+
+use std::sync::Weak;
+
+use super::slots::Slot;
+use super::worker_pool::Pool;
+use crate::egress::body::ResponseGuard;
+use crate::egress::connection::Link;
+use crate::egress::http1::LargeRead;
+
+/// A connection, or a stream of one, in use for one exchange.
+#[derive(Debug)]
+pub struct Lease {
+    pub link: Link,
+    /// The pool that keeps the connection between exchanges.
+    pub home: Weak<Pool>,
+    /// Whether the connection can serve another exchange.
+    pub is_reusable: bool,
+    pub slot: Slot,
+    pub _response_guard: Option<ResponseGuard>,
+}
+
+impl Lease {
+    /// Allows larger reads for the rest of a response, the largest if `large_read` is there and
+    /// there is memory for them; whether there is memory for any.
+    pub fn allow_larger_reads(&mut self, large_read: &mut Option<LargeRead>) -> bool {
+        let Link::Http1(connection) = &mut self.link else { return true };
+        let Some(home) = self.home.upgrade() else {
+            *large_read = None;
+            return false;
+        };
+        let client = self.slot.client();
+        if large_read.is_some() && connection.allow_larger_reads(home.memory(), client, true) {
+            return true;
+        }
+        *large_read = None;
+        connection.allow_larger_reads(home.memory(), client, false)
+    }
+
+    /// Returns the connection to its pool, if it can serve another exchange. One of HTTP/2 has
+    /// never left it.
+    pub fn give_back(self) {
+        if let Link::Http1(mut connection) = self.link
+            && self.is_reusable
+            && connection.is_idle()
+            && !connection.closes_when_idle()
+            && let Some(home) = self.home.upgrade()
+            && (!connection.has_large_buffer() || home.memory().is_ample())
+        {
+            connection.park();
+            home.put(self.slot.origin(), connection);
+        }
+    }
+}

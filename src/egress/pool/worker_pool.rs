@@ -1,0 +1,167 @@
+//! One worker's connections to origins, kept for the next request: idle ones of HTTP/1.1, shared
+//! ones of HTTP/2. Each worker has a pool of its own, because the runtime that opened a connection
+//! drives its socket.
+//!
+//! A worker that has no connection to an https origin borrows an idle one of another worker rather
+//! than shake hands once more; after [`BORROWED_MAX`] times it opens its own.
+
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+
+use super::idle::Idle;
+use crate::clients::BodyMemory;
+use crate::egress::config::Snapshot;
+use crate::egress::http1::Http1Connection;
+use crate::egress::http2::{Http2Connection, Http2Pool};
+use crate::runtime::clock;
+use crate::runtime::lock::Lock;
+use crate::types::origin::{Origin, Scheme};
+
+/// The kept connections of one worker.
+#[derive(Debug)]
+pub struct Pool {
+    current: Arc<ArcSwap<Snapshot>>,
+    memory: Arc<BodyMemory>,
+    /// The pools of all workers.
+    siblings: Arc<Pools>,
+    /// Whether a connection can outlive its exchange here.
+    keeps: bool,
+    idle: Lock<Idle>,
+    pub http2: Http2Pool,
+}
+
+/// The pools of all workers.
+#[derive(Debug, Default)]
+pub struct Pools(Lock<Vec<Weak<Pool>>>);
+
+impl Pools {
+    /// Registers a pool.
+    pub fn add(&self, pool: &Arc<Pool>) {
+        self.0.lock().push(Arc::downgrade(pool));
+    }
+
+    /// The pools of the workers that run.
+    pub fn all(&self) -> Vec<Arc<Pool>> {
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Pool {
+    /// A pool that keeps connections.
+    pub fn new(
+        current: Arc<ArcSwap<Snapshot>>,
+        memory: Arc<BodyMemory>,
+        siblings: &Arc<Pools>,
+    ) -> Arc<Self> {
+        Self::build(current, memory, siblings, true)
+    }
+
+    /// A pool that keeps nothing.
+    pub fn keeping_none(
+        current: Arc<ArcSwap<Snapshot>>,
+        memory: Arc<BodyMemory>,
+        siblings: &Arc<Pools>,
+    ) -> Arc<Self> {
+        Self::build(current, memory, siblings, false)
+    }
+
+    fn build(
+        current: Arc<ArcSwap<Snapshot>>,
+        memory: Arc<BodyMemory>,
+        siblings: &Arc<Pools>,
+        keeps: bool,
+    ) -> Arc<Self> {
+        let siblings = Arc::clone(siblings);
+        let http2 = Http2Pool::new();
+        Arc::new(Self { current, memory, siblings, keeps, idle: Lock::default(), http2 })
+    }
+
+    /// Whether a connection can outlive its exchange here.
+    pub fn keeps(&self) -> bool {
+        self.keeps && self.current.load().config.max_idle > 0
+    }
+
+    /// The memory that requests may hold.
+    pub const fn memory(&self) -> &Arc<BodyMemory> {
+        &self.memory
+    }
+
+    /// An idle connection to `origin` with the pool that it belongs to: one of this pool, or, when
+    /// this pool has had none lately, one of another worker's. To wake that worker's thread costs
+    /// little beside a TLS handshake, and more than a connection without one.
+    pub fn take_any(
+        self: &Arc<Self>,
+        origin: &Origin,
+    ) -> Option<(Box<Http1Connection>, Weak<Self>)> {
+        match self.take(origin) {
+            Some(connection) => Some((connection, Arc::downgrade(self))),
+            None => self.borrow(origin),
+        }
+    }
+
+    fn borrow(&self, origin: &Origin) -> Option<(Box<Http1Connection>, Weak<Self>)> {
+        let may_borrow =
+            self.keeps && origin.scheme() == Scheme::Https && self.idle.lock().may_borrow(origin);
+        if !may_borrow {
+            return None;
+        }
+        let pools = self.siblings.all();
+        let others = pools.iter().filter(|pool| !std::ptr::eq(&***pool, self));
+        let mut idle = others.filter_map(|pool| Some((pool.take(origin)?, Arc::downgrade(pool))));
+        let borrowed = idle.next()?;
+        self.idle.lock().note_borrowed(origin);
+        Some(borrowed)
+    }
+
+    /// The connection to `origin` that became idle last, has not idled too long, and may still be
+    /// used. Those that may not are closed.
+    fn take(&self, origin: &Origin) -> Option<Box<Http1Connection>> {
+        self.idle.lock().take(origin, &self.current.load(), clock::monotonic())
+    }
+
+    /// Keeps an idle connection, if there is room for it.
+    pub fn put(&self, origin: &Origin, connection: Box<Http1Connection>) {
+        if self.make_room() {
+            self.idle.lock().put(origin, connection, clock::monotonic());
+        }
+    }
+
+    /// Keeps a connection that can be shared, if there is room for it.
+    pub fn share(&self, origin: &Origin, connection: &Http2Connection) {
+        if self.make_room() {
+            self.http2.opened(origin, connection.window(), Some(connection));
+        } else {
+            self.http2.failed(origin, connection.window());
+        }
+    }
+
+    /// Makes room for one more connection by a sweep, if need be; whether there is room.
+    fn make_room(&self) -> bool {
+        if !self.keeps {
+            return false;
+        }
+        let idle_max = self.current.load().config.max_idle;
+        if self.len() >= idle_max {
+            self.sweep();
+        }
+        self.len() < idle_max
+    }
+
+    fn len(&self) -> usize {
+        self.idle() + self.http2.len()
+    }
+
+    /// Idle connections of HTTP/1.1.
+    pub fn idle(&self) -> usize {
+        self.idle.lock().len()
+    }
+
+    /// Closes connections that have idled too long or that their origin has closed.
+    pub fn sweep(&self) {
+        let now = clock::monotonic();
+        let timeout = self.current.load().config.idle_timeout;
+        self.idle.lock().sweep(now, timeout);
+        self.http2.sweep(now, timeout);
+    }
+}

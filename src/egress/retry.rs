@@ -1,0 +1,159 @@
+//! When a request without a response is sent a second time: the rule (RFC 9110 §9.2.2,
+//! RFC 9113 §8.7), the copy that is sent, and the decision.
+
+use h2::Reason;
+use http::Method;
+use http::header::UPGRADE;
+
+use super::body::RequestBody;
+use super::boxed_request::BoxedRequest;
+use super::error::Error;
+use super::hyper_error::http2_error;
+use super::pool::Slot;
+use super::tls::Versions;
+
+/// An exchange without a response.
+#[derive(Debug)]
+pub struct Failed {
+    pub error: Error,
+    /// The request, when nothing of it was sent.
+    pub unsent: Option<BoxedRequest<RequestBody>>,
+    pub rule: RetryRule,
+    pub slot: Slot,
+}
+
+/// A request that is to be sent a second time.
+#[derive(Debug)]
+pub struct Retry {
+    pub request: BoxedRequest<RequestBody>,
+    pub versions: Versions,
+    pub slot: Slot,
+}
+
+/// Whether a request that can be repeated should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryRule {
+    No,
+    /// In one of these versions of HTTP.
+    Yes(Versions),
+}
+
+/// What a request is sent from a second time.
+#[derive(Debug)]
+pub struct RetryCopy(BoxedRequest<RequestBody>);
+
+impl Failed {
+    /// An exchange that is not repeated.
+    pub const fn finally(error: Error, slot: Slot) -> Self {
+        Self { error, unsent: None, rule: RetryRule::No, slot }
+    }
+
+    /// The request to send again: itself when nothing of it was sent, else its copy.
+    ///
+    /// # Errors
+    ///
+    /// The error of the exchange, when the request may not be repeated.
+    pub fn retry(self, copy: Option<RetryCopy>, versions: Versions) -> Result<Retry, Error> {
+        let Self { error, unsent, rule, slot } = self;
+        match (unsent, copy, rule) {
+            (Some(request), _, _) => Ok(Retry { request, versions, slot }),
+            (None, Some(RetryCopy(request)), RetryRule::Yes(versions)) => {
+                Ok(Retry { request, versions, slot })
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+impl RetryRule {
+    /// A request is sent again when the origin says that it did nothing with it (RFC 9113 §8.7),
+    /// when the origin requires HTTP/1.1 (§7), and when a kept connection `was_closed`.
+    pub fn of(error: &hyper::Error, was_closed: bool) -> Self {
+        match http2_error(error) {
+            Some(error) if error.reason() == Some(Reason::HTTP_1_1_REQUIRED) => {
+                Self::Yes(Versions::Http1)
+            }
+            Some(error) if error.is_remote() && error.is_go_away() => Self::Yes(Versions::Any),
+            Some(error) if error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM) => {
+                Self::Yes(Versions::Any)
+            }
+            // The origin began to process the request, and then reset the stream.
+            Some(error) if error.is_reset() => Self::No,
+            _ if was_closed => Self::Yes(Versions::Any),
+            _ => Self::No,
+        }
+    }
+}
+
+impl RetryCopy {
+    /// A copy of `request` if it may be repeated: it is idempotent (RFC 9110 §9.2.2), without
+    /// content, and asks for no upgrade.
+    pub fn of(request: &BoxedRequest<RequestBody>) -> Option<Self> {
+        let BoxedRequest { head, body } = request;
+        let is_idempotent = matches!(
+            head.method,
+            Method::GET
+                | Method::HEAD
+                | Method::OPTIONS
+                | Method::TRACE
+                | Method::PUT
+                | Method::DELETE
+        );
+        if !is_idempotent || !body.is_empty() || head.headers.contains_key(UPGRADE) {
+            return None;
+        }
+        Some(Self(BoxedRequest { head: head.clone(), body: body.empty_copy() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::HeaderValue;
+    use http::{Request, Version};
+
+    use super::*;
+
+    fn request(method: Method) -> BoxedRequest<RequestBody> {
+        let mut request = Request::new(RequestBody::empty());
+        *request.method_mut() = method;
+        *request.uri_mut() = "/a?b".parse().unwrap();
+        request.into()
+    }
+
+    #[test]
+    fn only_an_idempotent_request_without_upgrade_is_copied() {
+        for (method, may) in [
+            (Method::GET, true),
+            (Method::HEAD, true),
+            (Method::PUT, true),
+            (Method::DELETE, true),
+            (Method::POST, false),
+            (Method::PATCH, false),
+            (Method::from_bytes(b"MOVE").unwrap(), false),
+        ] {
+            assert_eq!(RetryCopy::of(&request(method.clone())).is_some(), may, "{method}");
+        }
+        let mut upgrade = request(Method::GET);
+        upgrade.head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        assert!(RetryCopy::of(&upgrade).is_none());
+    }
+
+    #[test]
+    fn a_copy_has_the_whole_head() {
+        #[derive(Clone, Debug, PartialEq)]
+        struct Word(&'static str);
+        let mut given = request(Method::HEAD);
+        given.head.version = Version::HTTP_2;
+        given.head.extensions.insert(Word("kept"));
+        for (name, value) in [("cookie", "a=1"), ("accept", "*/*"), ("cookie", "b=2")] {
+            given.head.headers.append(name, HeaderValue::from_static(value));
+        }
+        let (given, copy) = (&given.head, RetryCopy::of(&given).unwrap().0.head);
+        assert_eq!(
+            (&copy.method, &copy.uri, copy.version),
+            (&given.method, &given.uri, given.version)
+        );
+        assert_eq!(copy.headers, given.headers);
+        assert_eq!(copy.extensions.get::<Word>(), Some(&Word("kept")));
+    }
+}

@@ -1,0 +1,205 @@
+//! From an origin to the addresses that may be connected to: resolves the name, and judges each
+//! address.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::config::Snapshot;
+use super::dns::Resolver;
+use super::error::{Error, Failure};
+use super::policy::Prohibited;
+use super::requester::Requester;
+use crate::runtime::clock;
+use crate::types::origin::{Host, Origin};
+
+/// The permitted addresses of an origin, and the configuration under which they were judged.
+pub struct Route<'a> {
+    pub addresses: Vec<SocketAddr>,
+    pub snapshot: Arc<Snapshot>,
+    pub requester: Requester<'a>,
+    /// When the DNS lookup began.
+    pub since: Instant,
+}
+
+impl<'a> Route<'a> {
+    /// Finds `origin` under the configuration of this moment.
+    pub async fn find(
+        origin: &Origin,
+        resolver: &Resolver,
+        snapshot: Arc<Snapshot>,
+        requester: Requester<'a>,
+    ) -> Result<Self, Error> {
+        let since = clock::monotonic();
+        let addresses = permitted_addresses(origin, resolver, &snapshot, requester).await?;
+        Ok(Self { addresses, snapshot, requester, since })
+    }
+}
+
+/// The permitted addresses of `origin`; [`Failure::AddressProhibited`] when there are none. When its
+/// name has both permitted and refused ones, only the permitted are used.
+async fn permitted_addresses(
+    origin: &Origin,
+    resolver: &Resolver,
+    snapshot: &Snapshot,
+    requester: Requester<'_>,
+) -> Result<Vec<SocketAddr>, Error> {
+    snapshot.config.hosts.judge(origin.host())?;
+    let ips = match origin.host() {
+        Host::V4(address) => vec![IpAddr::V4(*address)],
+        Host::V6(address) => vec![IpAddr::V6(*address)],
+        // The name always means this machine (RFC 6761 §6.3): it is never looked up.
+        Host::Name(name) if is_localhost(name) => {
+            vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from(LOOPBACK_V6)]
+        }
+        Host::Name(name) => resolver.resolve(name, requester).await?,
+    };
+    let mut refused = None;
+    let mut permitted = Vec::new();
+    for ip in ips {
+        let address = SocketAddr::new(ip, origin.port());
+        match snapshot.policy.judge(address) {
+            Ok(()) => permitted.push(address),
+            Err(why) => refused = Some((ip, why)),
+        }
+    }
+    match refused {
+        Some((ip, why)) if permitted.is_empty() => {
+            Err(prohibited(origin, ip, why, snapshot.config.under_run))
+        }
+        _ => Ok(permitted),
+    }
+}
+
+const LOOPBACK_V6: [u16; 8] = [0, 0, 0, 0, 0, 0, 0, 1];
+
+fn is_localhost(name: &str) -> bool {
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+fn prohibited(origin: &Origin, ip: IpAddr, why: Prohibited, under_run: bool) -> Error {
+    let host = origin.host();
+    match why {
+        Prohibited::OwnListener => {
+            Error::new(Failure::Loop, format!("{host} port {} is this proxy itself", origin.port()))
+        }
+        Prohibited::Denied => Error::new(
+            Failure::AddressProhibited,
+            format!("{host} is {ip}, which egress.deny lists"),
+        ),
+        Prohibited::Special(block) => Error::new(
+            Failure::AddressProhibited,
+            format!(
+                "{host} is {ip}, an address that is not reached by default: {block}. {}",
+                remedy(ip, under_run)
+            ),
+        ),
+    }
+}
+
+/// What permits the address. Under `courtesy run` a client that asks for loopback ignores NO_PROXY,
+/// or was told to: a service of its own needs the one remedy, a site under test the other.
+const fn remedy(ip: IpAddr, under_run: bool) -> &'static str {
+    if under_run && ip.is_loopback() {
+        "Under `courtesy run` loopback is outside the proxy: a service of the program's own is reached when \
+         its client follows NO_PROXY. To send a site on this machine through the proxy, start with both \
+         --proxy-loopback and --allow-private"
+    } else {
+        "To allow it, list its block in egress.allow, or start with --allow-private"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::egress::config::Config;
+    use crate::egress::policy::AddressPolicy;
+    use crate::egress::policy::HostRules;
+    use crate::egress::tls::Roots;
+    use crate::types::client_key::ClientKey;
+    use crate::types::origin::split_url;
+
+    fn snapshot(own: &[SocketAddr]) -> Snapshot {
+        let second = Duration::from_secs(1);
+        let config = Config {
+            connect_timeout: second,
+            response_timeout: second,
+            body_idle_timeout: second,
+            idle_timeout: second,
+            max_per_origin: 1,
+            max_idle: 1,
+            max_lookups: 1,
+            max_attempts_beside: 1,
+            max_header_bytes: 1 << 14,
+            max_headers: 10,
+            hosts: HostRules::default(),
+            under_run: false,
+        };
+        let tls = crate::egress::tls_connector(Roots::Bundled, &[]).unwrap();
+        Snapshot { config, policy: AddressPolicy::new(vec![], vec![], own.to_vec()), tls }
+    }
+
+    async fn permitted(answer: &[&str], url: &str) -> Result<Vec<String>, Failure> {
+        let answer: Vec<IpAddr> = answer.iter().map(|ip| ip.parse().unwrap()).collect();
+        let resolver = Resolver::over(move |_| Ok(answer.clone()), 1, Duration::from_secs(10));
+        let origin = split_url(url.as_bytes()).unwrap().0;
+        let own = ["8.8.4.4:8080".parse().unwrap()];
+        let found = permitted_addresses(
+            &origin,
+            &resolver,
+            &snapshot(&own),
+            Requester::Client(&ClientKey::Proxy),
+        )
+        .await;
+        found
+            .map(|found| found.iter().map(ToString::to_string).collect())
+            .map_err(|error| error.failure)
+    }
+
+    #[tokio::test]
+    async fn algorithm_2_only_the_permitted_addresses_of_a_name_are_used() {
+        for (answer, expected) in [
+            (&["8.8.8.8"][..], Ok(&["8.8.8.8:80"][..])),
+            (
+                &["10.0.0.1", "8.8.8.8", "::1", "2606:4700::1111"],
+                Ok(&["8.8.8.8:80", "[2606:4700::1111]:80"]),
+            ),
+            (&["10.0.0.1", "fd00::1"], Err(Failure::AddressProhibited)),
+            (&["::ffff:8.8.8.8"], Err(Failure::AddressProhibited)),
+            (&["64:ff9b::a9fe:a9fe"], Err(Failure::AddressProhibited)),
+        ] {
+            let expected =
+                expected.map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(permitted(answer, "http://example.com/").await, expected, "{answer:?}");
+        }
+        assert_eq!(permitted(&["8.8.4.4"], "http://example.com:8080/").await, Err(Failure::Loop));
+    }
+
+    /// Whatever a resolver would return (RFC 6761 §6.3).
+    #[tokio::test]
+    async fn algorithm_1_localhost_is_never_looked_up() {
+        for host in ["localhost", "LOCALHOST.", "a.b.localhost"] {
+            let found = permitted(&["8.8.8.8"], &format!("http://{host}/")).await;
+            assert_eq!(found, Err(Failure::AddressProhibited), "{host}");
+        }
+        assert!(permitted(&["8.8.8.8"], "http://notlocalhost/").await.is_ok());
+    }
+
+    #[test]
+    fn the_remedy_for_loopback_differs_under_run() {
+        let under_run = remedy(Ipv4Addr::LOCALHOST.into(), true);
+        assert!(
+            under_run.contains("NO_PROXY")
+                && under_run.contains("--proxy-loopback and --allow-private")
+        );
+        for (ip, under_run) in [([127, 0, 0, 1], false), ([10, 0, 0, 1], true)] {
+            assert!(
+                remedy(ip.into(), under_run).ends_with("or start with --allow-private"),
+                "{ip:?}"
+            );
+        }
+    }
+}

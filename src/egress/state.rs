@@ -1,0 +1,111 @@
+//! The state of egress that all workers share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::Semaphore;
+
+use super::config::{Config, Snapshot};
+use super::dns::Resolver;
+use super::http1::BUFFER_PERMITS_MAX;
+use super::pool::{Pool, Pools, Slots};
+use super::stats::{Counters, Stats};
+use crate::clients::{BodyMemory, FairSemaphore};
+
+/// What all workers share: the configuration, DNS, the slots of origins, the registry of pools.
+pub struct EgressState {
+    current: Arc<ArcSwap<Snapshot>>,
+    pub(super) resolver: Resolver,
+    pub(super) slots: Arc<Slots>,
+    /// Permits for connection attempts besides the first one of a request.
+    pub(super) attempts: Arc<FairSemaphore>,
+    pub(super) counters: Counters,
+    /// The memory that requests may hold, in all and for each client.
+    pub(super) memory: Arc<BodyMemory>,
+    /// Permits for connections that read in the largest pieces.
+    pub(super) buffer_permits: Arc<Semaphore>,
+    pools: Arc<Pools>,
+}
+
+impl EgressState {
+    /// With a memory budget of its own.
+    pub fn new(snapshot: Snapshot) -> Arc<Self> {
+        Self::with_memory(snapshot, Arc::default())
+    }
+
+    /// With `memory` as the budget of requests.
+    pub fn with_memory(snapshot: Snapshot, memory: Arc<BodyMemory>) -> Arc<Self> {
+        let Config { max_per_origin, max_lookups, max_attempts_beside, .. } = snapshot.config;
+        Arc::new(Self {
+            current: Arc::new(ArcSwap::from_pointee(snapshot)),
+            resolver: Resolver::new(max_lookups),
+            slots: Slots::new(max_per_origin),
+            attempts: FairSemaphore::new(max_attempts_beside),
+            counters: Counters::default(),
+            memory,
+            buffer_permits: Arc::new(Semaphore::new(BUFFER_PERMITS_MAX)),
+            pools: Arc::default(),
+        })
+    }
+
+    /// Replaces the configuration for everything that begins from now on. Exchanges under way end
+    /// as they began.
+    pub fn change(&self, snapshot: Snapshot) {
+        let Config { max_per_origin, max_lookups, max_attempts_beside, .. } = snapshot.config;
+        self.current.store(Arc::new(snapshot));
+        self.slots.change(max_per_origin);
+        self.resolver.resize(max_lookups);
+        self.attempts.resize(max_attempts_beside);
+    }
+
+    /// The current configuration, to be kept.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// The current configuration, for a short read: without a reference count that all workers
+    /// would write to. A thread can hold only a few of these guards cheaply.
+    pub(super) fn load(&self) -> Guard<Arc<Snapshot>> {
+        self.current.load()
+    }
+
+    /// A new pool, registered so that the others can borrow from it.
+    pub(super) fn add_pool(&self) -> Arc<Pool> {
+        let pool = Pool::new(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools);
+        self.pools.add(&pool);
+        pool
+    }
+
+    /// A pool that keeps nothing.
+    pub(super) fn no_pool(&self) -> Arc<Pool> {
+        Pool::keeping_none(Arc::clone(&self.current), Arc::clone(&self.memory), &self.pools)
+    }
+
+    /// The counts of all workers.
+    pub fn stats(&self) -> Stats {
+        let (exchanges, waiting) = self.slots.counts();
+        let (mut idle, mut streams, mut busy) = (0, 0, 0);
+        for pool in self.pools.all() {
+            let http2 = pool.http2.usage();
+            idle += pool.idle() + http2.idle;
+            streams += http2.streams;
+            busy += http2.busy;
+        }
+        Stats {
+            idle,
+            // An exchange has a connection of its own, or a stream of a shared one.
+            in_use: exchanges.saturating_sub(streams) + busy,
+            waiting,
+            rejected: self.slots.rejected(),
+            waits: self.slots.waits.counts(),
+            connect: self.counters.connect.counts(),
+        }
+    }
+}
+
+impl fmt::Debug for EgressState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EgressState").field("config", &self.load().config).finish_non_exhaustive()
+    }
+}

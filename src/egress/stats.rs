@@ -1,0 +1,27 @@
+//! The counts that egress exports as metrics.
+
+use crate::runtime::histogram::{Histogram, HistogramCounts};
+
+/// Counters that workers write to.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Durations of connections that were made, from the DNS lookup to the end of the handshake.
+    pub connect: Histogram,
+}
+
+/// The counts at one moment, summed over all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Idle connections in pools.
+    pub idle: usize,
+    /// Connections in use, or being made.
+    pub in_use: usize,
+    /// Exchanges that wait for a slot of their origin.
+    pub waiting: usize,
+    /// Exchanges that got no slot in time.
+    pub rejected: u64,
+    /// How long exchanges waited for a slot.
+    pub waits: HistogramCounts,
+    /// How long it took to make a connection.
+    pub connect: HistogramCounts,
+}

@@ -1,0 +1,182 @@
+//! TLS to origins: the client configurations, and the handshake, which chooses the version of HTTP.
+//! Certificates are verified, except for hosts that the operator listed.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::header::UPGRADE;
+use http::request;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tracing::warn;
+
+use super::error::handshake_error;
+use super::roots::{Roots, RootsError};
+use super::verifier::{NoCertificate, Unverified, Verifier};
+use crate::egress::error::{Error, Failure};
+use crate::runtime::clock::SystemClock;
+use crate::runtime::crypto_provider::provider;
+use crate::runtime::lock::Lock;
+use crate::types::origin::{Host, Origin};
+
+/// TLS sessions remembered for resumption, over all origins (RFC 8446 §2.2).
+const TLS_SESSIONS_MAX: usize = 1024;
+
+const H2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// The versions of HTTP that a request may be sent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versions {
+    /// The one that the origin prefers.
+    Any,
+    /// The request asks for an upgrade, or the origin requires HTTP/1.1.
+    Http1,
+}
+
+impl Versions {
+    /// HTTP/2 has no upgrades (RFC 9113 §8.6).
+    pub fn for_request(head: &request::Parts) -> Self {
+        if head.headers.contains_key(UPGRADE) { Self::Http1 } else { Self::Any }
+    }
+}
+
+/// The TLS configuration for origins.
+pub struct Tls {
+    verified: Connectors,
+    unverified: Connectors,
+    roots: Arc<RootCertStore>,
+    insecure: HashSet<Host>,
+    /// Hosts of `insecure` that have not been logged yet.
+    unlogged: Lock<HashSet<Host>>,
+}
+
+struct Connectors {
+    any: TlsConnector,
+    http1: TlsConnector,
+}
+
+/// A connection after the handshake. Its TLS state is boxed, because the stream is moved often.
+pub struct Secured {
+    pub stream: Box<TlsStream<TcpStream>>,
+    pub is_http2: bool,
+    /// Whether the origin asked for a client certificate. It may do without one, or refuse only
+    /// later to do without (RFC 8446 §4.4.2.4).
+    pub certificate_requested: bool,
+}
+
+/// The TLS configuration that trusts `roots` and the certificates in the files `extra`.
+///
+/// # Errors
+///
+/// One error for each file that cannot be used.
+pub fn connector(roots: Roots, extra: &[PathBuf]) -> Result<Tls, Vec<RootsError>> {
+    let provider = Arc::new(provider());
+    let roots = Arc::new(roots.with(extra)?);
+    let webpki =
+        WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
+            .build()
+            .expect("there are roots, and no revocation lists that could be wrong");
+    let unverified = Unverified(provider.signature_verification_algorithms);
+    Ok(Tls {
+        verified: Connectors::new(&provider, Arc::new(Verifier(webpki))),
+        unverified: Connectors::new(&provider, Arc::new(unverified)),
+        roots,
+        insecure: HashSet::new(),
+        unlogged: Lock::default(),
+    })
+}
+
+impl Connectors {
+    fn new(provider: &Arc<CryptoProvider>, verifier: Arc<dyn ServerCertVerifier>) -> Self {
+        let mut config =
+            ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(SystemClock))
+                .with_safe_default_protocol_versions()
+                .expect("the provider supports TLS 1.2 and 1.3")
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
+                .with_client_cert_resolver(Arc::new(NoCertificate));
+        // Sessions are cached by server name, and separately for each verifier: none is resumed for
+        // another host, and no unverified one where verification is required.
+        config.resumption = Resumption::in_memory_sessions(TLS_SESSIONS_MAX);
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        let http1 = TlsConnector::from(Arc::new(config.clone()));
+        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        Self { any: TlsConnector::from(Arc::new(config)), http1 }
+    }
+}
+
+impl Tls {
+    /// Turns off the verification of certificates for `hosts`.
+    #[must_use]
+    pub fn without_verification_for(mut self, hosts: &[Host]) -> Self {
+        self.insecure = hosts.iter().cloned().collect();
+        self.unlogged = Lock::new(self.insecure.clone());
+        self
+    }
+
+    /// Whether a certificate of `host` that was accepted under `before` is accepted here, too.
+    pub(in crate::egress) fn trusts_as(&self, before: &Self, host: &Host) -> bool {
+        let was_verified = !before.insecure.contains(host);
+        self.insecure.contains(host) || was_verified && self.roots.roots == before.roots.roots
+    }
+
+    fn connector(&self, host: &Host, versions: Versions) -> &TlsConnector {
+        let connectors = if self.insecure.contains(host) {
+            self.log_once(host);
+            &self.unverified
+        } else {
+            &self.verified
+        };
+        match versions {
+            Versions::Any => &connectors.any,
+            Versions::Http1 => &connectors.http1,
+        }
+    }
+
+    fn log_once(&self, host: &Host) {
+        if self.unlogged.lock().remove(host) {
+            warn!(%host, "the certificate of this host is not verified (tls.insecure_origins)");
+        }
+    }
+
+    /// The handshake with `origin`; the certificate must be for its name or address.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::TlsCertificate`], [`Failure::TlsProtocol`] or [`Failure::ConnectionTerminated`].
+    pub async fn handshake(
+        &self,
+        origin: &Origin,
+        stream: TcpStream,
+        versions: Versions,
+    ) -> Result<Secured, Error> {
+        let name = server_name(origin.host())?;
+        let connect = self.connector(origin.host(), versions).connect(name, stream);
+        let (connected, certificate_requested) = NoCertificate::observe(connect).await;
+        let stream = Box::new(
+            connected.map_err(|error| handshake_error(origin, &error, certificate_requested))?,
+        );
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+        Ok(Secured { stream, is_http2, certificate_requested })
+    }
+}
+
+/// The name to verify. An address is verified, too, but never sent as a name (RFC 6066 §3).
+fn server_name(host: &Host) -> Result<ServerName<'static>, Error> {
+    match host {
+        Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| {
+            Error::new(Failure::TlsProtocol, format!("{name} cannot be a TLS server name"))
+        }),
+        Host::V4(address) => Ok(ServerName::from(IpAddr::V4(*address))),
+        Host::V6(address) => Ok(ServerName::from(IpAddr::V6(*address))),
+    }
+}

@@ -1,0 +1,12 @@
+//! TLS to origins.
+
+mod connector;
+mod error;
+mod roots;
+mod stream;
+mod verifier;
+
+pub use connector::{Secured, Tls, Versions, connector};
+pub use error::{alert_received, client_certificate, tls_error};
+pub use roots::{Roots, RootsError};
+pub use stream::{PlaintextStream, PollReadable};
