@@ -72,7 +72,7 @@ fn main() {
                 "{:>10}{:>10}{:>10}{:>14}{:>14}{:>16}",
                 number + 1,
                 stats.entries,
-                stats.packed,
+                stats.compressed,
                 stats.bytes / MIB,
                 grown / MIB,
                 grown / stats.entries.max(1)
@@ -89,15 +89,15 @@ fn find_again(full: &Asker, origins: usize, clock: &Arc<ManualClock>) {
     println!("{:>10}{:>10}{:>14}{:>14}", "found", "origins", "median us", "mean us");
     let stats = full.store.stats();
     let (kept_from, ready_from) =
-        (origins - stats.entries, origins - (stats.entries - stats.packed));
+        (origins - stats.entries, origins - (stats.entries - stats.compressed));
     full.time("ready", (ready_from..origins).rev().take(ASKED_AGAIN));
-    let step = (stats.packed / ASKED_AGAIN).max(1);
+    let step = (stats.compressed / ASKED_AGAIN).max(1);
     let packed = || (kept_from..ready_from).step_by(step).take(ASKED_AGAIN);
     full.time("packed", packed());
     // Until nothing is ready that was never packed.
     (kept_from..ready_from)
         .rev()
-        .take(2 * (stats.entries - stats.packed))
+        .take(2 * (stats.entries - stats.compressed))
         .for_each(|number| full.ask(number));
     full.time("again", packed());
     let dir = TempDir::new().expect("a directory");

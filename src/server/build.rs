@@ -136,7 +136,7 @@ impl Components {
     /// What judges requests by these settings; one for all workers.
     pub(super) fn gate(&self, settings: &Settings) -> Arc<Gate> {
         let rules = settings.rules();
-        self.store.introduce(rules.profiles());
+        self.store.set_profiles(rules.profiles());
         Arc::new(Gate {
             rules,
             store: Arc::clone(&self.store),

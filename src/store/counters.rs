@@ -11,7 +11,7 @@ use crate::store::fetch::Refused;
 pub struct Stats {
     /// Origins in memory, and how many of them are compressed only.
     pub entries: usize,
-    pub packed: usize,
+    pub compressed: usize,
     pub bytes: usize,
     /// Distinct parsed files in memory, by content and dialect.
     pub parsed: usize,
@@ -21,7 +21,7 @@ pub struct Stats {
     pub hits: u64,
     pub misses: u64,
     /// Lookups that found the origin compressed.
-    pub unpacked: u64,
+    pub decompressed: u64,
     pub fetches: u64,
     /// How long lookups waited that missed the ready tier.
     pub waits: HistogramCounts,
@@ -31,7 +31,6 @@ pub struct Stats {
 pub(super) struct Counters {
     pub hits: AtomicU64,
     pub misses: AtomicU64,
-    pub unpacked: AtomicU64,
     pub fetches: AtomicU64,
     pub waits: Histogram,
     results: [AtomicU64; RESULTS.len()],

@@ -1,162 +1,280 @@
-//! Schedules fetches: clients take turns at a bounded number of slots, and a fetch counts for each
-//! client that waits for it.
-//!
-//! When clients wait for a slot, running fetches are cancelled for them: first those that no
-//! request waits for, such as background refreshes; then, after a minimum time, one of a client
-//! with more slots than the waiting one; then the client's own that no site has responded to yet. A
-//! cancelled fetch says nothing about its site.
+//! Fetches robots.txt files in tasks of their own, one at a time per origin and agent, and stores
+//! what they find.
 
-mod table;
+use std::sync::{Arc, MutexGuard};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use arc_swap::ArcSwap;
 
-use tokio::sync::oneshot;
-
-use super::Undecided;
-use crate::runtime::clock;
-use crate::store::fetch::Progress;
+use super::counters::Counters;
+use super::entry::Entry;
+use super::fetch::{Ask, FetchIdentity, FetchRobots};
+use super::known::{Known, Undecided};
+use super::landing::{Before, FollowerSlot};
+use super::limits::PARSED_INLINE_BYTES_MAX;
+use super::single_flight::queue::Cancel;
+use super::single_flight::{self, SingleFlight, Start};
+use super::subscribers::Subscribers;
+use super::tiers::{State, Tiers};
+use crate::policy::access::Fetched;
+use crate::policy::profile::Profile;
+use crate::runtime::clock::Clock;
 use crate::types::client_key::ClientKey;
-pub(super) use table::Id;
-use table::{Entered, Table};
+use crate::types::origin::Origin;
 
-/// The minimum and the maximum time between two searches for fetches to cancel, while others wait.
-const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
-const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(250);
+type Flights = SingleFlight<Origin, FetchIdentity, Arc<Entry>, Undecided>;
+type Flight = single_flight::Flight<Origin, FetchIdentity, Arc<Entry>, Undecided>;
+type FlightKey = single_flight::FlightKey<Origin, FetchIdentity>;
 
-/// The bounds of concurrent fetches.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Running fetches.
-    pub max: usize,
-    /// Fetches waiting for a slot.
-    pub queue_max: usize,
-    /// How long a fetch that requests wait for runs undisturbed while others wait.
-    pub patience: Duration,
+/// A request that waits for a fetch.
+pub(super) type Waiting = single_flight::Waiting<Arc<Entry>, Undecided>;
+
+/// The entries, and the fetches in flight that renew them.
+///
+/// Flights are not part of the entries: evicting one must not start a second fetch. All lookups and
+/// landings hold the lock of the entries while they use the flights, so the new entry and the end of
+/// its flight become visible together.
+pub(super) struct Fetches {
+    pub(super) tiers: Arc<Tiers>,
+    pub(super) flights: Arc<Flights>,
+    pub(super) fetcher: ArcSwap<Arc<dyn FetchRobots>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) counters: Counters,
+    pub(super) subscribers: Subscribers,
+    pub(super) follower: FollowerSlot,
 }
 
-/// The fetches of a store.
-#[derive(Debug)]
-pub(super) struct Fetches(Mutex<Table>);
+/// What a lookup waits for.
+pub(super) enum Wait {
+    /// A fetch that it has started.
+    Begun(Waiting),
+    /// A fetch that was in flight.
+    Joined(Waiting),
+}
 
-/// A fetch from start to end. Releases its slot when dropped.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    id: Id,
+/// One fetch in flight. Runs as its own task, so it continues when all that wait have left, unless
+/// others need its slot.
+struct FetchTask {
     fetches: Arc<Fetches>,
+    flight: Flight,
+    profile: Arc<Profile>,
 }
 
-/// A client's request that waits for a fetch, until dropped.
-#[derive(Debug)]
-pub(super) struct Interest {
-    id: Id,
-    client: ClientKey,
+/// The result of a fetch. Large files are parsed on the blocking pool.
+struct Learnt {
     fetches: Arc<Fetches>,
+    /// The entry that it builds on.
+    known: Option<Arc<Entry>>,
+    profile: Arc<Profile>,
+    identity: FetchIdentity,
+    fetched: Fetched,
+    entry: Arc<Entry>,
 }
-
-/// Signals a fetch to stop, with the reason.
-pub(super) type GiveUp = oneshot::Receiver<Undecided>;
 
 impl Fetches {
-    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Table::new(bounds))))
+    /// The identity of a fetch for `agent`.
+    pub(super) fn identity(&self, agent: Option<&str>) -> FetchIdentity {
+        self.fetcher.load().identity(agent)
     }
 
-    /// Applies new bounds.
-    pub(super) fn change(&self, bounds: Bounds) {
-        self.table().change(bounds);
-    }
-
-    /// Registers a fetch that `client` causes.
-    pub(super) fn begin(self: &Arc<Self>, client: &ClientKey) -> Ticket {
-        Ticket { id: self.table().begin(client), fetches: Arc::clone(self) }
-    }
-
-    /// Whether a fetch for `client` could start at once without delaying others.
-    pub(super) fn has_place(&self, client: &ClientKey) -> bool {
-        self.table().has_place(client)
-    }
-
-    /// Registers a request of `client` as waiting for a fetch.
-    pub(super) fn join(self: &Arc<Self>, id: Id, client: &ClientKey) -> Interest {
-        self.table().join(id, client);
-        Interest { id, client: client.clone(), fetches: Arc::clone(self) }
-    }
-
-    /// Cancels fetches for those that wait, now and as long as any does.
-    fn look(self: &Arc<Self>) {
-        let mut table = self.table();
-        if std::mem::replace(&mut table.is_looked_at, true) {
-            table.look_soon(clock::monotonic());
-            return;
-        }
-        drop(table);
-        tokio::spawn(Looking { fetches: Arc::clone(self), has_ended: false }.on());
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        // Also locked while dropping, where a panic would be a second one.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Ticket {
-    /// The number by which requests join this fetch.
-    pub(super) const fn id(&self) -> Id {
-        self.id
-    }
-
-    /// Waits for a slot. Fails with [`Undecided::Busy`] if too many wait, and with
-    /// [`Undecided::Left`] if no request waits for this fetch any more.
-    pub(super) async fn place(&self, progress: &Arc<Progress>) -> Result<GiveUp, Undecided> {
-        let entered = self.fetches.table().enter(self.id, progress);
-        match entered {
-            Entered::Granted(give_up) => Ok(give_up),
-            Entered::Queued(granted) => {
-                self.fetches.look();
-                granted.await.unwrap_or(Err(Undecided::Aborted))
+    /// Joins the fetch in flight, or starts one on top of `known`. Other agents' requests wait for
+    /// it if it `is_shared`. The client waits for it as long as it holds the returned value.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecided::Busy`] if there are too many flights.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        entries: MutexGuard<'_, State>,
+        ask: Ask,
+        is_shared: bool,
+        profile: &Arc<Profile>,
+        known: Option<Arc<Entry>>,
+    ) -> Result<Wait, Undecided> {
+        match self.flights.start(key(&ask, is_shared), &ask.client) {
+            Start::Joined(waiting) => Ok(Wait::Joined(waiting)),
+            Start::Busy => Err(Undecided::Busy),
+            Start::Begun(flight, waiting) => {
+                // A runtime that shuts down drops the task at once.
+                drop(entries);
+                let (fetches, profile) = (Arc::clone(self), Arc::clone(profile));
+                tokio::spawn(FetchTask { fetches, flight, profile }.run(ask, known));
+                Ok(Wait::Begun(waiting))
             }
-            Entered::Refused => Err(Undecided::Left),
+        }
+    }
+
+    /// Starts a fetch on top of `known`, which is still current; but not if one is in flight, or it
+    /// would delay others.
+    pub(super) fn refresh(
+        self: &Arc<Self>,
+        entries: MutexGuard<'_, State>,
+        ask: Ask,
+        is_shared: bool,
+        profile: &Arc<Profile>,
+        known: Arc<Entry>,
+    ) {
+        let is_in_flight = self.flights.is_in_flight(&key(&ask, is_shared));
+        if !is_in_flight && self.flights.has_slot(&ask.client) {
+            // Not starting is fine: the copy is still current.
+            let _ = self.start(entries, ask, is_shared, profile, Some(known));
+        }
+    }
+
+    /// Whether `entry` has a current result for the agent, so that no fetch is needed.
+    fn is_current(&self, entry: &Entry, profile: &Arc<Profile>, agent: &FetchIdentity) -> bool {
+        let view = entry.view(|| agent.clone());
+        let held = view.state(profile);
+        held.is_some_and(|held| Known::if_current(held, &view, self.clock.wall()).is_some())
+    }
+
+    /// The ready entry of `origin`, or the one that landed last while other fetches are in flight.
+    fn newest(&self, origin: &Origin) -> Option<Arc<Entry>> {
+        let mut entries = self.tiers.lock();
+        let ready = entries.memory.get(origin).cloned();
+        ready.or_else(|| self.flights.last_value(origin))
+    }
+}
+
+impl FetchTask {
+    /// Looks in the compressed tier and on disk for what is not ready; fetches if that does not
+    /// answer; derives the new entry, and lands.
+    async fn run(self, ask: Ask, known: Option<Arc<Entry>>) {
+        let fetches = Arc::clone(&self.fetches);
+        let previous = match known {
+            Some(entry) => Some(entry),
+            None => match fetches.tiers.recall(&ask.origin, &self.profile, &ask.client).await {
+                Some(entry) if fetches.is_current(&entry, &self.profile, &ask.identity) => {
+                    return self.land_recalled(ask, entry);
+                }
+                recalled => recalled,
+            },
+        };
+        let (origin, client) = (ask.origin.clone(), ask.client.clone());
+        // The slot is kept until the flight lands: a fetched file that waits for room counts
+        // against no other bound.
+        let learnt = match self.flight.slot(&ask.progress).await {
+            Ok(cancel) => self.fetch(ask, previous, cancel).await,
+            Err(cancelled) => Err(cancelled.into()),
+        };
+        let learnt = match learnt {
+            Ok(learnt) => learnt,
+            Err(undecided) => return self.land(Err(undecided)),
+        };
+        let room = fetches.tiers.make_room(&learnt.entry).await;
+        // While the room is held, no other flight lands.
+        let newest = fetches.newest(&origin);
+        let before = learnt.before(newest.as_ref(), client);
+        let entry = learnt.on_top_of(newest);
+        fetches.tiers.write(&origin, &entry);
+        self.land(Ok(Arc::clone(&entry)));
+        drop(room);
+        fetches.follower.report(&origin, before, &entry);
+    }
+
+    async fn fetch(
+        &self,
+        ask: Ask,
+        previous: Option<Arc<Entry>>,
+        cancel: Cancel,
+    ) -> Result<Learnt, Undecided> {
+        let Self { fetches, profile, .. } = self;
+        let begun = fetches.counters.begin();
+        let validators = previous.as_ref().and_then(|entry| entry.validators(profile));
+        let (origin, identity) = (ask.origin.clone(), ask.identity.clone());
+        let fetcher = Arc::clone(&fetches.fetcher.load());
+        let fetched = tokio::select! {
+            fetched = fetcher.fetch(Ask { validators, ..ask }) => fetched,
+            // Cancelled for the proxy's own shortage: nothing is learnt of the site.
+            Ok(cancelled) = cancel => return Err(cancelled.into()),
+        };
+        begun.ended(&fetched);
+        let fetched = match fetched {
+            Err(refused) => return Err(Undecided::Refused(refused.0)),
+            Ok(fetched) => fetched,
+        };
+        // Meanwhile other profiles may have been derived and compressed, and another agent may have
+        // had a response.
+        let known = match fetches.newest(&origin) {
+            Some(entry) => Some(entry),
+            None => fetches.tiers.decompress(&origin, profile).await.or(previous),
+        };
+        let (shared, profile) = (Arc::clone(fetches), Arc::clone(profile));
+        let is_large = fetched.bytes() > PARSED_INLINE_BYTES_MAX;
+        let learn = move || Learnt::new(shared, known, profile, identity, fetched);
+        if is_large {
+            return fetches.tiers.background.run(learn).await.ok_or(Undecided::Aborted);
+        }
+        Ok(learn())
+    }
+
+    /// Lands without a fetch. Near its end the entry is refreshed for later requests.
+    fn land_recalled(self, ask: Ask, entry: Arc<Entry>) {
+        let Self { fetches, flight, profile } = self;
+        let view = entry.view(|| ask.identity.clone());
+        let now = fetches.clock.wall();
+        let ends_soon = view.state(&profile).is_some_and(|(state, _)| state.wants_refresh(now));
+        let is_shared = view.is_shared;
+        flight.land(None).send(Ok(Arc::clone(&entry)));
+        if ends_soon {
+            let entries = fetches.tiers.lock();
+            fetches.refresh(entries, ask, is_shared, &profile, entry);
+        }
+    }
+
+    fn land(self, outcome: Result<Arc<Entry>, Undecided>) {
+        let Self { fetches, flight, .. } = self;
+        let origin = flight.key().key.clone();
+        let mut entries = fetches.tiers.lock();
+        if let Ok(entry) = &outcome {
+            entries.memory.put(&origin, Arc::clone(entry));
+        }
+        let landed = flight.land(outcome.as_ref().ok().cloned());
+        drop(entries);
+        if let Ok(entry) = &outcome {
+            fetches.subscribers.notify(&origin, entry);
+        }
+        landed.send(outcome);
+    }
+}
+
+impl Learnt {
+    /// Applies `fetched` to `known`.
+    fn new(
+        fetches: Arc<Fetches>,
+        known: Option<Arc<Entry>>,
+        profile: Arc<Profile>,
+        identity: FetchIdentity,
+        fetched: Fetched,
+    ) -> Self {
+        let builder = &fetches.tiers.builder;
+        let fetched = builder.parse_cache.shared(fetched);
+        let entry = builder.after(known.as_deref(), &profile, &identity, fetched.clone());
+        Self { fetches, known, profile, identity, fetched, entry: Arc::new(entry) }
+    }
+
+    /// The state before this fetch, where `newest` is the current entry.
+    fn before(&self, newest: Option<&Arc<Entry>>, client: ClientKey) -> Before {
+        Before {
+            identity: self.identity.clone(),
+            client,
+            profile: Arc::clone(&self.profile),
+            at: self.fetched.at,
+            entry: newest.or(self.known.as_ref()).cloned(),
+        }
+    }
+
+    /// Applies the fetch to `newest` instead, if that has changed. Its file is already parsed.
+    fn on_top_of(self, newest: Option<Arc<Entry>>) -> Arc<Entry> {
+        let Self { fetches, known, profile, identity, fetched, entry } = self;
+        match newest.filter(|it| !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, it))) {
+            None => entry,
+            Some(newest) => {
+                Arc::new(fetches.tiers.builder.after(Some(&newest), &profile, &identity, fetched))
+            }
         }
     }
 }
 
-/// The task that cancels fetches while others wait for a slot; one for all of them.
-struct Looking {
-    fetches: Arc<Fetches>,
-    has_ended: bool,
-}
-
-impl Looking {
-    async fn on(mut self) {
-        loop {
-            let next = self.fetches.table().look(clock::monotonic());
-            let Some(next) = next else {
-                self.has_ended = true;
-                return;
-            };
-            tokio::time::sleep(next.clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL_MAX)).await;
-        }
-    }
-}
-
-impl Drop for Looking {
-    /// Dropped with a runtime that shuts down: the next fetch that waits starts another task.
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.fetches.table().is_looked_at = false;
-        }
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        self.fetches.table().end(self.id);
-    }
-}
-
-impl Drop for Interest {
-    fn drop(&mut self) {
-        self.fetches.table().leave(self.id, &self.client);
-    }
+fn key(ask: &Ask, is_shared: bool) -> FlightKey {
+    FlightKey { key: ask.origin.clone(), identity: ask.identity.clone(), is_shared }
 }

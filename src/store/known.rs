@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use super::entry::View;
+use super::single_flight::queue::Cancelled;
 use crate::egress;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
@@ -46,6 +47,16 @@ pub enum Undecided {
     /// The fetch ended without a result: an internal error, or the proxy shuts down.
     #[error("the fetch of the origin's robots.txt was aborted")]
     Aborted,
+}
+
+impl From<Cancelled> for Undecided {
+    fn from(cancelled: Cancelled) -> Self {
+        match cancelled {
+            Cancelled::Left => Self::Left,
+            Cancelled::Busy => Self::Busy,
+            Cancelled::Aborted => Self::Aborted,
+        }
+    }
 }
 
 impl Undecided {

@@ -1,11 +1,10 @@
 //! Reports each landed fetch to a follower, which watches how files change.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::Store;
 use super::agents::States;
-use super::entry::{Entry, View};
+use super::entry::Entry;
 use crate::policy::access::Fetched;
 use crate::policy::profile::Profile;
 use crate::policy::state::RobotsState;
@@ -57,17 +56,24 @@ pub(super) struct Before {
     pub entry: Option<Arc<Entry>>,
 }
 
-impl Store {
-    /// Reports every later fetch that ends with a finding to `follower`. Only the first call has an
-    /// effect.
-    pub fn follow(&self, follower: Arc<dyn Follower>) {
-        let _ = self.follower.set(follower);
+/// The follower, once it is set.
+#[derive(Debug, Default)]
+pub(super) struct FollowerSlot(OnceLock<Arc<dyn Follower>>);
+
+impl FollowerSlot {
+    /// Sets the follower, unless there is one.
+    pub(super) fn set(&self, follower: Arc<dyn Follower>) {
+        let _ = self.0.set(follower);
     }
 
-    pub(super) fn tell_landing(&self, origin: &Origin, before: Before, after: &Entry) {
-        let Some(follower) = self.follower.get() else { return };
+    /// Reports the landing that made `after`.
+    pub(super) fn report(&self, origin: &Origin, before: Before, after: &Entry) {
+        let Some(follower) = self.0.get() else { return };
         let Before { identity, client, profile, at, entry } = before;
-        let of = |entry: &'_ Entry| entry.view(|| identity.clone()).into_states();
+        let of = |entry: &Entry| -> (States, Option<Arc<Fetched>>) {
+            let view = entry.view(|| identity.clone());
+            (view.states().clone(), view.failed.cloned())
+        };
         let (before, failed_before) = entry.as_deref().map(of).unwrap_or_default();
         let (after, failed) = of(after);
         let find = |profile: &Arc<Profile>| before.iter().find(|(_, known)| known == profile);
@@ -88,11 +94,5 @@ impl Store {
             failed_before,
             failed,
         });
-    }
-}
-
-impl View<'_> {
-    fn into_states(self) -> (States, Option<Arc<Fetched>>) {
-        (self.states().clone(), self.failed.cloned())
     }
 }

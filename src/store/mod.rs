@@ -4,267 +4,228 @@
 //! origin has told agents apart; it outlives the client that caused it, unless others wait for its
 //! slot; what one agent was told decides for no other; a returned result is current; entries,
 //! bytes, fetches, waiters and waits are bounded. Entries that were not used for long are
-//! compressed in memory (`pack`); what memory has no room for, and what the process leaves behind,
+//! compressed in memory (`compressed`); what memory has no room for, and what the process leaves behind,
 //! is on disk (`disk`), so an origin is fetched again when its file is due, not because it was
 //! evicted. The store makes no decisions: those are up to `policy`.
+//!
+//! A [`lookup`] reads the [`tiers`] (memory, compressed or ready, then disk). What is not current
+//! there takes a lease from [`single_flight`]; the task in [`fetches`] that holds it fetches, lands
+//! the new entry in the tiers, and wakes the waiters. What proxies are to share goes into these
+//! three places.
 
 mod agents;
-mod apart;
-mod cache;
+mod background;
 mod changes;
+mod compressed;
+mod config;
+mod convert;
 mod counters;
 pub mod disk;
 mod entry;
+mod entry_builder;
 pub mod fetch;
 mod fetches;
-mod flight;
-mod flights;
-mod knowledge;
 mod known;
 mod landing;
 pub mod limits;
-mod pack;
-mod packing;
-mod parsed;
-mod question;
-mod restore;
+mod lookup;
+mod memory;
+mod parse_cache;
+mod persisted;
+mod report;
+mod single_flight;
+mod subscribers;
 #[cfg(test)]
 mod tests;
-mod upkeep;
+mod tiers;
 
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use crate::clients::{Client, FairSemaphore};
 use crate::policy::profile::Profile;
 use crate::runtime::clock::{self, Clock};
-use crate::store::fetch::FetchRobots;
 use crate::types::origin::Origin;
-use apart::Apart;
-use cache::Cache;
 pub use changes::Changes;
-use changes::Subscribers;
+pub use config::Config;
 use counters::Counters;
 pub use counters::Stats;
 use disk::Disk;
 pub use disk::Health;
+use fetch::FetchRobots;
 use fetches::Fetches;
-use flights::Flights;
-pub use knowledge::{
-    Digest, Failed, FieldValue, File, Fingerprint, Good, Kept, Knowledge, OfAgent,
-};
 pub use known::{Known, Mark, Undecided};
+use landing::FollowerSlot;
 pub use landing::{Follower, Landing, Step};
-use pack::Packer;
-use parsed::Parsed;
-use question::{Look, Question};
-pub use upkeep::Report;
-
-/// The bounds of the store.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub entries_max: NonZeroUsize,
-    pub bytes_max: usize,
-    /// Concurrent fetches.
-    pub fetches_max: usize,
-    /// Fetches waiting for a slot.
-    pub queue_max: usize,
-    /// Requests waiting for a fetch.
-    pub waiters_max: usize,
-    /// How long a fetch runs undisturbed while others wait for its slot.
-    pub busy_wait: Duration,
-    /// How long a request waits for a fetch, including the queue. A little more than the fetch's
-    /// own timeout, so that the request gets its result.
-    pub wait: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            entries_max: NonZeroUsize::new(1_000_000).expect("it is not zero"),
-            bytes_max: 256 * 1024 * 1024,
-            fetches_max: 256,
-            queue_max: 4096,
-            waiters_max: 16_384,
-            busy_wait: Duration::from_secs(2),
-            wait: Duration::from_millis(10_500),
-        }
-    }
-}
-
-impl Config {
-    const fn fetches(&self) -> fetches::Bounds {
-        fetches::Bounds {
-            max: self.fetches_max,
-            queue_max: self.queue_max,
-            patience: self.busy_wait,
-        }
-    }
-
-    /// Concurrent flights: those queued for a slot, and those that fetch, read the disk or
-    /// decompress for a waiting request.
-    const fn flights_max(&self) -> usize {
-        self.queue_max.saturating_add(self.waiters_max)
-    }
-}
+use lookup::{Attempt, Lookup};
+use memory::Memory;
+pub use persisted::{
+    Digest, Failed, FieldValue, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
+};
+pub use report::Report;
+use single_flight::SingleFlight;
+use subscribers::Subscribers;
+use tiers::Tiers;
 
 /// The store of the process, shared by all workers.
 pub struct Store {
-    terms: ArcSwap<Terms>,
-    clock: Arc<dyn Clock>,
-    shelf: Mutex<Shelf>,
-    parsed: Parsed,
-    apart: Apart,
-    /// Held to make room in memory, until the new entry is stored.
-    packer: Arc<tokio::sync::Mutex<Packer>>,
-    /// `None` without persistence.
-    disk: Option<Disk>,
-    /// The profiles in use, as set by [`Store::introduce`].
-    profiles: Mutex<Vec<Arc<Profile>>>,
+    config: ArcSwap<Config>,
     fetches: Arc<Fetches>,
-    /// Limits flights, and requests that wait for them.
-    flights: Arc<FairSemaphore>,
+    /// Limits the requests that wait for fetches.
     waiters: Arc<FairSemaphore>,
-    counters: Counters,
-    /// Subscribers to changes.
-    subscribers: Subscribers,
-    follower: OnceLock<Arc<dyn Follower>>,
-}
-
-/// What a reload replaces.
-struct Terms {
-    config: Config,
-    fetcher: Arc<dyn FetchRobots>,
-}
-
-/// What the lock guards. Flights are not part of the cache: evicting an entry must not start a
-/// second fetch.
-struct Shelf {
-    cache: Cache,
-    flights: Flights,
-    /// How often an operator had something forgotten.
-    forgets: u64,
 }
 
 impl Store {
+    /// A store that fetches by `fetcher`, and keeps entries in memory and on `disk`.
     pub fn new(
         config: Config,
         fetcher: Arc<dyn FetchRobots>,
         clock: Arc<dyn Clock>,
         disk: Option<Disk>,
     ) -> Arc<Self> {
-        let shelf = Shelf {
-            cache: Cache::new(config.entries_max, config.bytes_max),
-            flights: Flights::default(),
-            forgets: 0,
-        };
-        Arc::new(Self {
-            fetches: Fetches::new(config.fetches()),
-            flights: FairSemaphore::new(config.flights_max()),
-            waiters: FairSemaphore::new(config.waiters_max),
-            shelf: Mutex::new(shelf),
-            parsed: Parsed::default(),
-            apart: Apart::default(),
-            packer: Arc::default(),
-            disk,
-            profiles: Mutex::default(),
+        let memory = Memory::new(config.entries_max, config.bytes_max);
+        let fetches = Fetches {
+            tiers: Arc::new(Tiers::new(memory, disk)),
+            flights: SingleFlight::new(config.flights()),
+            fetcher: ArcSwap::from_pointee(fetcher),
+            clock,
             counters: Counters::default(),
             subscribers: Subscribers::default(),
-            follower: OnceLock::new(),
-            terms: ArcSwap::from_pointee(Terms { config, fetcher }),
-            clock,
+            follower: FollowerSlot::default(),
+        };
+        Arc::new(Self {
+            fetches: Arc::new(fetches),
+            waiters: FairSemaphore::new(config.waiters_max),
+            config: ArcSwap::from_pointee(config),
         })
     }
 
     /// Applies new bounds at once, and another fetcher from the next fetch on.
     pub fn change(&self, config: Config, fetcher: Arc<dyn FetchRobots>) {
-        self.fetches.change(config.fetches());
-        self.flights.resize(config.flights_max());
+        self.fetches.flights.resize(config.flights());
         self.waiters.resize(config.waiters_max);
-        self.shelf().cache.resize(config.entries_max, config.bytes_max);
-        self.terms.store(Arc::new(Terms { config, fetcher }));
+        self.fetches.tiers.lock().memory.resize(config.entries_max, config.bytes_max);
+        self.fetches.fetcher.store(Arc::new(fetcher));
+        self.config.store(Arc::new(config));
+    }
+
+    /// Sets the profiles in use, before the first lookup under them: a restored entry gets states
+    /// under all of them, whichever is looked up first. Replaces the earlier ones.
+    pub fn set_profiles<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
+        self.fetches.tiers.builder.set_profiles(profiles);
+    }
+
+    /// Reports every later fetch that ends with a finding to `follower`. Only the first call has an
+    /// effect.
+    pub fn follow(&self, follower: Arc<dyn Follower>) {
+        self.fetches.follower.set(follower);
     }
 
     /// What is known of `origin` under `profile`, current at the time of return. `agent` is the
     /// product token that is judged and for which a fetch is made; `client` is the client in whose
     /// turn it waits.
+    ///
+    /// # Errors
+    ///
+    /// Why the origin is undecided.
     pub async fn known(
-        self: &Arc<Self>,
+        &self,
         origin: &Origin,
         profile: &Arc<Profile>,
         agent: Option<&str>,
         client: &Client,
     ) -> Result<Known, Undecided> {
-        let question = Question::new(origin, profile, agent, client);
-        let look = self.look(&question, false)?;
-        if let Look::Current(known) = look {
-            self.counters.hits.fetch_add(1, Ordering::Relaxed);
+        let lookup = Lookup::new(&self.fetches, origin, profile, agent, client);
+        let counters = &self.fetches.counters;
+        let attempt = lookup.attempt(false)?;
+        if let Attempt::Current(known) = attempt {
+            counters.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(known);
         }
-        self.counters.misses.fetch_add(1, Ordering::Relaxed);
-        let wait = self.terms.load().config.wait;
+        counters.misses.fetch_add(1, Ordering::Relaxed);
+        let wait = self.config.load().wait;
         let _waiter = self.waiters.try_acquire(&client.key()).ok_or(Undecided::Busy)?;
         let since = clock::monotonic();
-        let waiting = tokio::time::timeout(wait, self.wait(look, &question));
+        let waiting = tokio::time::timeout(wait, lookup.wait(attempt));
         let known = Box::pin(waiting).await.unwrap_or(Err(Undecided::TimedOut));
-        self.counters.waits.note(clock::monotonic() - since);
+        counters.waits.note(clock::monotonic() - since);
         known
+    }
+
+    /// Subscribes to what becomes known of `origin`. The first change is what is known now.
+    pub fn changes(&self, origin: &Origin) -> Changes {
+        Changes::of(&self.fetches, origin)
     }
 
     /// Records whether the site's pages respond, for profiles that consider it in a long outage.
     pub fn note_site(&self, origin: &Origin, is_up: bool) {
-        let mut shelf = self.shelf();
-        if let Some(entry) = shelf.cache.update(origin, |entry| entry.with_site(is_up)) {
-            drop(shelf);
-            self.keep(origin, &entry);
-            self.subscribers.tell(origin, &entry);
-        } else if let Some(pack) = shelf.cache.note_site_of_packed(origin, is_up) {
-            drop(shelf);
-            self.keep_packed(origin, &pack);
+        if let Some(entry) = self.fetches.tiers.note_site(origin, is_up) {
+            self.fetches.subscribers.notify(origin, &entry);
         }
     }
 
+    /// What is known of `origin`, in memory or on disk.
+    pub async fn get(&self, origin: &Origin) -> Option<Report> {
+        self.fetches.tiers.report(origin).await
+    }
+
+    /// Removes `origin` from memory and disk. Returns whether it was known. A fetch in flight will
+    /// store it again.
+    pub async fn forget(&self, origin: &Origin) -> bool {
+        let was_known = self.get(origin).await.is_some();
+        self.fetches.tiers.forget(origin, || self.fetches.flights.forget(origin));
+        was_known
+    }
+
+    /// The counters at one moment.
     pub fn stats(&self) -> Stats {
-        let shelf = self.shelf();
+        let Fetches { tiers, flights, counters, .. } = &*self.fetches;
+        let state = tiers.lock();
         Stats {
-            entries: shelf.cache.len(),
-            packed: shelf.cache.packed_len(),
-            bytes: shelf.cache.bytes(),
-            flights: shelf.flights.len(),
-            parsed: self.parsed.len(),
+            entries: state.memory.len(),
+            compressed: state.memory.compressed_len(),
+            bytes: state.memory.bytes(),
+            flights: flights.len(),
+            parsed: tiers.builder.parse_cache.len(),
             waiters: self.waiters.in_use(),
-            hits: self.counters.hits.load(Ordering::Relaxed),
-            misses: self.counters.misses.load(Ordering::Relaxed),
-            unpacked: self.counters.unpacked.load(Ordering::Relaxed),
-            fetches: self.counters.fetches.load(Ordering::Relaxed),
-            waits: self.counters.waits.counts(),
+            hits: counters.hits.load(Ordering::Relaxed),
+            misses: counters.misses.load(Ordering::Relaxed),
+            decompressed: tiers.decompressed(),
+            fetches: counters.fetches.load(Ordering::Relaxed),
+            waits: counters.waits.counts(),
         }
     }
 
     /// The number of fetches by result.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.counters.results().into_iter()
+        self.fetches.counters.results().into_iter()
     }
 
-    fn profiles(&self) -> MutexGuard<'_, Vec<Arc<Profile>>> {
-        self.profiles.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The disk, if there is one.
+    pub fn disk(&self) -> Option<&Disk> {
+        self.fetches.tiers.disk()
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // No code path leaves the state inconsistent.
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The health of the disk.
+    pub fn health(&self) -> Health {
+        self.disk().map(Disk::health).unwrap_or_default()
+    }
+
+    /// Flushes the write queue, and closes the file so that another process may open it.
+    pub fn close(&self) {
+        if let Some(disk) = self.disk() {
+            disk.close();
+        }
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("config", &self.terms.load().config)
+            .field("config", &self.config.load())
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

@@ -2,18 +2,20 @@
 
 mod agents;
 mod bounds;
+mod compression;
+mod disk_errors;
 mod fairness;
-mod knowledge;
+mod known;
 mod one_fetch;
-mod packing;
 mod restart;
 mod room;
-mod trouble;
 
 use std::collections::VecDeque;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;

@@ -2,13 +2,13 @@
 //! what is read is written again as it was meant.
 
 use courtesy::audit::evidence::CaptureRecord;
-use courtesy::store::Knowledge;
+use courtesy::store::Persisted;
 
 /// JSON, perhaps.
 pub fn holds(bytes: &[u8]) {
-    if let Ok(known) = serde_json::from_slice::<Knowledge>(bytes) {
+    if let Ok(known) = serde_json::from_slice::<Persisted>(bytes) {
         let written = serde_json::to_vec(&known).expect("plain values");
-        let again: Knowledge = serde_json::from_slice(&written).expect("what is written is read");
+        let again: Persisted = serde_json::from_slice(&written).expect("what is written is read");
         assert_eq!(again, known);
         assert_eq!(serde_json::to_vec(&again).expect("plain values"), written);
     }

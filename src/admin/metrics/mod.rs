@@ -149,7 +149,7 @@ fn robots(page: &mut Exposition, watched: &Watched) {
     page.counter("courtesy_robots_changes_omitted", help, watched.watch.omitted());
     page.gauge("courtesy_cache_entries", "Origins cached in memory", stats.entries as u64);
     let help = "Origins in memory that are compressed: the least recently used";
-    page.gauge("courtesy_cache_packed_entries", help, stats.packed as u64);
+    page.gauge("courtesy_cache_packed_entries", help, stats.compressed as u64);
     page.bytes("courtesy_cache", "Memory used by the cache", stats.bytes as u64);
     let help = "Distinct robots.txt files in memory that are not compressed";
     page.gauge("courtesy_cache_files", help, stats.parsed as u64);
@@ -158,7 +158,7 @@ fn robots(page: &mut Exposition, watched: &Watched) {
     let help = "Lookups of compressed origins, and lookups answered from disk or by a fetch";
     page.counter("courtesy_cache_misses", help, stats.misses);
     let help = "Origins decompressed by a lookup";
-    page.counter("courtesy_cache_unpacked", help, stats.unpacked);
+    page.counter("courtesy_cache_unpacked", help, stats.decompressed);
     let help = "Requests waiting for a lookup of their origin";
     page.gauge("courtesy_cache_waiters", help, stats.waiters as u64);
 }

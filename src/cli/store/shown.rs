@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::audit::limits::{RECORD_TEXT_BYTES_MAX, RECORD_URL_BYTES_MAX};
 use crate::audit::print_time;
-use crate::store::{self, Failed, Good, Kept, Report};
+use crate::store::{self, Failed, Good, PersistedState, Report};
 use crate::types::sanitize::{self, hex};
 
 #[derive(Serialize)]
@@ -81,7 +81,7 @@ pub struct Attempt {
 
 impl Shown {
     pub fn of(report: Report) -> Self {
-        let (knowledge, lines) = (report.knowledge, report.lines);
+        let (knowledge, lines) = (report.persisted, report.lines);
         Self {
             origin: report.origin,
             states: knowledge.states.into_iter().map(State::of).collect(),
@@ -95,7 +95,7 @@ impl Shown {
 }
 
 impl OfAgent {
-    fn of(told: store::OfAgent) -> Self {
+    fn of(told: store::PersistedAgent) -> Self {
         Self {
             asked_as: sanitize::text(told.asked_as.as_str().as_bytes(), RECORD_TEXT_BYTES_MAX),
             states: told.states.into_iter().map(State::of).collect(),
@@ -105,7 +105,7 @@ impl OfAgent {
 }
 
 impl State {
-    fn of(kept: Kept) -> Self {
+    fn of(kept: PersistedState) -> Self {
         Self {
             profile: kept.profile.name,
             settings: kept.profile.settings,

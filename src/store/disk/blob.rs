@@ -8,7 +8,7 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-use super::super::knowledge::Digest;
+use super::super::persisted::Digest;
 use crate::audit::limits::EVIDENCE_BYTES_MAX;
 
 /// The first byte is the encoding of the rest.

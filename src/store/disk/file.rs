@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableError};
 
-use super::super::knowledge::Knowledge;
-use super::super::restore::Blobs;
+use super::super::convert::Blobs;
+use super::super::persisted::Persisted;
 use super::blob;
+use super::error::DiskError;
 use super::migrate::{self, SCHEMA_VERSION};
 use super::tables::{BLOBS, BYTES, META, ORIGINS, SCHEMA, Tables, Totals, checksum};
-use super::trouble::Trouble;
 
 /// Pages of the store that are held in memory.
 const STORE_CACHE_BYTES: usize = 16 << 20;
@@ -30,7 +30,7 @@ pub(super) struct DatabaseFile {
 
 /// A row as read.
 pub(super) enum Row {
-    Kept(Box<Knowledge>, Blobs),
+    Stored(Box<Persisted>, Blobs),
     /// Its checksum does not match: remove it.
     Broken,
 }
@@ -38,8 +38,8 @@ pub(super) enum Row {
 impl DatabaseFile {
     /// Opens the file, or creates it if `may_begin`. Checks every page first, so that damage is
     /// found here and not by a request.
-    pub(super) fn open(path: &Path, may_begin: bool) -> Result<Self, Trouble> {
-        let io = |error: io::Error| Trouble::from(redb::Error::Io(error));
+    pub(super) fn open(path: &Path, may_begin: bool) -> Result<Self, DiskError> {
+        let io = |error: io::Error| DiskError::from(redb::Error::Io(error));
         if let Some(dir) = path.parent().filter(|_| may_begin) {
             DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
         }
@@ -47,7 +47,7 @@ impl DatabaseFile {
         let file =
             options.read(true).write(true).create(may_begin).mode(0o600).open(path).map_err(io)?;
         let is_new = file.metadata().map_err(io)?.len() == 0;
-        let backend = FileBackend::new(file).map_err(Trouble::from)?;
+        let backend = FileBackend::new(file).map_err(DiskError::from)?;
         let database = Builder::new()
             .set_cache_size(STORE_CACHE_BYTES)
             .set_check_integrity_on_open(!is_new)
@@ -57,10 +57,10 @@ impl DatabaseFile {
         Ok(file)
     }
 
-    fn bring_up_to_date(&self) -> Result<(), Trouble> {
+    fn bring_up_to_date(&self) -> Result<(), DiskError> {
         match self.schema()? {
             Some(SCHEMA_VERSION) => Ok(()),
-            Some(newer) if newer > SCHEMA_VERSION => Err(Trouble::Newer(format!(
+            Some(newer) if newer > SCHEMA_VERSION => Err(DiskError::Newer(format!(
                 "its schema is version {newer}, and this courtesy knows {SCHEMA_VERSION}"
             ))),
             older => self.write(|tables, transaction| {
@@ -70,7 +70,7 @@ impl DatabaseFile {
     }
 
     /// `None` if no schema was ever written.
-    fn schema(&self) -> Result<Option<u64>, Trouble> {
+    fn schema(&self) -> Result<Option<u64>, DiskError> {
         let transaction = self.database.begin_read()?;
         match transaction.open_table(META) {
             Ok(meta) => Ok(meta.get(SCHEMA)?.map(|schema| schema.value())),
@@ -86,8 +86,8 @@ impl DatabaseFile {
     /// Runs `work` in one transaction; it is on the disk when this returns.
     pub(super) fn write<T>(
         &self,
-        work: impl FnOnce(&mut Tables<'_>, &redb::WriteTransaction) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        work: impl FnOnce(&mut Tables<'_>, &redb::WriteTransaction) -> Result<T, DiskError>,
+    ) -> Result<T, DiskError> {
         let transaction = self.database.begin_write()?;
         let mut tables = Tables::open(&transaction)?;
         let done = work(&mut tables, &transaction)?;
@@ -96,36 +96,36 @@ impl DatabaseFile {
         Ok(done)
     }
 
-    pub(super) fn read(&self, origin: &str) -> Result<Option<Row>, Trouble> {
+    pub(super) fn read(&self, origin: &str) -> Result<Option<Row>, DiskError> {
         let transaction = self.database.begin_read()?;
         let origins = transaction.open_table(ORIGINS)?;
         let Some(row) = origins.get(origin)? else { return Ok(None) };
         let (_, sum, json) = row.value();
-        let Some(knowledge) = checked(origin, sum, json) else { return Ok(Some(Row::Broken)) };
+        let Some(persisted) = checked(origin, sum, json) else { return Ok(Some(Row::Broken)) };
         let table = transaction.open_table(BLOBS)?;
         let mut blobs = Blobs::new();
-        for digest in knowledge.digests() {
+        for digest in persisted.digests() {
             let stored = table.get(&digest.0)?;
             match stored.and_then(|stored| blob::decode(stored.value(), &digest)) {
                 Some(content) => blobs.insert(digest, content),
                 None => return Ok(Some(Row::Broken)),
             };
         }
-        Ok(Some(Row::Kept(Box::new(knowledge), blobs)))
+        Ok(Some(Row::Stored(Box::new(persisted), blobs)))
     }
 
     /// Calls `each` for every origin in order. Returns how many rows were broken and left out.
     pub(super) fn for_each(
         &self,
-        mut each: impl FnMut(&str, Knowledge) -> io::Result<()>,
-    ) -> Result<io::Result<u64>, Trouble> {
+        mut each: impl FnMut(&str, Persisted) -> io::Result<()>,
+    ) -> Result<io::Result<u64>, DiskError> {
         let transaction = self.database.begin_read()?;
         let mut broken = 0;
         for row in transaction.open_table(ORIGINS)?.iter()? {
             let (origin, value) = row?;
             let (_, sum, json) = value.value();
             match checked(origin.value(), sum, json)
-                .map(|knowledge| each(origin.value(), knowledge))
+                .map(|persisted| each(origin.value(), persisted))
             {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Ok(Err(error)),
@@ -135,14 +135,14 @@ impl DatabaseFile {
         Ok(Ok(broken))
     }
 
-    pub(super) fn totals(&self) -> Result<Totals, Trouble> {
+    pub(super) fn totals(&self) -> Result<Totals, DiskError> {
         let transaction = self.database.begin_read()?;
         let bytes = transaction.open_table(META)?.get(BYTES)?.map_or(0, |bytes| bytes.value());
         Ok(Totals { entries: transaction.open_table(ORIGINS)?.len()?, bytes })
     }
 
     /// The number of files and captures.
-    pub(super) fn blobs(&self) -> Result<u64, Trouble> {
+    pub(super) fn blobs(&self) -> Result<u64, DiskError> {
         Ok(self.database.begin_read()?.open_table(BLOBS)?.len()?)
     }
 
@@ -162,7 +162,7 @@ impl DatabaseFile {
 
     /// Compacts the file if most of it is unused. The work is in proportion to the content, so it
     /// is done only where there is little.
-    pub(super) fn compact_if_worth_it(&mut self) -> Result<bool, Trouble> {
+    pub(super) fn compact_if_worth_it(&mut self) -> Result<bool, DiskError> {
         let (file, content) = (self.bytes(), self.totals()?.bytes);
         if file < STORE_COMPACT_BYTES_MIN || content > file / 8 {
             return Ok(false);
@@ -170,12 +170,12 @@ impl DatabaseFile {
         self.compact()
     }
 
-    pub(super) fn compact(&mut self) -> Result<bool, Trouble> {
+    pub(super) fn compact(&mut self) -> Result<bool, DiskError> {
         Ok(self.database.compact()?)
     }
 }
 
-fn checked(origin: &str, sum: &[u8; 32], json: &[u8]) -> Option<Knowledge> {
+fn checked(origin: &str, sum: &[u8; 32], json: &[u8]) -> Option<Persisted> {
     let whole = checksum(origin, json) == *sum;
     whole.then(|| serde_json::from_slice(json).ok()).flatten()
 }

@@ -7,7 +7,7 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 use super::blob;
 use super::migrate::{FILES_0, ORIGINS_0};
 use super::tables::{BLOBS, META, ORIGINS, SCHEMA};
-use crate::store::knowledge::Digest;
+use crate::store::persisted::Digest;
 
 /// Rewrites the file at `path` in the schema of version 0. Returns the number of origins.
 pub(in crate::store) fn version_0(path: &Path) -> Result<usize, redb::Error> {

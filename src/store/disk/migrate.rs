@@ -3,10 +3,10 @@
 
 use redb::{ReadableTable, TableDefinition, WriteTransaction};
 
-use super::super::knowledge::Knowledge;
-use super::super::restore::Blobs;
+use super::super::convert::Blobs;
+use super::super::persisted::Persisted;
+use super::error::DiskError;
 use super::tables::Tables;
-use super::trouble::Trouble;
 
 /// The schema of [`super::tables`]. Raise it, and add a step below, whenever an older version would
 /// read the tables wrongly. New members of the JSON need none.
@@ -21,7 +21,7 @@ pub(super) fn from(
     version: u64,
     tables: &mut Tables<'_>,
     transaction: &WriteTransaction,
-) -> Result<(), Trouble> {
+) -> Result<(), DiskError> {
     if version < 1 {
         to_1(tables, transaction)?;
     }
@@ -29,20 +29,20 @@ pub(super) fn from(
 }
 
 /// Leaves out what cannot be read: the origin is fetched again.
-fn to_1(tables: &mut Tables<'_>, transaction: &WriteTransaction) -> Result<(), Trouble> {
+fn to_1(tables: &mut Tables<'_>, transaction: &WriteTransaction) -> Result<(), DiskError> {
     {
         let origins = transaction.open_table(ORIGINS_0)?;
         let files = transaction.open_table(FILES_0)?;
         for row in origins.iter()? {
             let (origin, json) = row?;
-            let Ok(knowledge) = serde_json::from_slice::<Knowledge>(json.value()) else { continue };
+            let Ok(persisted) = serde_json::from_slice::<Persisted>(json.value()) else { continue };
             let mut blobs = Blobs::new();
-            for digest in knowledge.digests() {
+            for digest in persisted.digests() {
                 if let Some(content) = files.get(&digest.0)? {
                     blobs.insert(digest, content.value().to_vec().into());
                 }
             }
-            tables.put(origin.value(), &knowledge, &blobs)?;
+            tables.put(origin.value(), &persisted, &blobs)?;
         }
     }
     transaction.delete_table(ORIGINS_0)?;

@@ -8,6 +8,8 @@
 //! origins are fetched again.
 
 mod blob;
+mod config;
+mod error;
 mod file;
 #[cfg(test)]
 pub(super) mod fixture;
@@ -18,68 +20,41 @@ pub(crate) mod pending;
 mod shared;
 mod survey;
 mod tables;
-mod trouble;
 mod writer;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::knowledge::Knowledge;
-use super::restore::Blobs;
+use super::report::Report;
 use crate::runtime::clock::Clock;
-use crate::store::limits::{STORE_CLOSE_TIMEOUT, STORE_PENDING_BYTES_MAX};
+use crate::store::limits::STORE_CLOSE_TIMEOUT;
 use crate::types::client_key::ClientKey;
 use crate::types::origin::Origin;
+pub use config::Config;
+pub use error::OpenError;
+use error::{DiskError, guarded};
+use file::DatabaseFile;
 pub use health::Health;
 pub use offline::Offline;
 use pending::Change;
-use shared::{Desk, Shared};
+pub(super) use shared::Found;
+use shared::{Shared, State};
 pub use survey::{Each, Stats};
-pub use trouble::OpenError;
-use trouble::Trouble;
 
 /// How long a request's flight waits for the store before it asks the origin instead.
 const STORE_LOAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a store that failed is left alone before it is opened again.
-const STORE_RETRY: Duration = Duration::from_secs(60);
-
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "store.redb";
-
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub path: PathBuf,
-    /// Bytes of the file. The least recently written origins are evicted first.
-    pub size_max: u64,
-    /// Bytes of memory for the write queue.
-    pub pending_max: usize,
-    /// How long to wait before reopening a file that failed.
-    pub retry: Duration,
-}
-
-impl Config {
-    /// The defaults, with the file at `path`.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, size_max: 1 << 30, pending_max: STORE_PENDING_BYTES_MAX, retry: STORE_RETRY }
-    }
-}
 
 /// The database and its writer thread. Dropping it flushes the queue, within a time limit.
 pub struct Disk {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// An origin found by [`Disk::find`].
-pub(super) enum Found {
-    /// Still in the write queue.
-    Waiting(Arc<Entry>),
-    Kept(Box<Knowledge>, Blobs),
 }
 
 impl Disk {
@@ -89,8 +64,8 @@ impl Disk {
         let shared = Arc::new(Shared::new(config, clock));
         match shared.open_or_begin() {
             Ok(file) => shared.take_up(file),
-            Err(Trouble::Locked) => return Err(OpenError::Locked(shared.config.path.clone())),
-            Err(trouble) => shared.give_up(None, trouble),
+            Err(DiskError::Locked) => return Err(OpenError::Locked(shared.config.path.clone())),
+            Err(error) => shared.give_up(None, error),
         }
         let writer = {
             let shared = Arc::clone(&shared);
@@ -98,7 +73,7 @@ impl Disk {
             thread.spawn(move || shared.write_all())
         };
         let path = &shared.config.path;
-        let writer = writer.map_err(|error| Trouble::Io(error.to_string()).at(path.clone()))?;
+        let writer = writer.map_err(|error| DiskError::Io(error.to_string()).at(path.clone()))?;
         Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
@@ -158,24 +133,56 @@ impl Disk {
     /// Waits until the queue is written, or cannot be, or the time is over. Returns whether it is
     /// written.
     pub fn flush(&self, wait: Duration) -> bool {
-        let mut desk = self.shared.desk();
-        desk.is_hurried = true;
+        let mut state = self.shared.state();
+        state.is_hurried = true;
         self.shared.changed.notify_all();
-        let unsettled = |desk: &mut Desk| !desk.pending.is_settled() && desk.file.is_some();
-        let waited = self.shared.changed.wait_timeout_while(desk, wait, unsettled);
-        let (mut desk, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        desk.is_hurried = false;
-        desk.pending.is_settled()
+        let unsettled = |state: &mut State| !state.pending.is_settled() && state.file.is_some();
+        let waited = self.shared.changed.wait_timeout_while(state, wait, unsettled);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_hurried = false;
+        state.pending.is_settled()
     }
 
+    /// The amount of data. Flushes the write queue first.
+    pub fn stats(&self) -> Result<Stats, OpenError> {
+        self.survey(Stats::of)
+    }
+
+    /// Calls `each` for every origin; returns how many rows were broken. The inner error is the one
+    /// of `each`. Flushes the write queue first.
+    pub fn export(
+        &self,
+        mut each: impl FnMut(Report) -> io::Result<()>,
+    ) -> Result<io::Result<u64>, OpenError> {
+        self.survey(|file| survey::export(file, &mut each))
+    }
+
+    fn survey<T>(
+        &self,
+        look: impl FnOnce(&DatabaseFile) -> Result<T, DiskError>,
+    ) -> Result<T, OpenError> {
+        self.flush(STORE_CLOSE_TIMEOUT);
+        let (file, failing) = {
+            let state = self.shared.state();
+            (state.file.as_ref().map(Arc::clone), state.health.failing.clone())
+        };
+        let Some(file) = file else {
+            return Err(OpenError::Failing(
+                failing.unwrap_or_else(|| "the store is closed".into()),
+            ));
+        };
+        guarded(|| look(&file)).map_err(|error| error.at(self.shared.config.path.clone()))
+    }
+
+    /// The current health.
     pub fn health(&self) -> Health {
-        let desk = self.shared.desk();
+        let state = self.shared.state();
         Health {
-            pending: desk.pending.len() as u64,
-            dropped: desk.pending.dropped,
-            file_bytes: desk.file.as_ref().map_or(0, |file| file.bytes()),
-            failing: desk.health.failing.clone().or_else(|| self.shared.hangs().then(no_answer)),
-            ..desk.health.clone()
+            pending: state.pending.len() as u64,
+            dropped: state.pending.dropped,
+            file_bytes: state.file.as_ref().map_or(0, |file| file.bytes()),
+            failing: state.health.failing.clone().or_else(|| self.shared.hangs().then(no_answer)),
+            ..state.health.clone()
         }
     }
 
@@ -184,14 +191,14 @@ impl Disk {
         if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return;
         }
-        let mut desk = self.shared.desk();
-        desk.is_closing = true;
+        let mut state = self.shared.state();
+        state.is_closing = true;
         self.shared.changed.notify_all();
-        let waiting = |desk: &mut Desk| !desk.has_ended;
-        let waited = self.shared.changed.wait_timeout_while(desk, STORE_CLOSE_TIMEOUT, waiting);
-        let (desk, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let has_ended = desk.has_ended;
-        drop(desk);
+        let waiting = |state: &mut State| !state.has_ended;
+        let waited = self.shared.changed.wait_timeout_while(state, STORE_CLOSE_TIMEOUT, waiting);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let has_ended = state.has_ended;
+        drop(state);
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         match writer {
             Some(writer) if has_ended => {

@@ -4,10 +4,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::Report;
+use super::super::report::Report;
+use super::error::{DiskError, OpenError, guarded};
 use super::file::{DatabaseFile, Row};
 use super::survey::{self, Stats};
-use super::trouble::{OpenError, Trouble, guarded};
 use crate::types::origin::Origin;
 
 /// An exclusively opened store.
@@ -35,7 +35,7 @@ impl Offline {
     pub fn get(&self, origin: &Origin) -> Result<Option<Report>, OpenError> {
         let name = origin.to_string();
         Ok(match self.say(|| self.file.read(&name))? {
-            Some(Row::Kept(knowledge, blobs)) => Some(Report::new(name, *knowledge, &blobs)),
+            Some(Row::Stored(persisted, blobs)) => Some(Report::new(name, *persisted, &blobs)),
             Some(Row::Broken) | None => None,
         })
     }
@@ -63,7 +63,7 @@ impl Offline {
         Ok((before, self.file.bytes()))
     }
 
-    fn say<T>(&self, work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, OpenError> {
-        guarded(work).map_err(|trouble| trouble.at(self.path.clone()))
+    fn say<T>(&self, work: impl FnOnce() -> Result<T, DiskError>) -> Result<T, OpenError> {
+        guarded(work).map_err(|error| error.at(self.path.clone()))
     }
 }

@@ -10,7 +10,7 @@ use super::super::entry::Entry;
 use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
 
-/// Origins whose knowledge waits to be written to the store. Of more, the oldest goes unwritten: it
+/// Origins whose persisted waits to be written to the store. Of more, the oldest goes unwritten: it
 /// is asked for again after a restart.
 pub(crate) const STORE_PENDING_MAX: usize = 32_768;
 

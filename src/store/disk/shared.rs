@@ -4,11 +4,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::super::convert::Blobs;
+use super::super::entry::Entry;
+use super::super::persisted::Persisted;
+use super::config::Config;
+use super::error::{DiskError, guarded};
 use super::file::{DatabaseFile, Row};
 use super::health::Health;
 use super::pending::{Change, Pending};
-use super::trouble::{Trouble, guarded};
-use super::{Config, Found};
 use crate::clients::FairSemaphore;
 use crate::runtime::clock::Clock;
 use crate::store::limits::STORE_BATCH_MAX;
@@ -17,13 +20,21 @@ use crate::types::origin::Origin;
 /// Origins read from the store at once: each occupies a thread of the blocking pool.
 const STORE_LOADS_MAX: usize = 8;
 
+/// An origin that was found.
+pub(in crate::store) enum Found {
+    /// Still in the write queue.
+    Queued(Arc<Entry>),
+    /// Read from the file.
+    Stored(Box<Persisted>, Blobs),
+}
+
 /// Shared by requests and the writer thread.
 pub(super) struct Shared {
     pub(super) config: Config,
     /// Initially as in `config`.
     pub(super) size_max: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) desk: Mutex<Desk>,
+    pub(super) state: Mutex<State>,
     /// Signalled on every change of the state that a thread waits for.
     pub(super) changed: Condvar,
     pub(super) loads: Arc<FairSemaphore>,
@@ -32,7 +43,7 @@ pub(super) struct Shared {
 }
 
 /// The state under the lock. The lock is never held during I/O.
-pub(super) struct Desk {
+pub(super) struct State {
     /// `None` while the file cannot be used.
     pub(super) file: Option<Arc<DatabaseFile>>,
     pub(super) pending: Pending,
@@ -49,7 +60,7 @@ pub(super) struct Desk {
 
 impl Shared {
     pub(super) fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let desk = Desk {
+        let state = State {
             file: None,
             pending: Pending::new(config.pending_max),
             health: Health { enabled: true, ..Health::default() },
@@ -63,16 +74,16 @@ impl Shared {
             size_max: AtomicU64::new(config.size_max),
             config,
             clock,
-            desk: Mutex::new(desk),
+            state: Mutex::new(state),
             changed: Condvar::new(),
             hangs: AtomicBool::new(false),
             loads: FairSemaphore::new(STORE_LOADS_MAX),
         }
     }
 
-    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // No code path leaves the state inconsistent.
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of the file.
@@ -82,26 +93,26 @@ impl Shared {
 
     /// Applies new bounds, for the file and for the queue.
     pub(super) fn resize(&self, size_max: u64, pending_max: usize) {
-        self.desk().pending.resize(pending_max);
+        self.state().pending.resize(pending_max);
         if self.size_max.swap(size_max, Ordering::Relaxed) != size_max {
-            self.desk().is_resized = true;
+            self.state().is_resized = true;
             self.changed.notify_all();
         }
     }
 
     pub(super) fn change(&self, origin: &Origin, change: Change) {
-        let desk = self.desk();
-        if !desk.is_closing {
-            self.put(desk, origin, change);
+        let state = self.state();
+        if !state.is_closing {
+            self.put(state, origin, change);
         }
     }
 
     /// Wakes the writer for the first change and for a full batch only.
-    fn put(&self, mut desk: MutexGuard<'_, Desk>, origin: &Origin, change: Change) {
-        let is_first = desk.pending.len() == 0;
-        desk.pending.put(origin, change);
-        let is_full = desk.pending.len() >= STORE_BATCH_MAX;
-        drop(desk);
+    fn put(&self, mut state: MutexGuard<'_, State>, origin: &Origin, change: Change) {
+        let is_first = state.pending.len() == 0;
+        state.pending.put(origin, change);
+        let is_full = state.pending.len() >= STORE_BATCH_MAX;
+        drop(state);
         if is_first || is_full {
             self.changed.notify_all();
         }
@@ -130,38 +141,38 @@ impl Shared {
 
     /// The queued entry of `origin`.
     pub(super) fn waiting(&self, origin: &Origin) -> Option<Found> {
-        match self.desk().pending.get(origin) {
-            Some(Change::Put(entry)) => Some(Found::Waiting(Arc::clone(entry))),
+        match self.state().pending.get(origin) {
+            Some(Change::Put(entry)) => Some(Found::Queued(Arc::clone(entry))),
             Some(Change::Forget) | None => None,
         }
     }
 
     pub(super) fn look(&self, origin: &Origin) -> Option<Found> {
         let file = {
-            let mut desk = self.desk();
-            desk.health.loads += 1;
-            match desk.pending.get(origin) {
+            let mut state = self.state();
+            state.health.loads += 1;
+            match state.pending.get(origin) {
                 Some(Change::Put(entry)) => {
                     let entry = Arc::clone(entry);
-                    desk.health.load_hits += 1;
-                    return Some(Found::Waiting(entry));
+                    state.health.load_hits += 1;
+                    return Some(Found::Queued(entry));
                 }
                 Some(Change::Forget) => return None,
-                None => Arc::clone(desk.file.as_ref()?),
+                None => Arc::clone(state.file.as_ref()?),
             }
         };
         match guarded(|| file.read(&origin.to_string())) {
             Ok(None) => None,
-            Ok(Some(Row::Kept(knowledge, blobs))) => {
-                self.desk().health.load_hits += 1;
-                Some(Found::Kept(knowledge, blobs))
+            Ok(Some(Row::Stored(persisted, blobs))) => {
+                self.state().health.load_hits += 1;
+                Some(Found::Stored(persisted, blobs))
             }
             Ok(Some(Row::Broken)) => {
                 self.drop_broken(origin);
                 None
             }
-            Err(trouble) => {
-                self.give_up(Some(&file), trouble);
+            Err(error) => {
+                self.give_up(Some(&file), error);
                 None
             }
         }
@@ -169,12 +180,12 @@ impl Shared {
 
     /// Queues the removal of a broken row, unless a newer change is queued.
     pub(super) fn drop_broken(&self, origin: &Origin) {
-        let mut desk = self.desk();
-        desk.health.broken += 1;
-        if desk.pending.get(origin).is_none() {
-            self.put(desk, origin, Change::Forget);
+        let mut state = self.state();
+        state.health.broken += 1;
+        if state.pending.get(origin).is_none() {
+            self.put(state, origin, Change::Forget);
         } else {
-            drop(desk);
+            drop(state);
         }
         tracing::warn!(%origin, "what the store kept of it does not hold, and is dropped");
     }
@@ -182,30 +193,30 @@ impl Shared {
     /// Starts using `file`.
     pub(super) fn take_up(&self, file: DatabaseFile) {
         let totals = guarded(|| file.totals()).unwrap_or_default();
-        let mut desk = self.desk();
-        desk.file = Some(Arc::new(file));
-        (desk.health.entries, desk.health.bytes) = (totals.entries, totals.bytes);
-        if desk.health.failing.take().is_some() {
+        let mut state = self.state();
+        state.file = Some(Arc::new(file));
+        (state.health.entries, state.health.bytes) = (totals.entries, totals.bytes);
+        if state.health.failing.take().is_some() {
             tracing::info!("the store {} can be used again", self.config.path.display());
         }
     }
 
     /// Stops using the file, unless it has been replaced since.
-    pub(super) fn give_up(&self, file: Option<&Arc<DatabaseFile>>, trouble: Trouble) {
-        let mut desk = self.desk();
-        if let (Some(failed), Some(used)) = (file, &desk.file)
+    pub(super) fn give_up(&self, file: Option<&Arc<DatabaseFile>>, error: DiskError) {
+        let mut state = self.state();
+        if let (Some(failed), Some(used)) = (file, &state.file)
             && !Arc::ptr_eq(failed, used)
         {
             return;
         }
-        let used = desk.file.take();
-        desk.health.errors += 1;
-        desk.is_hopeless = matches!(trouble, Trouble::Newer(_));
-        let error = trouble.at(self.config.path.clone());
-        if desk.health.failing.replace(error.to_string()).is_none() {
+        let used = state.file.take();
+        state.health.errors += 1;
+        state.is_hopeless = matches!(error, DiskError::Newer(_));
+        let error = error.at(self.config.path.clone());
+        if state.health.failing.replace(error.to_string()).is_none() {
             tracing::error!("{error}; what is known of origins is kept in memory only");
         }
-        drop(desk);
+        drop(state);
         self.changed.notify_all();
         // Closing a broken file may fail, too.
         let _ = guarded(|| {

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::Report;
-use super::super::restore::Blobs;
-use super::Disk;
+use super::super::convert::Blobs;
+use super::super::report::Report;
+use super::error::DiskError;
 use super::file::DatabaseFile;
 use super::migrate::SCHEMA_VERSION;
-use super::trouble::{OpenError, Trouble, guarded};
-use crate::store::limits::STORE_CLOSE_TIMEOUT;
 
 /// Receives what is known of one origin.
 pub type Each<'a> = &'a mut dyn FnMut(Report) -> io::Result<()>;
@@ -37,11 +34,11 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn of(file: &DatabaseFile) -> Result<Self, Trouble> {
+    pub(super) fn of(file: &DatabaseFile) -> Result<Self, DiskError> {
         let mut states = BTreeMap::new();
-        let counted = file.for_each(|_, knowledge| {
-            let of_agents = knowledge.agents.into_iter().flat_map(|agent| agent.states);
-            for kept in knowledge.states.into_iter().chain(of_agents) {
+        let counted = file.for_each(|_, persisted| {
+            let of_agents = persisted.agents.into_iter().flat_map(|agent| agent.states);
+            for kept in persisted.states.into_iter().chain(of_agents) {
                 *states.entry(kept.state).or_default() += 1;
             }
             Ok(())
@@ -61,42 +58,8 @@ impl Stats {
 }
 
 /// Calls `each` for every origin, without the line count of its file.
-pub(super) fn export(file: &DatabaseFile, each: Each<'_>) -> Result<io::Result<u64>, Trouble> {
-    file.for_each(|origin, knowledge| {
-        each(Report::new(origin.to_owned(), knowledge, &Blobs::new()))
+pub(super) fn export(file: &DatabaseFile, each: Each<'_>) -> Result<io::Result<u64>, DiskError> {
+    file.for_each(|origin, persisted| {
+        each(Report::new(origin.to_owned(), persisted, &Blobs::new()))
     })
-}
-
-/// Both flush the write queue first.
-impl Disk {
-    /// The amount of data.
-    pub fn stats(&self) -> Result<Stats, OpenError> {
-        self.survey(Stats::of)
-    }
-
-    /// Calls `each` for every origin; returns how many rows were broken. The inner error is the one
-    /// of `each`.
-    pub fn export(
-        &self,
-        mut each: impl FnMut(Report) -> io::Result<()>,
-    ) -> Result<io::Result<u64>, OpenError> {
-        self.survey(|file| export(file, &mut each))
-    }
-
-    fn survey<T>(
-        &self,
-        look: impl FnOnce(&DatabaseFile) -> Result<T, Trouble>,
-    ) -> Result<T, OpenError> {
-        self.flush(STORE_CLOSE_TIMEOUT);
-        let (file, failing) = {
-            let desk = self.shared.desk();
-            (desk.file.as_ref().map(Arc::clone), desk.health.failing.clone())
-        };
-        let Some(file) = file else {
-            return Err(OpenError::Failing(
-                failing.unwrap_or_else(|| "the store is closed".into()),
-            ));
-        };
-        guarded(|| look(&file)).map_err(|trouble| trouble.at(self.shared.config.path.clone()))
-    }
 }

@@ -4,12 +4,12 @@
 use redb::{ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 use sha2::{Digest as _, Sha256};
 
-use super::super::knowledge::{Digest, Knowledge};
-use super::super::restore::Blobs;
+use super::super::convert::Blobs;
+use super::super::persisted::{Digest, Persisted};
 use super::blob;
-use super::trouble::Trouble;
+use super::error::DiskError;
 
-/// Origin → number of its last write, SHA-256 of origin and JSON, [`Knowledge`] as JSON.
+/// Origin → number of its last write, SHA-256 of origin and JSON, [`Persisted`] as JSON.
 pub(super) const ORIGINS: TableDefinition<'_, &str, (u64, &[u8; 32], &[u8])> =
     TableDefinition::new("origins");
 /// Number of a write → its origin. Writes are numbered, so that a wrong clock cannot reorder them.
@@ -45,7 +45,7 @@ pub(super) struct Totals {
 
 impl<'a> Tables<'a> {
     /// Opens the tables, and creates missing ones.
-    pub(super) fn open(transaction: &'a WriteTransaction) -> Result<Self, Trouble> {
+    pub(super) fn open(transaction: &'a WriteTransaction) -> Result<Self, DiskError> {
         let meta = transaction.open_table(META)?;
         let number = |name| meta.get(name).map(|found| found.map_or(0, |found| found.value()));
         let (bytes, turn) = (number(BYTES)?, number(TURN)?);
@@ -63,13 +63,14 @@ impl<'a> Tables<'a> {
     pub(super) fn put(
         &mut self,
         origin: &str,
-        knowledge: &Knowledge,
+        persisted: &Persisted,
         blobs: &Blobs,
-    ) -> Result<(), Trouble> {
-        let json = serde_json::to_vec(knowledge).map_err(|error| Trouble::Io(error.to_string()))?;
+    ) -> Result<(), DiskError> {
+        let json =
+            serde_json::to_vec(persisted).map_err(|error| DiskError::Io(error.to_string()))?;
         // Acquires new blobs before it releases old ones, so that those in common are not
         // rewritten.
-        for digest in knowledge.digests() {
+        for digest in persisted.digests() {
             let Some(content) = blobs.get(&digest) else { continue };
             self.acquire(&digest, content)?;
         }
@@ -82,10 +83,10 @@ impl<'a> Tables<'a> {
     }
 
     /// Returns whether the origin was there.
-    pub(super) fn remove(&mut self, origin: &str) -> Result<bool, Trouble> {
+    pub(super) fn remove(&mut self, origin: &str) -> Result<bool, DiskError> {
         let Some((turn, bytes, digests)) = self.origins.remove(origin)?.map(|row| {
             let (turn, _, json) = row.value();
-            let digests = serde_json::from_slice(json).map(|known: Knowledge| known.digests());
+            let digests = serde_json::from_slice(json).map(|known: Persisted| known.digests());
             (turn, row_bytes(origin, json), digests.unwrap_or_default())
         }) else {
             return Ok(false);
@@ -97,7 +98,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Removes the least recently written origins until the content fits. Returns how many.
-    pub(super) fn evict(&mut self, bytes_max: u64) -> Result<u64, Trouble> {
+    pub(super) fn evict(&mut self, bytes_max: u64) -> Result<u64, DiskError> {
         let mut evicted = 0;
         while self.bytes > bytes_max {
             let Some(oldest) = self.turns.first()?.map(|(_, origin)| origin.value().to_owned())
@@ -113,22 +114,22 @@ impl<'a> Tables<'a> {
         Ok(evicted)
     }
 
-    pub(super) fn finish(mut self) -> Result<(), Trouble> {
+    pub(super) fn finish(mut self) -> Result<(), DiskError> {
         self.meta.insert(BYTES, self.bytes)?;
         self.meta.insert(TURN, self.turn)?;
         Ok(())
     }
 
-    pub(super) fn totals(&self) -> Result<Totals, Trouble> {
+    pub(super) fn totals(&self) -> Result<Totals, DiskError> {
         Ok(Totals { entries: self.origins.len()?, bytes: self.bytes })
     }
 
-    pub(super) fn set_schema(&mut self, schema: u64) -> Result<(), Trouble> {
+    pub(super) fn set_schema(&mut self, schema: u64) -> Result<(), DiskError> {
         self.meta.insert(SCHEMA, schema)?;
         Ok(())
     }
 
-    fn acquire(&mut self, digest: &Digest, content: &[u8]) -> Result<(), Trouble> {
+    fn acquire(&mut self, digest: &Digest, content: &[u8]) -> Result<(), DiskError> {
         let uses = self.uses.get(&digest.0)?.map_or(0, |uses| uses.value());
         self.uses.insert(&digest.0, uses + 1)?;
         if uses == 0 {
@@ -139,7 +140,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    fn release(&mut self, digest: &Digest) -> Result<(), Trouble> {
+    fn release(&mut self, digest: &Digest) -> Result<(), DiskError> {
         let uses = self.uses.get(&digest.0)?.map_or(0, |uses| uses.value());
         if uses > 1 {
             self.uses.insert(&digest.0, uses - 1)?;

@@ -9,11 +9,11 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
+use super::error::{DiskError, guarded};
 use super::file::DatabaseFile;
 use super::pending::Change;
-use super::shared::{Desk, Shared};
+use super::shared::{Shared, State};
 use super::tables::Totals;
-use super::trouble::{Trouble, guarded};
 use crate::store::limits::STORE_BATCH_MAX;
 use crate::types::origin::Origin;
 use crate::types::timestamp::Timestamp;
@@ -38,81 +38,81 @@ impl Shared {
                 Task::Write(file, batch) => self.write(&file, &batch),
                 Task::Reopen => match self.open_or_begin() {
                     Ok(file) => self.take_up(file),
-                    Err(trouble) => self.give_up(None, trouble),
+                    Err(error) => self.give_up(None, error),
                 },
                 Task::End => break,
             }
         }
-        let file = self.desk().file.take();
+        let file = self.state().file.take();
         // The last owner closes the file, which may fail, too.
         let _ = guarded(|| {
             drop(file);
             Ok(())
         });
-        self.desk().has_ended = true;
+        self.state().has_ended = true;
         self.changed.notify_all();
     }
 
     fn next_task(&self) -> Task {
-        let wait_while = |desk, is_idle: fn(&mut Desk) -> bool| {
-            self.changed.wait_while(desk, is_idle).unwrap_or_else(PoisonError::into_inner)
+        let wait_while = |state, is_idle: fn(&mut State) -> bool| {
+            self.changed.wait_while(state, is_idle).unwrap_or_else(PoisonError::into_inner)
         };
-        let desk = wait_while(self.desk(), |desk| {
-            let is_idle = if desk.file.is_some() {
-                desk.pending.len() == 0 && !desk.is_resized
+        let state = wait_while(self.state(), |state| {
+            let is_idle = if state.file.is_some() {
+                state.pending.len() == 0 && !state.is_resized
             } else {
-                desk.is_hopeless
+                state.is_hopeless
             };
-            is_idle && !desk.is_closing
+            is_idle && !state.is_closing
         });
-        let Some(file) = desk.file.clone() else {
-            let resting = |desk: &mut Desk| !desk.is_closing;
-            let rested = self.changed.wait_timeout_while(desk, self.config.retry, resting);
-            let (desk, _) = rested.unwrap_or_else(PoisonError::into_inner);
-            return if desk.is_closing { Task::End } else { Task::Reopen };
+        let Some(file) = state.file.clone() else {
+            let resting = |state: &mut State| !state.is_closing;
+            let rested = self.changed.wait_timeout_while(state, self.config.retry, resting);
+            let (state, _) = rested.unwrap_or_else(PoisonError::into_inner);
+            return if state.is_closing { Task::End } else { Task::Reopen };
         };
         // More changes may arrive that can share the transaction.
-        let gathering = |desk: &mut Desk| {
-            desk.pending.len() < STORE_BATCH_MAX && !desk.is_hurried && !desk.is_closing
+        let gathering = |state: &mut State| {
+            state.pending.len() < STORE_BATCH_MAX && !state.is_hurried && !state.is_closing
         };
-        let gathered = self.changed.wait_timeout_while(desk, STORE_BATCH_WAIT, gathering);
-        let (mut desk, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        let gathered = self.changed.wait_timeout_while(state, STORE_BATCH_WAIT, gathering);
+        let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         // A transaction frees the pages that it replaces only at its end, so a small file takes
         // small batches.
         let bytes_max = usize::try_from(self.size_max() / 32).unwrap_or(usize::MAX);
-        let batch = desk.pending.take(bytes_max);
-        desk.is_resized = false;
-        if batch.is_empty() && desk.is_closing { Task::End } else { Task::Write(file, batch) }
+        let batch = state.pending.take(bytes_max);
+        state.is_resized = false;
+        if batch.is_empty() && state.is_closing { Task::End } else { Task::Write(file, batch) }
     }
 
     fn write(&self, file: &Arc<DatabaseFile>, batch: &Batch) {
         let written = guarded(|| self.transact(file, batch));
-        let mut desk = self.desk();
+        let mut state = self.state();
         match written {
             Ok((totals, evicted)) => {
-                desk.pending.written();
-                let health = &mut desk.health;
+                state.pending.written();
+                let health = &mut state.health;
                 health.writes += batch.len() as u64;
                 health.evicted += evicted;
                 (health.entries, health.bytes) = (totals.entries, totals.bytes);
             }
-            Err(trouble) => {
-                desk.pending.put_back();
-                drop(desk);
-                self.give_up(Some(file), trouble);
+            Err(error) => {
+                state.pending.put_back();
+                drop(state);
+                self.give_up(Some(file), error);
             }
         }
         self.changed.notify_all();
     }
 
-    fn transact(&self, file: &DatabaseFile, batch: &Batch) -> Result<(Totals, u64), Trouble> {
+    fn transact(&self, file: &DatabaseFile, batch: &Batch) -> Result<(Totals, u64), DiskError> {
         file.write(|tables, _| {
             for (origin, change) in batch.iter() {
                 let origin = origin.to_string();
                 match change {
                     Change::Put(entry) => {
-                        let (knowledge, blobs) = entry.keep();
-                        tables.put(&origin, &knowledge, &blobs)?;
+                        let (persisted, blobs) = entry.persist();
+                        tables.put(&origin, &persisted, &blobs)?;
                     }
                     Change::Forget => {
                         tables.remove(&origin)?;
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     /// Opens the file. Renames a damaged one, and creates another.
-    pub(super) fn open_or_begin(&self) -> Result<DatabaseFile, Trouble> {
+    pub(super) fn open_or_begin(&self) -> Result<DatabaseFile, DiskError> {
         let open = || {
             guarded(|| {
                 let mut file = DatabaseFile::open(&self.config.path, true)?;
@@ -135,9 +135,9 @@ impl Shared {
             })
         };
         match open() {
-            Err(Trouble::Damaged(why)) => {
+            Err(DiskError::Damaged(why)) => {
                 let aside = set_aside(&self.config.path, self.clock.wall())
-                    .map_err(|error| Trouble::Io(error.to_string()))?;
+                    .map_err(|error| DiskError::Io(error.to_string()))?;
                 tracing::warn!(
                     "the store {} was damaged ({why}); it is now {}, and another is begun",
                     self.config.path.display(),

@@ -146,10 +146,10 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
     ] {
         let house = House::new(vec![rules()]);
         let profile = rfc9309();
-        house.store.introduce([&profile]);
+        house.store.set_profiles([&profile]);
         let failed =
             Failed { at: START, url: origin(HOST).robots_url(), hops: 0, capture: None, cause };
-        let kept = Kept {
+        let kept = PersistedState {
             profile: Fingerprint::of(&profile),
             meanings: profile.meanings.word(),
             state: state.into(),
@@ -159,7 +159,7 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             failures: u32::from(state == "unreachable"),
             site_up: true,
         };
-        let older = Knowledge {
+        let older = Persisted {
             good: None,
             failed: Some(failed),
             site_up: true,
@@ -167,9 +167,12 @@ async fn an_older_answer_that_names_no_agent_counts_for_none() {
             agents: Vec::new(),
             others: None,
         };
-        let entry =
-            house.store.restore(older, Default::default(), &[profile]).expect("it can be read");
-        house.store.shelf().cache.put(&origin(HOST), entry);
+        let tiers = &house.store.fetches.tiers;
+        let entry = tiers
+            .builder
+            .restore_as(&[profile], older, Default::default())
+            .expect("it can be read");
+        tiers.lock().memory.put(&origin(HOST), entry);
         assert_eq!(house.told("Victim").await, "rules");
         assert_eq!(house.fetches(), 1);
     }
@@ -213,7 +216,7 @@ async fn made_up_tokens_do_not_open_the_site_and_have_bounds() {
             }
             bytes = now;
         }
-        let report = house.store.get(&origin(HOST)).await.expect("it is known").knowledge;
+        let report = house.store.get(&origin(HOST)).await.expect("it is known").persisted;
         assert_eq!((report.agents.len(), report.others.is_some()), (AGENTS_PER_ORIGIN_MAX, true));
         let mut house = house;
         if answer == 429 {
@@ -262,8 +265,8 @@ async fn what_was_observed_for_long_keeps_its_place() {
     for number in 0..30 {
         house.told(&format!("made-up-{number}")).await;
     }
-    let knowledge = house.store.get(&origin(HOST)).await.expect("it is known").knowledge;
-    let real = knowledge.agents.iter().find(|agent| agent.asked_as.as_str() == "Real courtesy");
+    let persisted = house.store.get(&origin(HOST)).await.expect("it is known").persisted;
+    let real = persisted.agents.iter().find(|agent| agent.asked_as.as_str() == "Real courtesy");
     assert_eq!(real.expect("it has its place").states[0].since, START);
 }
 
@@ -340,8 +343,8 @@ async fn fetches_that_end_at_the_same_time_lose_nothing_of_each_other() {
     for asker in asking {
         assert_eq!(asker.await.expect("no panic"), "unavailable");
     }
-    let knowledge = house.store.get(&origin(HOST)).await.expect("it is known").knowledge;
-    assert_eq!(knowledge.agents.len(), 5);
+    let persisted = house.store.get(&origin(HOST)).await.expect("it is known").persisted;
+    assert_eq!(persisted.agents.len(), 5);
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ async fn after_days(
     for _ in 0..days {
         house.clock.advance(DAY);
         house = house.restart(vec![status(answer)]);
-        house.store.introduce([profile]);
+        house.store.set_profiles([profile]);
         verdict = house.verdict(HOST, profile).await;
         assert_eq!(house.fetches(), 1);
     }
@@ -120,7 +120,7 @@ async fn thirty_days_are_thirty_days_with_a_restart_on_each() {
     let (house, verdict) = after_days(house, 1, &profile, 503).await;
     assert_eq!(verdict, "allow");
     let report = house.store.get(&origin(HOST)).await.expect("it is known");
-    assert_eq!(report.knowledge.agents[0].states[0].failures, 32);
+    assert_eq!(report.persisted.agents[0].states[0].failures, 32);
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn each_profile_goes_on_with_its_own_state() {
     let (open, closed) = (rfc9309(), Arc::new(Profile { meanings: strict, ..Profile::default() }));
     let mut house = home.house(vec![status(418)]);
     for day in 0..=31 {
-        house.store.introduce([&open, &closed]);
+        house.store.set_profiles([&open, &closed]);
         assert_eq!(house.verdict(HOST, &open).await, "allow");
         let expected = if day < 30 { "disallow" } else { "allow" };
         assert_eq!(house.verdict(HOST, &closed).await, expected, "day {day}");
@@ -221,7 +221,7 @@ async fn what_memory_evicts_comes_back_from_the_disk() {
         for host in 0..20 {
             assert_eq!(house.verdict(&format!("{host}.example"), &rfc9309()).await, "rules");
         }
-        assert!(round > 0 || house.store.disk.as_ref().expect("a disk").flush(PATIENCE));
+        assert!(round > 0 || house.store.disk().expect("a disk").flush(PATIENCE));
     }
     assert_eq!((house.fetches(), house.store.stats().entries), (20, 1));
     let health = house.store.health();
@@ -252,7 +252,7 @@ async fn what_is_forgotten_is_asked_for_again() {
     let house = home.house(vec![rules(), rules()]);
     house.ask(HOST, &rfc9309()).await;
     let report = house.store.get(&origin(HOST)).await.expect("it is known");
-    assert_eq!(report.knowledge.states[0].state, "rules");
+    assert_eq!(report.persisted.states[0].state, "rules");
     let house = house.restart(vec![status(404)]);
     assert_eq!(house.store.get(&origin(HOST)).await, Some(report), "the same from the disk");
     assert!(house.store.forget(&origin(HOST)).await);

@@ -23,7 +23,7 @@ async fn the_file_stays_within_its_bound_and_the_oldest_go() {
     let size_max = 8 << 20;
     let house =
         home.house_of(size_max, (0..1500).map(|number| Some(file(&noise(number, 6000)))).collect());
-    let disk = house.store.disk.as_ref().expect("a disk");
+    let disk = house.store.disk().expect("a disk");
     for number in 0..1500 {
         house.ask(&format!("{number}.example"), &rfc9309()).await;
         if number % 300 == 299 {
@@ -49,7 +49,7 @@ async fn ten_thousand_origins_with_the_same_files_keep_each_once() {
     for number in 0..10_000 {
         house.ask(&format!("{number}.example"), &rfc9309()).await;
         if number % 1000 == 999 {
-            assert!(house.store.disk.as_ref().expect("a disk").flush(PATIENCE));
+            assert!(house.store.disk().expect("a disk").flush(PATIENCE));
         }
     }
     house.store.close();
@@ -58,7 +58,7 @@ async fn ten_thousand_origins_with_the_same_files_keep_each_once() {
     assert_eq!((stats.entries, stats.blobs), (10_000, 5));
     let mut exported = 0;
     let broken = offline.export(|report| {
-        exported += usize::from(report.knowledge.good.is_some());
+        exported += usize::from(report.persisted.good.is_some());
         Ok(())
     });
     assert_eq!((exported, broken.expect("it can be read").expect("it was taken")), (10_000, 0));

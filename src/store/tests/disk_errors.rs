@@ -11,10 +11,10 @@ use crate::types::client_key::ClientKey;
 async fn kept(disk: &Disk, origin: &Origin) -> Option<String> {
     let print = |found| {
         Some(match found {
-            Found::Waiting(_) => "waiting".to_owned(),
-            Found::Kept(knowledge, blobs) => {
-                assert!(blobs.len() <= knowledge.digests().len());
-                serde_json::to_string(&knowledge).expect("plain values")
+            Found::Queued(_) => "waiting".to_owned(),
+            Found::Stored(persisted, blobs) => {
+                assert!(blobs.len() <= persisted.digests().len());
+                serde_json::to_string(&persisted).expect("plain values")
             }
         })
     };
@@ -34,7 +34,7 @@ async fn specimen(home: &Home) -> Vec<(Origin, String)> {
         house.ask(&format!("{number}.example"), &rfc9309()).await;
         origins.push(origin(&format!("{number}.example")));
     }
-    let disk = house.store.disk.as_ref().expect("a disk");
+    let disk = house.store.disk().expect("a disk");
     assert!(disk.flush(PATIENCE));
     let mut all = Vec::new();
     for origin in origins {
@@ -53,7 +53,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 /// Whatever stands in the file: what it tells is what was written, and it can be written to.
 async fn tells_no_lies(home: &Home, written: &[(Origin, String)]) -> Result<(), TestCaseError> {
     let house = home.house(vec![rules()]);
-    let disk = house.store.disk.as_ref().expect("a disk");
+    let disk = house.store.disk().expect("a disk");
     for (origin, json) in written {
         let found = kept(disk, origin).await;
         prop_assert!(found.as_ref().is_none_or(|found| found == json), "{origin}: {found:?}");
@@ -148,7 +148,7 @@ async fn an_older_file_is_brought_up_to_date() {
     assert_eq!(old, 40);
     let house = home.house(vec![]);
     for (origin, json) in &written {
-        let disk = house.store.disk.as_ref().expect("a disk");
+        let disk = house.store.disk().expect("a disk");
         assert_eq!(kept(disk, origin).await.as_ref(), Some(json), "{:?}", disk.health());
     }
     assert_eq!(house.verdict("0.example", &rfc9309()).await, "allow");
@@ -193,11 +193,18 @@ async fn what_waits_for_a_file_that_does_not_come_is_bounded() {
     // Small enough that their number is the bound that is reached, and not their bytes.
     let house = inner.house(vec![status(404)]);
     house.ask("example.com", &rfc9309()).await;
-    let entry =
-        house.store.shelf().cache.peek(&origin("example.com")).cloned().expect("it is known");
+    let entry = house
+        .store
+        .fetches
+        .tiers
+        .lock()
+        .memory
+        .peek(&origin("example.com"))
+        .cloned()
+        .expect("it is known");
     let max = crate::store::disk::pending::STORE_PENDING_MAX;
     for number in 0..max + 10 {
-        house.store.keep(&origin(&format!("{number}.example")), &entry);
+        house.store.fetches.tiers.write(&origin(&format!("{number}.example")), &entry);
     }
     let health = house.store.health();
     assert_eq!((health.pending, health.dropped), (max as u64, 11));

@@ -8,14 +8,14 @@ use super::deflate::{Deflater, inflate};
 pub(super) const DICTIONARY: &[u8] = include_bytes!("common_file.txt");
 
 #[derive(Debug)]
-pub(in crate::store) struct PackedFile {
+pub(in crate::store) struct CompressedFile {
     /// Of the uncompressed bytes.
     pub(in crate::store) sha256: [u8; 32],
     deflated: Box<[u8]>,
     bytes: usize,
 }
 
-impl PackedFile {
+impl CompressedFile {
     pub(super) fn new(sha256: [u8; 32], body: &[u8], deflater: &mut Deflater) -> Option<Self> {
         let deflated = deflater.deflate(body, DICTIONARY)?.into_boxed_slice();
         Some(Self { sha256, deflated, bytes: body.len() })
@@ -30,7 +30,7 @@ impl PackedFile {
         self.bytes
     }
 
-    pub(in crate::store) const fn bytes_packed(&self) -> usize {
+    pub(in crate::store) const fn compressed_bytes(&self) -> usize {
         self.deflated.len()
     }
 }

@@ -8,12 +8,38 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashMapExt as _};
 use tokio::sync::oneshot;
 
-use super::super::Undecided;
-use super::{Bounds, GiveUp, LOOK_INTERVAL_MIN};
 use crate::clients::Turns;
 use crate::runtime::clock;
 use crate::store::fetch::Progress;
 use crate::types::client_key::ClientKey;
+
+/// The minimum time between two searches for fetches to cancel, while others wait.
+pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
+
+/// The bounds of concurrent fetches.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Running fetches.
+    pub max: usize,
+    /// Fetches waiting for a slot.
+    pub queue_max: usize,
+    /// How long a fetch that requests wait for runs undisturbed while others wait.
+    pub patience: Duration,
+}
+
+/// Why a fetch ends without having run, or before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// No request waits for it any more.
+    Left,
+    /// Others need its slot, or too many wait.
+    Busy,
+    /// The queue has dropped it: an internal error, or the proxy shuts down.
+    Aborted,
+}
+
+/// Signals a fetch to stop, with the reason.
+pub type Cancel = oneshot::Receiver<Cancelled>;
 
 /// The number of a fetch.
 pub type Id = u64;
@@ -31,7 +57,7 @@ pub struct Table {
     last: Id,
     /// The time of the last search for fetches to cancel, and whether a task repeats it.
     looked: Option<Instant>,
-    pub(super) is_looked_at: bool,
+    pub(super) is_repeated: bool,
 }
 
 /// A search considers this many waiting clients, in the order of their turns.
@@ -64,19 +90,19 @@ enum Stage {
         client: ClientKey,
         since: Instant,
         /// `None` once it has been cancelled.
-        give_up: Option<oneshot::Sender<Undecided>>,
+        cancel: Option<oneshot::Sender<Cancelled>>,
     },
 }
 
 /// The outcome of requesting a slot.
 pub enum Entered {
-    Granted(GiveUp),
+    Granted(Cancel),
     Queued(oneshot::Receiver<Granted>),
     Refused,
 }
 
 /// A slot, or why there is none.
-pub type Granted = Result<GiveUp, Undecided>;
+pub type Granted = Result<Cancel, Cancelled>;
 
 /// A fetch that may be cancelled.
 struct Candidate {
@@ -100,7 +126,7 @@ impl Table {
             stopping: 0,
             last: 0,
             looked: None,
-            is_looked_at: false,
+            is_repeated: false,
         }
     }
 
@@ -117,7 +143,7 @@ impl Table {
         self.last
     }
 
-    pub(super) fn has_place(&self, client: &ClientKey) -> bool {
+    pub(super) fn has_slot(&self, client: &ClientKey) -> bool {
         self.turns.has_free(client, self.bounds.max)
     }
 
@@ -145,7 +171,7 @@ impl Table {
         if fetch.waiting.is_empty() {
             match fetch.stage {
                 Stage::Running { .. } if self.queued > self.stopping => self.stop(id),
-                _ => self.dismiss(id, Undecided::Left),
+                _ => self.dismiss(id, Cancelled::Left),
             }
         }
     }
@@ -180,10 +206,10 @@ impl Table {
     }
 
     pub(super) fn end(&mut self, id: Id) {
-        self.dismiss(id, Undecided::Aborted);
+        self.dismiss(id, Cancelled::Aborted);
         let Some(fetch) = self.fetches.remove(&id) else { return };
-        if let Stage::Running { client, give_up, .. } = fetch.stage {
-            self.stopping -= usize::from(give_up.is_none());
+        if let Stage::Running { client, cancel, .. } = fetch.stage {
+            self.stopping -= usize::from(cancel.is_none());
             self.turns.release(&client);
             self.running.retain(|running| *running != id);
             self.grant();
@@ -201,7 +227,7 @@ impl Table {
     /// which ends the repetition.
     pub(super) fn look(&mut self, now: Instant) -> Option<Duration> {
         if self.queued == 0 {
-            self.is_looked_at = false;
+            self.is_repeated = false;
             return None;
         }
         self.looked = Some(now);
@@ -238,7 +264,7 @@ impl Table {
         let mut candidates = VecDeque::new();
         for id in &self.running {
             let Some(fetch) = self.fetches.get(id) else { continue };
-            let Stage::Running { since, give_up: Some(_), .. } = &fetch.stage else { continue };
+            let Stage::Running { since, cancel: Some(_), .. } = &fetch.stage else { continue };
             let left = self.bounds.patience.saturating_sub(now.saturating_duration_since(*since));
             if !fetch.waiting.is_empty() && !left.is_zero() {
                 next = next.min(left);
@@ -265,19 +291,18 @@ impl Table {
     /// The client that holds the slot of a fetch, unless it has been cancelled.
     fn holder(&self, id: Id) -> Option<ClientKey> {
         match &self.fetches.get(&id)?.stage {
-            Stage::Running { client, give_up: Some(_), .. } => Some(client.clone()),
+            Stage::Running { client, cancel: Some(_), .. } => Some(client.clone()),
             _ => None,
         }
     }
 
     /// Cancels a running fetch. A request that joins one nobody waited for starts another.
     fn stop(&mut self, id: Id) {
-        if let Some(Fetch { stage: Stage::Running { give_up, .. }, waiting, .. }) =
+        if let Some(Fetch { stage: Stage::Running { cancel, .. }, waiting, .. }) =
             self.fetches.get_mut(&id)
-            && let Some(give_up) = give_up.take()
+            && let Some(cancel) = cancel.take()
         {
-            let _ =
-                give_up.send(if waiting.is_empty() { Undecided::Left } else { Undecided::Busy });
+            let _ = cancel.send(if waiting.is_empty() { Cancelled::Left } else { Cancelled::Busy });
             self.stopping += 1;
         }
     }
@@ -301,25 +326,25 @@ impl Table {
                 continue;
             };
             self.queued -= 1;
-            let give_up = self.run(turn.id, client);
+            let cancel = self.run(turn.id, client);
             // If the task has been dropped, its ticket is about to be.
-            let _ = sender.send(Ok(give_up));
+            let _ = sender.send(Ok(cancel));
         }
     }
 
     /// Grants a slot to the fetch, in `client`'s share.
-    fn run(&mut self, id: Id, client: ClientKey) -> GiveUp {
-        let (sender, give_up) = oneshot::channel();
+    fn run(&mut self, id: Id, client: ClientKey) -> Cancel {
+        let (sender, cancel) = oneshot::channel();
         if let Some(fetch) = self.fetches.get_mut(&id) {
             fetch.stage =
-                Stage::Running { client, since: clock::monotonic(), give_up: Some(sender) };
+                Stage::Running { client, since: clock::monotonic(), cancel: Some(sender) };
             self.running.push_back(id);
         }
-        give_up
+        cancel
     }
 
     /// Removes the fetch from the queue, with the reason.
-    fn dismiss(&mut self, id: Id, why: Undecided) {
+    fn dismiss(&mut self, id: Id, why: Cancelled) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         if !matches!(fetch.stage, Stage::Queued(_)) {
             return;
@@ -339,7 +364,7 @@ impl Table {
         let Some((client, turn)) = self.turns.drop_newest_of_most() else { return false };
         let Some(fetch) = self.fetches.get(&turn.id) else { return true };
         if fetch.waiting.iter().all(|(key, _)| *key == client) {
-            self.dismiss(turn.id, Undecided::Busy);
+            self.dismiss(turn.id, Cancelled::Busy);
         }
         true
     }

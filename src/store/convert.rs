@@ -8,7 +8,9 @@ use bytes::Bytes;
 
 use super::agents::{AgentAnswer, AgentAnswers, States};
 use super::entry::{Entry, Read};
-use super::knowledge::{Digest, Failed, File, Fingerprint, Good, Kept, Knowledge, OfAgent};
+use super::persisted::{
+    Digest, Failed, File, Fingerprint, Good, Persisted, PersistedAgent, PersistedState,
+};
 use crate::policy::access::{AccessResult, Capture, Cause, Fetched};
 use crate::policy::profile::Profile;
 use crate::policy::state::{Copy, RobotsState, Unreachable};
@@ -25,7 +27,7 @@ struct Making<'a> {
 
 impl Entry {
     /// The persisted form, and the blobs that it refers to.
-    pub(super) fn keep(&self) -> (Knowledge, Blobs) {
+    pub(super) fn persist(&self) -> (Persisted, Blobs) {
         let mut blobs = Blobs::new();
         let mut keep_capture = |capture: &Capture| {
             let digest = Digest::of_capture(capture)?;
@@ -55,7 +57,7 @@ impl Entry {
         };
         let failed = self.failed.as_deref().map(&mut keep_failed);
         let of_agents = self.agents.as_deref();
-        let of_agent = |answer: &AgentAnswer| OfAgent {
+        let of_agent = |answer: &AgentAnswer| PersistedAgent {
             asked_as: answer.identity.clone(),
             answer: keep_failed(&answer.own),
             is_last: answer.is_last,
@@ -68,22 +70,22 @@ impl Entry {
         }
         let (site_up, states) = (self.site_up, kept(&self.states));
         (
-            Knowledge { good, failed, site_up, states, agents: agents.unwrap_or_default(), others },
+            Persisted { good, failed, site_up, states, agents: agents.unwrap_or_default(), others },
             blobs,
         )
     }
 
-    /// The entry that `knowledge` was made of, under those of `profiles` for which it has a state
+    /// The entry that `persisted` was made of, under those of `profiles` for which it has a state
     /// or whose meanings match an outage observed under other settings. `None` if a blob is
     /// missing.
     pub(super) fn restore(
-        knowledge: Knowledge,
+        persisted: Persisted,
         blobs: &Blobs,
         profiles: &[Arc<Profile>],
         jitter: f64,
         read: Read<'_>,
     ) -> Option<Self> {
-        let Knowledge { good, failed, site_up, states, agents, others } = knowledge;
+        let Persisted { good, failed, site_up, states, agents, others } = persisted;
         let good =
             good.map(|good| fetched_good(good, blobs)).map_or(Some(None), |it| it.map(Some))?;
         // Earlier versions stored the response to one agent for all: fetch again.
@@ -96,7 +98,7 @@ impl Entry {
         let making = Making { profiles, jitter, read };
         entry.states = entry.states_as_kept(&states, &entry.failures(), &making);
         let mut restored = AgentAnswers::default();
-        for OfAgent { asked_as: identity, answer, is_last, states } in agents {
+        for PersistedAgent { asked_as: identity, answer, is_last, states } in agents {
             let own = Arc::new(fetched_without(answer, blobs)?);
             let mut answer = AgentAnswer { identity, own, is_last, states: Vec::new() };
             answer.states = entry.states_as_kept(&states, &entry.failures_of(&answer), &making);
@@ -111,7 +113,12 @@ impl Entry {
     }
 
     /// The states of one list, which resulted from `failures`.
-    fn states_as_kept(&self, kept: &[Kept], failures: &[&Fetched], making: &Making<'_>) -> States {
+    fn states_as_kept(
+        &self,
+        kept: &[PersistedState],
+        failures: &[&Fetched],
+        making: &Making<'_>,
+    ) -> States {
         let Making { profiles, jitter, read } = making;
         let last = failures.last().copied();
         let mut states = States::new();
@@ -143,7 +150,7 @@ impl Entry {
     /// The stored state, where `last` is the last fetch without a file.
     fn state_as_kept(
         &self,
-        kept: &Kept,
+        kept: &PersistedState,
         last: Option<&Fetched>,
         profile: &Profile,
         read: Read<'_>,
@@ -181,7 +188,7 @@ impl Entry {
 }
 
 /// The outage alone, which other profiles may continue.
-fn outage_as_kept(kept: &Kept, last: Option<&Fetched>) -> Option<Unreachable> {
+fn outage_as_kept(kept: &PersistedState, last: Option<&Fetched>) -> Option<Unreachable> {
     let failed = last.filter(|_| kept.state == "unreachable")?;
     Some(Unreachable {
         cause: cause(&failed.result),
@@ -195,8 +202,8 @@ fn outage_as_kept(kept: &Kept, last: Option<&Fetched>) -> Option<Unreachable> {
 }
 
 /// Leaves out states without a fetch.
-fn kept(states: &States) -> Vec<Kept> {
-    states.iter().filter_map(|(state, profile)| Kept::of(state, profile)).collect()
+fn kept(states: &States) -> Vec<PersistedState> {
+    states.iter().filter_map(|(state, profile)| PersistedState::of(state, profile)).collect()
 }
 
 /// An unsolicited 304 is a status like others.

@@ -8,14 +8,14 @@ use lru::LruCache;
 use super::super::entry::Entry;
 use crate::types::origin::Origin;
 
-pub(super) struct Ready {
+pub(super) struct ReadyTier {
     entries: LruCache<Origin, Arc<Entry>>,
     /// The number of entries that hold each shared allocation.
     shared: HashMap<usize, u32>,
     bytes: usize,
 }
 
-impl Ready {
+impl ReadyTier {
     pub(super) fn new() -> Self {
         Self { entries: LruCache::unbounded(), shared: HashMap::new(), bytes: 0 }
     }

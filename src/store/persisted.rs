@@ -17,7 +17,7 @@ use crate::types::timestamp::Timestamp;
 /// One origin. Its last two fetches determine all states, except when an outage began. `good`,
 /// `failed` and `states` hold for every agent that is not in `agents` or `others`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Knowledge {
+pub struct Persisted {
     /// The last fetch that returned a file, updated by revalidations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<Good>,
@@ -28,26 +28,26 @@ pub struct Knowledge {
     /// Whether the site's pages responded when that was last checked.
     pub site_up: bool,
     /// One per profile.
-    pub states: Vec<Kept>,
+    pub states: Vec<PersistedState>,
     /// Responses that hold for one agent only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub agents: Vec<OfAgent>,
+    pub agents: Vec<PersistedAgent>,
     /// The states of agents that are not in `agents`, set once an agent has been evicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub others: Option<Vec<Kept>>,
+    pub others: Option<Vec<PersistedState>>,
 }
 
 /// The response to one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OfAgent {
+pub struct PersistedAgent {
     /// The User-Agent of the fetch, without version and contact.
     pub asked_as: FetchIdentity,
     pub answer: Failed,
     /// Whether it is the last fetch that concerns the agent; otherwise that is
-    /// [`Knowledge::failed`].
+    /// [`Persisted::failed`].
     pub is_last: bool,
     /// One per profile.
-    pub states: Vec<Kept>,
+    pub states: Vec<PersistedState>,
 }
 
 /// A fetch that returned or confirmed a file.
@@ -96,7 +96,7 @@ pub struct Failed {
 
 /// A state under one profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct PersistedState {
     pub profile: Fingerprint,
     /// [`profile::Meanings::word`]: profiles with equal meanings observe the same outages.
     pub meanings: String,
@@ -129,7 +129,7 @@ pub struct Digest(pub [u8; 32]);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValue(pub HeaderValue);
 
-impl Knowledge {
+impl Persisted {
     /// The digests of the captures that it refers to.
     pub(super) fn captures_mut(&mut self) -> impl Iterator<Item = &mut Digest> {
         let good =
@@ -158,7 +158,7 @@ impl Fingerprint {
     }
 }
 
-impl Kept {
+impl PersistedState {
     /// `None` for a state without a fetch.
     pub(super) fn of(state: &RobotsState, profile: &Profile) -> Option<Self> {
         Some(Self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::super::pack::{Pack, PackedFile};
+use super::super::compressed::{Compressed, CompressedFile};
 use crate::types::origin::{Host, Origin};
 
 /// Bytes that a shared allocation takes for the counts of those who share it, and a place in a list for
@@ -18,72 +18,72 @@ const STORE_LINKS_BYTES: usize = 16;
 /// Bytes that a row of two words takes in a table that is between half full and full.
 const STORE_ROW_BYTES: usize = 32;
 
-pub(super) struct Packed {
-    packs: LruCache<Origin, Pack>,
+pub(super) struct CompressedTier {
+    entries: LruCache<Origin, Compressed>,
     /// The number of origins that have each file.
     files: HashMap<Named, u32>,
     bytes: usize,
     /// The number of those whose origin is ready as well.
-    open: usize,
+    ready: usize,
 }
 
 /// A file, keyed by its SHA-256.
-struct Named(Arc<PackedFile>);
+struct Named(Arc<CompressedFile>);
 
-impl Packed {
+impl CompressedTier {
     pub(super) fn new() -> Self {
-        Self { packs: LruCache::unbounded(), files: HashMap::new(), bytes: 0, open: 0 }
+        Self { entries: LruCache::unbounded(), files: HashMap::new(), bytes: 0, ready: 0 }
     }
 
-    pub(super) fn get(&mut self, origin: &Origin) -> Option<&Pack> {
-        self.packs.get(origin)
+    pub(super) fn get(&mut self, origin: &Origin) -> Option<&Compressed> {
+        self.entries.get(origin)
     }
 
     /// The compressed form of `origin`; does not count as a use.
-    pub(super) fn peek(&self, origin: &Origin) -> Option<&Pack> {
-        self.packs.peek(origin)
+    pub(super) fn peek(&self, origin: &Origin) -> Option<&Compressed> {
+        self.entries.peek(origin)
     }
 
     /// The compressed file with this SHA-256, if there is one.
-    pub(super) fn file(&self, sha256: &[u8; 32]) -> Option<&Arc<PackedFile>> {
+    pub(super) fn file(&self, sha256: &[u8; 32]) -> Option<&Arc<CompressedFile>> {
         self.files.get_key_value(sha256).map(|(Named(file), _)| file)
     }
 
     /// Marks the origin as ready, too.
-    pub(super) fn open(&mut self, origin: &Origin) {
-        let Some(pack) = self.packs.peek_mut(origin) else { return };
-        self.open += usize::from(!pack.is_open);
-        pack.is_open = true;
+    pub(super) fn mark_ready(&mut self, origin: &Origin) {
+        let Some(compressed) = self.entries.peek_mut(origin) else { return };
+        self.ready += usize::from(!compressed.is_ready);
+        compressed.is_ready = true;
     }
 
     /// Marks the origin as not ready, and as most recently used. Returns whether there is a
     /// compressed form.
-    pub(super) fn close(&mut self, origin: &Origin) -> bool {
-        let Some(pack) = self.packs.get_mut(origin) else { return false };
-        self.open -= usize::from(pack.is_open);
-        pack.is_open = false;
+    pub(super) fn mark_not_ready(&mut self, origin: &Origin) -> bool {
+        let Some(compressed) = self.entries.get_mut(origin) else { return false };
+        self.ready -= usize::from(compressed.is_ready);
+        compressed.is_ready = false;
         true
     }
 
     /// Stores it as most recently used.
-    pub(super) fn put(&mut self, origin: Origin, mut pack: Pack) {
-        pack.file = pack.file.map(|file| self.acquire(file));
-        pack.is_open = false;
-        self.bytes += weight(&origin, &pack);
-        if let Some((origin, former)) = self.packs.push(origin, pack) {
+    pub(super) fn put(&mut self, origin: Origin, mut compressed: Compressed) {
+        compressed.file = compressed.file.map(|file| self.acquire(file));
+        compressed.is_ready = false;
+        self.bytes += weight(&origin, &compressed);
+        if let Some((origin, former)) = self.entries.push(origin, compressed) {
             self.release(&origin, &former);
         }
     }
 
     pub(super) fn remove(&mut self, origin: &Origin) {
-        if let Some((origin, gone)) = self.packs.pop_entry(origin) {
+        if let Some((origin, gone)) = self.entries.pop_entry(origin) {
             self.release(&origin, &gone);
         }
     }
 
     /// Evicts the least recently used. Returns whether there was one.
     pub(super) fn pop(&mut self) -> bool {
-        let gone = self.packs.pop_lru();
+        let gone = self.entries.pop_lru();
         if let Some((origin, gone)) = &gone {
             self.release(origin, gone);
         }
@@ -91,25 +91,26 @@ impl Packed {
     }
 
     /// Records whether the site's pages respond. Returns the compressed form if that changed.
-    pub(super) fn note_site(&mut self, origin: &Origin, is_up: bool) -> Option<Pack> {
-        let pack = self.packs.peek_mut(origin).filter(|pack| pack.site_up != is_up)?;
-        pack.site_up = is_up;
-        Some(pack.clone())
+    pub(super) fn note_site(&mut self, origin: &Origin, is_up: bool) -> Option<Compressed> {
+        let compressed =
+            self.entries.peek_mut(origin).filter(|compressed| compressed.site_up != is_up)?;
+        compressed.site_up = is_up;
+        Some(compressed.clone())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.packs.len()
+        self.entries.len()
     }
 
-    pub(super) const fn open_len(&self) -> usize {
-        self.open
+    pub(super) const fn ready_len(&self) -> usize {
+        self.ready
     }
 
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    fn acquire(&mut self, file: Arc<PackedFile>) -> Arc<PackedFile> {
+    fn acquire(&mut self, file: Arc<CompressedFile>) -> Arc<CompressedFile> {
         let file = self.file(&file.sha256).cloned().unwrap_or(file);
         let uses = self.files.entry(Named(Arc::clone(&file))).or_default();
         if *uses == 0 {
@@ -119,10 +120,10 @@ impl Packed {
         file
     }
 
-    fn release(&mut self, origin: &Origin, pack: &Pack) {
-        self.bytes -= weight(origin, pack);
-        self.open -= usize::from(pack.is_open);
-        let Some(file) = &pack.file else { return };
+    fn release(&mut self, origin: &Origin, compressed: &Compressed) {
+        self.bytes -= weight(origin, compressed);
+        self.ready -= usize::from(compressed.is_ready);
+        let Some(file) = &compressed.file else { return };
         let Some(uses) = self.files.get_mut(&file.sha256) else { return };
         *uses -= 1;
         if *uses == 0 {
@@ -153,19 +154,19 @@ impl PartialEq for Named {
 impl Eq for Named {}
 
 /// Bytes of a compressed origin without its file.
-fn weight(origin: &Origin, pack: &Pack) -> usize {
+fn weight(origin: &Origin, compressed: &Compressed) -> usize {
     let name = match origin.host() {
         Host::Name(name) => block(STORE_ARC_BYTES + name.len()),
         Host::V4(_) | Host::V6(_) => 0,
     };
-    let node = block(size_of::<Origin>() + size_of::<Pack>() + STORE_LINKS_BYTES);
-    node + STORE_ROW_BYTES + name + block(STORE_ARC_BYTES + pack.bytes_packed())
+    let node = block(size_of::<Origin>() + size_of::<Compressed>() + STORE_LINKS_BYTES);
+    node + STORE_ROW_BYTES + name + block(STORE_ARC_BYTES + compressed.compressed_bytes())
 }
 
 /// Bytes of a compressed file.
-fn file_weight(file: &PackedFile) -> usize {
-    let place = block(STORE_ARC_BYTES + size_of::<PackedFile>());
-    place + STORE_ROW_BYTES + block(file.bytes_packed())
+fn file_weight(file: &CompressedFile) -> usize {
+    let place = block(STORE_ARC_BYTES + size_of::<CompressedFile>());
+    place + STORE_ROW_BYTES + block(file.compressed_bytes())
 }
 
 /// The size that jemalloc allocates for a request: it has four size classes between powers of two,

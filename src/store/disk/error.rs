@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Why the file cannot be used at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum DiskError {
     /// Another process uses it.
     Locked,
     /// A later version has written it. The file is not touched.
@@ -35,7 +35,7 @@ pub enum OpenError {
     Failing(String),
 }
 
-impl Trouble {
+impl DiskError {
     pub(super) fn at(self, path: PathBuf) -> OpenError {
         match self {
             Self::Locked => OpenError::Locked(path),
@@ -46,7 +46,7 @@ impl Trouble {
     }
 }
 
-impl<E: Into<redb::Error>> From<E> for Trouble {
+impl<E: Into<redb::Error>> From<E> for DiskError {
     fn from(error: E) -> Self {
         let error = error.into();
         let text = error.to_string();
@@ -71,8 +71,8 @@ impl<E: Into<redb::Error>> From<E> for Trouble {
 /// Converts a panic of the database into an error: damaged pages can cause one, and neither a
 /// request nor the writer thread may end with it. The caller discards the handle, so no half-done
 /// change is seen.
-pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, DiskError>) -> Result<T, DiskError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Trouble::Io("the database panicked; the file may be damaged".into()))
+        Err(DiskError::Io("the database panicked; the file may be damaged".into()))
     })
 }

@@ -1,4 +1,4 @@
-//! What is packed comes back as it was, whatever it is; and it is small.
+//! What is compressed comes back as it was, whatever it is; and it is small.
 
 use std::sync::LazyLock;
 
@@ -33,7 +33,7 @@ static PROFILES: LazyLock<Vec<Arc<Profile>>> = LazyLock::new(|| {
     names.iter().map(|name| Arc::new(Profile::named(name).expect("the profile exists"))).collect()
 });
 
-impl Pack {
+impl Compressed {
     /// With half of its facts, as it can never be.
     pub(in crate::store) fn broken(&self) -> Self {
         Self { facts: self.facts[..self.facts.len() / 2].into(), ..self.clone() }
@@ -123,26 +123,27 @@ fn entry(attempts: Vec<Fetched>) -> Entry {
     attempts.into_iter().fold(None, learn).expect("there was an attempt")
 }
 
-/// Packs and unpacks; gives how many bytes the pack is.
+/// Packs and unpacks; gives how many bytes the compressed is.
 #[track_caller]
 fn comes_back(entry: &Entry) -> usize {
-    let mut packer = Packer::default();
-    let (origin, kept) = (origin(), entry.keep());
+    let mut packer = Compressor::default();
+    let (origin, kept) = (origin(), entry.persist());
     for entry in [entry, &entry.with_site(!entry.site_up).expect("it is news")] {
-        let kept = entry.keep();
-        let pack = packer.pack(&origin, entry, None).expect("it is packed");
-        assert_eq!(pack.unpack(&origin, |_| None).as_ref(), Some(&kept));
-        let again = packer.pack(&origin, entry, pack.file.clone()).expect("it is packed");
-        assert_eq!(again.facts, pack.facts);
-        let (knowledge, blobs) = again.unpack(&origin, |_| None).expect("it is unpacked");
+        let kept = entry.persist();
+        let compressed = packer.compress(&origin, entry, None).expect("it is compressed");
+        assert_eq!(compressed.open(&origin, |_| None).as_ref(), Some(&kept));
+        let again =
+            packer.compress(&origin, entry, compressed.file.clone()).expect("it is compressed");
+        assert_eq!(again.facts, compressed.facts);
+        let (persisted, blobs) = again.open(&origin, |_| None).expect("it is unpacked");
         let restored =
-            Entry::restore(knowledge, &blobs, &PROFILES, 0.5, &read).expect("it is restored");
-        assert_eq!(restored.keep(), kept);
-        assert!(pack.broken().unpack(&origin, |_| None).is_none());
+            Entry::restore(persisted, &blobs, &PROFILES, 0.5, &read).expect("it is restored");
+        assert_eq!(restored.persist(), kept);
+        assert!(compressed.broken().open(&origin, |_| None).is_none());
     }
-    let pack = packer.pack(&origin, entry, None).expect("it is packed");
-    assert!(pack.bytes() > kept.1.values().map(Bytes::len).sum());
-    pack.bytes_packed() + pack.file.map_or(0, |file| file.bytes_packed())
+    let compressed = packer.compress(&origin, entry, None).expect("it is compressed");
+    assert!(compressed.bytes() > kept.1.values().map(Bytes::len).sum());
+    compressed.compressed_bytes() + compressed.file.map_or(0, |file| file.compressed_bytes())
 }
 
 fn causes() -> Vec<Cause> {
@@ -201,10 +202,10 @@ fn what_is_ordinary_takes_a_quarter_or_less() {
                 Last-Modified: Wed, 21 Oct 2026 07:28:00 GMT\r\nCache-Control: max-age=86400\r\n";
     for file in FILES {
         let entry = entry(vec![good(file.as_bytes(), head)]);
-        let (knowledge, blobs) = entry.keep();
-        let plain = facts::write(knowledge, &blobs).expect("it is written").len() + file.len();
-        let packed = comes_back(&entry);
-        assert!(packed * 4 < plain, "{packed} of {plain}");
+        let (persisted, blobs) = entry.persist();
+        let plain = facts::write(persisted, &blobs).expect("it is written").len() + file.len();
+        let compressed = comes_back(&entry);
+        assert!(compressed * 4 < plain, "{compressed} of {plain}");
     }
 }
 
@@ -221,22 +222,22 @@ fn the_dictionaries_help() {
         assert!(with * 4 < without * 3, "{file}: {with} instead of {without}");
     }
     for cause in causes() {
-        let (knowledge, blobs) = entry(vec![without(1, cause)]).keep();
-        let text = facts::write(knowledge, &blobs).expect("it is written");
+        let (persisted, blobs) = entry(vec![without(1, cause)]).persist();
+        let text = facts::write(persisted, &blobs).expect("it is written");
         let [without, with] = lengths(&text, &dictionary(&origin(), None));
         assert!(with * 2 < without, "{with} instead of {without}");
     }
 }
 
-/// Whoever renames a member of what is packed renames it there.
+/// Whoever renames a member of what is compressed renames it there.
 #[test]
 fn the_dictionary_knows_the_words_of_what_is_packed() {
     let known = String::from_utf8_lossy(DICTIONARY);
     let failure = Cause::Failed { failure: NetworkFailure::Dns, detail: "".into() };
     let absence = Cause::Status { code: 404, retry_after: None };
     for attempts in [vec![good(b"", "")], vec![without(1, failure)], vec![without(1, absence)]] {
-        let (knowledge, blobs) = entry(attempts).keep();
-        let text = facts::write(knowledge, &blobs).expect("it is written");
+        let (persisted, blobs) = entry(attempts).persist();
+        let text = facts::write(persisted, &blobs).expect("it is written");
         let text = String::from_utf8_lossy(&text).replace(":{", ":").replace(":[", ":");
         for member in text.split([',', '{', '}']).filter_map(|member| member.split_once("\":")) {
             let name = format!("{}\":", member.0);

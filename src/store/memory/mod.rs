@@ -1,24 +1,24 @@
 //! The origins in memory, in two tiers: recently used entries that are ready to use, and older ones
-//! that are compressed ([`Pack`]). Both tiers together are bounded by number and by bytes. The
+//! that are compressed ([`Compressed`]). Both tiers together are bounded by number and by bytes. The
 //! least recently used ready entry is compressed first; the least recently used compressed one is
 //! evicted first.
 
-mod packed;
-mod ready;
+mod compressed_tier;
+mod ready_tier;
 #[cfg(test)]
 mod tests;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use super::compressed::{Compressed, CompressedFile};
 use super::entry::Entry;
-use super::pack::{Pack, PackedFile};
 use crate::types::origin::Origin;
-use packed::Packed;
-use ready::Ready;
+use compressed_tier::CompressedTier;
+use ready_tier::ReadyTier;
 
 /// One part in so many of the memory for what is known of origins is for those that are ready to answer
-/// with, also where those that are packed could fill all of it. Of a gigabyte, a million origins leave a fifth.
+/// with, also where those that are compressed could fill all of it. Of a gigabyte, a million origins leave a fifth.
 pub(crate) const STORE_READY_SHARE: usize = 6;
 
 /// So large is that part at most, as long as there is room for it: of what it loses when there is none any
@@ -31,9 +31,9 @@ const STORE_BETWEEN_PIECES: usize = 32;
 
 /// An origin that has been decompressed keeps its compressed form until something new is learnt, so
 /// that it need not be compressed again.
-pub(super) struct Cache {
-    ready: Ready,
-    packed: Packed,
+pub(super) struct Memory {
+    ready: ReadyTier,
+    compressed: CompressedTier,
     entries_max: usize,
     bytes_max: usize,
 }
@@ -43,14 +43,14 @@ pub(super) struct Candidate {
     pub(super) origin: Origin,
     pub(super) entry: Arc<Entry>,
     /// Its file in compressed form, if another origin has the same one.
-    pub(super) file: Option<Arc<PackedFile>>,
+    pub(super) file: Option<Arc<CompressedFile>>,
 }
 
-impl Cache {
+impl Memory {
     pub(super) fn new(entries_max: NonZeroUsize, bytes_max: usize) -> Self {
         Self {
-            ready: Ready::new(),
-            packed: Packed::new(),
+            ready: ReadyTier::new(),
+            compressed: CompressedTier::new(),
             entries_max: entries_max.get(),
             bytes_max,
         }
@@ -67,18 +67,18 @@ impl Cache {
     }
 
     /// The compressed form of `origin`; does not count as a use.
-    pub(super) fn packed(&self, origin: &Origin) -> Option<&Pack> {
-        self.packed.peek(origin)
+    pub(super) fn compressed(&self, origin: &Origin) -> Option<&Compressed> {
+        self.compressed.peek(origin)
     }
 
     /// The compressed form of `origin`, to decompress it; counts as a use.
-    pub(super) fn use_packed(&mut self, origin: &Origin) -> Option<Pack> {
-        self.packed.get(origin).cloned()
+    pub(super) fn use_compressed(&mut self, origin: &Origin) -> Option<Compressed> {
+        self.compressed.get(origin).cloned()
     }
 
     pub(super) fn remove(&mut self, origin: &Origin) {
         self.ready.remove(origin);
-        self.packed.remove(origin);
+        self.compressed.remove(origin);
     }
 
     /// Applies new bounds at once.
@@ -90,7 +90,7 @@ impl Cache {
         {
             let Some((origin, _)) = self.ready.oldest() else { break };
             let origin = origin.clone();
-            self.packed.close(&origin);
+            self.compressed.mark_not_ready(&origin);
             self.ready.remove(&origin);
         }
         self.shrink();
@@ -98,7 +98,7 @@ impl Cache {
 
     /// Stores an entry, unless it is larger than the whole cache.
     pub(super) fn put(&mut self, origin: &Origin, entry: Arc<Entry>) {
-        self.packed.remove(origin);
+        self.compressed.remove(origin);
         if self.is_too_large(&entry) {
             self.ready.remove(origin);
         } else {
@@ -128,18 +128,23 @@ impl Cache {
     }
 
     /// Records in the compressed form whether the site's pages respond. Returns it if that changed.
-    pub(super) fn note_site_of_packed(&mut self, origin: &Origin, is_up: bool) -> Option<Pack> {
-        self.packed.note_site(origin, is_up)
+    pub(super) fn note_site_of_compressed(
+        &mut self,
+        origin: &Origin,
+        is_up: bool,
+    ) -> Option<Compressed> {
+        self.compressed.note_site(origin, is_up)
     }
 
     /// The next entry to compress before `bytes` more are ready, if any. The ready tier has a fixed
     /// share of the bytes, and a larger one while nothing else needs them.
-    pub(super) fn next_to_pack(&mut self, bytes: usize) -> Option<Candidate> {
+    pub(super) fn next_to_compress(&mut self, bytes: usize) -> Option<Candidate> {
         while !self.has_room(bytes) {
             let (origin, entry) = self.ready.oldest()?;
             let (origin, entry) = (origin.clone(), Arc::clone(entry));
-            if !self.packed.close(&origin) {
-                let file = entry.snapshot().and_then(|snapshot| self.packed.file(&snapshot.sha256));
+            if !self.compressed.mark_not_ready(&origin) {
+                let file =
+                    entry.snapshot().and_then(|snapshot| self.compressed.file(&snapshot.sha256));
                 return Some(Candidate { file: file.cloned(), origin, entry });
             }
             self.ready.remove(&origin);
@@ -147,59 +152,59 @@ impl Cache {
         None
     }
 
-    /// Replaces the entry that `pack` was made of, if it is still ready.
-    pub(super) fn pack(&mut self, made_of: &Candidate, pack: Pack) {
+    /// Replaces the entry that `compressed` was made of, if it is still ready.
+    pub(super) fn compress(&mut self, made_of: &Candidate, compressed: Compressed) {
         if self.is_ready(&made_of.origin, &made_of.entry) {
             self.ready.remove(&made_of.origin);
-            self.packed.put(made_of.origin.clone(), pack);
+            self.compressed.put(made_of.origin.clone(), compressed);
             self.shrink();
         }
     }
 
-    /// Makes `entry`, decompressed from `pack`, ready, with the newest site status. `None` if
-    /// `pack` is no longer stored.
-    pub(super) fn unpack(
+    /// Makes `entry`, decompressed from `compressed`, ready, with the newest site status. `None` if
+    /// `compressed` is no longer stored.
+    pub(super) fn decompress(
         &mut self,
         origin: &Origin,
-        pack: &Pack,
+        compressed: &Compressed,
         entry: &Arc<Entry>,
     ) -> Option<Arc<Entry>> {
-        let known = self.packed.peek(origin).filter(|known| known.is(pack))?;
+        let known = self.compressed.peek(origin).filter(|known| known.is(compressed))?;
         let entry = entry.with_site(known.site_up).map_or_else(|| Arc::clone(entry), Arc::new);
         if !self.is_too_large(&entry) {
-            self.packed.open(origin);
+            self.compressed.mark_ready(origin);
             self.ready.put(origin, Arc::clone(&entry));
             self.shrink();
         }
         Some(entry)
     }
 
-    /// Removes `pack`, if it is still stored.
-    pub(super) fn drop_pack(&mut self, origin: &Origin, pack: &Pack) {
-        if self.is_packed(origin, pack) {
-            self.packed.remove(origin);
+    /// Removes `compressed`, if it is still stored.
+    pub(super) fn drop_compressed(&mut self, origin: &Origin, compressed: &Compressed) {
+        if self.is_compressed(origin, compressed) {
+            self.compressed.remove(origin);
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ready.len() + self.packed_len()
+        self.ready.len() + self.compressed_len()
     }
 
     /// Origins that are compressed only.
-    pub(super) fn packed_len(&self) -> usize {
-        self.packed.len() - self.packed.open_len()
+    pub(super) fn compressed_len(&self) -> usize {
+        self.compressed.len() - self.compressed.ready_len()
     }
 
     pub(super) const fn bytes(&self) -> usize {
-        held(self.ready.bytes() + self.packed.bytes())
+        held(self.ready.bytes() + self.compressed.bytes())
     }
 
     fn is_ready(&self, origin: &Origin, entry: &Arc<Entry>) -> bool {
         self.ready.peek(origin).is_some_and(|known| Arc::ptr_eq(known, entry))
     }
 
-    pub(super) fn is_packed(&self, origin: &Origin, pack: &Pack) -> bool {
-        self.packed.peek(origin).is_some_and(|known| known.is(pack))
+    pub(super) fn is_compressed(&self, origin: &Origin, compressed: &Compressed) -> bool {
+        self.compressed.peek(origin).is_some_and(|known| known.is(compressed))
     }
 
     fn is_too_large(&self, entry: &Entry) -> bool {
@@ -208,7 +213,7 @@ impl Cache {
 
     fn has_room(&self, bytes: usize) -> bool {
         let (ready, max) = (held(self.ready.bytes() + bytes), self.bytes_max);
-        let fits = held(self.ready.bytes() + self.packed.bytes() + bytes) <= max;
+        let fits = held(self.ready.bytes() + self.compressed.bytes() + bytes) <= max;
         ready <= max / STORE_READY_SHARE
             || ready <= max / STORE_READY_SHARE_MOST && fits
             || bytes > max
@@ -218,7 +223,7 @@ impl Cache {
     fn shrink(&mut self) {
         let is_full =
             |cache: &Self| cache.bytes() > cache.bytes_max || cache.len() > cache.entries_max;
-        while is_full(self) && (self.packed.pop() || self.ready.pop()) {}
+        while is_full(self) && (self.compressed.pop() || self.ready.pop()) {}
     }
 }
 

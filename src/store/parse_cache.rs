@@ -14,7 +14,7 @@ use crate::robots::{Dialect, RobotsTxt};
 type Key = ([u8; 32], u64);
 
 #[derive(Debug, Default)]
-pub(super) struct Parsed {
+pub(super) struct ParseCache {
     table: Mutex<Table>,
 }
 
@@ -39,7 +39,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-impl Parsed {
+impl ParseCache {
     pub(super) fn read(&self, snapshot: &Snapshot, dialect: &Dialect) -> Arc<RobotsTxt> {
         let dialect = dialect.for_length(snapshot.body.len(), snapshot.cut);
         let key = (snapshot.sha256, hash(&dialect));

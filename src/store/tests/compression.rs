@@ -38,8 +38,8 @@ impl House {
     }
 
     fn is_packed(&self, number: usize) -> bool {
-        let (shelf, origin) = (self.store.shelf(), origin(&host(number)));
-        shelf.cache.peek(&origin).is_none() && shelf.cache.packed(&origin).is_some()
+        let (entries, origin) = (self.store.fetches.tiers.lock(), origin(&host(number)));
+        entries.memory.peek(&origin).is_none() && entries.memory.compressed(&origin).is_some()
     }
 
     async fn body(&self, number: usize) -> Bytes {
@@ -56,7 +56,7 @@ impl House {
 async fn without_a_disk_nothing_is_forgotten_that_has_room_when_packed() {
     let house = House::packed(100, vec![]).await;
     let stats = house.store.stats();
-    let ready = stats.entries - stats.packed;
+    let ready = stats.entries - stats.compressed;
     assert!(stats.entries == 100 && (1..20).contains(&ready), "{stats:?}");
     for number in 0..100 {
         assert_eq!(house.body(number).await, page(number), "{number}");
@@ -64,7 +64,7 @@ async fn without_a_disk_nothing_is_forgotten_that_has_room_when_packed() {
         assert!(house.store.stats().bytes <= TIGHT);
     }
     let stats = house.store.stats();
-    assert_eq!((house.fetches(), stats.entries, stats.unpacked), (100, 100, 100));
+    assert_eq!((house.fetches(), stats.entries, stats.decompressed), (100, 100, 100));
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn nothing_is_packed_while_all_has_room_that_is_ready() {
     for number in 0..100 {
         house.ask(&host(number), &rfc9309()).await;
     }
-    assert_eq!(house.store.stats().packed, 0);
+    assert_eq!(house.store.stats().compressed, 0);
 }
 
 #[tokio::test]
@@ -85,7 +85,10 @@ async fn beyond_that_who_was_not_asked_about_for_longest_is_forgotten_first() {
         house.ask(&host(number), &rfc9309()).await;
     }
     let stats = house.store.stats();
-    assert!(stats.packed > 50 && stats.entries < hosts && stats.bytes <= TIGHT / 4, "{stats:?}");
+    assert!(
+        stats.compressed > 50 && stats.entries < hosts && stats.bytes <= TIGHT / 4,
+        "{stats:?}"
+    );
     for number in 0..hosts {
         let is_known = house.store.get(&origin(&host(number))).await.is_some();
         assert_eq!(is_known, number >= hosts - stats.entries, "{number}");
@@ -115,7 +118,7 @@ fn an_origin_is_always_in_one_tier_whoever_asks_and_whatever_is_packed() {
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     let stats = house.store.stats();
     assert_eq!((house.fetches(), stats.entries, stats.waiters, stats.flights), (60, 60, 0, 0));
-    assert!(stats.unpacked > 60, "{stats:?}");
+    assert!(stats.decompressed > 60, "{stats:?}");
 }
 
 #[tokio::test]
@@ -182,7 +185,7 @@ async fn another_profile_finds_what_is_packed_too() {
 async fn thirty_days_are_thirty_days_when_packed_on_each() {
     let hosts = 20;
     let house = House::with(tight(), vec![status(503)]);
-    house.store.introduce([&rfc9309()]);
+    house.store.set_profiles([&rfc9309()]);
     for day in 0..=30 {
         let expected = if day < 30 { "disallow" } else { "allow" };
         assert_eq!(house.verdict(&host(0), &rfc9309()).await, expected, "day {day}");
@@ -201,12 +204,12 @@ async fn thirty_days_are_thirty_days_when_packed_on_each() {
 async fn news_of_a_site_reach_it_where_it_is_packed() {
     let home = Home::new();
     let house = home.house_with(tight(), (0..60).map(|number| Some(file(&page(number)))).collect());
-    house.store.introduce([&rfc9309()]);
+    house.store.set_profiles([&rfc9309()]);
     let house = house.filled(60).await;
     let site_up = async |house: &House| {
         let report = house.store.get(&origin(&host(0))).await.expect("it is known");
-        assert_eq!(report.knowledge.states.len(), 1);
-        report.knowledge.site_up
+        assert_eq!(report.persisted.states.len(), 1);
+        report.persisted.site_up
     };
     assert!(site_up(&house).await);
     house.store.note_site(&origin(&host(0)), false);
@@ -252,7 +255,7 @@ async fn what_is_packed_is_found_however_many_wait_for_a_fetch() {
 #[tokio::test]
 async fn a_pack_that_is_broken_is_forgotten() {
     let house = House::packed(60, vec![rules()]).await;
-    house.store.shelf().cache.break_pack(&origin(&host(0)));
+    house.store.fetches.tiers.lock().memory.break_pack(&origin(&host(0)));
     assert_eq!(house.store.get(&origin(&host(0))).await, None);
     assert_eq!(house.verdict(&host(0), &rfc9309()).await, "rules");
     assert_eq!((house.fetches(), house.store.stats().entries), (61, 60));

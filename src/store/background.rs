@@ -10,9 +10,9 @@ const PARSED_MAX: usize = 4;
 
 /// Bounds the concurrent work.
 #[derive(Clone, Debug)]
-pub(super) struct Apart(Arc<Semaphore>);
+pub(super) struct Background(Arc<Semaphore>);
 
-impl Apart {
+impl Background {
     /// Runs `work` when a slot is free. `None` if the runtime shuts down.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -28,7 +28,7 @@ impl Apart {
     }
 }
 
-impl Default for Apart {
+impl Default for Background {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(PARSED_MAX)))
     }

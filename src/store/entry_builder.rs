@@ -1,0 +1,99 @@
+//! Builds entries: from a fetch, under a further profile, or from their persisted form.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use super::convert::Blobs;
+use super::entry::Entry;
+use super::fetch::FetchIdentity;
+use super::parse_cache::ParseCache;
+use super::persisted::Persisted;
+use crate::audit::limits::PROFILES_PER_ORIGIN_MAX;
+use crate::policy::access::{Fetched, Snapshot};
+use crate::policy::profile::Profile;
+use crate::robots::{Dialect, RobotsTxt};
+use crate::runtime::lock::Lock;
+
+/// What entries are built with.
+#[derive(Debug, Default)]
+pub(super) struct EntryBuilder {
+    pub(super) parse_cache: ParseCache,
+    /// The profiles in use, as set by [`Self::set_profiles`].
+    profiles: Lock<Vec<Arc<Profile>>>,
+}
+
+impl EntryBuilder {
+    /// Sets the profiles under which restored entries get a state. Replaces the earlier ones.
+    pub(super) fn set_profiles<'a>(&self, profiles: impl IntoIterator<Item = &'a Arc<Profile>>) {
+        let mut known = self.profiles.lock();
+        known.clear();
+        for profile in profiles {
+            if !known.contains(profile) && known.len() < PROFILES_PER_ORIGIN_MAX {
+                known.push(Arc::clone(profile));
+            }
+        }
+    }
+
+    /// The entry after `fetched`, which `identity` requested.
+    pub(super) fn after(
+        &self,
+        known: Option<&Entry>,
+        profile: &Arc<Profile>,
+        identity: &FetchIdentity,
+        fetched: Fetched,
+    ) -> Entry {
+        Entry::after(known, profile, identity, fetched, jitter(), &self.read())
+    }
+
+    /// The entry with a state under `profile`, and whether that is new.
+    pub(super) fn under(&self, profile: &Arc<Profile>, entry: Arc<Entry>) -> (Arc<Entry>, bool) {
+        if entry.is_under(profile) {
+            return (entry, false);
+        }
+        (Arc::new(entry.with_profile(profile, jitter(), &self.read())), true)
+    }
+
+    /// The restored entry, also under `asking`, and whether that profile was new.
+    pub(super) fn restore_under(
+        &self,
+        asking: &Arc<Profile>,
+        persisted: Persisted,
+        blobs: Blobs,
+    ) -> Option<(Arc<Entry>, bool)> {
+        let mut profiles = self.profiles.lock().clone();
+        if !profiles.contains(asking) {
+            profiles.push(Arc::clone(asking));
+        }
+        let entry = self.restore_as(&profiles, persisted, blobs)?;
+        Some(self.under(asking, entry))
+    }
+
+    /// The restored entry, under the profiles in use that it has states for.
+    pub(super) fn restore(&self, persisted: Persisted, blobs: Blobs) -> Option<Arc<Entry>> {
+        let profiles = self.profiles.lock().clone();
+        self.restore_as(&profiles, persisted, blobs)
+    }
+
+    pub(super) fn restore_as(
+        &self,
+        profiles: &[Arc<Profile>],
+        persisted: Persisted,
+        mut blobs: Blobs,
+    ) -> Option<Arc<Entry>> {
+        let digest = persisted.good.as_ref().map(|good| good.file.sha256);
+        if let Some((digest, body)) = digest.and_then(|it| Some((it, blobs.get_mut(&it)?))) {
+            *body = self.parse_cache.share(digest.0, body);
+        }
+        Entry::restore(persisted, &blobs, profiles, jitter(), &self.read()).map(Arc::new)
+    }
+
+    fn read(&self) -> impl Fn(&Snapshot, &Dialect) -> Arc<RobotsTxt> {
+        |snapshot, dialect| self.parse_cache.read(snapshot, dialect)
+    }
+}
+
+/// From 0 to 1. It only has to differ between calls, so the hasher's random keys suffice.
+fn jitter() -> f64 {
+    f64::from(u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0))
+        / f64::from(u16::MAX)
+}

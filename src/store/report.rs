@@ -1,0 +1,44 @@
+//! What is known of an origin, as shown to operators.
+
+use serde::{Deserialize, Serialize};
+
+use super::convert::Blobs;
+use super::persisted::Persisted;
+use crate::robots::{self, Dialect};
+
+/// What is known of one origin, as shown to operators.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub origin: String,
+    #[serde(flatten)]
+    pub persisted: Persisted,
+    /// The number of lines of the file, if it was available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<usize>,
+}
+
+impl Report {
+    pub(super) fn new(origin: String, persisted: Persisted, blobs: &Blobs) -> Self {
+        let file = persisted.good.as_ref().and_then(|good| blobs.get(&good.file.sha256));
+        Self { origin, lines: file.map(|file| line_count(file)), persisted }
+    }
+}
+
+/// A final line end starts no further line.
+fn line_count(file: &[u8]) -> usize {
+    let is_open = file.last().is_some_and(|byte| !b"\r\n".contains(byte));
+    robots::lines(file, &Dialect::RFC9309).count().saturating_sub(usize::from(!is_open))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_as_people_do() {
+        let files = [("", 0), ("a", 1), ("a\n", 1), ("a\r\nb", 2), ("a\rb\r", 2), ("\n\n", 2)];
+        for (file, count) in files {
+            assert_eq!(line_count(file.as_bytes()), count, "{file:?}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Single-flight: one task per key at a time, and callers on any runtime that wait for its outcome.
+//!
+//! The first caller of a key begins a flight that callers of every identity wait for, since its
+//! outcome usually holds for all of them. Where it does not, each identity has a flight of its own.
+//! A flight always lands, exactly once. How many run at a time, and for whom, is up to the [`queue`].
+
+pub mod queue;
+mod table;
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::fetch::Progress;
+use crate::clients::{FairSemaphore, Permit};
+use crate::runtime::lock::Lock;
+use crate::types::client_key::ClientKey;
+use queue::{Cancel, Cancelled, Id, Interest, Queue, Ticket};
+pub use table::FlightKey;
+use table::Table;
+
+/// The flights of keys `K` and identities `I`, which land with a `T` or fail with an `E`.
+pub struct SingleFlight<K, I, T, E> {
+    table: Lock<Table<K, I, Joinable<T, E>, T>>,
+    queue: Arc<Queue>,
+    /// Limits all flights, queued and running.
+    permits: Arc<FairSemaphore>,
+}
+
+/// The bounds of flights.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Flights at a time.
+    pub max: usize,
+    pub queue: queue::Bounds,
+}
+
+/// The task's side of a flight. Dropped without landing (by a panic, or a runtime that shuts down),
+/// it unregisters itself and wakes the waiters.
+pub struct Flight<K: Eq + Hash, I: Eq + Hash, T, E> {
+    registration: Registration<K, I, T, E>,
+    landed: watch::Sender<Option<Result<T, E>>>,
+    ticket: Ticket,
+    permit: Permit,
+}
+
+/// A flight that has been unregistered, and whose waiters are still to be woken.
+#[must_use = "the waiters are woken by `send`"]
+pub struct Landed<T, E> {
+    landed: watch::Sender<Option<Result<T, E>>>,
+    _ticket: Ticket,
+    _permit: Permit,
+}
+
+/// A caller that waits for a flight.
+pub struct Waiting<T, E> {
+    landed: watch::Receiver<Option<Result<T, E>>>,
+    _interest: Interest,
+}
+
+/// The outcome of [`SingleFlight::start`].
+pub enum Start<K: Eq + Hash, I: Eq + Hash, T, E> {
+    /// A flight was in progress.
+    Joined(Waiting<T, E>),
+    /// A new flight, which the caller has to run.
+    Begun(Flight<K, I, T, E>, Waiting<T, E>),
+    /// There are too many flights.
+    Busy,
+}
+
+/// Lets callers join a flight.
+struct Joinable<T, E> {
+    landed: watch::Receiver<Option<Result<T, E>>>,
+    ticket: Id,
+    queue: Arc<Queue>,
+}
+
+/// The flight's entry in the table, removed when dropped.
+struct Registration<K: Eq + Hash, I: Eq + Hash, T, E> {
+    flights: Arc<SingleFlight<K, I, T, E>>,
+    key: FlightKey<K, I>,
+    /// What later flights of the key build on.
+    value: Option<T>,
+}
+
+impl<K, I, T, E> SingleFlight<K, I, T, E> {
+    /// A table without flights.
+    pub fn new(bounds: Bounds) -> Arc<Self> {
+        Arc::new(Self {
+            table: Lock::default(),
+            queue: Queue::new(bounds.queue),
+            permits: FairSemaphore::new(bounds.max),
+        })
+    }
+
+    /// Applies new bounds.
+    pub fn resize(&self, bounds: Bounds) {
+        self.queue.resize(bounds.queue);
+        self.permits.resize(bounds.max);
+    }
+
+    /// The number of flights.
+    pub fn len(&self) -> usize {
+        self.table.lock().len()
+    }
+
+    /// Whether a flight for `client` could run at once without delaying others.
+    pub fn has_slot(&self, client: &ClientKey) -> bool {
+        self.queue.has_slot(client)
+    }
+}
+
+impl<K, I, T, E> SingleFlight<K, I, T, E>
+where
+    K: Clone + Eq + Hash,
+    I: Clone + Eq + Hash,
+    T: Clone,
+{
+    /// Whether [`Self::start`] would join a flight.
+    pub fn is_in_flight(&self, key: &FlightKey<K, I>) -> bool {
+        self.table.lock().find(key).is_some()
+    }
+
+    /// Joins the flight of `key` or, if it `is_shared`, that of any identity that is shared; begins
+    /// one if there is none. `client` waits for it as long as it holds the [`Waiting`].
+    pub fn start(self: &Arc<Self>, key: FlightKey<K, I>, client: &ClientKey) -> Start<K, I, T, E> {
+        let mut table = self.table.lock();
+        if let Some(flight) = table.find(&key) {
+            return Start::Joined(flight.join(client));
+        }
+        let Some(permit) = self.permits.try_acquire(client) else { return Start::Busy };
+        let (sender, landed) = watch::channel(None);
+        let ticket = self.queue.begin(client);
+        let joinable = Joinable { landed, ticket: ticket.id(), queue: Arc::clone(&self.queue) };
+        let waiting = joinable.join(client);
+        table.insert(&key, joinable);
+        drop(table);
+        let registration = Registration { flights: Arc::clone(self), key, value: None };
+        Start::Begun(Flight { registration, landed: sender, ticket, permit }, waiting)
+    }
+
+    /// The value of the last flight of `key` that landed while others were in progress.
+    pub fn last_value(&self, key: &K) -> Option<T> {
+        self.table.lock().last_value(key).cloned()
+    }
+
+    /// Forgets [`Self::last_value`] of `key`.
+    pub fn forget(&self, key: &K) {
+        self.table.lock().forget(key);
+    }
+}
+
+impl<K: Eq + Hash, I: Eq + Hash, T, E> Flight<K, I, T, E> {
+    /// Its place in the table.
+    pub const fn key(&self) -> &FlightKey<K, I> {
+        &self.registration.key
+    }
+
+    /// Waits for its turn to run. Then it has to stop as soon as the returned [`Cancel`] says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if it is to land without having run.
+    pub async fn slot(&self, progress: &Arc<Progress>) -> Result<Cancel, Cancelled> {
+        self.ticket.slot(progress).await
+    }
+
+    /// Unregisters the flight: later callers begin another, which may build on `value`. It keeps its
+    /// slot until the waiters are woken.
+    pub fn land(mut self, value: Option<T>) -> Landed<T, E> {
+        self.registration.value = value;
+        drop(self.registration);
+        Landed { landed: self.landed, _ticket: self.ticket, _permit: self.permit }
+    }
+}
+
+impl<T, E> Landed<T, E> {
+    /// Wakes the waiters with `outcome`.
+    pub fn send(self, outcome: Result<T, E>) {
+        self.landed.send_replace(Some(outcome));
+    }
+}
+
+impl<T: Clone, E: Clone> Waiting<T, E> {
+    /// Waits for the outcome. `None` if the flight was dropped without one.
+    pub async fn outcome(mut self) -> Option<Result<T, E>> {
+        let landed = self.landed.wait_for(Option::is_some).await.ok()?;
+        landed.clone()
+    }
+}
+
+impl<T, E> Joinable<T, E> {
+    fn join(&self, client: &ClientKey) -> Waiting<T, E> {
+        let interest = self.queue.join(self.ticket, client);
+        Waiting { landed: self.landed.clone(), _interest: interest }
+    }
+}
+
+impl<K: Eq + Hash, I: Eq + Hash, T, E> Drop for Registration<K, I, T, E> {
+    fn drop(&mut self) {
+        self.flights.table.lock().remove(&self.key, self.value.take());
+    }
+}

@@ -1,0 +1,94 @@
+//! The flights by key, and the one that a caller waits for.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Identifies a flight.
+#[derive(Clone, Debug)]
+pub struct FlightKey<K, I> {
+    pub key: K,
+    pub identity: I,
+    /// Whether callers of other identities wait for it.
+    pub is_shared: bool,
+}
+
+/// Flights `F` by key and identity, and the values `T` they landed with.
+pub(super) struct Table<K, I, F, T> {
+    keys: HashMap<K, OfKey<I, F, T>>,
+    count: usize,
+}
+
+struct OfKey<I, F, T> {
+    shared: Option<(I, F)>,
+    own: HashMap<I, F>,
+    /// The value of the last flight that landed, for those still in progress.
+    last_value: Option<T>,
+}
+
+impl<K, I, F, T> Default for Table<K, I, F, T> {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), count: 0 }
+    }
+}
+
+impl<I, F, T> Default for OfKey<I, F, T> {
+    fn default() -> Self {
+        Self { shared: None, own: HashMap::new(), last_value: None }
+    }
+}
+
+impl<K, I, F, T> Table<K, I, F, T> {
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+}
+
+impl<K: Eq + Hash, I: Eq + Hash, F, T> Table<K, I, F, T> {
+    /// The flight that a caller of `key` waits for; if that `is_shared`, also another identity's.
+    pub(super) fn find(&self, key: &FlightKey<K, I>) -> Option<&F> {
+        let flights = self.keys.get(&key.key)?;
+        let joins = |identity: &I| key.is_shared || *identity == key.identity;
+        let shared = flights.shared.as_ref().filter(|(identity, _)| joins(identity));
+        shared.map(|(_, flight)| flight).or_else(|| flights.own.get(&key.identity))
+    }
+
+    /// The value of the last flight of `key` that landed while others were in progress.
+    pub(super) fn last_value(&self, key: &K) -> Option<&T> {
+        self.keys.get(key)?.last_value.as_ref()
+    }
+
+    /// Removes the flight. Others of its key may build on `value`.
+    pub(super) fn remove(&mut self, key: &FlightKey<K, I>, value: Option<T>) {
+        let Some(flights) = self.keys.get_mut(&key.key) else { return };
+        let was_there = if key.is_shared {
+            flights.shared.take().is_some()
+        } else {
+            flights.own.remove(&key.identity).is_some()
+        };
+        self.count -= usize::from(was_there);
+        if flights.shared.is_none() && flights.own.is_empty() {
+            self.keys.remove(&key.key);
+        } else if value.is_some() {
+            flights.last_value = value;
+        }
+    }
+
+    /// Forgets the value that flights of `key` would build on.
+    pub(super) fn forget(&mut self, key: &K) {
+        if let Some(flights) = self.keys.get_mut(key) {
+            flights.last_value = None;
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash, I: Clone + Eq + Hash, F, T> Table<K, I, F, T> {
+    pub(super) fn insert(&mut self, key: &FlightKey<K, I>, flight: F) {
+        let flights = self.keys.entry(key.key.clone()).or_default();
+        if key.is_shared {
+            flights.shared = Some((key.identity.clone(), flight));
+        } else {
+            flights.own.insert(key.identity.clone(), flight);
+        }
+        self.count += 1;
+    }
+}
