@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::units;
 use crate::config::values::Via;
-use crate::egress::Endpoints;
+use crate::egress::AddressBlock;
 use crate::proxy::Protocol;
 use crate::types::origin::HostPattern;
 
@@ -14,9 +14,9 @@ use crate::types::origin::HostPattern;
 #[serde(default, deny_unknown_fields)]
 pub struct Egress {
     /// Special-purpose blocks that are permitted, at every port or at one.
-    pub allow: Vec<Endpoints>,
+    pub allow: Vec<AddressBlock>,
     /// Blocks that may not be reached; wins over `allow`.
-    pub deny: Vec<Endpoints>,
+    pub deny: Vec<AddressBlock>,
     /// The hosts that may be asked for; none: all.
     pub allow_hosts: Vec<HostPattern>,
     /// Hosts that may not be asked for; wins over `allow_hosts`.
