@@ -8,8 +8,8 @@
 //! is on disk (`disk`), so an origin is fetched again when its file is due, not because it was
 //! evicted. The store makes no decisions: those are up to `policy`.
 //!
-//! A [`lookup`] reads the [`tiers`] (memory, compressed or ready, then disk). What is not current
-//! there takes a lease from [`single_flight`]; the task in [`fetches`] that holds it fetches, lands
+//! A `lookup` reads the `tiers` (memory, compressed or ready, then disk). What is not current
+//! there takes a lease from `single_flight`; the task in `fetches` that holds it fetches, lands
 //! the new entry in the tiers, and wakes the waiters. What proxies are to share goes into these
 //! three places.
 
