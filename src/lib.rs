@@ -51,22 +51,23 @@
 //!     forward     Permit → egress → response, streamed
 //! ```
 //!
-//! A CONNECT becomes a value first (`proxy/connect.rs`). What runs inside an intercepted one re-enters
+//! A CONNECT becomes a value first (`proxy/connect/`). What runs inside an intercepted one re-enters
 //! the same `handle`, by a channel whose scope is that one origin.
 //!
 //! # Invariants
 //!
-//! 1. No request reaches an origin without a `Permit`, which only `proxy/gate.rs` can make. It owns
-//!    the target it was granted for; what was checked is what is sent.
-//! 2. No denial without its record: it is with the operating system before the 403 is sent.
+//! 1. No request reaches an origin without a `Permit`, which only `proxy/decision/gate.rs` can make. It
+//!    owns the target it was granted for; what was checked is what is sent.
+//! 2. No denial without its record: it is with the operating system before the 403 is sent. Only
+//!    `proxy/decision/enforce.rs` turns a `Denial` into a `Recorded` one, which alone has a response.
 //! 3. A decision is data, verdict and basis; the response, the record and the terminal print it.
 //! 4. Parsing and matching never fail and take time in proportion to the file and the path.
 //! 5. At most one fetch of a robots.txt per origin and agent is under way, one per origin until the origin
 //!    tells agents apart; it outlives the client that caused it, unless others wait for its place, and it
 //!    never goes through the proxy itself. What one agent was told decides for no other.
 //! 6. Every queue, body, redirect chain, cache and wait is bounded, by a constant or by a setting.
-//! 7. Only `proxy/respond.rs` makes the proxy's responses, only [`config`] knows the file format, only
-//!    [`runtime::clock`] reads the clock.
+//! 7. Only `proxy/response/respond.rs` makes the proxy's responses, only [`config`] knows the file
+//!    format, only [`runtime::clock`] reads the clock.
 //! 8. Addresses are judged after resolution, and the connection goes to the address that was judged.
 #![forbid(unsafe_code)]
 pub mod admin;

@@ -37,7 +37,7 @@ use crate::audit::Writer;
 use crate::ca::Leaves;
 use crate::clients::ClientAdmission;
 use crate::egress;
-use crate::proxy::{Decisions, Tally};
+use crate::proxy::{DecisionMetrics, RequestMetrics};
 use crate::runtime::clock::Clock;
 use crate::store::Store;
 use crate::types::timestamp::Timestamp;
@@ -48,8 +48,8 @@ use crate::watch::Watch;
 pub struct Watched {
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
-    pub tally: Arc<Tally>,
-    pub decisions: Arc<Decisions>,
+    pub tally: Arc<RequestMetrics>,
+    pub decisions: Arc<DecisionMetrics>,
     pub watch: Arc<Watch>,
     pub egress: Arc<egress::EgressState>,
     pub leaves: Arc<Leaves>,

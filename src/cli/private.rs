@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure, OrExit};
 use crate::audit::{Health, How, Writer};
 use crate::ca::CURE;
 use crate::config::Settings;
-use crate::proxy::{Counts, Tally};
+use crate::proxy::{RequestCounts, RequestMetrics};
 use crate::runtime::clock::{Clock, SystemClock};
 use crate::server::{Lifecycle, Listeners, Server, build};
 
@@ -20,7 +20,7 @@ pub struct PrivateProxy {
     pub address: SocketAddr,
     server: Server,
     lifecycle: Arc<Lifecycle>,
-    tally: Arc<Tally>,
+    tally: Arc<RequestMetrics>,
     audit: Arc<Writer>,
     records: PathBuf,
 }
@@ -28,7 +28,7 @@ pub struct PrivateProxy {
 /// What there is to say when it has ended.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    pub counts: Counts,
+    pub counts: RequestCounts,
     pub audit: Health,
     /// The file of the records.
     pub records: PathBuf,
@@ -48,7 +48,7 @@ impl PrivateProxy {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let listeners = Listeners::bind(&settings.listen.proxy).or_exit(Exit::Unavailable)?;
         let mut components = build(&settings, listeners.addresses(), ca, clock)?;
-        components.tally = Arc::new(Tally::of_origins());
+        components.tally = Arc::new(RequestMetrics::with_origins());
         // A command of its own would only see each CONNECT fail.
         if let Some(invalidity) = components.leaves.invalidity() {
             return Err(anyhow::anyhow!("{invalidity}; {CURE}")).or_exit(Exit::Configuration);

@@ -1,96 +1,70 @@
-//! The life of one request: where it is for, whether it may go, there and back.
+//! The life of a request: its target, the decision on it, and the origin's response or the proxy's.
 //!
-//! [`Proxy::handle`] is the whole path. Whatever the channel a request came by, it takes this path
-//! and no other, and without a `Permit` nothing of it leaves.
+//! [`Proxy::handle`] is the whole path. Every request takes it, whatever connection it came on, and
+//! without a `Permit` nothing of it is sent.
 
-mod account;
-mod asker;
-mod char_class;
 mod connect;
 mod connection;
-mod decision_log;
-mod decisions;
-mod denial;
-mod distrust;
-mod document;
-mod draft;
-mod excerpt;
+mod decision;
 mod exchange;
-mod fields;
-mod foreign;
-mod form;
 mod forward;
 mod framing;
-mod gate;
-mod inside;
-mod lasting;
 pub mod limits;
-mod names;
-mod page;
+mod observe;
+mod outcome;
+mod request;
+mod response;
 #[doc(hidden)]
-pub mod probe;
-mod problem;
-mod recorded;
-mod refusal;
-#[cfg(test)]
-mod replayed;
-mod respond;
-mod rules;
-mod statements;
-mod stop;
-mod tally;
-mod target;
-mod upgrades;
-mod via;
+pub mod test_hooks;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, MAX_FORWARDS, USER_AGENT};
-use http::{HeaderValue, Method, Response, Version, request};
+use http::header::USER_AGENT;
+use http::{Method, Response, Version, request as http_request};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::OnUpgrade;
 
-pub use account::ACCESS;
-use account::Account;
-pub use body::Body;
-use body::Exchange;
-pub use channel::{Channel, Current, Scope};
-use connect::Connect;
 use connect::tunnel::IdleTimer;
 pub use connect::tunnel::Pipes;
-pub use connect::{Https, HttpsMode, Mixed};
+use connect::{Connect, intercept, upgrade};
+pub use connect::{Https, HttpsMode};
+pub use connection::client_io::Deadlines;
 pub use connection::{Limits, serve};
-pub use decision_log::EACH_DECISION;
-pub use decisions::{DecisionCounts, Decisions};
-use form::Asked;
-use forward::Client;
+use decision::gate::Admission;
+pub use decision::gate::Gate;
+use decision::recheck::Recheck;
+use decision::request_info::{RequestInfo, Subject};
+pub use decision::robots_summary_cache::RobotsSummaryCache;
+pub use decision::rules::{AgentRule, Mixed, Mode, OriginRule, Rules};
+pub use exchange::body::Body;
+use exchange::body::Exchange;
+pub use exchange::connection_context::{Channel, Current};
+use exchange::footprint;
+use forward::ClientSide;
 pub use forward::Forwarding;
-pub use gate::Gate;
-use gate::{Admission, Ask, Subject};
-use lasting::Lasting;
-use names::Names;
-pub use problem::{OWN_NAME, Problem};
-pub use refusal::Refusal;
-pub use rules::{AgentRule, Mode, OriginRule, Rules};
-pub use statements::Statements;
-use stop::Stop;
-use tally::{Asked as Counted, End};
-pub use tally::{Counts, Tally};
-use target::{Destination, Target, destination};
-pub use upgrades::Protocol;
-pub use via::Via;
-pub use wire::Deadlines;
-
-use connect::{intercept, upgrade};
-use connection::client_io as wire;
-use exchange::{
-    body, connection_context as channel, connection_state as control, footprint, interim,
-};
 use framing::head;
+pub use observe::access_log::ACCESS;
+use observe::access_log::AccessEntry;
+pub use observe::decision_log::EACH_DECISION;
+pub use observe::decision_metrics::{DecisionCounts, DecisionMetrics};
+use observe::request_metrics::{End, PendingRequest};
+pub use observe::request_metrics::{RequestCounts, RequestMetrics};
+pub use outcome::problem::{OWN_NAME, Problem};
+pub use outcome::refusal::Refusal;
+use outcome::rejection::Rejection;
+use request::expect::check_expectation;
+use request::header_set::HeaderSet;
+use request::max_forwards::{self, LastForward};
+use request::negotiate::ErrorFormat;
+pub use request::target::Scope;
+use request::target::{Destination, Target, destination};
+pub use request::upgrade_protocol::Protocol;
+pub use request::via::Via;
+use response::respond;
 
 use crate::ca::Leaves;
-use crate::clients::{self, ClientAdmission, Held, RejectReason};
+use crate::clients::{Client, ClientAdmission, Held, RejectReason};
 use crate::egress::boxed_request::BoxedRequest;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
@@ -104,7 +78,7 @@ type Received = BoxedRequest<Incoming>;
 pub struct Proxy {
     pub gate: Arc<Gate>,
     pub forwarding: Forwarding,
-    pub tally: Arc<Tally>,
+    pub metrics: Arc<RequestMetrics>,
     pub limits: Limits,
     pub https: Https,
     /// For the first bytes inside a CONNECT, and for the TLS handshake.
@@ -113,34 +87,30 @@ pub struct Proxy {
     pub door: Arc<ClientAdmission>,
 }
 
-/// The answer to a client that is not served at all.
-pub fn turn_away(refusal: &Refusal, head: &request::Parts) -> Response<Body> {
-    closing(respond::refused(refusal, &Asked::by(head)))
-}
-
 impl Proxy {
-    /// Answers one request of `channel`.
+    /// Responds to one request of `channel`.
     pub async fn handle(&self, request: Received, channel: &Channel) -> Response<Body> {
         let mut exchange = Exchange::begin(&channel.control);
-        let (asked, account) = (Asked::by(&request.head), Account::of(&request.head, channel));
+        let format = ErrorFormat::of(&request.head);
+        let entry = AccessEntry::of(&request.head, channel);
         self.note_trust(channel);
-        // It may be answered before it is read: a denied upload is an everyday case. And what follows a
-        // refused CONNECT was meant for a tunnel, not for us.
+        // The response may come before the request is read: denied uploads are common. And what
+        // follows a refused CONNECT was meant for a tunnel.
         let may_be_unread = request.head.method == Method::CONNECT || !request.body.is_end_stream();
         if may_be_unread {
             channel.control.may_leave_unread();
         }
         let closes = may_be_unread && request.head.version < Version::HTTP_2;
-        let response = match self.answer(request, channel, &mut exchange, &account).await {
+        let response = match self.respond(request, channel, &mut exchange, &entry).await {
             Ok(response) => {
-                account.tell(channel, response.status(), None);
+                entry.emit(channel, response.status(), None);
                 response
             }
-            Err(stop) => {
-                let response = stop.answer(&asked, channel);
-                account.tell(channel, response.status(), Some(&stop));
-                // RFC 9112 §9.6: else the next request might be sent, and lost.
-                if closes { closing(response) } else { response }
+            Err(rejection) => {
+                let response = respond::rejected(&rejection, format, channel.client.address);
+                entry.emit(channel, response.status(), Some(&rejection));
+                // RFC 9112 §9.6: the client might send the next request on it, and lose it.
+                if closes { respond::with_close(response) } else { response }
             }
         };
         channel.control.note_answer();
@@ -153,25 +123,25 @@ impl Proxy {
             && origin.scheme() == Scheme::Https
             && channel.control.exchanges() == 1
         {
-            self.tally.inside.distrust.trusts(&channel.client, origin, clock::monotonic());
+            self.metrics.tls.distrust.note_request(&channel.client, origin, clock::monotonic());
         }
     }
 
-    async fn answer(
+    async fn respond(
         &self,
         mut request: Received,
         channel: &Channel,
         exchange: &mut Exchange,
-        account: &Account,
-    ) -> Result<Response<Body>, Stop> {
+        entry: &AccessEntry,
+    ) -> Result<Response<Body>, Rejection> {
         let received = if request.head.version == Version::HTTP_2 {
             let Limits { fields_max, strict_target, .. } = self.limits;
             head::http2::check(&mut request.head, fields_max, strict_target)?
         } else {
             channel.control.take_received()
         };
-        let destination =
-            destination(&request.head, &channel.scope, channel.control.is_pathless())?;
+        let is_pathless = channel.control.is_pathless();
+        let destination = destination(&request.head, &channel.scope, is_pathless)?;
         let destination = destination.received_as(received);
         let client = self.identify(&request.head, channel).await?;
         let scheme = destination.scheme();
@@ -180,42 +150,43 @@ impl Proxy {
         let target = match destination {
             Destination::Resource(target) => target,
             Destination::Connect => {
-                return box_future(|| self.connect(request, &client, channel, account)).await;
+                return box_future(|| self.connect(request, &client, channel, entry)).await;
             }
             Destination::OwnPage(path) => {
                 return Ok(respond::own_page(path.path(), &self.leaves.authority()));
             }
             Destination::Proxy => return Ok(respond::options()),
         };
-        let names = Names::of(&request.head.headers);
-        if names.have(Names::EXPECT) {
-            forward::check_expectation(&request.head.headers, request.head.version)?;
+        let set = HeaderSet::of(&request.head.headers);
+        if set.has(HeaderSet::EXPECT) {
+            check_expectation(&request.head.headers, request.head.version)?;
         }
-        if names.have(Names::VIA) && self.forwarding.via.is_looping(&request.head.headers) {
-            return Err(
-                Refusal::looping("the request has been through this proxy before (Via)").into()
-            );
+        if set.has(HeaderSet::VIA) && self.forwarding.via.is_looping(&request.head.headers) {
+            let detail = "the request has been through this proxy before (Via)";
+            return Err(Refusal::looping(detail).into());
         }
-        if let Some(answer) = last_forward(&mut request.head) {
-            return Ok(answer);
+        match max_forwards::count_down(&mut request.head) {
+            Some(LastForward::Options) => return Ok(respond::options()),
+            Some(LastForward::Trace) => return Ok(respond::trace_ends_here()),
+            None => {}
         }
-        let counted = self.tally.asked(&target.origin);
-        count(counted, self.fetch(request, target, &client, channel, account).await)
+        let pending = self.metrics.begin(&target.origin);
+        count(pending, self.fetch(request, target, &client, channel, entry).await)
     }
 
-    /// Who asks. Credentials are asked for what is asked of us as a proxy: not for the page that a
-    /// person finds at our address, and not again inside a CONNECT.
+    /// The client of a request. Credentials are required of requests to the proxy as a proxy: not
+    /// for its own page, which a person may open in a browser, and not again inside a CONNECT.
     async fn identify(
         &self,
-        request: &request::Parts,
+        request: &http_request::Parts,
         channel: &Channel,
-    ) -> Result<clients::Client, RejectReason> {
+    ) -> Result<Client, RejectReason> {
         if channel.scope != Scope::Proxy {
             return self.door.renew(&channel.client);
         }
         let address = channel.client.address;
         if request.uri.authority().is_none() {
-            return Ok(clients::Client::at(address));
+            return Ok(Client::at(address));
         }
         let client = self.door.authenticate(address, &request.headers).await?;
         if let Some(user) = &client.user {
@@ -224,83 +195,81 @@ impl Proxy {
         Ok(client)
     }
 
-    /// Decides on a resource, and has it fetched.
+    /// Decides on a resource, and forwards the request.
     async fn fetch(
         &self,
         request: Received,
         target: Target,
-        client: &clients::Client,
+        client: &Client,
         channel: &Channel,
-        account: &Account,
-    ) -> Result<(End, Response<Body>), Stop> {
+        entry: &AccessEntry,
+    ) -> Result<(End, Response<Body>), Rejection> {
         let head = &request.head;
-        let (method, user_agent) = (head.method.clone(), head.headers.get(USER_AGENT).cloned());
-        let ask = Ask { client, method: &method, user_agent: user_agent.as_ref(), account };
-        let permit = match self.gate.admit(target, ask).await? {
+        let method = head.method.clone();
+        let user_agent = head.headers.get(USER_AGENT).cloned();
+        let info = RequestInfo { client, method: &method, user_agent: user_agent.as_ref(), entry };
+        let permit = match self.gate.admit(target, info).await? {
             Admission::Permit(permit) => permit,
             Admission::RobotsTxt { snapshot, age } => {
                 return Ok((End::Copy, respond::robots_txt(&snapshot, age)));
             }
         };
-        let (control, stop) = (&channel.control, &channel.stop);
-        let client = Client { ask, gate: &self.gate, control, stop, door: &self.door };
+        let Channel { control, stop, .. } = channel;
+        let client = ClientSide { info, gate: &self.gate, control, stop, door: &self.door };
         let forwarded = self.forwarding.forward(&permit, request, client).await;
-        let answer = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
-        self.gate.note_answer(&permit, answer);
+        let status = forwarded.as_ref().map(Response::status).map_err(|error| error.failure);
+        self.gate.note_response(&permit, status);
         match forwarded {
             Ok(response) => Ok((End::Forwarded, response)),
             Err(error) => {
                 let subject = Subject::Resource(permit.target());
-                Err(box_future(|| self.gate.no_way_out(subject, ask, error)).await.into())
+                Err(self.gate.on_egress_error(subject, info, error).await.into())
             }
         }
     }
 
-    /// Answers a CONNECT, and says what follows it.
+    /// Responds to a CONNECT, and sets what follows it.
     async fn connect(
         &self,
         request: Received,
-        client: &clients::Client,
+        client: &Client,
         channel: &Channel,
-        account: &Account,
-    ) -> Result<Response<Body>, Stop> {
+        entry: &AccessEntry,
+    ) -> Result<Response<Body>, Rejection> {
         let mut request = request.whole();
         let upgrade = hyper::upgrade::on(&mut request);
         let (head, _) = request.into_parts();
         let user_agent = head.headers.get(USER_AGENT);
-        let ask = Ask { client, method: &head.method, user_agent, account };
+        let info = RequestInfo { client, method: &head.method, user_agent, entry };
         match self.https.connect(&head, &channel.scope)? {
             Connect::Intercept(origin) => {
-                // What is spoken at port 80 is plain HTTP, as of WebSockets, and needs no certificate.
+                // Port 80 is for plain HTTP, as of WebSockets, which needs no certificate.
                 if origin.port() != 80
                     && let Some(invalidity) = self.leaves.refusal()
                 {
-                    return count(
-                        self.tally.asked(&origin),
-                        Err(Refusal::ca_not_valid(&invalidity).into()),
-                    );
+                    let refusal = Refusal::ca_not_valid(&invalidity);
+                    return count(self.metrics.begin(&origin), Err(refusal.into()));
                 }
                 let since = clock::monotonic();
-                if let Err(no) =
-                    self.gate.admit_address(&origin, ask, &self.forwarding.egress).await
-                {
-                    // What is asked inside counts for itself; without an inside, this was the request.
-                    return count(self.tally.asked(&origin).since(since), Err(no.into()));
+                let egress = &self.forwarding.egress;
+                if let Err(error) = self.gate.admit_address(&origin, info, egress).await {
+                    // Requests inside are counted themselves; here there will be none.
+                    return count(self.metrics.begin(&origin).since(since), Err(error.into()));
                 }
                 let held = self.door.keep(client, footprint::MULTIPLEXED_BYTES)?;
-                let inside =
-                    intercept::sequel(upgrade, origin, channel.of(client), ask.into(), held);
+                let channel_inside = channel.of(client);
+                let inside = intercept::sequel(upgrade, origin, channel_inside, info.into(), held);
                 channel.control.follow_with(inside);
                 Ok(respond::connected())
             }
             Connect::PortNotAllowed(origin) => {
-                let no = self.gate.refuse_port(&origin, ask).await;
-                count(self.tally.asked(&origin), Err(no.into()))
+                let error = self.gate.deny_port(&origin, info).await;
+                count(self.metrics.begin(&origin), Err(error.into()))
             }
             Connect::Classify(origin, mixed) => {
-                let counted = self.tally.asked(&origin);
-                let tunnelled = self.tunnel(upgrade, origin, mixed, ask, channel).await;
-                count(counted, tunnelled.map(|()| (End::Forwarded, respond::connected())))
+                let pending = self.metrics.begin(&origin);
+                let tunnelled = self.tunnel(upgrade, origin, mixed, info, channel).await;
+                count(pending, tunnelled.map(|()| (End::Forwarded, respond::connected())))
             }
         }
     }
@@ -311,21 +280,21 @@ impl Proxy {
         upgrade: OnUpgrade,
         origin: Origin,
         mixed: Mixed,
-        ask: Ask<'_>,
+        info: RequestInfo<'_>,
         channel: &Channel,
-    ) -> Result<(), Stop> {
-        let permit = self.gate.admit_host(origin, ask, mixed).await?;
-        let held = self.door.keep(ask.client, footprint::TUNNEL_BYTES)?;
-        let stream =
-            match self.forwarding.egress.connect_plain(permit.origin(), &ask.client.key()).await {
-                Ok(stream) => stream,
-                Err(error) => {
-                    let subject = Subject::Host(permit.origin());
-                    return Err(self.gate.no_way_out(subject, ask, error).await.into());
-                }
-            };
+    ) -> Result<(), Rejection> {
+        let permit = self.gate.admit_host(origin, info, mixed).await?;
+        let held = self.door.keep(info.client, footprint::TUNNEL_BYTES)?;
+        let egress = &self.forwarding.egress;
+        let stream = match egress.connect_plain(permit.origin(), &info.client.key()).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let subject = Subject::Host(permit.origin());
+                return Err(self.gate.on_egress_error(subject, info, error).await.into());
+            }
+        };
         let tunnel = upgrade::Tunnel {
-            lasting: Lasting::host(&self.gate, ask, permit.origin().clone(), mixed),
+            recheck: Recheck::host(&self.gate, info, permit.origin().clone(), mixed),
             permit,
             idle: IdleTimer::new(self.forwarding.tunnel_idle_timeout, channel.stop.clone()),
             pipes: Arc::clone(&self.forwarding.pipes),
@@ -336,7 +305,7 @@ impl Proxy {
     }
 }
 
-/// What `next` does, with `held` until it is done.
+/// Runs `next`, and holds `held` until it ends.
 async fn holding(held: Held, next: impl Future<Output = ()>) {
     next.await;
     drop(held);
@@ -344,36 +313,13 @@ async fn holding(held: Held, next: impl Future<Output = ()>) {
 
 /// Counts a request by how it ended; one that was refused has failed.
 fn count(
-    counted: Counted<'_>,
-    ended: Result<(End, Response<Body>), Stop>,
-) -> Result<Response<Body>, Stop> {
+    pending: PendingRequest<'_>,
+    ended: Result<(End, Response<Body>), Rejection>,
+) -> Result<Response<Body>, Rejection> {
     match &ended {
-        Ok((end, response)) => counted.answered(response.body().asked_at()).ended(*end),
-        Err(Stop::Denial(denial)) => counted.ended(End::Denied(denial.record.reason)),
-        Err(Stop::Refusal(_)) => drop(counted),
+        Ok((end, response)) => pending.answered(response.body().asked_at()).ended(*end),
+        Err(Rejection::Denial(denial)) => pending.ended(End::Denied(denial.record.reason)),
+        Err(Rejection::Refusal(_)) => drop(pending),
     }
     ended.map(|(_, response)| response)
-}
-
-fn closing(mut response: Response<Body>) -> Response<Body> {
-    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-/// `Max-Forwards` of TRACE and OPTIONS (RFC 9110 §7.6.2): at zero the request ends here, else it
-/// goes on with one less. In other methods the field means nothing, and is left alone.
-fn last_forward(head: &mut request::Parts) -> Option<Response<Body>> {
-    let is_trace = head.method == Method::TRACE;
-    if !is_trace && head.method != Method::OPTIONS {
-        return None;
-    }
-    let count: u64 = head.headers.get(MAX_FORWARDS)?.to_str().ok()?.trim().parse().ok()?;
-    match count.checked_sub(1) {
-        None if is_trace => Some(respond::trace_ends_here()),
-        None => Some(respond::options()),
-        Some(left) => {
-            head.headers.insert(MAX_FORWARDS, HeaderValue::from(left));
-            None
-        }
-    }
 }

@@ -17,7 +17,9 @@ use crate::ca::{self, Leaves};
 use crate::clients::{BodyMemory, ClientAdmission};
 use crate::config::Settings;
 use crate::egress::{self, AddressPolicy, Egress, Snapshot, Tls};
-use crate::proxy::{Decisions, Forwarding, Gate, Pipes, Proxy, Statements, Tally};
+use crate::proxy::{
+    DecisionMetrics, Forwarding, Gate, Pipes, Proxy, RequestMetrics, RobotsSummaryCache,
+};
 use crate::runtime::clock::Clock;
 use crate::store::Store;
 use crate::store::disk::Disk;
@@ -32,14 +34,14 @@ pub struct Components {
     pub door: Arc<ClientAdmission>,
     pub store: Arc<Store>,
     pub audit: Arc<Writer>,
-    pub tally: Arc<Tally>,
+    pub tally: Arc<RequestMetrics>,
     pub leaves: Arc<Leaves>,
     pub(super) pipes: Arc<Pipes>,
     /// What became of reading the settings again.
     pub reloads: Arc<Reloads>,
     /// The token of the admin listener.
     pub(super) token: Arc<Token>,
-    pub(super) decisions: Arc<Decisions>,
+    pub(super) decisions: Arc<DecisionMetrics>,
     /// Follows changes of robots.txt files.
     pub(super) watch: Arc<Watch>,
     pub(super) clock: Arc<dyn Clock>,
@@ -142,8 +144,8 @@ impl Components {
             store: Arc::clone(&self.store),
             audit: Arc::clone(&self.audit),
             clock: Arc::clone(&self.clock),
-            decisions: Arc::clone(&self.decisions),
-            statements: Statements::default(),
+            metrics: Arc::clone(&self.decisions),
+            summaries: RobotsSummaryCache::default(),
             watch: Arc::clone(&self.watch),
         })
     }
@@ -168,7 +170,7 @@ impl Components {
         Proxy {
             gate: Arc::clone(gate),
             forwarding,
-            tally: Arc::clone(&self.tally),
+            metrics: Arc::clone(&self.tally),
             limits: settings.limits(),
             https: settings.https(),
             handshake_timeout: limits.handshake_timeout,

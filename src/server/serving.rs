@@ -100,7 +100,7 @@ impl Server {
         // Nothing more is fetched: what has changed comes into the log before the last totals.
         self.watching.end();
         self.totals.end();
-        self.components.tally.inside.name_rest(self.components.settings().under_run);
+        self.components.tally.tls.log_rest(self.components.settings().under_run);
         // The workers have ended: the store writes what is left.
         self.components.store.close();
     }

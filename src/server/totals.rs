@@ -13,7 +13,7 @@ use tracing::warn;
 use super::build::Components;
 use super::lifecycle::Lifecycle;
 use crate::audit::{self, Notice, TotalsEvent, Writer};
-use crate::proxy::{DecisionCounts, Decisions};
+use crate::proxy::{DecisionCounts, DecisionMetrics};
 use crate::runtime::clock::Clock;
 use crate::types::timestamp::Timestamp;
 
@@ -32,7 +32,7 @@ pub struct Totals {
 
 /// The counters, and the log that they are written to.
 struct Account {
-    decisions: Arc<Decisions>,
+    decisions: Arc<DecisionMetrics>,
     audit: Arc<Writer>,
     clock: Arc<dyn Clock>,
     lifecycle: Arc<Lifecycle>,
@@ -93,7 +93,7 @@ async fn tell(account: &Account, mut told: Told, end: CancellationToken, interva
 async fn sum_up(account: &Account, end: CancellationToken) {
     loop {
         let is_last = timeout(DECISION_SUMMARY_INTERVAL, end.cancelled()).await.is_ok();
-        account.decisions.log.say_summary();
+        account.decisions.log.log_summary();
         if is_last {
             return;
         }

@@ -58,7 +58,7 @@ impl Worker {
             let run_housekeeping = || {
                 let proxy = served.load();
                 proxy.forwarding.egress.sweep();
-                proxy.tally.inside.name_distrusting(clock::monotonic(), settings.load().under_run);
+                proxy.metrics.tls.log_distrusting(clock::monotonic(), settings.load().under_run);
             };
             served.load().forwarding.egress.set_current();
             runtime.block_on(async {

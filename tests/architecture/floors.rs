@@ -116,7 +116,7 @@ fn the_pure_floors_do_nothing_but_compute() {
 }
 
 #[test]
-fn only_respond_makes_responses_and_only_the_gate_makes_permits() {
+fn responses_permits_and_recorded_denials_are_made_in_one_place_each() {
     let made_elsewhere = |what: &'static str, place: &'static str| {
         lines()
             .into_iter()
@@ -127,8 +127,23 @@ fn only_respond_makes_responses_and_only_the_gate_makes_permits() {
             .collect::<Vec<_>>()
     };
     none(
-        made_elsewhere("Response::new(", "proxy/respond.rs"),
-        "only proxy/respond.rs makes responses",
+        made_elsewhere("Response::new(", "proxy/response/respond.rs"),
+        "only proxy/response/respond.rs makes responses",
     );
-    none(made_elsewhere("Permit {", "proxy/gate.rs"), "only proxy/gate.rs makes permits");
+    none(
+        made_elsewhere("Permit {", "proxy/decision/gate.rs"),
+        "only proxy/decision/gate.rs makes permits",
+    );
+    none(
+        made_elsewhere("Recorded::write(", "proxy/decision/enforce.rs"),
+        "only proxy/decision/enforce.rs records denials",
+    );
+    none(
+        made_elsewhere("Recorded {", "proxy/outcome/recorded.rs"),
+        "a denial becomes a recorded one only by the write of its record",
+    );
+    none(
+        made_elsewhere("is_in_log:", "proxy/outcome/recorded.rs"),
+        "a denial becomes a recorded one only by the write of its record",
+    );
 }

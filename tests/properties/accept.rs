@@ -1,7 +1,7 @@
 //! The form of an answer is one that the client names with a weight above zero, and none that it names
 //! has more; JSON where it names none.
 
-use courtesy::proxy::probe::{Form, preferred};
+use courtesy::proxy::test_hooks::{Format, preferred};
 use http::HeaderValue;
 
 /// The value of an `Accept` field.
@@ -9,18 +9,18 @@ pub fn holds(bytes: &[u8]) {
     let Ok(accept) = HeaderValue::from_bytes(bytes) else { return };
     let form = preferred(accept);
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
-    let names = |form: Form| match form {
-        Form::Json => ["application/problem+json", "application/json"],
-        Form::Html => ["text/html", "application/xhtml+xml"],
-        Form::Text => ["text/plain", "text/plain"],
+    let names = |form: Format| match form {
+        Format::Json => ["application/problem+json", "application/json"],
+        Format::Html => ["text/html", "application/xhtml+xml"],
+        Format::Text => ["text/plain", "text/plain"],
     };
     let is_named = names(form).iter().any(|name| text.contains(name));
-    assert!(form == Form::Json || is_named, "{form:?} was not asked for");
+    assert!(form == Format::Json || is_named, "{form:?} was not asked for");
     // Of two that are named without anything else, the first wins; a weight of zero is a refusal.
     let with =
         |more: &str| preferred(HeaderValue::try_from(format!("{more};q=0")).expect("plain text"));
-    assert_eq!(with(names(form)[0]), Form::Json);
-    for other in [Form::Json, Form::Html, Form::Text] {
+    assert_eq!(with(names(form)[0]), Format::Json);
+    for other in [Format::Json, Format::Html, Format::Text] {
         let more = [bytes, b", ", names(other)[0].as_bytes(), b";q=0"].concat();
         let again =
             preferred(HeaderValue::from_bytes(&more).expect("a field value and plain text"));

@@ -1,7 +1,7 @@
 //! The target of a CONNECT is host and port as a strict reader sees them, or refused; and so is the
 //! authority of anything else. What is taken, written out, is the same again.
 
-use courtesy::proxy::probe;
+use courtesy::proxy::test_hooks;
 use courtesy::types::origin::{Origin, Scheme};
 
 use super::engine::first_request;
@@ -10,7 +10,7 @@ use super::strict;
 /// What stands between `CONNECT` and `HTTP/1.1`.
 pub fn holds(bytes: &[u8]) {
     let head = [b"CONNECT ", bytes, b" HTTP/1.1\r\nHost: a.example\r\n\r\n"].concat();
-    if let Some(origin) = first_request(&head).as_ref().and_then(probe::connect) {
+    if let Some(origin) = first_request(&head).as_ref().and_then(test_hooks::connect) {
         let (_, target) =
             strict::request_line(&head).expect("a strict reader takes the request line");
         let (host, port) = strict::authority(target).expect("a strict reader takes the target");

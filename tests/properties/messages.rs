@@ -1,7 +1,7 @@
 //! Where a request ends is decided once: the same however its bytes come in, and the HTTP engine sees no
 //! other end in what it is given. What follows a message is the next one, never a part of it.
 
-use courtesy::proxy::probe;
+use courtesy::proxy::test_hooks;
 
 use super::engine::requests;
 
@@ -10,8 +10,8 @@ const NEXT: &[u8] = b"GET http://next.example/ HTTP/1.1\r\nHost: next.example\r\
 
 /// The bytes that a client sends.
 pub fn holds(bytes: &[u8]) {
-    let whole = probe::messages(bytes, bytes.len());
-    assert_eq!(whole, probe::messages(bytes, 1), "in one piece, and byte by byte");
+    let whole = test_hooks::messages(bytes, bytes.len());
+    assert_eq!(whole, test_hooks::messages(bytes, 1), "in one piece, and byte by byte");
     for message in whole.0 {
         let seen = requests(&[&message[..], NEXT].concat());
         assert!(seen.len() <= 2, "{seen:?}");

@@ -1,7 +1,7 @@
 //! What the HTTP engine can read as a request is taken for HTTP from its first bytes on; what begins
 //! as a TLS handshake is TLS; one is never taken for the other.
 
-use courtesy::proxy::probe::is_tls;
+use courtesy::proxy::test_hooks::is_tls;
 
 use super::engine::first_request;
 use super::strict;

@@ -1,7 +1,7 @@
 //! What the proxy takes for the target of a request is what a strict reader sees in the same bytes:
 //! never another scheme, host, port or path. And a target, written out, is the same target again.
 
-use courtesy::proxy::probe;
+use courtesy::proxy::test_hooks;
 use courtesy::types::origin::split_url;
 
 use super::engine::first_request;
@@ -10,7 +10,7 @@ use super::strict;
 /// The bytes that a client sends.
 pub fn holds(bytes: &[u8]) {
     let Some(head) = first_request(bytes) else { return };
-    let Some((origin, path)) = probe::resource(&head) else { return };
+    let Some((origin, path)) = test_hooks::resource(&head) else { return };
 
     let (_, target) = strict::request_line(bytes).expect("a strict reader takes the request line");
     let read = strict::absolute(target).expect("a strict reader takes the target");

@@ -72,7 +72,7 @@ fn clients(page: &mut Exposition, watched: &Watched) {
     page.bytes("courtesy_body_memory_limit", help, limit as u64);
     let help = "Requests rejected, or continued with small reads, for lack of body memory";
     page.counter("courtesy_body_memory_waits", help, memory.waits());
-    let inside = &watched.tally.inside;
+    let inside = &watched.tally.tls;
     let help = "Failed TLS handshakes inside CONNECT, by the client's alert";
     page.counters("courtesy_tls_client_failures", help, "alert", inside.failures());
     let help = "TLS connections inside CONNECT that the client closed after the handshake, without a request";
@@ -80,7 +80,7 @@ fn clients(page: &mut Exposition, watched: &Watched) {
     let help = "Pairs of client and host logged because the client does not seem to trust the CA";
     page.counter("courtesy_tls_clients_distrusting", help, inside.distrusting());
     let help = "Protocols that clients used inside an intercepted CONNECT";
-    page.counters("courtesy_tunnel_protocol", help, "kind", inside.speeches());
+    page.counters("courtesy_tunnel_protocol", help, "kind", inside.protocols());
 }
 
 fn requests(page: &mut Exposition, watched: &Watched) {
@@ -112,7 +112,7 @@ fn requests(page: &mut Exposition, watched: &Watched) {
         ("wait", egress.waits),
         ("connect", egress.connect),
         ("upstream", watched.tally.upstream()),
-        ("total", watched.tally.lengths()),
+        ("total", watched.tally.durations()),
     ];
     let help = "Time from request to response header, in total and by phase";
     page.latencies("courtesy_request_duration", help, "phase", phases);

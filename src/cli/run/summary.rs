@@ -185,9 +185,9 @@ mod tests {
     use super::super::connections::Named;
     use super::*;
     use crate::audit::Health;
-    use crate::proxy::Counts;
+    use crate::proxy::RequestCounts;
 
-    fn summary(counts: Counts) -> Summary {
+    fn summary(counts: RequestCounts) -> Summary {
         let audit = Health { written: counts.denied_in_all(), ..Health::default() };
         let account =
             Account { counts, audit, records: "/state/runs/1/audit/denials.jsonl".into() };
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_run_is_summed_up_in_a_line_and_the_way_to_its_records() {
-        let summary = summary(Counts {
+        let summary = summary(RequestCounts {
             requests: 316,
             origins: 4,
             forwarded: 271,
@@ -228,14 +228,16 @@ mod tests {
 
     #[test]
     fn what_did_not_occur_is_not_said() {
-        let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
+        let one =
+            RequestCounts { requests: 1, origins: 1, forwarded: 1, ..RequestCounts::default() };
         assert_eq!(summary(one).text(), "courtesy: 1 request to 1 origin · 1 forwarded\n");
-        assert!(summary(Counts::default()).text().contains("courtesy doctor"));
+        assert!(summary(RequestCounts::default()).text().contains("courtesy doctor"));
     }
 
     #[test]
     fn connections_of_the_commands_own_are_a_warning() {
-        let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
+        let one =
+            RequestCounts { requests: 1, origins: 1, forwarded: 1, ..RequestCounts::default() };
         let mut summary = summary(one);
         assert_eq!(summary.json()["warning"], Value::Null);
         let named = ["93.184.216.34:443", "[2001:db8::1]:80"]
@@ -252,7 +254,7 @@ mod tests {
                 .starts_with("the command had 7 connections")
         );
         assert_eq!(summary.json()["own_connections"]["named"][1]["address"], "[2001:db8::1]:80");
-        summary.account.counts = Counts::default();
+        summary.account.counts = RequestCounts::default();
         summary.connections.count = 1;
         assert!(
             summary
@@ -263,7 +265,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_of_the_proxy_is_said() {
-        let one = Counts { requests: 1, origins: 1, forwarded: 1, ..Counts::default() };
+        let one =
+            RequestCounts { requests: 1, origins: 1, forwarded: 1, ..RequestCounts::default() };
         let mut summary = summary(one);
         summary.no_proxy = NoProxy { hosts: ".internal".into(), proxy_loopback: false };
         let last = summary.text().lines().last().unwrap().to_owned();

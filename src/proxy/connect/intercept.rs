@@ -19,18 +19,19 @@ use tracing::{info, warn};
 use crate::audit::Reason;
 use crate::clients::Held;
 use crate::egress::PlaintextStream;
-use crate::proxy::asker::Asker;
 use crate::proxy::connect::rewind::Rewind;
 use crate::proxy::connect::sni::{UNRECOGNIZED_NAME, check_intercepted};
 use crate::proxy::connect::sniff::Protocol;
 use crate::proxy::connect::upgrade::own_stream;
 use crate::proxy::connection::send_backlog::Unsent;
 use crate::proxy::connection::{http2, serve};
-use crate::proxy::distrust::remedy;
-use crate::proxy::exchange::connection_context::{Channel, Scope};
+use crate::proxy::decision::request_info::OwnedRequestInfo;
+use crate::proxy::exchange::connection_context::Channel;
 use crate::proxy::exchange::footprint;
-use crate::proxy::inside::alert;
 use crate::proxy::limits::FIRST_REQUEST_GRACE;
+use crate::proxy::observe::distrust::remedy;
+use crate::proxy::observe::tls_metrics::alert;
+use crate::proxy::request::target::Scope;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 use crate::types::origin::{Origin, Scheme};
@@ -66,10 +67,10 @@ pub fn sequel(
     upgrade: OnUpgrade,
     origin: Origin,
     channel: Channel,
-    asker: Asker,
+    info: OwnedRequestInfo,
     held: Held,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    box_future(|| run(upgrade, origin, channel, asker, held))
+    box_future(|| run(upgrade, origin, channel, info, held))
 }
 
 /// What is known of a client once it is clear what it speaks.
@@ -80,8 +81,14 @@ enum Inside {
 }
 
 /// What it takes to get there is given back before the rest.
-async fn run(upgrade: OnUpgrade, origin: Origin, channel: Channel, asker: Asker, mut held: Held) {
-    let inside = box_future(|| begin(upgrade, origin, channel, asker)).await;
+async fn run(
+    upgrade: OnUpgrade,
+    origin: Origin,
+    channel: Channel,
+    info: OwnedRequestInfo,
+    mut held: Held,
+) {
+    let inside = box_future(|| begin(upgrade, origin, channel, info)).await;
     if !matches!(inside, Some(Inside::Http2(..))) {
         held.shrink_to(footprint::INTERCEPTED_BYTES);
     }
@@ -108,9 +115,9 @@ fn note_end(within: &Channel) {
         && is_unused
         && control.has_ended_by_client()
     {
-        let inside = &proxy.load().tally.inside;
-        inside.left_unused();
-        inside.distrust.left(client, origin, clock::monotonic());
+        let inside = &proxy.load().metrics.tls;
+        inside.count_unused();
+        inside.distrust.note_closed(client, origin, clock::monotonic());
     }
 }
 
@@ -118,7 +125,7 @@ async fn begin(
     upgrade: OnUpgrade,
     origin: Origin,
     channel: Channel,
-    asker: Asker,
+    info: OwnedRequestInfo,
 ) -> Option<Inside> {
     let (mut first, mut stream) = own_stream(upgrade.await.ok()?).ok()?;
     let patience = channel.proxy.load().handshake_timeout;
@@ -133,17 +140,17 @@ async fn begin(
         first.truncate(count);
     }
     let protocol = Protocol::of(&first);
-    channel.proxy.load().tally.inside.spoke(protocol);
+    channel.proxy.load().metrics.tls.count_protocol(protocol);
     let stream = Rewind::new(first, stream);
     match protocol {
-        Protocol::Tls => tls(stream, origin, &channel, &asker, patience).await,
+        Protocol::Tls => tls(stream, origin, &channel, &info, patience).await,
         Protocol::Http => {
             let plain = Origin::new(Scheme::Http, origin.host().clone(), origin.port());
             Some(Inside::Plain(stream, Arc::new(channel.within(plain))))
         }
         Protocol::Other => {
             let proxy = channel.proxy.load_full();
-            proxy.gate.record_inside(&origin, &asker, Reason::TunnelNotHttp, None).await;
+            proxy.gate.record_inside(&origin, &info, Reason::TunnelNotHttp, None).await;
             None
         }
     }
@@ -153,25 +160,25 @@ async fn tls(
     stream: Stream,
     origin: Origin,
     channel: &Channel,
-    asker: &Asker,
+    info: &OwnedRequestInfo,
     patience: Duration,
 ) -> Option<Inside> {
     let acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
     let start = match timeout(patience, acceptor).await {
         Ok(Ok(start)) => start,
         Ok(Err(error)) => {
-            channel.proxy.load().tally.inside.failed(Some(&error));
+            channel.proxy.load().metrics.tls.count_failure(Some(&error));
             info!(client = %channel.client.address, %origin, "no TLS handshake inside CONNECT: {error}");
             return None;
         }
         Err(_) => {
-            channel.proxy.load().tally.inside.failed(None);
+            channel.proxy.load().metrics.tls.count_failure(None);
             return None;
         }
     };
     if let Err(mismatch) = check_intercepted(origin.host(), start.client_hello().server_name()) {
         let gate = Arc::clone(&channel.proxy.load().gate);
-        gate.record_inside(&origin, asker, Reason::SniMismatch, mismatch.name()).await;
+        gate.record_inside(&origin, info, Reason::SniMismatch, mismatch.name()).await;
         let mut stream = start.io;
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
         return None;
@@ -191,7 +198,7 @@ async fn tls(
             return None;
         }
         Err(_) => {
-            channel.proxy.load().tally.inside.failed(None);
+            channel.proxy.load().metrics.tls.count_failure(None);
             return None;
         }
     };
@@ -206,8 +213,8 @@ async fn tls(
 /// remedy.
 fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     let proxy = channel.proxy.load();
-    let inside = &proxy.tally.inside;
-    inside.failed(Some(error));
+    let inside = &proxy.metrics.tls;
+    inside.count_failure(Some(error));
     let distrusts = matches!(
         alert(error),
         Some(
@@ -219,12 +226,12 @@ fn say_why_not(error: &io::Error, origin: &Origin, channel: &Channel) {
     let has_left = alert(error) == Some(AlertDescription::CloseNotify)
         || matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset);
     if distrusts {
-        if inside.distrust.refuses(&channel.client, origin) {
+        if inside.distrust.note_alert(&channel.client, origin) {
             let (client, remedy) = (channel.client.address, remedy(proxy.https.under_run));
             warn!(%client, %origin, "the client does not trust the proxy's CA ({error}): {remedy}");
         }
     } else if has_left {
-        inside.distrust.left(&channel.client, origin, clock::monotonic());
+        inside.distrust.note_closed(&channel.client, origin, clock::monotonic());
     } else {
         info!(client = %channel.client.address, %origin, "the TLS handshake with a client failed: {error}");
     }

@@ -12,8 +12,9 @@ pub mod upgrade;
 
 use http::{Method, request};
 
-use crate::proxy::exchange::connection_context::Scope;
-use crate::proxy::refusal::Refusal;
+use crate::proxy::decision::rules::Mixed;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::request::target::Scope;
 use crate::types::origin::{HostPattern, Origin, Scheme};
 use crate::types::words::words;
 
@@ -35,16 +36,6 @@ words! {
         #[default]
         Intercept = "intercept",
         Classify = "classify",
-    }
-}
-
-words! {
-    /// What becomes of a host of which some paths are disallowed, when paths cannot be seen.
-    #[derive(Default)]
-    pub enum Mixed {
-        #[default]
-        Refuse = "refuse",
-        Tunnel = "tunnel",
     }
 }
 

@@ -19,14 +19,15 @@ use crate::proxy::connect::preread::{Preread, mismatch};
 use crate::proxy::connect::sni::UNRECOGNIZED_NAME;
 use crate::proxy::connect::tunnel::{self, IdleTimer, Pipes, write_all};
 use crate::proxy::connection::client_io::Wire;
+use crate::proxy::decision::gate::HostPermit;
+use crate::proxy::decision::recheck::Recheck;
 use crate::proxy::exchange::body::Body;
-use crate::proxy::fields;
-use crate::proxy::forward::Client;
-use crate::proxy::gate::HostPermit;
-use crate::proxy::lasting::Lasting;
+use crate::proxy::exchange::connection_state::Control;
 use crate::proxy::limits::LINGER;
-use crate::proxy::via::Via;
+use crate::proxy::request::hop_by_hop;
+use crate::proxy::request::via::Via;
 use crate::runtime::box_future::box_future;
+use crate::runtime::shutdown::Shutdown;
 
 /// Passes the 101 on, and then the bytes.
 pub fn switch(
@@ -34,25 +35,25 @@ pub fn switch(
     client_side: OnUpgrade,
     idle_timeout: Duration,
     via: &Via,
-    client: Client<'_>,
-    (lasting, held): (Lasting, Held),
+    (control, stop): (&Arc<Control>, &Shutdown),
+    (recheck, held): (Recheck, Held),
 ) -> Response<Body> {
     let origin_side = hyper::upgrade::on(&mut response);
     let (mut parts, _) = response.into_parts();
     let protocol = parts.headers.get(UPGRADE).cloned();
-    fields::pass_back(&mut parts.headers);
+    hop_by_hop::clean_response(&mut parts.headers);
     via.append(&mut parts.headers, parts.version);
     parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     if let Some(protocol) = protocol {
         parts.headers.insert(UPGRADE, protocol);
     }
-    let stop = client.stop.clone();
-    client.control.follow_with(async move {
+    let stop = stop.clone();
+    control.follow_with(async move {
         let _held = held;
         if let (Ok(client), Ok(origin)) = tokio::join!(client_side, origin_side) {
             let idle = IdleTimer::new(idle_timeout, stop);
             let copying = tunnel::copy(TokioIo::new(client), TokioIo::new(origin), &idle);
-            if let Some(Err(error)) = lasting.during(copying).await {
+            if let Some(Err(error)) = recheck.while_permitted(copying).await {
                 debug!("an upgraded connection ended: {error}");
             }
         }
@@ -64,7 +65,7 @@ pub fn switch(
 #[derive(Debug)]
 pub struct Tunnel {
     pub permit: HostPermit,
-    pub lasting: Lasting,
+    pub recheck: Recheck,
     pub idle: IdleTimer,
     pub pipes: Arc<Pipes>,
     pub handshake_timeout: Duration,
@@ -80,13 +81,13 @@ impl Tunnel {
         let preread = Preread { host: origin.host(), handshake_timeout: self.handshake_timeout };
         let first = box_future(|| preread.read(&client, first));
         let relaying = tunnel::relay(&client, first, &server, &self.idle, &self.pipes);
-        let Some(ended) = self.lasting.during(relaying).await else { return };
+        let Some(ended) = self.recheck.while_permitted(relaying).await else { return };
         match ended.map_err(mismatch) {
             Ok(()) => {}
             Err(Ok(mismatch)) => {
                 drop(server);
-                let (gate, asker) = (self.lasting.gate(), self.lasting.asker());
-                gate.record_inside(origin, asker, Reason::SniMismatch, mismatch.name()).await;
+                let (gate, info) = (self.recheck.gate(), self.recheck.info());
+                gate.record_inside(origin, info, Reason::SniMismatch, mismatch.name()).await;
                 let alert = write_all(&client, &UNRECOGNIZED_NAME, &self.idle);
                 let _ = timeout(LINGER, alert).await;
             }

@@ -14,14 +14,15 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::egress::limits::ENGINES_FIELDS_MAX;
+use crate::proxy::Received;
 use crate::proxy::connection::client_io::Wire;
 use crate::proxy::connection::send_backlog::Unsent;
 use crate::proxy::connection::stopped;
 use crate::proxy::exchange::body::Body;
 use crate::proxy::exchange::connection_context::Channel;
 use crate::proxy::exchange::connection_state::Sequel;
-use crate::proxy::refusal::Refusal;
-use crate::proxy::{Received, closing, turn_away};
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::response::respond;
 use crate::runtime::box_future::box_future;
 use crate::runtime::clock;
 
@@ -117,11 +118,11 @@ pub async fn answer(
             let is_last =
                 channel.stop.is_triggered() && response.status() != StatusCode::SWITCHING_PROTOCOLS;
             // RFC 9112 §9.6: the last answer says that it is the last.
-            if is_last && may_say_so { closing(response) } else { response }
+            if is_last && may_say_so { respond::with_close(response) } else { response }
         }
         Some(refusal) => {
             channel.control.may_leave_unread();
-            turn_away(&refusal, &request.head)
+            respond::connection_refused(&refusal, &request.head)
         }
     };
     // RFC 9110 §6.6.1: also an answer that has none gets its date here.

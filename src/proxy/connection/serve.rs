@@ -15,8 +15,8 @@ use crate::proxy::exchange::connection_context::Channel;
 use crate::proxy::exchange::connection_state::Control;
 use crate::proxy::framing::Framing;
 use crate::proxy::limits::{FIRST_REQUEST_GRACE, FIRST_REQUEST_LOOK, LINGER};
-use crate::proxy::refusal::Refusal;
-use crate::proxy::respond::raw_refusal;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::response::respond::raw_refusal;
 use crate::runtime::box_future::box_future;
 
 /// Bytes read, and thrown away, from a connection that is being closed.
@@ -104,7 +104,7 @@ where
     // Behind an answer that did not get out whole nothing more is said.
     let refusal = control.take_refusal().filter(|_| ended.is_ok());
     if let Some(foreign) = refusal.as_ref().and_then(|refusal| refusal.foreign) {
-        channel.proxy.load().tally.foreign.say(&channel.client, foreign);
+        channel.proxy.load().metrics.foreign_protocols.log(&channel.client, foreign);
     }
     let last = refusal.map(|refusal| raw_refusal(&refusal));
     let is_shut = wire.is_shut();

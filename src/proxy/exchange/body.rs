@@ -12,8 +12,8 @@ use http_body::{Frame, SizeHint};
 use crate::clients::Held;
 use crate::egress::ResponseBody;
 use crate::proxy::exchange::connection_state::Control;
-use crate::proxy::fields::remove_forgeries;
-use crate::proxy::names::Names;
+use crate::proxy::request::header_set::HeaderSet;
+use crate::proxy::request::hop_by_hop::remove_forgeries;
 
 /// Bytes of a body that an engine takes, and the system for it, though the client reads nothing.
 const READ_AHEAD_BYTES: usize = 128 << 10;
@@ -72,14 +72,6 @@ impl Body {
         Self { content: Content::Origin(body), given: 0, exchange: None }
     }
 
-    /// The content, where it is our own.
-    pub fn into_own(self) -> Bytes {
-        match self.content {
-            Content::Own(bytes) => bytes,
-            Content::Origin(_) => Bytes::new(),
-        }
-    }
-
     /// When its origin had the whole request, where it is of one.
     pub fn asked_at(&self) -> Option<Instant> {
         match &self.content {
@@ -115,7 +107,7 @@ impl http_body::Body for Body {
                 if let Some(trailers) =
                     frame.as_mut().and_then(|it| it.as_mut().ok()?.trailers_mut())
                 {
-                    remove_forgeries(trailers, Names::of(trailers));
+                    remove_forgeries(trailers, HeaderSet::of(trailers));
                 }
                 if let Some(Ok(frame)) = &frame
                     && let Some(data) = frame.data_ref()

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use crate::clients::{Client, ClientPermit};
 use crate::proxy::Proxy;
 use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::request::target::Scope;
 use crate::runtime::shutdown::Shutdown;
 use crate::types::origin::Origin;
 
@@ -30,15 +31,6 @@ pub struct Channel {
     pub stop: Shutdown,
     /// Who answers.
     pub proxy: Current,
-}
-
-/// What the requests of a connection may be for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Any origin: each request names its own.
-    Proxy,
-    /// The one that the client has connected to through us (RFC 9110 §9.3.6).
-    Within(Origin),
 }
 
 impl Channel {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::BytesMut;
 
 use crate::egress::ReadAllowance;
-use crate::proxy::refusal::Refusal;
+use crate::proxy::outcome::refusal::Refusal;
 
 /// What the request handler tells its connection.
 #[derive(Default)]

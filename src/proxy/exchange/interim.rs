@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::egress::InformationalListener;
 use crate::proxy::exchange::connection_state::Control;
-use crate::proxy::fields;
+use crate::proxy::request::hop_by_hop;
 
 /// Interim responses passed on to one request.
 const INTERIM_RESPONSES_MAX: usize = 16;
@@ -71,7 +71,7 @@ impl InformationalListener for Interim {
 /// response is a hint, and the wire is written by hand here.
 fn head(status: StatusCode, received: &HeaderMap) -> String {
     let mut fields = received.clone();
-    fields::pass_back(&mut fields);
+    hop_by_hop::clean_response(&mut fields);
     let mut head = format!(
         "HTTP/1.1 {} {}\r\n",
         status.as_u16(),

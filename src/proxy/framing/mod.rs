@@ -4,11 +4,11 @@
 mod chunks;
 pub mod head;
 
-use crate::proxy::char_class::{TOKEN, is};
 use crate::proxy::framing::chunks::Chunks;
 use crate::proxy::framing::head::encoded::{self, Encoded};
 use crate::proxy::framing::head::{Content, Fields, RequestLine};
-use crate::proxy::refusal::Refusal;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::request::char_class::{TOKEN, is};
 
 /// The bytes of one client in their order.
 #[derive(Debug)]

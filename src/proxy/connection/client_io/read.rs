@@ -17,7 +17,7 @@ use crate::proxy::framing::head;
 use crate::proxy::framing::head::encoded::Encoded;
 use crate::proxy::framing::{Admit, Fault};
 use crate::proxy::limits::{ENGINE_REST, ENGINE_REST_MAX};
-use crate::proxy::refusal::Refusal;
+use crate::proxy::outcome::refusal::Refusal;
 
 /// Bytes of a request's content that are read at once from a client until then. One less than the engine's room for
 /// them, which would double each time that it was filled.

@@ -1,6 +1,6 @@
 //! One field line, of a head or behind chunks (RFC 9112 §5, §7.1.2).
 
-use crate::proxy::char_class::{CAPITAL, SMALL, TOKEN, is};
+use crate::proxy::request::char_class::{CAPITAL, SMALL, TOKEN, is};
 
 /// A field line (RFC 9112 §5).
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use http::{HeaderValue, Uri, request};
 use super::line::{NO_VALID_TARGET, target_fault};
 use super::{encoded, target_too_long, too_large};
 use crate::proxy::limits::TARGET_BYTES_MAX;
-use crate::proxy::refusal::Refusal;
+use crate::proxy::outcome::refusal::Refusal;
 use crate::types::origin::percent_encoded;
 
 /// Refuses a head that would be refused in HTTP/1, or would mean something else there. A path that has to be is

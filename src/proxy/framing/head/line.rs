@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::{encoded, quoted, target_too_long};
-use crate::proxy::char_class::{HOST, PATH, TOKEN, is};
-use crate::proxy::foreign::Foreign;
 use crate::proxy::limits::TARGET_BYTES_MAX;
-use crate::proxy::refusal::Refusal;
+use crate::proxy::outcome::foreign_protocol::ForeignProtocol;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::request::char_class::{HOST, PATH, TOKEN, is};
 
 pub(super) const NO_VALID_TARGET: &str = "has no valid target";
 
@@ -26,7 +26,7 @@ pub struct RequestLine {
 /// Reads a request line, without its line end. With `strict_target`, a target is refused where it would have to be
 /// percent-encoded.
 pub fn request_line(line: &[u8], strict_target: bool) -> Result<RequestLine, Refusal> {
-    if let Some(foreign) = Foreign::by(line) {
+    if let Some(foreign) = ForeignProtocol::by(line) {
         return Err(Refusal::foreign(foreign));
     }
     let fault =

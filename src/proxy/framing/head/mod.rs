@@ -11,7 +11,7 @@ use http::StatusCode;
 
 pub use self::field::{Field, field};
 pub use self::line::{RequestLine, request_line};
-use crate::proxy::refusal::Refusal;
+use crate::proxy::outcome::refusal::Refusal;
 
 /// Bytes of a malformed line that the answer repeats.
 const DETAIL_BYTES_MAX: usize = 120;

@@ -1,0 +1,208 @@
+//! Builds denials: what is known of the request, the rules and the robots.txt goes into the record.
+
+use std::sync::Arc;
+
+use super::request_info::{RequestInfo, Subject};
+use super::robots_summary_cache::RobotsSummaryCache;
+use super::rules::{Agent, Rules};
+use crate::audit::{self, Event, Reason, Record, RobotsStatus};
+use crate::egress::{self, Failure};
+use crate::policy::access::{NetworkFailure, Snapshot};
+use crate::policy::decision::{Decision, Named};
+use crate::policy::state::{Absence, RobotsState};
+use crate::proxy::outcome::denial::Denial;
+use crate::proxy::outcome::problem::Problem;
+use crate::proxy::outcome::robots_summary::RobotsSummary;
+use crate::proxy::request::target::Target;
+use crate::runtime::clock::Clock;
+use crate::store::{Known, Undecided};
+use crate::types::sanitize;
+use crate::types::timestamp::Timestamp;
+
+/// What all denials of one request have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct DenialBuilder<'a> {
+    pub subject: Subject<'a>,
+    pub info: RequestInfo<'a>,
+    pub agent: Agent<'a>,
+    pub rules: &'a Rules,
+    pub summaries: &'a RobotsSummaryCache,
+    /// The time of the decision; `None` before there is one, so that the clock need not be read.
+    pub at: Option<Timestamp>,
+    pub clock: &'a dyn Clock,
+}
+
+impl DenialBuilder<'_> {
+    /// The time of the decision, or of the clock.
+    pub fn now(&self) -> Timestamp {
+        self.at.unwrap_or_else(|| self.clock.wall())
+    }
+
+    /// A denial with no more than its reason.
+    pub fn denial(&self, reason: Reason, problem: Problem) -> Denial {
+        Denial {
+            record: self.record(reason),
+            problem,
+            status: self.rules.status(
+                &self.agent,
+                matches!(problem, Problem::RobotsUnreachable | Problem::HostNotFound),
+            ),
+            proxy_error: "http_request_denied",
+            cause: None,
+            retry_after: None,
+            robots: None,
+            blobs: Vec::new(),
+        }
+    }
+
+    /// For a robots.txt of which it could not be decided what it says.
+    pub fn undecided(&self, why: &Undecided) -> Denial {
+        Denial {
+            cause: Some(why.to_string()),
+            ..self.denial(Reason::Undecided, Problem::Undecided)
+        }
+    }
+
+    /// For a destination that the operator prohibits.
+    pub fn origin_refused(&self, error: &egress::Error) -> Denial {
+        Denial {
+            proxy_error: error.failure.proxy_error(),
+            cause: Some(error.detail.clone()),
+            ..self.denial(Reason::OriginRefused, Problem::OriginRefused)
+        }
+    }
+
+    /// For a CONNECT to a port that is not listed.
+    pub fn port_not_allowed(&self) -> Denial {
+        let port = self.subject.origin().port();
+        let cause =
+            format!("CONNECT to port {port} is not allowed: list it in egress.connect_ports");
+        Denial { cause: Some(cause), ..self.denial(Reason::OriginRefused, Problem::PortNotAllowed) }
+    }
+
+    /// For a host of which some paths are disallowed, where the path is not seen.
+    pub fn path_not_seen(&self, known: &Known, group: Named<'_>) -> Denial {
+        let mut denial = self.denial(Reason::PathNotSeen, Problem::PathNotSeen);
+        denial.record.group = Some(audit::Group::of(&group));
+        denial.set_evidence(known, self.summary(known, None));
+        denial
+    }
+
+    /// For what `decision` disallows, by the robots.txt or by its absence.
+    pub fn by_policy(&self, known: &Known, decision: &Decision<'_>) -> Denial {
+        let reason = Reason::of(&decision.basis);
+        let absence = decision.basis.absence();
+        let failure = absence.and_then(|absence| absence.cause.failure());
+        let problem = match (reason, failure) {
+            (Reason::RobotsUnreachable, Some(NetworkFailure::NameNotFound)) => {
+                Problem::HostNotFound
+            }
+            _ => Problem::of(reason),
+        };
+        let mut denial = self.denial(reason, problem);
+        denial.proxy_error = match failure {
+            Some(NetworkFailure::NameNotFound) => Failure::NameNotFound.proxy_error_parameters(),
+            Some(NetworkFailure::Dns) => Failure::Dns.proxy_error_parameters(),
+            Some(NetworkFailure::DnsTimeout) => Failure::DnsTimeout.proxy_error_parameters(),
+            _ => denial.proxy_error,
+        };
+        denial.cause = absence.map(|absence| absence.cause.to_string());
+        denial.retry_after = absence
+            .filter(|absence| absence.defers())
+            .map(|absence| self.now().until(absence.next_try));
+        denial.record.group = decision.basis.group().map(audit::Group::of);
+        denial.record.rule = decision.basis.rule().map(audit::Rule::of);
+        denial.set_evidence(known, self.summary(known, absence));
+        denial
+    }
+
+    fn summary(&self, known: &Known, absence: Option<&Absence<'_>>) -> Arc<RobotsSummary> {
+        self.summaries.get_or_make(known, absence.is_some(), || self.robots(known, absence))
+    }
+
+    fn robots(&self, known: &Known, absence: Option<&Absence<'_>>) -> audit::Robots {
+        let state = known.state();
+        let copy = state.copy();
+        let snapshot: Option<&Snapshot> = copy.map(|copy| &*copy.snapshot);
+        let failed = known.failed();
+        let outage = match state {
+            RobotsState::Unreachable(outage) => Some(outage),
+            _ => None,
+        };
+        audit::Robots {
+            asked_as: known.asked_as().map(|identity| Record::text(identity.as_str().as_bytes())),
+            capture: snapshot.map(|snapshot| sanitize::hex(&snapshot.capture.sha256)),
+            cause: absence.map(|absence| Record::text(absence.cause.to_string().as_bytes())),
+            confirmed_at: copy.map(|copy| copy.confirmed_at),
+            cut: snapshot.is_some_and(|snapshot| snapshot.cut),
+            failed_capture: failed.map(|failed| sanitize::hex(&failed.capture.sha256)),
+            failures: outage.map(|outage| outage.failures),
+            fetched_at: snapshot.map(|snapshot| snapshot.fetched_at),
+            next_try: state.next_try(),
+            result: Some(failed.map_or("successful", |failed| failed.result.word()).to_owned()),
+            sha256: snapshot.map(|snapshot| sanitize::hex(&snapshot.sha256)),
+            since: state.since(),
+            site_up: outage.map(|outage| outage.site_up),
+            state: status(state),
+            status: absence
+                .map_or(snapshot.map(|snapshot| snapshot.status), |absence| absence.cause.status()),
+            tried: state.learnt_at(),
+            url: self.subject.origin().robots_url(),
+            url_reached: snapshot.map(|snapshot| Record::url(snapshot.url.as_bytes())),
+        }
+    }
+
+    fn record(&self, reason: Reason) -> Record {
+        let now = self.now();
+        let text = |value: &http::HeaderValue| Record::text(value.as_bytes());
+        let origin = self.subject.origin().to_string();
+        let url = match self.subject {
+            // To format an address is expensive, so `origin` is formatted once.
+            Subject::Resource(target) => [&origin, target.path_in_url()].concat(),
+            // As in the target of a CONNECT.
+            Subject::Host(origin) => format!("{}:{}", origin.host(), origin.port()),
+        };
+        let url_as_received = match self.subject {
+            Subject::Resource(Target { received: Some(path), .. }) => {
+                Some([&origin, &**path].concat())
+            }
+            _ => None,
+        };
+        Record {
+            agent: self.agent.token.map(|token| Record::text(token.as_bytes())),
+            agent_source: self.agent.source,
+            client: audit::Client {
+                address: self.info.client.address,
+                name: self.info.client.name().map(str::to_owned),
+            },
+            event: Event::Denied,
+            exemption: None,
+            group: None,
+            id: audit::new_id(now),
+            method: Record::text(self.info.method.as_str().as_bytes()),
+            node: None,
+            origin,
+            path_seen: matches!(self.subject, Subject::Resource(_)),
+            prev: String::new(),
+            profile: audit::Profile::of(self.rules.profile(&self.agent, self.subject.origin())),
+            reason,
+            robots: None,
+            rule: None,
+            seq: 0,
+            sni: None,
+            time: now,
+            trace_id: self.info.entry.trace_id.clone(),
+            url: Record::url(url.as_bytes()),
+            url_as_received,
+            user_agent: self.agent.identification.map(text),
+        }
+    }
+}
+
+const fn status(state: &RobotsState) -> RobotsStatus {
+    match state {
+        RobotsState::Successful { .. } => RobotsStatus::Rules,
+        RobotsState::Unavailable { .. } => RobotsStatus::Unavailable,
+        RobotsState::Unknown | RobotsState::Unreachable(_) => RobotsStatus::Unreachable,
+    }
+}

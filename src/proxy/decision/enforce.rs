@@ -1,0 +1,183 @@
+//! Enforcement: what happens to a request that is disallowed. An exemption or a mode may allow it
+//! despite the denial; whatever happens is recorded first. Only here a [`Denial`] becomes a
+//! [`Recorded`] one.
+
+use std::pin::Pin;
+
+use super::denial_builder::DenialBuilder;
+use super::request_info::{RequestInfo, Subject};
+use super::rules::{Mixed, Mode, Rules};
+use crate::audit::{Event, Record, Writer};
+use crate::policy::exemption::Exemption;
+use crate::proxy::observe::decision_metrics::DecisionMetrics;
+use crate::proxy::outcome::denial::Denial;
+use crate::proxy::outcome::recorded::Recorded;
+use crate::proxy::outcome::rejection::GateError;
+use crate::runtime::box_future::box_future;
+
+/// What a request is denied for.
+#[derive(Debug)]
+pub enum Finding {
+    /// All of what is requested is disallowed.
+    Disallowed(Denial),
+    /// Some paths of the host are disallowed, and the path is not seen.
+    Unseen(Denial),
+}
+
+/// Records denials and applies exemptions and modes to them. Its futures are boxed: they are rare,
+/// and every request would have room for them otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Enforcer<'a> {
+    pub rules: &'a Rules,
+    pub audit: &'a Writer,
+    pub metrics: &'a DecisionMetrics,
+}
+
+impl<'a> Enforcer<'a> {
+    /// `Ok`: the request is allowed despite `finding`, as in [`Self::disallowed`] or because `mixed`
+    /// hosts are tunnelled.
+    pub fn enforce(
+        self,
+        builder: &DenialBuilder<'_>,
+        finding: Finding,
+        mixed: Mixed,
+    ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
+        box_future(move || async move {
+            match (finding, mixed) {
+                (Finding::Unseen(mut denial), Mixed::Tunnel) => {
+                    denial.record.event = Event::Tunnelled;
+                    let denial = self.record(denial).await;
+                    self.check_audit()?;
+                    self.allow_despite_denial(builder.info, &denial);
+                    Ok(())
+                }
+                (Finding::Disallowed(denial) | Finding::Unseen(denial), _) => {
+                    self.disallowed(builder, denial).await
+                }
+            }
+        })
+    }
+
+    /// Whether settings allow the subject of `builder` despite `finding`.
+    pub fn waives(self, builder: &DenialBuilder<'_>, finding: &Finding, mixed: Mixed) -> bool {
+        matches!((finding, mixed), (Finding::Unseen(_), Mixed::Tunnel))
+            || self.exemption(builder).is_some()
+            || self.is_observed(builder)
+    }
+
+    /// `Ok`: the request is allowed despite `denial`, by an exemption or in observe mode.
+    pub fn disallowed(
+        self,
+        builder: &DenialBuilder<'_>,
+        denial: Denial,
+    ) -> Pin<Box<impl Future<Output = Result<(), GateError>>>> {
+        box_future(move || async move {
+            if let Some(exemption) = self.exemption(builder) {
+                return self.exempt(builder.info, denial, exemption).await;
+            }
+            if self.is_observed(builder) {
+                return self.observe(builder.info, denial).await;
+            }
+            Err(self.deny(denial).await)
+        })
+    }
+
+    /// Records and counts `denial`.
+    pub fn deny(self, denial: Denial) -> Pin<Box<impl Future<Output = GateError>>> {
+        box_future(move || async move {
+            self.count(&denial);
+            self.denied(self.record(denial).await)
+        })
+    }
+
+    /// Records a denial that has no response: the request it belongs to has been answered.
+    pub async fn record_unanswered(self, denial: Denial) {
+        self.count(&denial);
+        self.record(denial).await;
+    }
+
+    /// An error if nothing may be decided now because records cannot be written
+    /// (`audit.on_failure`).
+    pub fn check_audit(self) -> Result<(), GateError> {
+        if self.audit.is_stopped() { Err(GateError::Unrecorded) } else { Ok(()) }
+    }
+
+    /// An exemption holds on the condition that its use is recorded.
+    async fn exempt(
+        self,
+        info: RequestInfo<'_>,
+        mut denial: Denial,
+        exemption: &Exemption,
+    ) -> Result<(), GateError> {
+        denial.record = exempted(denial.record, exemption);
+        let denial = self.record(denial).await;
+        if denial.is_in_log() {
+            self.allow_despite_denial(info, &denial);
+            return Ok(());
+        }
+        let denial = denial.without_exemption();
+        self.metrics.log.log(&denial.record);
+        self.count(&denial);
+        Err(self.denied(denial))
+    }
+
+    /// In observe mode nothing is denied, even if the record is lost: the writer counts that.
+    async fn observe(self, info: RequestInfo<'_>, mut denial: Denial) -> Result<(), GateError> {
+        denial.record.event = Event::WouldDeny;
+        let denial = self.record(denial).await;
+        self.check_audit()?;
+        self.allow_despite_denial(info, &denial);
+        Ok(())
+    }
+
+    /// Counts a request that is allowed although it was disallowed, and notes it for the access log.
+    fn allow_despite_denial(self, info: RequestInfo<'_>, denial: &Recorded<Denial>) {
+        info.entry.note_denial(denial);
+        self.count(denial);
+    }
+
+    /// The exemption that applies to the subject of `builder`.
+    fn exemption(self, builder: &DenialBuilder<'_>) -> Option<&'a Exemption> {
+        let exemptions = &self.rules.exemptions;
+        let (origin, token) = (builder.subject.origin(), builder.agent.token);
+        match builder.subject {
+            Subject::Resource(target) => {
+                let path = target.judged_path().as_bytes();
+                exemptions.find(origin, path, token, builder.now())
+            }
+            Subject::Host(_) => exemptions.find_for_host(origin, token, builder.now()),
+        }
+    }
+
+    fn is_observed(self, builder: &DenialBuilder<'_>) -> bool {
+        self.rules.mode(&builder.agent, builder.subject.origin()) == Mode::Observe
+    }
+
+    fn count(self, denial: &Denial) {
+        let Record { event, reason, path_seen, .. } = denial.record;
+        self.metrics.count_recorded(event, reason, path_seen);
+    }
+
+    /// A denial stands without its record, unless nothing is served without records.
+    fn denied(self, denial: Recorded<Denial>) -> GateError {
+        match self.check_audit() {
+            Err(error) if !denial.is_in_log() => error,
+            _ => GateError::Denial(Box::new(denial)),
+        }
+    }
+
+    async fn record(self, denial: Denial) -> Recorded<Denial> {
+        self.metrics.log.log(&denial.record);
+        Recorded::write(denial, self.audit).await
+    }
+}
+
+fn exempted(record: Record, exemption: &Exemption) -> Record {
+    let exemption = crate::audit::Exemption {
+        by: exemption.by.clone(),
+        reason: exemption.reason.clone(),
+        ticket: exemption.ticket.clone(),
+        until: exemption.until,
+    };
+    Record { event: Event::Exempted, exemption: Some(exemption), ..record }
+}

@@ -1,0 +1,284 @@
+//! The gate: whether a request is allowed, by what is known of its origin and by the rules of the
+//! operator. Only here a [`Permit`] is made, and a denial comes out of here only as a recorded one.
+//! What is undecided is denied.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+
+use super::denial_builder::DenialBuilder;
+use super::enforce::{Enforcer, Finding};
+use super::request_info::{OwnedRequestInfo, RequestInfo, Subject};
+use super::robots_summary_cache::RobotsSummaryCache;
+use super::rules::{Mixed, Rules};
+use crate::audit::{Reason, Record, Writer};
+use crate::egress::{self, Egress, Failure};
+use crate::policy::access::Snapshot;
+use crate::policy::decision::{Basis, Decision, HostDecision, Verdict, decide, decide_host};
+use crate::policy::state::{Policy, RobotsState};
+use crate::proxy::observe::decision_metrics::DecisionMetrics;
+use crate::proxy::outcome::problem::Problem;
+use crate::proxy::outcome::rejection::GateError;
+use crate::proxy::request::target::Target;
+use crate::runtime::box_future::box_future;
+use crate::runtime::clock::Clock;
+use crate::store::{Known, Store, Undecided};
+use crate::types::origin::Origin;
+use crate::types::timestamp::Timestamp;
+use crate::watch::Watch;
+
+/// The right to send one request. It owns the target it was granted for, and only the gate can make
+/// one: what was checked is what is sent.
+#[derive(Debug)]
+pub struct Permit {
+    target: Target,
+    /// The origin's robots.txt is unreachable, so the store wants to know whether its pages are, too.
+    in_outage: bool,
+}
+
+impl Permit {
+    /// What may be requested.
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+/// The right to a tunnel, by a decision on the host as a whole. Only the gate can make one.
+#[derive(Debug)]
+pub struct HostPermit {
+    origin: Origin,
+}
+
+impl HostPermit {
+    /// Where the tunnel may lead.
+    pub const fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// What the gate grants.
+#[derive(Debug)]
+pub enum Admission {
+    /// The request may be forwarded.
+    Permit(Permit),
+    /// The client requests the robots.txt itself, and gets the copy that decides.
+    RobotsTxt {
+        snapshot: Arc<Snapshot>,
+        /// Since the copy was last confirmed.
+        age: Duration,
+    },
+}
+
+/// Everything that a decision needs.
+#[derive(Debug)]
+pub struct Gate {
+    pub rules: Rules,
+    pub store: Arc<Store>,
+    pub audit: Arc<Writer>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<DecisionMetrics>,
+    pub summaries: RobotsSummaryCache,
+    /// Samples allowed requests.
+    pub watch: Arc<Watch>,
+}
+
+impl Gate {
+    /// Decides on `target`, and records the decision if it is one that has a record.
+    pub async fn admit(
+        &self,
+        target: Target,
+        info: RequestInfo<'_>,
+    ) -> Result<Admission, GateError> {
+        self.enforcer().check_audit()?;
+        let builder = self.builder(Subject::Resource(&target), info);
+        let known = self.known(&builder).await?;
+        // A fetch may have taken its time: the decision is of the time when it ended.
+        let now = known.at();
+        let builder = DenialBuilder { at: Some(now), ..builder };
+        let policy = known.policy(now);
+        let decision = decide(&policy, builder.agent.token, target.judged_path().as_bytes());
+        match decision.verdict {
+            Verdict::Allow => {
+                self.metrics.count_allowed(&decision.basis, true);
+                info.entry.note_allowed(&decision, &known, now);
+                if decision.basis != Basis::RobotsTxtItself {
+                    let (path, token) = (target.judged_path(), builder.agent.token);
+                    let client = || info.client.key();
+                    self.watch.allowed(&target.origin, path, token, known.profile(), client);
+                }
+            }
+            Verdict::Disallow => {
+                let denial = builder.by_policy(&known, &decision);
+                self.enforcer().disallowed(&builder, denial).await?;
+            }
+        }
+        if let Some(copy) = self.robots_txt(&decision, &policy, info.method, now) {
+            return Ok(copy);
+        }
+        let in_outage = matches!(known.state(), RobotsState::Unreachable(_));
+        Ok(Admission::Permit(Permit { target, in_outage }))
+    }
+
+    /// Decides on a tunnel to `origin`, of which no path will be seen.
+    pub async fn admit_host(
+        &self,
+        origin: Origin,
+        info: RequestInfo<'_>,
+        mixed: Mixed,
+    ) -> Result<HostPermit, GateError> {
+        self.enforcer().check_audit()?;
+        let builder = self.builder(Subject::Host(&origin), info);
+        let known = self.known(&builder).await?;
+        let now = known.at();
+        let builder = DenialBuilder { at: Some(now), ..builder };
+        match decide_host(&known.policy(now), builder.agent.token) {
+            HostDecision::Whole(decision) if decision.verdict == Verdict::Allow => {
+                self.metrics.count_allowed(&decision.basis, false);
+                info.entry.note_allowed(&decision, &known, now);
+            }
+            HostDecision::Whole(decision) => {
+                let finding = Finding::Disallowed(builder.by_policy(&known, &decision));
+                self.enforcer().enforce(&builder, finding, mixed).await?;
+            }
+            HostDecision::Mixed(group) => {
+                let finding = Finding::Unseen(builder.path_not_seen(&known, group));
+                self.enforcer().enforce(&builder, finding, mixed).await?;
+            }
+        }
+        Ok(HostPermit { origin })
+    }
+
+    /// Denies a CONNECT to a port that is not listed.
+    pub async fn deny_port(&self, origin: &Origin, info: RequestInfo<'_>) -> GateError {
+        self.metrics.count_closed_port();
+        let denial = self.builder(Subject::Host(origin), info).port_not_allowed();
+        self.enforcer().deny(denial).await
+    }
+
+    /// Whether the name and the addresses of `origin` may be connected to at all. A name that cannot
+    /// be resolved is no error here: the requests inside the CONNECT fail by themselves.
+    pub async fn admit_address(
+        &self,
+        origin: &Origin,
+        info: RequestInfo<'_>,
+        egress: &Egress,
+    ) -> Result<(), GateError> {
+        match egress.permits(origin, &info.client.key()).await {
+            Err(error) if error.failure.is_prohibition() || error.failure == Failure::Loop => {
+                Err(self.on_egress_error(Subject::Host(origin), info, error).await)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts an error of egress. Where the operator prohibits the destination, it is a denial, with
+    /// its record; boxed, because it is rare, and each request would have room for it otherwise.
+    pub fn on_egress_error(
+        &self,
+        subject: Subject<'_>,
+        info: RequestInfo<'_>,
+        error: egress::Error,
+    ) -> Pin<Box<impl Future<Output = GateError>>> {
+        box_future(move || async move {
+            self.metrics.count_failure(error.failure);
+            if error.failure.is_prohibition() {
+                let denial = self.builder(subject, info).origin_refused(&error);
+                self.enforcer().deny(denial).await
+            } else {
+                GateError::Failed(error)
+            }
+        })
+    }
+
+    /// Records, for `reason`, that what a client sent inside its CONNECT to `origin` was not
+    /// forwarded; `sni` is the name in its TLS, if that is the reason.
+    pub async fn record_inside(
+        &self,
+        origin: &Origin,
+        info: &OwnedRequestInfo,
+        reason: Reason,
+        sni: Option<&str>,
+    ) {
+        let builder = self.builder(Subject::Host(origin), info.borrow());
+        let mut denial = builder.denial(reason, Problem::NotServed);
+        denial.record.sni = sni.map(|name| Record::text(name.as_bytes()));
+        self.enforcer().record_unanswered(denial).await;
+    }
+
+    /// Notes how the origin answered a permitted request: in a long outage of its robots.txt, a
+    /// profile may depend on whether the site is up at all. A failure of the client or of this
+    /// machine says nothing about the site.
+    pub fn note_response(&self, permit: &Permit, response: Result<StatusCode, Failure>) {
+        let says_nothing = |failure: Failure| failure.is_clients() || failure.is_ours();
+        if !permit.in_outage || response.is_err_and(says_nothing) {
+            return;
+        }
+        let is_up = response.is_ok_and(|status| !status.is_server_error());
+        self.store.note_site(&permit.target.origin, is_up);
+    }
+
+    /// For denials of the request `info`.
+    pub(super) fn builder<'a>(
+        &'a self,
+        subject: Subject<'a>,
+        info: RequestInfo<'a>,
+    ) -> DenialBuilder<'a> {
+        let agent = self.rules.agent(info.user_agent, info.client.user.as_deref());
+        DenialBuilder {
+            subject,
+            info,
+            agent,
+            rules: &self.rules,
+            summaries: &self.summaries,
+            at: None,
+            clock: &*self.clock,
+        }
+    }
+
+    pub(super) fn enforcer(&self) -> Enforcer<'_> {
+        Enforcer { rules: &self.rules, audit: &self.audit, metrics: &self.metrics }
+    }
+
+    /// What is known of the origin, under the profile that applies to the agent.
+    async fn known(&self, builder: &DenialBuilder<'_>) -> Result<Known, GateError> {
+        let DenialBuilder { agent, subject, rules, info, .. } = builder;
+        if rules.agent_required && agent.identification.is_none() {
+            let denial = builder.denial(Reason::AgentRequired, Problem::AgentRequired);
+            return Err(self.enforcer().deny(denial).await);
+        }
+        let profile = rules.profile(agent, subject.origin());
+        match self.store.known(subject.origin(), profile, agent.token, info.client).await {
+            Ok(known) => Ok(known),
+            Err(Undecided::Refused(error)) if !error.failure.is_ours() => {
+                Err(self.on_egress_error(*subject, *info, error).await)
+            }
+            Err(undecided) => {
+                if let Undecided::Refused(error) = &undecided {
+                    self.metrics.count_failure(error.failure);
+                }
+                Err(self.enforcer().deny(builder.undecided(&undecided)).await)
+            }
+        }
+    }
+
+    /// The copy that decides, for a request for the robots.txt itself: a thousand workers that
+    /// request it cost the origin one fetch.
+    fn robots_txt(
+        &self,
+        decision: &Decision<'_>,
+        policy: &Policy<'_>,
+        method: &Method,
+        now: Timestamp,
+    ) -> Option<Admission> {
+        let Policy::Rules(copy) = policy else { return None };
+        let is_served = decision.basis == Basis::RobotsTxtItself
+            && self.rules.serves_robots_txt
+            && matches!(*method, Method::GET | Method::HEAD);
+        is_served.then(|| Admission::RobotsTxt {
+            snapshot: Arc::clone(&copy.snapshot),
+            age: now.since(copy.confirmed_at),
+        })
+    }
+}

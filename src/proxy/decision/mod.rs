@@ -1,0 +1,11 @@
+//! Whether a request may be forwarded: the gate, the rules of the operator, and the records of denials.
+
+pub mod denial_builder;
+pub mod enforce;
+pub mod gate;
+pub mod recheck;
+#[cfg(test)]
+mod replay_tests;
+pub mod request_info;
+pub mod robots_summary_cache;
+pub mod rules;

@@ -1,0 +1,188 @@
+//! Forwards a permitted request to its origin. The request line and `Host` are made from the permit,
+//! never from what was received; bodies are streamed.
+
+mod rewrite;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{Response, StatusCode, Version};
+use hyper::body::{Body as _, Incoming};
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::oneshot;
+
+use crate::clients::ClientAdmission;
+use crate::egress::boxed_request::BoxedRequest;
+use crate::egress::{self, Egress, Error, Failure, RequestBody, ResponseBody, TimeoutBody};
+use crate::proxy::connect::tunnel::Pipes;
+use crate::proxy::connect::upgrade;
+use crate::proxy::decision::gate::{Gate, Permit};
+use crate::proxy::decision::recheck::Recheck;
+use crate::proxy::decision::request_info::RequestInfo;
+use crate::proxy::exchange::body::Body;
+use crate::proxy::exchange::connection_state::Control;
+use crate::proxy::exchange::footprint;
+use crate::proxy::exchange::interim::Interim;
+use crate::proxy::request::header_set::HeaderSet;
+use crate::proxy::request::upgrade_protocol::{self, Protocol};
+use crate::proxy::request::via::Via;
+use crate::proxy::response::respond;
+use crate::runtime::shutdown::Shutdown;
+
+/// How long an origin may take to send 100 (Continue) before the body is sent without it.
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// What forwarding needs besides the permit.
+#[derive(Debug)]
+pub struct Forwarding {
+    pub egress: Arc<Egress>,
+    /// For tunnels.
+    pub pipes: Arc<Pipes>,
+    pub via: Via,
+    /// Protocols that a request may upgrade to.
+    pub upgrades: Arc<[Protocol]>,
+    /// Between two pieces of a client's body.
+    pub body_idle_timeout: Duration,
+    /// Without data in either direction of an upgraded connection.
+    pub tunnel_idle_timeout: Duration,
+}
+
+/// The client's side of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSide<'a> {
+    pub info: RequestInfo<'a>,
+    /// Rechecks what outlives the response.
+    pub gate: &'a Arc<Gate>,
+    pub control: &'a Arc<Control>,
+    /// Triggered when the proxy stops.
+    pub stop: &'a Shutdown,
+    /// Grants memory to the client.
+    pub door: &'a Arc<ClientAdmission>,
+}
+
+impl Forwarding {
+    /// Sends the permitted request, and returns the origin's response, still streaming.
+    ///
+    /// # Errors
+    /// If the origin cannot be reached, or breaks the protocol before its response has begun.
+    pub async fn forward(
+        &self,
+        permit: &Permit,
+        request: BoxedRequest<Incoming>,
+        client: ClientSide<'_>,
+    ) -> Result<Response<Body>, egress::Error> {
+        let BoxedRequest { mut head, body } = request;
+        let received = head.version;
+        let set = HeaderSet::of(&head.headers);
+        let protocol = if set.has(HeaderSet::UPGRADE) && received == Version::HTTP_11 {
+            upgrade_protocol::wanted(&head.headers, &self.upgrades)
+        } else {
+            None
+        };
+        let on_upgrade = protocol.as_ref().and_then(|_| head.extensions.remove::<OnUpgrade>());
+        let is_expected = set.has(HeaderSet::EXPECT) && received == Version::HTTP_11;
+        let (body, hold) = self.body(body, is_expected);
+        let mut body = body.with_client_reads(client.control.is_known_to_read());
+        if received < Version::HTTP_2 {
+            // In HTTP/2 the window bounds what the client sends.
+            body = body.with_read_allowance(client.control.content_reads());
+        }
+        let progress = body.progress();
+        rewrite::request(&mut head, set, permit.target(), protocol.clone(), &self.via);
+        let interim = Interim::pass_on(received, client.control, hold);
+        let outgoing = BoxedRequest {
+            head,
+            body: body.with_informational_listener(Arc::clone(&interim) as Arc<_>),
+        };
+
+        let response = self.send(permit, outgoing, client, &interim).await?;
+        let is_complete = progress.is_complete();
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // A 101 switches only to what was requested (RFC 9110 §7.8).
+            let is_requested = protocol.is_some_and(|requested| {
+                upgrade_protocol::switches_to_one_of(&requested, response.headers())
+            });
+            let Some(on_upgrade) = on_upgrade.filter(|_| is_requested) else {
+                return Err(breach("the origin switched to a protocol that was not requested"));
+            };
+            if !is_complete {
+                // The rest of the content would be taken for the new protocol.
+                return Err(breach(
+                    "the origin switched to another protocol before it had the whole request",
+                ));
+            }
+            return self.switch(permit, response, on_upgrade, client);
+        }
+        let (mut head, body) = response.into_parts();
+        rewrite::response(&mut head, &self.via);
+        let response = Response::from_parts(head, Body::origin(body));
+        if is_complete || received >= Version::HTTP_2 {
+            Ok(response)
+        } else {
+            // The rest of the content may never be read (RFC 9112 §9.6).
+            Ok(respond::with_close(response))
+        }
+    }
+
+    /// Sends the request, and returns the final response to it.
+    async fn send(
+        &self,
+        permit: &Permit,
+        outgoing: BoxedRequest<RequestBody>,
+        client: ClientSide<'_>,
+        interim: &Interim,
+    ) -> Result<Response<Box<ResponseBody>>, egress::Error> {
+        let key = client.info.client.key();
+        let mut sending = pin!(self.egress.send(&permit.target().origin, outgoing, &key));
+        poll_fn(|cx| {
+            let sent = sending.as_mut().poll(cx);
+            // Interim responses are read in this poll. Too many are an error, whatever follows them.
+            if interim.is_flood() {
+                return Poll::Ready(Err(breach("the origin sent too many interim responses")));
+            }
+            sent
+        })
+        .await
+    }
+
+    /// Hands both connections over to what follows a 101.
+    fn switch(
+        &self,
+        permit: &Permit,
+        response: Response<Box<ResponseBody>>,
+        on_upgrade: OnUpgrade,
+        client: ClientSide<'_>,
+    ) -> Result<Response<Body>, egress::Error> {
+        let held = client.door.keep(client.info.client, footprint::UPGRADED_BYTES);
+        let held =
+            held.map_err(|refused| Error::new(Failure::ConnectionLimit, refused.to_string()))?;
+        let recheck = Recheck::resource(client.gate, client.info, permit.target().clone());
+        let idle = self.tunnel_idle_timeout;
+        let ClientSide { control, stop, .. } = client;
+        let kept = (recheck, held);
+        Ok(upgrade::switch(response, on_upgrade, idle, &self.via, (control, stop), kept))
+    }
+
+    /// The client's body as it is sent. With `Expect: 100-continue` it is not requested before the
+    /// origin has answered the head (RFC 9110 §10.1.1).
+    fn body(
+        &self,
+        body: Incoming,
+        is_expected: bool,
+    ) -> (RequestBody, Option<oneshot::Sender<()>>) {
+        let waits = is_expected && !body.is_end_stream();
+        let body = RequestBody::streamed(TimeoutBody::new(body, self.body_idle_timeout));
+        if !waits {
+            return (body, None);
+        }
+        let (go, hold) = oneshot::channel();
+        (body.hold_until(hold, CONTINUE_WAIT), Some(go))
+    }
+}
+
+fn breach(detail: &str) -> egress::Error {
+    egress::Error::new(egress::Failure::Protocol, detail)
+}

@@ -1,0 +1,293 @@
+//! The access log: one line for each answered request, under OpenTelemetry's names for HTTP, where the
+//! log level enables it. And the trace of the request, which the record of a denial names, too. The
+//! query is left out, because it may hold secrets.
+
+use std::time::Instant;
+
+use http::header::{HeaderMap, USER_AGENT};
+use http::{HeaderName, StatusCode, Version, request};
+use tracing::{Level, enabled, info};
+
+use crate::audit::{self, Event, Record};
+use crate::policy::decision::Decision;
+use crate::proxy::exchange::connection_context::Channel;
+use crate::proxy::outcome::denial::Denial;
+use crate::proxy::outcome::recorded::Recorded;
+use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::request::target::Scope;
+use crate::runtime::clock;
+use crate::runtime::lock::Lock;
+use crate::store::Known;
+use crate::types::origin::{Origin, Scheme};
+use crate::types::timestamp::Timestamp;
+
+/// The `tracing` target of the lines, by which `log.level` enables them.
+pub const ACCESS: &str = "access";
+
+/// W3C Trace Context §3.2.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The entry of one request, from its head to the head of its response.
+#[derive(Debug, Default)]
+pub struct AccessEntry {
+    /// As in the `traceparent` header: 32 hexadecimal digits.
+    pub trace_id: Option<String>,
+    /// `None` where the access log is not enabled.
+    line: Option<Box<Line>>,
+}
+
+/// What the head of the request says, and the decision on it.
+#[derive(Debug)]
+struct Line {
+    since: Instant,
+    method: String,
+    scheme: Option<String>,
+    host: Option<String>,
+    port: Option<u16>,
+    path: Option<String>,
+    user_agent: Option<String>,
+    version: &'static str,
+    decision: Lock<DecisionNote>,
+}
+
+/// The decision, and what it rests on.
+#[derive(Clone, Debug, Default)]
+struct DecisionNote {
+    outcome: Option<&'static str>,
+    reason: Option<&'static str>,
+    rule_line: Option<u32>,
+    rule_text: Option<String>,
+    group: Option<String>,
+    sha256: Option<String>,
+    fetched_at: Option<Timestamp>,
+    age_s: Option<u64>,
+    id: Option<String>,
+}
+
+impl AccessEntry {
+    /// For the request with this head on `channel`.
+    pub fn of(head: &request::Parts, channel: &Channel) -> Self {
+        let trace_id = trace_id(&head.headers);
+        let line = enabled!(target: ACCESS, Level::INFO).then(|| Box::new(Line::of(head, channel)));
+        Self { trace_id, line }
+    }
+
+    /// For what follows the response in the same trace, without a line of its own.
+    pub fn of_same_trace(&self) -> Self {
+        Self { trace_id: self.trace_id.clone(), line: None }
+    }
+
+    /// Notes that `decision` allows the request.
+    pub fn note_allowed(&self, decision: &Decision<'_>, known: &Known, now: Timestamp) {
+        let Some(line) = &self.line else { return };
+        let (rule, group) = (decision.basis.rule(), decision.basis.group());
+        let copy = known.state().copy();
+        line.note(DecisionNote {
+            outcome: Some("allow"),
+            reason: Some(decision.basis.word()),
+            rule_line: rule.map(|rule| rule.line),
+            rule_text: rule.map(audit::Rule::of).map(rule_text),
+            group: group.map(|group| audit::Group::of(group).token),
+            sha256: copy.map(|copy| crate::types::sanitize::hex(&copy.snapshot.sha256)),
+            fetched_at: copy.map(|copy| copy.snapshot.fetched_at),
+            age_s: copy.map(|copy| now.since(copy.confirmed_at).as_secs()),
+            id: None,
+        });
+    }
+
+    /// Notes a recorded denial, whether the request was denied or allowed despite of it.
+    pub fn note_denial(&self, denial: &Recorded<Denial>) {
+        let Some(line) = &self.line else { return };
+        let record = &denial.record;
+        let robots = record.robots.as_ref();
+        let confirmed_at = robots.and_then(|robots| robots.confirmed_at);
+        line.note(DecisionNote {
+            outcome: Some(match record.event {
+                Event::Denied => "deny",
+                Event::WouldDeny => "would_deny",
+                Event::Exempted => "exempted",
+                Event::Tunnelled => "tunnelled",
+            }),
+            reason: Some(record.reason.word()),
+            rule_line: record.rule.as_ref().map(|rule| rule.line),
+            rule_text: record.rule.clone().map(rule_text),
+            group: record.group.as_ref().map(|group| group.token.clone()),
+            sha256: robots.and_then(|robots| robots.sha256.clone()),
+            fetched_at: robots.and_then(|robots| robots.fetched_at),
+            age_s: confirmed_at.map(|confirmed_at| record.time.since(confirmed_at).as_secs()),
+            id: denial.is_in_log().then(|| record.id.clone()),
+        });
+    }
+
+    /// Writes the line of a request that was answered with `status`, or rejected.
+    pub fn emit(&self, channel: &Channel, status: StatusCode, rejection: Option<&Rejection>) {
+        let Some(line) = &self.line else { return };
+        if let Some(Rejection::Denial(denial)) = rejection {
+            self.note_denial(denial);
+        }
+        let error = match rejection {
+            Some(Rejection::Refusal(refusal)) => Some(refusal.proxy_error),
+            _ => None,
+        };
+        line.emit(channel, status, error, self.trace_id.as_deref());
+    }
+}
+
+impl Line {
+    fn of(head: &request::Parts, channel: &Channel) -> Self {
+        let uri = &head.uri;
+        let within = match &channel.scope {
+            Scope::Proxy => None,
+            Scope::Within(origin) => Some(origin),
+        };
+        let scheme = within.map(|origin| origin.scheme().as_str()).or(uri.scheme_str());
+        let host = within.map(|origin| origin.host().to_string()).or(uri.host().map(str::to_owned));
+        let text = |text: &str| Record::text(text.as_bytes());
+        let user_agent = head.headers.get(USER_AGENT);
+        Self {
+            since: clock::monotonic(),
+            method: text(head.method.as_str()),
+            scheme: scheme.map(text),
+            host: host.as_deref().map(text),
+            port: within
+                .map(Origin::port)
+                .or(uri.port_u16())
+                .or_else(|| Some(Scheme::parse(scheme?).ok()?.default_port())),
+            path: Some(uri.path())
+                .filter(|path| !path.is_empty())
+                .map(|path| Record::url(path.as_bytes())),
+            user_agent: user_agent.map(|value| Record::text(value.as_bytes())),
+            version: version(head.version),
+            decision: Lock::default(),
+        }
+    }
+
+    fn note(&self, decision: DecisionNote) {
+        *self.decision.lock() = decision;
+    }
+
+    fn emit(
+        &self,
+        channel: &Channel,
+        status: StatusCode,
+        error: Option<&str>,
+        trace_id: Option<&str>,
+    ) {
+        let decision = self.decision.lock().clone();
+        let took = clock::monotonic() - self.since;
+        let host = self.host.as_deref().unwrap_or_default();
+        let path = self.path.as_deref().unwrap_or_default();
+        info!(
+            target: ACCESS,
+            {
+                "http.request.method" = self.method,
+                "url.scheme" = self.scheme,
+                "url.path" = self.path,
+                "server.address" = self.host,
+                "server.port" = self.port,
+                "http.response.status_code" = status.as_u16(),
+                "user_agent.original" = self.user_agent,
+                "client.address" = channel.client.address.to_string(),
+                "client.port" = channel.port,
+                "network.protocol.version" = self.version,
+                "error.type" = error,
+                "trace_id" = trace_id,
+                "robots.decision" = decision.outcome,
+                "robots.reason" = decision.reason,
+                "robots.rule.line" = decision.rule_line,
+                "robots.rule.text" = decision.rule_text,
+                "robots.group" = decision.group,
+                "robots.sha256" = decision.sha256,
+                "robots.fetched_at" = decision.fetched_at.map(audit::print_time),
+                "robots.age_s" = decision.age_s,
+                "decision.id" = decision.id,
+                "duration_ms" = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) as f64 / 1e3
+            },
+            "{} {host}{path} {}", self.method, status.as_u16()
+        );
+    }
+}
+
+/// The line of a robots.txt: `Disallow: /private/`.
+fn rule_text(rule: audit::Rule) -> String {
+    format!("{}: {}", rule.directive, rule.pattern)
+}
+
+fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    }
+}
+
+/// The trace of a valid `traceparent` header (W3C Trace Context §3.2.2): version, trace, parent and
+/// flags in lower-case hexadecimal digits. What a later version appends is ignored.
+fn trace_id(headers: &HeaderMap) -> Option<String> {
+    let mut given = headers.get_all(TRACEPARENT).iter();
+    let (field, None) = (given.next()?.as_bytes(), given.next()) else { return None };
+    let (known, rest) = field.split_at_checked(55)?;
+    let mut parts = known.split(|byte| *byte == b'-');
+    let [version, trace, parent, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
+    let is_hex = |part: &[u8], length| {
+        part.len() == length && part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_id = |part: &[u8], length| is_hex(part, length) && part.iter().any(|byte| *byte != b'0');
+    let ends = rest.is_empty() || version != b"00" && rest[0] == b'-';
+    let is_valid = is_hex(version, 2)
+        && version != b"ff"
+        && is_id(trace, 32)
+        && is_id(parent, 16)
+        && is_hex(flags, 2);
+    (is_valid && ends).then(|| String::from_utf8_lossy(trace).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[track_caller]
+    fn traced(fields: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for field in fields {
+            headers.append(TRACEPARENT, field.parse().unwrap());
+        }
+        trace_id(&headers)
+    }
+
+    #[test]
+    fn a_valid_traceparent_names_its_trace() {
+        for valid in [
+            "00-{}-00f067aa0ba902b7-01",
+            "00-{}-00f067aa0ba902b7-00",
+            "cc-{}-00f067aa0ba902b7-01-what",
+        ] {
+            assert_eq!(traced(&[&valid.replace("{}", TRACE)]).as_deref(), Some(TRACE), "{valid}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_traceparent_is_ignored() {
+        let wrong = [
+            "",
+            "00",
+            "00-{}-00f067aa0ba902b7",
+            "00-{}-00f067aa0ba902b7-01-what",
+            "00-{}-00f067aa0ba902b7-011",
+            "ff-{}-00f067aa0ba902b7-01",
+            "00-{}-0000000000000000-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-{}-00f067aa0ba902b7-zz",
+            "00_{}_00f067aa0ba902b7_01",
+        ];
+        for wrong in wrong {
+            assert_eq!(traced(&[&wrong.replace("{}", TRACE)]), None, "{wrong}");
+        }
+        let valid = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        assert_eq!(traced(&[&valid, &valid]), None, "given twice");
+        assert_eq!(traced(&[]), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! What the proxy counts and logs of the requests that it handles.
+
+pub mod access_log;
+pub mod decision_log;
+pub mod decision_metrics;
+pub mod distrust;
+pub mod foreign_protocol_log;
+pub mod request_metrics;
+pub mod tls_metrics;

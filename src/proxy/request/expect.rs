@@ -1,0 +1,17 @@
+//! The `Expect` header (RFC 9110 §10.1.1).
+
+use http::Version;
+use http::header::{EXPECT, HeaderMap, HeaderValue};
+
+use crate::proxy::outcome::refusal::Refusal;
+
+/// Refuses an expectation other than `100-continue`. One in HTTP/1.0 is ignored.
+pub fn check_expectation(headers: &HeaderMap, received: Version) -> Result<(), Refusal> {
+    let mut expectations = headers.get_all(EXPECT).iter();
+    let is_met = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    if received < Version::HTTP_11 || expectations.all(is_met) {
+        Ok(())
+    } else {
+        Err(Refusal::expectation_failed())
+    }
+}

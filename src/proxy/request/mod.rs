@@ -1,0 +1,11 @@
+//! Reading a request's head: its target, and the headers that an intermediary treats in its own way.
+
+pub mod char_class;
+pub mod expect;
+pub mod header_set;
+pub mod hop_by_hop;
+pub mod max_forwards;
+pub mod negotiate;
+pub mod target;
+pub mod upgrade_protocol;
+pub mod via;

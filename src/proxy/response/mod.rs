@@ -1,0 +1,6 @@
+//! Responses that the proxy makes itself.
+
+mod excerpt;
+mod page;
+mod problem_json;
+pub mod respond;

@@ -1,0 +1,228 @@
+//! Every response that the proxy makes itself: denials, errors, the cached robots.txt, the proxy's own
+//! pages. Each error is a problem (RFC 9457) with a `Proxy-Status` (RFC 9209), as JSON, HTML or text by
+//! `Accept`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    AGE, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, RETRY_AFTER,
+};
+use http::{Response, StatusCode, request};
+use hyper::ext::ReasonPhrase;
+use tracing::debug;
+
+use super::page;
+use super::problem_json::ProblemJson;
+use crate::ca::Authority;
+use crate::policy::access::Snapshot;
+use crate::policy::reason::ProblemType;
+use crate::proxy::exchange::body::Body;
+use crate::proxy::outcome::denial::Denial;
+use crate::proxy::outcome::problem::Problem;
+use crate::proxy::outcome::recorded::Recorded;
+use crate::proxy::outcome::refusal::Refusal;
+use crate::proxy::outcome::rejection::Rejection;
+use crate::proxy::request::header_set::PROXY_STATUS;
+use crate::proxy::request::negotiate::{ErrorFormat, Format};
+
+/// The authentication scheme (RFC 7617 §2, §2.1; RFC 9110 §15.5.8).
+const CHALLENGE: &str = "Basic realm=\"courtesy\", charset=\"UTF-8\"";
+
+/// The id of the record of a denial.
+const RECORD: HeaderName = HeaderName::from_static("courtesy-record");
+
+/// The response to a request of the client at `address` that is not forwarded.
+pub fn rejected(rejection: &Rejection, format: ErrorFormat, address: IpAddr) -> Response<Body> {
+    match rejection {
+        Rejection::Refusal(refusal) => {
+            debug!(client = %address, status = refusal.status.as_u16(), "{}", refusal.detail);
+            refused(refusal, format)
+        }
+        Rejection::Denial(denial) => denied(denial, format),
+    }
+}
+
+/// The response to a refused request.
+pub fn refused(refusal: &Refusal, format: ErrorFormat) -> Response<Body> {
+    refused_content(refusal, format).map(Body::own)
+}
+
+fn refused_content(refusal: &Refusal, format: ErrorFormat) -> Response<Bytes> {
+    let proxy_status = format!("courtesy; error={}", refusal.proxy_error);
+    let json = ProblemJson::of(refusal.problem, refusal.status, &refusal.detail);
+    let mut response =
+        problem(refusal.problem, refusal.status, &refusal.detail, &json, None, format);
+    insert(&mut response, PROXY_STATUS, &proxy_status);
+    finish(&mut response, refusal.retry_after);
+    if refusal.closes() {
+        insert(&mut response, CONNECTION, "close");
+    }
+    if refusal.challenges() {
+        insert(&mut response, PROXY_AUTHENTICATE, CHALLENGE);
+    }
+    response
+}
+
+/// The response to bytes that are no request, as bytes: the HTTP engine cannot write it.
+pub fn raw_refusal(refusal: &Refusal) -> Vec<u8> {
+    let response = refused_content(refusal, ErrorFormat::DEFAULT);
+    let status = response.status();
+    let title = refusal.problem.row().title;
+    let mut bytes = format!("HTTP/1.1 {} {title}\r\n", status.as_u16()).into_bytes();
+    for (name, value) in response.headers() {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend(b"\r\n");
+    bytes.extend(response.into_body());
+    bytes
+}
+
+/// The 403: the reason, the line and version of the file, and the remedy (RFC 9209 §2.3.3,
+/// `http_request_denied`).
+pub fn denied(denial: &Recorded<Denial>, format: ErrorFormat) -> Response<Body> {
+    let mut sentence = denial.sentence();
+    if !denial.is_in_log() {
+        sentence.push_str(" The record of this denial could not be written.");
+    }
+    let json = ProblemJson::of(denial.problem, denial.status, &sentence).with_denial(denial);
+    let mut response =
+        problem(denial.problem, denial.status, &sentence, &json, Some(denial), format);
+    insert(&mut response, PROXY_STATUS, &denial.proxy_status());
+    if denial.is_in_log() {
+        insert(&mut response, RECORD, &denial.record.id);
+    }
+    finish(&mut response, denial.retry_after);
+    response.map(Body::own)
+}
+
+/// The robots.txt of the snapshot that decides, as the origin sent it.
+pub fn robots_txt(snapshot: &Snapshot, age: Duration) -> Response<Body> {
+    let mut response = Response::new(Body::own(snapshot.body.clone()));
+    let headers = response.headers_mut();
+    if let Some(content_type) = &snapshot.content_type {
+        headers.insert(CONTENT_TYPE, content_type.clone());
+    }
+    headers.insert(AGE, HeaderValue::from(age.as_secs()));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(snapshot.body.len()));
+    insert(
+        &mut response,
+        PROXY_STATUS,
+        "courtesy; details=\"robots.txt from the copy that decides\"",
+    );
+    response
+}
+
+/// The 200 to a CONNECT (RFC 9110 §9.3.6): no content, and no headers about content.
+pub fn connected() -> Response<Body> {
+    Response::new(Body::empty())
+}
+
+/// The methods of this proxy, for `OPTIONS *` and an exhausted `Max-Forwards` (RFC 9110 §9.3.7).
+pub fn options() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    insert(&mut response, ALLOW, "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS");
+    insert(&mut response, PROXY_STATUS, "courtesy");
+    response
+}
+
+/// A TRACE that ends here is not echoed: it may carry credentials (RFC 9110 §9.3.8).
+pub fn trace_ends_here() -> Response<Body> {
+    let mut response = options();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+/// A refusal of the connection itself, whose requests are all answered with it.
+pub fn connection_refused(refusal: &Refusal, head: &request::Parts) -> Response<Body> {
+    with_close(refused(refusal, ErrorFormat::of(head)))
+}
+
+/// The same response, as the last of its connection (RFC 9112 §9.6).
+pub fn with_close(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// A page of the proxy itself, or the certificate of its CA.
+pub fn own_page(path: &str, authority: &Authority) -> Response<Body> {
+    let (status, content_type, content) = match path {
+        "/ca.pem" => (StatusCode::OK, "application/x-pem-file", Bytes::from(authority.bundle())),
+        "/ca.der" => {
+            let der = Bytes::copy_from_slice(authority.certificate().der());
+            (StatusCode::OK, "application/pkix-cert", der)
+        }
+        path => {
+            let (status, html) = page::own(path, &authority.certificate().fingerprint());
+            (status, "text/html; charset=utf-8", Bytes::from(html))
+        }
+    };
+    let mut response = Response::new(Body::own(content));
+    *response.status_mut() = status;
+    insert(&mut response, CONTENT_TYPE, content_type);
+    insert(&mut response, PROXY_STATUS, "courtesy");
+    finish(&mut response, None);
+    response
+}
+
+fn problem(
+    problem: Problem,
+    status: StatusCode,
+    detail: &str,
+    json: &ProblemJson<'_>,
+    denial: Option<&Recorded<Denial>>,
+    format: ErrorFormat,
+) -> Response<Bytes> {
+    let ProblemType { title, remedy, .. } = problem.row();
+    let (content_type, content) = match format.format {
+        Format::Json => ("application/problem+json", json.json()),
+        Format::Html => {
+            let html = page::problem(problem, detail, &json.members(), denial);
+            ("text/html; charset=utf-8", html.into_bytes())
+        }
+        Format::Text => {
+            let text = format!("{title}\n\n{detail}\n\n{}\n", remedy);
+            ("text/plain; charset=utf-8", text.into_bytes())
+        }
+    };
+    let length = content.len();
+    // RFC 9110 §9.3.2: the headers of a response to HEAD are those of a GET; the content is not sent.
+    let content = if format.is_head { Bytes::new() } else { Bytes::from(content) };
+    let mut response = Response::new(content);
+    *response.status_mut() = status;
+    // Most clients show only this of an error. HTTP/2 has no reason phrase (RFC 9113 §8.3.2).
+    response.extensions_mut().insert(ReasonPhrase::from_static(title.as_bytes()));
+    insert(&mut response, CONTENT_TYPE, content_type);
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    response
+}
+
+fn finish<B>(response: &mut Response<B>, retry_after: Option<Duration>) {
+    insert(response, CACHE_CONTROL, "no-store");
+    if let Some(wait) = retry_after {
+        // Rounded up: a client that retries exactly then is not too early.
+        let seconds = wait.as_millis().div_ceil(1000).max(1);
+        insert(response, RETRY_AFTER, &seconds.to_string());
+    }
+}
+
+fn insert<B>(response: &mut Response<B>, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_rounded_up() {
+        let mut response = Response::new(Body::empty());
+        finish(&mut response, Some(Duration::from_millis(1001)));
+        assert_eq!(response.headers()[RETRY_AFTER], "2");
+    }
+}

@@ -1,0 +1,87 @@
+//! The proxy's parsers without a connection, for the properties in `tests/properties`, which feed them
+//! any bytes. Not part of the interface.
+
+use http::header::{ACCEPT, HeaderMap, HeaderValue};
+use http::request;
+use http::uri::PathAndQuery;
+
+use super::connect::sniff::Protocol;
+use super::connect::{Connect, Https, HttpsMode};
+use super::decision::rules::Mixed;
+use super::framing::{Admit, Framing};
+use super::request::negotiate;
+pub use super::request::negotiate::Format;
+use super::request::target::{Destination, Scope, Target, destination};
+use crate::types::origin::Origin;
+
+/// The resource that a request on a client's own connection is for; `None`: it is for none, or
+/// refused.
+pub fn resource(request: &request::Parts) -> Option<(Origin, PathAndQuery)> {
+    match destination(request, &Scope::Proxy, false) {
+        Ok(Destination::Resource(Target { origin, path, .. })) => Some((origin, path)),
+        _ => None,
+    }
+}
+
+/// The origin of a CONNECT whose port is listed; `None`: it is none, or refused.
+pub fn connect(request: &request::Parts) -> Option<Origin> {
+    let ports = request.uri.port_u16().into_iter().collect();
+    let https = Https {
+        mode: HttpsMode::Intercept,
+        tunnel: Vec::new(),
+        mixed: Mixed::Refuse,
+        ports,
+        under_run: false,
+    };
+    match destination(request, &Scope::Proxy, false) {
+        Ok(Destination::Connect) => match https.connect(request, &Scope::Proxy) {
+            Ok(Connect::Intercept(origin) | Connect::Classify(origin, _)) => Some(origin),
+            Ok(Connect::PortNotAllowed(_)) | Err(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the first bytes inside a CONNECT are taken for TLS (`Some(true)`), for HTTP
+/// (`Some(false)`) or for neither.
+pub fn is_tls(first: &[u8]) -> Option<bool> {
+    match Protocol::of(first) {
+        Protocol::Tls => Some(true),
+        Protocol::Http => Some(false),
+        Protocol::Other => None,
+    }
+}
+
+/// The format of an error for a client that sends this `Accept`.
+pub fn preferred(accept: HeaderValue) -> Format {
+    negotiate::preferred(&HeaderMap::from_iter([(ACCEPT, accept)]))
+}
+
+/// The messages that are whole in what a client sends, so many bytes at a time, as the engine gets them;
+/// and whether a fault ended it.
+pub fn messages(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
+    let mut framing = Framing::new(FRAMED_BYTES_MAX, FRAMED_FIELDS_MAX, false);
+    let (mut messages, mut message, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+    for piece in bytes.chunks(piece.max(1)) {
+        waiting.extend_from_slice(piece);
+        loop {
+            match framing.admit(&mut waiting) {
+                Ok(Admit::Pass(count)) => {
+                    let passed: Vec<u8> = waiting.drain(..count).collect();
+                    message.extend(framing.take_encoded().map_or(passed, |encoded| encoded.head));
+                }
+                Ok(Admit::Drop(count)) => drop(waiting.drain(..count)),
+                Ok(Admit::More) => break,
+                Err(_) => return (messages, true),
+            }
+            if framing.is_between() && !message.is_empty() {
+                messages.push(std::mem::take(&mut message));
+            }
+        }
+    }
+    (messages, false)
+}
+
+/// Bounds of a head for [`messages`]: small, so that a fuzzer reaches them.
+const FRAMED_BYTES_MAX: usize = 4096;
+const FRAMED_FIELDS_MAX: usize = 20;
